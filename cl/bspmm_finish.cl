@@ -1,0 +1,43 @@
+/* dw[r][c] = alpha * sum over splits of partial[split][r / PANEL][c][r % PANEL] + beta * dw[r][c].
+ *
+ * partial is [splits][panels][inner][PANEL], inner >= cols. The splits are added in their order, so
+ * the result does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not
+ * read.
+ *
+ * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP), one vector of partial sums, and the columns
+ * [h * COLS, (h + 1) * COLS) in turn over its LOCAL work-items. No local memory. STRIP divides
+ * PANEL. */
+#if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
+#error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
+#endif
+#if PANEL % STRIP != 0
+#error "STRIP must divide PANEL"
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(const ulong rows,
+    const ulong cols, const ulong inner, const ulong panels, const ulong splits,
+    const float alpha, const float beta, const ulong partial_offset,
+    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+{
+    const ulong first = get_group_id(0) * STRIP;
+    const uint count = (uint)min((ulong)STRIP, rows - first);
+    const ulong last_column = min((get_group_id(1) + 1) * COLS, cols);
+    partial += partial_offset + first / PANEL * inner * PANEL + first % PANEL;
+    for (ulong c = get_group_id(1) * COLS + get_local_id(0); c < last_column; c += LOCAL) {
+        float sum[STRIP];
+        for (uint i = 0; i < STRIP; i++)
+            sum[i] = 0.0f;
+        for (ulong s = 0; s < splits; s++) {
+            global const float *from = partial + (s * panels * inner + c) * PANEL;
+            for (uint i = 0; i < STRIP; i++)
+                sum[i] += from[i];
+        }
+        for (uint i = 0; i < count; i++) {
+#if READ_DW
+            AT(dw, first + i, c) = fma(beta, AT(dw, first + i, c), alpha * sum[i]);
+#else
+            AT(dw, first + i, c) = alpha * sum[i];
+#endif
+        }
+    }
+}

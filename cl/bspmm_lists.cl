@@ -1,0 +1,99 @@
+/* The kept blocks of each block column, in row order: what BSpMM walks instead of the block rows.
+ *
+ * A sample's rows are cut into segments of SEG rows. For segment s of sample n and block column j,
+ *     entries[n * keep * BR + e] = (row, value row),  column_start[j] <= e < column_start[j + 1],
+ *     column_start = starts + (n * segments + s) * (block_cols + 1),
+ * one entry for each row in [s * SEG, (s + 1) * SEG) of a kept block of column j: `row` counts from
+ * the segment's first row, `value row` is k * BR + r, row r of kept block k. Rows that overhang the
+ * sample have no entry.
+ *
+ * Group g takes segment g % segments of sample g / segments. On CPUs (LOCAL 1) it counts and then
+ * places the blocks in order; on GPUs work-items take block columns in turn and look their column
+ * up in each block row by bisection. Local memory: LOCAL * 4 bytes. */
+#if !defined(LOCAL) || !defined(BR) || !defined(SEG)
+#error "bspmm_lists.cl needs LOCAL, BR and SEG"
+#endif
+
+/* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
+inline int find_column(global const int *col, int begin, const int end, const int j)
+{
+    int high = end;
+    while (begin < high) {
+        const int middle = begin + (high - begin) / 2;
+        if (col[middle] < j)
+            begin = middle + 1;
+        else
+            high = middle;
+    }
+    return begin < end && col[begin] == j ? begin : end;
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong rows,
+    const ulong block_cols, const ulong block_rows, const ulong segments, const ulong keep,
+    global const int *restrict crow, global const int *restrict col, const ulong starts_offset,
+    global uint *restrict starts, const ulong entries_offset, global uint2 *restrict entries)
+{
+    const ulong n = get_group_id(0) / segments;
+    const ulong first = get_group_id(0) % segments * SEG;
+    const ulong last = min(first + SEG, rows);
+    crow += n * (block_rows + 1);
+    col += n * keep;
+    starts += starts_offset + get_group_id(0) * (block_cols + 1);
+    entries += entries_offset + n * keep * BR;
+
+    /* Entries of the rows before this segment; a segment may begin inside a block row. */
+    const ulong begin_row = first / BR, end_row = (last + BR - 1) / BR;
+    const uint before = (uint)crow[begin_row] * BR +
+                        (uint)(first % BR) * (uint)(crow[begin_row + 1] - crow[begin_row]);
+#if LOCAL == 1
+    for (ulong j = 0; j <= block_cols; j++)
+        starts[j] = 0;
+    for (ulong i = begin_row; i < end_row; i++) {
+        const uint height = (uint)(min((i + 1) * BR, last) - max(i * BR, first));
+        for (int k = crow[i]; k < crow[i + 1]; k++)
+            starts[col[k] + 1] += height;
+    }
+    starts[0] = before;
+    for (ulong j = 0; j < block_cols; j++)
+        starts[j + 1] += starts[j];
+    /* starts[j] is the cursor of column j while placing; afterwards it stands at the start of
+     * column j + 1, so shifting by one restores it. */
+    for (ulong i = begin_row; i < end_row; i++)
+        for (int k = crow[i]; k < crow[i + 1]; k++)
+            for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++)
+                entries[starts[col[k]]++] =
+                    (uint2)((uint)(row - first), (uint)k * BR + (uint)(row - i * BR));
+    for (ulong j = block_cols; j > 0; j--)
+        starts[j] = starts[j - 1];
+    starts[0] = before;
+#else
+    local uint run_entries[LOCAL];
+    const uint me = get_local_id(0);
+    const ulong run = (block_cols + LOCAL - 1) / LOCAL;
+    const ulong first_column = min(me * run, block_cols);
+    const ulong last_column = min(first_column + run, block_cols);
+    uint count = 0;
+    for (ulong j = first_column; j < last_column; j++)
+        for (ulong i = begin_row; i < end_row; i++)
+            if (find_column(col, crow[i], crow[i + 1], (int)j) < crow[i + 1])
+                count += (uint)(min((i + 1) * BR, last) - max(i * BR, first));
+    run_entries[me] = count;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint next = before;
+    for (uint i = 0; i < me; i++)
+        next += run_entries[i];
+    for (ulong j = first_column; j < last_column; j++) {
+        starts[j] = next;
+        for (ulong i = begin_row; i < end_row; i++) {
+            const int k = find_column(col, crow[i], crow[i + 1], (int)j);
+            if (k == crow[i + 1])
+                continue;
+            for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++)
+                entries[next++] =
+                    (uint2)((uint)(row - first), (uint)k * BR + (uint)(row - i * BR));
+        }
+    }
+    if (last_column == block_cols && (first_column < last_column || me == 0))
+        starts[block_cols] = next;
+#endif
+}

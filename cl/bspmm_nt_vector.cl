@@ -1,0 +1,106 @@
+/* BSpMM nt for CPUs: partial sums of dy_n * xs_n^T, whose blocks lie along the reduction.
+ *
+ *     partial[split][Q][p][i] = sum over the samples n of `split` and the columns c that row p keeps
+ *                               of  dy[n * outputs + Q * PANEL + i][c] * xs_n[p][c]
+ *
+ * Q counts panels of PANEL = 16 * V rows of dw. One work-item a group; group (Q, split).
+ *
+ *       dy_n^T, CHUNK columns          xs_n, block column j         partial
+ *     c +-------------------+     p -> |kept| x x x x x|        +----------------+
+ *       | panel (local),    |     p'-> |kept| x x x x x|        | P rows x PANEL |  in registers
+ *       | PANEL outputs wide|          +----+                   +----------------+
+ *       +-------------------+
+ *
+ * For each block column the panel of dy is transposed into local memory, then the rows that keep the
+ * column are taken P at a time: a register tile whose rows are gathered. The rows left over are
+ * taken one by one.
+ *
+ * Local memory: CHUNK * PANEL * 4 bytes. P * V <= 24 accumulators. V: 1 to 8. CHUNK: 1 to BC. */
+#if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK)
+#error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG and CHUNK"
+#endif
+#define PANEL (16 * V)
+
+/* local panel[c][i] = dy[i][c] for `count` columns, zero beyond the last output. */
+inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
+    const uint count, const ulong outputs)
+{
+    const uint inside = (uint)min((ulong)PANEL, outputs);
+    for (uint i = 0; i < inside; i++)
+        for (uint c = 0; c < count; c++)
+            panel[c * PANEL + i] = dy[i * ld + c];
+    for (uint c = 0; c < count; c++)
+        for (uint i = inside; i < PANEL; i++)
+            panel[c * PANEL + i] = 0.0f;
+}
+
+/* COUNT rows of partial += their `width` kept values times the panel. */
+#define MULTIPLY_ROWS(COUNT)                                                                       \
+    do {                                                                                           \
+        float16 sum[COUNT][V];                                                                     \
+        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                sum[r][v] = vload16(v, partial + (base + entry[r].x) * PANEL);                     \
+        for (uint c = 0; c < width; c++) {                                                         \
+            float16 d[V];                                                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                d[v] = vload16(v, panel + c * PANEL);                                              \
+            _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                      \
+            {                                                                                      \
+                const float16 value = (float16)(x[(ulong)entry[r].y * BC + c]);                    \
+                _Pragma("unroll") for (int v = 0; v < V; v++)                                      \
+                    sum[r][v] = fma(value, d[v], sum[r][v]);                                       \
+            }                                                                                      \
+        }                                                                                          \
+        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                vstore16(sum[r][v], v, partial + (base + entry[r].x) * PANEL);                     \
+    } while (0)
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
+    const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
+    const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
+    global const float *restrict values, const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
+    global const uint2 *restrict entries, const ulong partial_offset,
+    global float *restrict partial)
+{
+    local float panel[CHUNK * PANEL];
+    const ulong first_output = get_group_id(0) * PANEL;
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    starts += starts_offset;
+    entries += entries_offset;
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    for (ulong i = 0; i < rows * V; i++)
+        vstore16((float16)(0.0f), i, partial);
+
+    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
+        global const uint2 *sample_entries = entries + n * keep * BR;
+        for (ulong j = 0; j < block_cols; j++)
+            for (ulong offset = 0; offset < BC && j * BC + offset < cols; offset += CHUNK) {
+                const ulong column = j * BC + offset;
+                const uint width =
+                    (uint)min(min((ulong)CHUNK, (ulong)BC - offset), cols - column);
+                global const float *x = values + n * keep * BR * BC + offset;
+                load_transposed(panel, ROW(dy, n * outputs + first_output) + column, dy_ld, width,
+                    outputs - first_output);
+                for (ulong s = 0; s < segments; s++) {
+                    global const uint *column_start =
+                        starts + (n * segments + s) * (block_cols + 1) + j;
+                    const ulong base = s * SEG;
+                    uint e = column_start[0];
+                    const uint end = column_start[1];
+                    for (; e + P <= end; e += P) {
+                        uint2 entry[P];
+#pragma unroll
+                        for (int r = 0; r < P; r++)
+                            entry[r] = sample_entries[e + r];
+                        MULTIPLY_ROWS(P);
+                    }
+                    for (; e < end; e++) {
+                        const uint2 entry[1] = {sample_entries[e]};
+                        MULTIPLY_ROWS(1);
+                    }
+                }
+            }
+    }
+}

@@ -1,0 +1,90 @@
+/* mask[n * blocks + i] = 1 for the `keep` best scores of sample n, else 0, keep >= 1.
+ *
+ * The order is total: NaN of either sign first, then the larger score (-0 equals 0), then the lower
+ * index. Group n takes sample n. Radix selection finds the key T of the keep-th best score, RADIX
+ * bits of the key at a time, from a histogram in local memory; then the blocks above T are kept, and
+ * of those at T the first ones in index order until `keep` are.
+ *
+ *     work-item:   0         1         2     ...        the LOCAL work-items own equal runs of
+ *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks, so that counting ties
+ *                                                       before a run gives their ranks
+ *
+ * Local memory: (2^RADIX + LOCAL + 3) * 4 bytes. LOCAL: any >= 1. RADIX: 4 to 11. */
+#if !defined(LOCAL) || !defined(RADIX)
+#error "prune_select.cl needs LOCAL and RADIX"
+#endif
+#define BINS (1u << RADIX)
+
+#if LOCAL == 1
+#define COUNT(bin) ((bin)++)
+#else
+#define COUNT(bin) atomic_inc(&(bin))
+#endif
+
+/* Unsigned integers in the order of the scores. */
+inline uint key_of(const float score)
+{
+    if (isnan(score))
+        return 0xffffffffu;
+    const uint bits = as_uint(score == 0.0f ? 0.0f : score);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(const ulong blocks,
+    const uint keep, const ulong scores_offset, global const float *restrict scores,
+    const ulong mask_offset, global uchar *restrict mask)
+{
+    local uint bins[BINS];
+    local uint ties_before[LOCAL];
+    local uint chosen_bin, wanted;
+    const uint me = get_local_id(0);
+    scores += scores_offset + get_group_id(0) * blocks;
+    mask += mask_offset + get_group_id(0) * blocks;
+
+    /* The high bits of T known so far, and how many blocks are still wanted among those that share
+     * them. */
+    uint prefix = 0;
+    uint left = keep;
+    for (int high = 32; high > 0;) {
+        const int low = max(high - RADIX, 0);
+        for (uint i = me; i < BINS; i += LOCAL)
+            bins[i] = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const uint bin_mask = (1u << (high - low)) - 1;
+        for (ulong i = me; i < blocks; i += LOCAL) {
+            const uint key = key_of(scores[i]);
+            if (high == 32 || key >> high == prefix)
+                COUNT(bins[(key >> low) & bin_mask]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (me == 0) {
+            uint bin = bin_mask;
+            uint rest = left;
+            while (bins[bin] < rest)
+                rest -= bins[bin--];
+            chosen_bin = bin;
+            wanted = rest;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        prefix = prefix << (high - low) | chosen_bin;
+        left = wanted;
+        high = low;
+    }
+
+    /* Ties: ranks in index order. */
+    const ulong run = (blocks + LOCAL - 1) / LOCAL;
+    const ulong first = min(me * run, blocks);
+    const ulong last = min(first + run, blocks);
+    uint ties = 0;
+    for (ulong i = first; i < last; i++)
+        ties += key_of(scores[i]) == prefix;
+    ties_before[me] = ties;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint rank = 0;
+    for (uint i = 0; i < me; i++)
+        rank += ties_before[i];
+    for (ulong i = first; i < last; i++) {
+        const uint key = key_of(scores[i]);
+        mask[i] = key > prefix || (key == prefix && rank++ < left);
+    }
+}

@@ -1,0 +1,35 @@
+/* BSpMM: products with a batched BSR matrix xs, of batch samples of rows x cols.
+ *
+ *     tn   dw = alpha * sum_n dy_n^T * xs_n + beta * dw    blocks along an output axis (fc1, fc2)
+ *     nt   dw = alpha * sum_n dy_n * xs_n^T + beta * dw    blocks along the reduction (token layer)
+ *     nn   y_n = alpha * xs_n * w + beta * y_n             for each sample
+ *
+ * Sums run in fp32 in a fixed order: the same device gives the same bits. Sizes of zero behave as
+ * BLAS: an empty sum scales the output by beta, and beta = 0 never reads it. Outputs must not
+ * overlap inputs. xs is trusted: validate a BSR you did not make (clprune_bsr_validate).
+ * Errors: INVALID_SIZE, INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */
+#ifndef CLPRUNE_BSPMM_H
+#define CLPRUNE_BSPMM_H
+
+#include "clprune/bsr.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* dy: (batch * rows) x o; dw: o x cols. */
+CLPRUNE_API clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta,
+    clprune_mat dy, const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+
+/* dy: (batch * p) x cols; dw: p x rows. */
+CLPRUNE_API clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta,
+    clprune_mat dy, const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+
+/* w: cols x o; y: (batch * rows) x o. */
+CLPRUNE_API clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float beta,
+    const clprune_bsr *xs, clprune_mat w, clprune_mat y, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

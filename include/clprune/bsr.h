@@ -1,0 +1,86 @@
+/* Batched Block Sparse Row (BSR) matrices with the same number of blocks in every sample.
+ *
+ * A sample is a rows x cols matrix cut into ceil(rows/BR) x ceil(cols/BC) blocks; a block that
+ * overhangs an edge is zero-padded in storage. For sample n, with block rows i and kept blocks k:
+ *
+ *     crow  [batch][block_rows + 1]  int32: blocks of block row i are crow[n][i] <= k <
+ * crow[n][i+1] col   [batch][keep]            int32: block column of kept block k, ascending in a
+ * block row values[batch][keep][BR][BC]    fp32
+ *
+ * crow starts at 0 and ends at `keep` in every sample: the layout of PyTorch's batched BSR. All
+ * sizes follow from the shape and the sparsity, so memory is known before training starts. */
+#ifndef CLPRUNE_BSR_H
+#define CLPRUNE_BSR_H
+
+#include "clprune/matrix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* BR x BC elements; any size >= 1. {1, 16} is the usual choice. */
+typedef struct clprune_block {
+    size_t rows, cols;
+} clprune_block;
+
+typedef struct clprune_bsr_desc {
+    size_t batch;
+    size_t rows, cols; /* of one sample */
+    clprune_block block;
+    size_t keep; /* kept blocks of one sample, at most block_rows * block_cols */
+} clprune_bsr_desc;
+
+/* A BSR matrix is transparent: fill it from your own buffers, or use clprune_bsr_create. */
+typedef struct clprune_bsr {
+    clprune_bsr_desc desc;
+    cl_mem values, crow, col;
+} clprune_bsr;
+
+typedef struct clprune_bsr_sizes {
+    size_t block_rows, block_cols;
+    size_t blocks; /* of one sample: block_rows * block_cols */
+    size_t values_bytes, crow_bytes, col_bytes;
+    size_t total_bytes; /* the sum of the three */
+    size_t dense_bytes; /* batch * rows * cols * 4 */
+} clprune_bsr_sizes;
+
+/* How many of `blocks` blocks are kept at a sparsity in [0, 1]: blocks - round_half_up(sparsity *
+ * blocks), the rounding that reproduces Table II of arXiv 2311.16883. The product is formed from
+ * the float's shortest decimal, so that 0.7f means 0.7. A sparsity outside [0, 1], also NaN, keeps
+ * all. */
+CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
+
+/* Computes all sizes without touching a device; checks for overflow.
+ * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks), SIZE_OVERFLOW (also: more than
+ * 2^31 - 1 blocks in a sample). */
+CLPRUNE_API clprune_status clprune_bsr_size_query(
+    const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
+
+/* Creates the three buffers, booked under `category` as name.values, name.crow and name.col; their
+ * content is undefined until packed. On failure *bsr is zeroed. */
+CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
+    clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
+    clprune_bsr *bsr);
+
+/* Releases the buffers that clprune_bsr_create made and zeroes *bsr; accepts NULL and zeroes. */
+CLPRUNE_API void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr);
+
+/* Packs the blocks of x that `mask` marks. x: (batch * rows) x cols. mask: batch * blocks bytes,
+ * row-major over the blocks of a sample, non-zero = kept, with exactly `keep` kept in each sample;
+ * NULL keeps all and requires keep = blocks. Writes values, crow and col. */
+CLPRUNE_API clprune_status clprune_bsr_pack(
+    clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event);
+
+/* Writes the dense form: kept blocks at their place, zero elsewhere. y: (batch * rows) x cols. */
+CLPRUNE_API clprune_status clprune_bsr_unpack(
+    clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event);
+
+/* Checks a BSR matrix that the user brings: buffer sizes, crow from 0 to keep and never falling,
+ * col in range and ascending in each block row. Blocking: reads the indices back. The last error
+ * says which entry broke which rule. Errors: INVALID_BSR, INVALID_ARGUMENT, INVALID_SIZE. */
+CLPRUNE_API clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* clprune: training with block-pruned activations on any OpenCL device (arXiv 2311.16883).
+ *
+ * The tour, in reading order:
+ *   status.h                what every call returns
+ *   context.h memory.h      the device, its kernels, the memory ledger
+ *   matrix.h                clprune_mat, the argument of every operation
+ *   gemm.h                  dense products
+ *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
+ *   saved.h                 one activation kept for the backward pass, in a chosen form
+ *   linear.h token_linear.h the layers that keep a pruned input
+ *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *                           the other layers of a ResMLP, each forward and backward
+ *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
+ *
+ * Rules that hold everywhere: argument order is context, sizes, scalars, inputs, outputs, event.
+ * Operations enqueue on the in-order queue and return; `event`, where not NULL, receives an event
+ * of the last command, to be released by the caller. Sizes and offsets are in elements unless a
+ * name says bytes. Nothing is allocated or built once the shapes of a step have been seen. */
+#ifndef CLPRUNE_CLPRUNE_H
+#define CLPRUNE_CLPRUNE_H
+
+#define CLPRUNE_VERSION_MAJOR 0
+#define CLPRUNE_VERSION_MINOR 1
+#define CLPRUNE_VERSION_PATCH 0
+#define CLPRUNE_VERSION       "0.1.0"
+
+#include "clprune/affine.h"
+#include "clprune/bspmm.h"
+#include "clprune/bsr.h"
+#include "clprune/context.h"
+#include "clprune/cross_entropy.h"
+#include "clprune/gelu.h"
+#include "clprune/gemm.h"
+#include "clprune/layerscale.h"
+#include "clprune/linear.h"
+#include "clprune/matrix.h"
+#include "clprune/memory.h"
+#include "clprune/optimizer.h"
+#include "clprune/patch_embed.h"
+#include "clprune/prune.h"
+#include "clprune/saved.h"
+#include "clprune/schedule.h"
+#include "clprune/status.h"
+#include "clprune/token_linear.h"
+#include "clprune/token_mean.h"
+
+#endif

@@ -1,0 +1,123 @@
+/* The context: one command queue, its kernels, its memory ledger and its last error.
+ *
+ * Thread rule: one context is used by one thread at a time; different contexts are independent,
+ * also on the same device. No function of the library prints, exits or aborts. */
+#ifndef CLPRUNE_CONTEXT_H
+#define CLPRUNE_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#include <CL/cl.h>
+
+#include "clprune/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clprune_context clprune_context;
+
+typedef enum clprune_log_level {
+    CLPRUNE_LOG_ERROR,   /* a call failed; the text is that of clprune_last_error */
+    CLPRUNE_LOG_WARNING, /* something best-effort did not work, such as the disk cache */
+    CLPRUNE_LOG_INFO     /* program builds, cache hits, kernel choices */
+} clprune_log_level;
+
+/* Receives one message without a trailing newline; `message` lives only during the call. */
+typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *message);
+
+/* Where device memory comes from. Both functions or neither must be set. */
+typedef struct clprune_allocator {
+    /* Returns a buffer of `bytes` > 0, or NULL with *error set to an OpenCL error code. */
+    cl_mem (*allocate)(void *user, cl_context context, size_t bytes, cl_int *error);
+    void (*release)(void *user, cl_mem buffer);
+    void *user;
+} clprune_allocator;
+
+/* Which of two implementations of the same contract the operations take. */
+typedef enum clprune_kernels {
+    CLPRUNE_KERNELS_AUTO,   /* by device type */
+    CLPRUNE_KERNELS_VECTOR, /* CPUs: one work-item a group, explicit vectors */
+    CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
+} clprune_kernels;
+
+/* Zero-initialise, then set what matters; NULL and 0 mean the default said here. */
+typedef struct clprune_context_options {
+    const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
+                              case; default $CLPRUNE_DEVICE, else the first GPU, else the first */
+    const char *cache_dir; /* folder of the program cache, or "off"; default $CLPRUNE_CACHE_DIR,
+                              else $XDG_CACHE_HOME/clprune, else $HOME/.cache/clprune */
+    uint64_t mem_limit;    /* bytes of device memory the library may hold; default
+                              $CLPRUNE_MEM_LIMIT (suffixes K, M, G), else the device's size */
+    clprune_kernels kernels;
+    clprune_allocator allocator; /* default: clCreateBuffer and clReleaseMemObject */
+    clprune_log_fn log;          /* default: nothing is logged */
+    void *log_user;
+} clprune_context_options;
+
+/* Creates a context on `queue`, which must be in-order and is retained, or, where `queue` is NULL,
+ * on a queue of its own on the device that `options` selects. `options` may be NULL; nothing in it
+ * is referenced after the call but allocator and log. On failure *context is NULL and
+ * clprune_last_error(NULL) tells the reason.
+ * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option), OPENCL_ERROR,
+ * OUT_OF_HOST_MEMORY. */
+CLPRUNE_API clprune_status clprune_context_create(
+    cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
+
+/* Waits for the queue, then releases everything the context owns; accepts NULL. Objects made from
+ * the context (layers, buffers, optimizers) must be destroyed before it. */
+CLPRUNE_API void clprune_context_destroy(clprune_context *context);
+
+/* The OpenCL objects behind a context; not retained for the caller. */
+CLPRUNE_API cl_command_queue clprune_context_queue(const clprune_context *context);
+CLPRUNE_API cl_context clprune_context_cl(const clprune_context *context);
+CLPRUNE_API cl_device_id clprune_context_device(const clprune_context *context);
+
+/* Waits until all enqueued work is done: the only blocking call besides the read functions.
+ * Errors of kernels that ran out of device memory surface here as OUT_OF_DEVICE_MEMORY. */
+CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
+
+/* The text of the last failure on `context`, with file:line, the failed expression, the OpenCL code
+ * and, for BUILD_FAILED, the build log; "" before the first failure. With NULL: the last failure
+ * of clprune_context_create or a device query on the calling thread. Valid until the next call. */
+CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
+
+/* Counters of the program cache since the context was created. */
+typedef struct clprune_cache_stats {
+    uint64_t memory_hits; /* programs found in the context */
+    uint64_t disk_hits;   /* programs loaded from the cache folder */
+    uint64_t builds;      /* programs compiled from source */
+    uint64_t rejected;    /* files refused: wrong owner, mode, size, key or checksum */
+} clprune_cache_stats;
+
+CLPRUNE_API clprune_cache_stats clprune_context_cache_stats(const clprune_context *context);
+
+/* The folder of the program cache in use, or NULL where it is off. Owned by the context. */
+CLPRUNE_API const char *clprune_context_cache_dir(const clprune_context *context);
+
+/* The kernel family in use: VECTOR or TILED. */
+CLPRUNE_API clprune_kernels clprune_context_kernels(const clprune_context *context);
+
+/* What a device list shows of one device. */
+typedef struct clprune_device_info {
+    size_t platform_index, device_index; /* the selection string is "platform:device" */
+    char platform[128], device[128], vendor[128], driver[64], version[128];
+    cl_device_type type;
+    uint64_t global_memory, local_memory, max_allocation; /* bytes */
+    uint32_t compute_units;
+    size_t max_work_group;
+} clprune_device_info;
+
+/* Writes up to `capacity` devices in selection order and sets *count to the number there are.
+ * No platform at all is success with *count 0. `devices` may be NULL where capacity is 0. */
+CLPRUNE_API clprune_status clprune_device_list(
+    size_t capacity, clprune_device_info *devices, size_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* Linear layer: y = x * w^T + b, the plug-in for a dense layer with two parameters more, sparsity
+ * and block. The forward pass is dense; the input is kept pruned; only dw feels the pruning. */
+#ifndef CLPRUNE_LINEAR_H
+#define CLPRUNE_LINEAR_H
+
+#include "clprune/gemm.h"
+#include "clprune/saved.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clprune_linear clprune_linear;
+
+typedef struct clprune_linear_desc {
+    size_t rows; /* of one sample: its tokens; pruning ranks blocks within one sample */
+    size_t in, out;
+    clprune_block block; /* default {1, 16} where both are 0 */
+    float sparsity;      /* 0 keeps the input dense: the dense layer, bit for bit */
+    clprune_norm norm;
+} clprune_linear_desc;
+
+/* On failure *layer is NULL. The layer holds no parameters: they are the caller's matrices.
+ * Errors: INVALID_ARGUMENT, OUT_OF_HOST_MEMORY. */
+CLPRUNE_API clprune_status clprune_linear_create(
+    clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer);
+CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL */
+
+/* The store for up to `batch` inputs of this layer: dense at sparsity 0, pruned above. */
+CLPRUNE_API clprune_status clprune_linear_saved_create(
+    clprune_linear *layer, size_t batch, const char *name, clprune_saved **saved);
+
+/* y = x * w^T + b for all tokens of `batch` samples, and saved = x in its kept form.
+ * x: (batch * rows) x in; w: out x in; b: 1 x out, or CLPRUNE_NO_MAT; y: (batch * rows) x out.
+ * saved: NULL in inference. y must not overlap x. */
+CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
+    cl_event *event);
+
+/* dx = dy * w; dw = dy^T * saved; db = sum of the rows of dy. All are overwritten; each of them may
+ * be CLPRUNE_NO_MAT to skip it. x is not needed. dx must not overlap dy. */
+CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
+    clprune_mat db, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* A matrix: a row-major window of fp32 elements in a device buffer.
+ *
+ * One legend in the whole library: n samples (batch), p tokens (rows of one sample), d features,
+ * o outputs, M rows, N columns, K inner size, BR x BC block, keep = kept blocks of a sample.
+ * A batch of samples is one matrix of batch * rows rows. */
+#ifndef CLPRUNE_MATRIX_H
+#define CLPRUNE_MATRIX_H
+
+#include "clprune/memory.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Element (r, c) is buffer[offset + r * ld + c]. Offsets, sizes and strides are in elements.
+ * A matrix does not own its buffer. A matrix of zero rows or columns is legal everywhere. */
+typedef struct clprune_mat {
+    cl_mem buffer;
+    size_t offset;
+    size_t rows, cols;
+    size_t ld; /* >= cols; elements from one row to the next */
+} clprune_mat;
+
+/* The absent matrix, for optional arguments. */
+#define CLPRUNE_NO_MAT ((clprune_mat){0})
+
+/* A dense matrix at the start of `buffer`: offset 0, ld = cols. */
+static inline clprune_mat clprune_mat_of(cl_mem buffer, size_t rows, size_t cols)
+{
+    clprune_mat mat = {buffer, 0, rows, cols, cols};
+    return mat;
+}
+
+/* Rows [first, first + rows) of a matrix. */
+static inline clprune_mat clprune_mat_rows(clprune_mat mat, size_t first, size_t rows)
+{
+    mat.offset += first * mat.ld;
+    mat.rows = rows;
+    return mat;
+}
+
+/* Creates a dense rows x cols matrix in a buffer of its own; release it with
+ * clprune_buffer_release(context, mat->buffer). Errors as clprune_buffer_create, SIZE_OVERFLOW. */
+CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
+    clprune_memory_category category, const char *name, size_t rows, size_t cols, clprune_mat *mat);
+
+/* Blocking copies between a matrix and a dense host array of rows * cols floats. They wait for the
+ * work enqueued before them. */
+CLPRUNE_API clprune_status clprune_mat_write(
+    clprune_context *context, clprune_mat mat, const float *host);
+CLPRUNE_API clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host);
+
+/* Sets every element of `mat` to `value`; elements between rows (ld > cols) stay untouched. */
+CLPRUNE_API clprune_status clprune_mat_fill(
+    clprune_context *context, float value, clprune_mat mat, cl_event *event);
+
+/* to = from; same rows and cols, no overlap. */
+CLPRUNE_API clprune_status clprune_mat_copy(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+/* Device memory: one allocator for every buffer, with a ledger by category and name.
+ *
+ * The memory figures of a program are read off this ledger, never computed by hand. Drivers
+ * allocate lazily and rarely fail at creation, so the ledger also enforces the context's budget. */
+#ifndef CLPRUNE_MEMORY_H
+#define CLPRUNE_MEMORY_H
+
+#include "clprune/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CLPRUNE_MEMORY_CATEGORY_LIST(X)                                                            \
+    X(CLPRUNE_MEMORY_INPUT, "input")             /* images and labels */                           \
+    X(CLPRUNE_MEMORY_PARAMETERS, "parameters")   /* weights and biases */                          \
+    X(CLPRUNE_MEMORY_GRADIENTS, "gradients")     /* of the parameters */                           \
+    X(CLPRUNE_MEMORY_OPTIMIZER, "optimizer")     /* moments and trust ratios */                    \
+    X(CLPRUNE_MEMORY_ACTIVATIONS, "activations") /* kept from forward to backward */               \
+    X(CLPRUNE_MEMORY_WORKSPACE, "workspace")     /* everything that dies within a pass */
+
+typedef enum clprune_memory_category {
+#define CLPRUNE_MEMORY_ENUM(name, text) name,
+    CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)
+#undef CLPRUNE_MEMORY_ENUM
+        CLPRUNE_MEMORY_CATEGORIES,                   /* how many there are */
+    CLPRUNE_MEMORY_TOTAL = CLPRUNE_MEMORY_CATEGORIES /* all of them together, as a query */
+} clprune_memory_category;
+
+/* "input", "parameters", ..., "total"; "unknown" outside the list. */
+CLPRUNE_API const char *clprune_memory_category_name(clprune_memory_category category);
+
+/* Creates a read-write buffer of `bytes` (0 becomes 1 byte in OpenCL and 0 in the ledger) that is
+ * booked under `category` with a copy of `name`. On failure *buffer is NULL.
+ * Errors: OUT_OF_DEVICE_MEMORY (over the budget or the device's limit; nothing was allocated),
+ * OUT_OF_HOST_MEMORY, INVALID_ARGUMENT, OPENCL_ERROR. */
+CLPRUNE_API clprune_status clprune_buffer_create(clprune_context *context,
+    clprune_memory_category category, const char *name, size_t bytes, cl_mem *buffer);
+
+/* Takes the buffer out of the ledger and releases it; accepts NULL. OpenCL keeps it alive until
+ * the commands that use it are done. A buffer the ledger does not know is left alone. */
+CLPRUNE_API void clprune_buffer_release(clprune_context *context, cl_mem buffer);
+
+typedef struct clprune_memory_usage {
+    uint64_t live;  /* bytes booked now */
+    uint64_t peak;  /* highest `live` since creation or the last reset */
+    uint64_t count; /* buffers booked now */
+} clprune_memory_usage;
+
+/* The figures of one category, or of all with CLPRUNE_MEMORY_TOTAL (whose peak is the peak of the
+ * sum, not the sum of the peaks). */
+CLPRUNE_API clprune_memory_usage clprune_memory_query(
+    const clprune_context *context, clprune_memory_category category);
+
+/* Sets every peak to the present live bytes. */
+CLPRUNE_API void clprune_memory_reset_peak(clprune_context *context);
+
+typedef struct clprune_memory_entry {
+    clprune_memory_category category;
+    const char *name; /* owned by the ledger */
+    uint64_t bytes;
+} clprune_memory_entry;
+
+/* Calls `visit` for each live buffer in order of creation. `visit` must not create or release
+ * buffers. */
+CLPRUNE_API void clprune_memory_visit(const clprune_context *context,
+    void (*visit)(void *user, const clprune_memory_entry *entry), void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

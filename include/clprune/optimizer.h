@@ -1,0 +1,72 @@
+/* Optimizers over a list of parameters, and gradient clipping. */
+#ifndef CLPRUNE_OPTIMIZER_H
+#define CLPRUNE_OPTIMIZER_H
+
+#include <stdbool.h>
+
+#include "clprune/matrix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One tensor and its gradient: dense (ld = cols) and of equal size; not owned. */
+typedef struct clprune_param {
+    const char *name; /* copied into the ledger's names of the state */
+    clprune_mat value, grad;
+    bool decay; /* weight decay applies */
+} clprune_param;
+
+/* With gradient g, step t from 1, learning rate lr and decay wd (0 where !decay):
+ *   SGD    g += wd * p; v = momentum * v + g (v = g at t = 1); p -= lr * v          (PyTorch's SGD)
+ *   ADAMW  p -= lr * wd * p; m, v = Adam moments of g;
+ *          p -= lr * m^ / (sqrt(v^) + eps), ^ = bias-corrected                      (1711.05101)
+ *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r, the ratio 1
+ *          where either norm is 0                                      (1904.00962, Algorithm 2) */
+typedef enum clprune_optimizer_kind {
+    CLPRUNE_OPTIMIZER_SGD,
+    CLPRUNE_OPTIMIZER_ADAMW,
+    CLPRUNE_OPTIMIZER_LAMB
+} clprune_optimizer_kind;
+
+typedef struct clprune_optimizer_desc {
+    clprune_optimizer_kind kind;
+    float momentum;     /* SGD; 0 keeps no state */
+    float beta1, beta2; /* ADAMW, LAMB: 0.9 and 0.999 are usual */
+    float eps;          /* ADAMW 1e-8, LAMB 1e-6 are usual */
+    float weight_decay;
+} clprune_optimizer_desc;
+
+typedef struct clprune_optimizer clprune_optimizer;
+
+/* Creates the state, zeroed and booked under optimizer. `params` is copied; the buffers in it must
+ * outlive the optimizer. On failure *optimizer is NULL. Errors: INVALID_ARGUMENT, INVALID_SIZE,
+ * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+CLPRUNE_API clprune_status clprune_optimizer_create(clprune_context *context,
+    const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,
+    clprune_optimizer **optimizer);
+CLPRUNE_API void clprune_optimizer_destroy(clprune_optimizer *optimizer); /* accepts NULL */
+
+/* One update of every parameter from its gradient. lr must be finite and >= 0. */
+CLPRUNE_API clprune_status clprune_optimizer_step(
+    clprune_optimizer *optimizer, float lr, cl_event *event);
+
+/* Scales every gradient by min(1, max_norm / |g|), |g| the l2 norm over all of them, on the device
+ * without a round trip. NaN and Inf norms leave the gradients as they are. norm: 1 x 1, receives
+ * |g|; CLPRUNE_NO_MAT if unwanted. max_norm > 0. */
+CLPRUNE_API clprune_status clprune_optimizer_clip(
+    clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event);
+
+/* For checkpoints: the number of steps taken, and the state tensors ("slots") of each parameter:
+ * 1 for SGD with momentum (v), 2 for ADAMW and LAMB (m, v). A state matrix has the shape of the
+ * parameter and may be read and written. */
+CLPRUNE_API uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer);
+CLPRUNE_API void clprune_optimizer_set_steps(clprune_optimizer *optimizer, uint64_t steps);
+CLPRUNE_API size_t clprune_optimizer_slots(const clprune_optimizer *optimizer);
+CLPRUNE_API clprune_mat clprune_optimizer_state(
+    const clprune_optimizer *optimizer, size_t param, size_t slot);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* Patch embedding: a convolution whose kernel equals its stride, so a product with cut patches. */
+#ifndef CLPRUNE_PATCH_EMBED_H
+#define CLPRUNE_PATCH_EMBED_H
+
+#include "clprune/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Images are `channels` planes of height x width (NCHW); height and width are multiples of patch.
+ * Tokens run row by row over the patches: p = (height / patch) * (width / patch) of them. */
+typedef struct clprune_patch_embed_desc {
+    size_t channels, height, width;
+    size_t patch;
+    size_t out; /* features d of a token */
+} clprune_patch_embed_desc;
+
+/* y = cut(images) * w^T + b. images: batch x (channels * height * width); w: out x (channels *
+ * patch * patch), the convolution's weight in PyTorch's order; b: 1 x out; y: (batch * p) x out.
+ * The cut patches live in scratch. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
+CLPRUNE_API clprune_status clprune_patch_embed_forward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
+    clprune_mat b, clprune_mat y, cl_event *event);
+
+/* dw = dy^T * cut(images); db = sum of the rows of dy; dimages = the patches of dy * w put back.
+ * All overwritten; each may be CLPRUNE_NO_MAT to skip it. */
+CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,38 @@
+/* Pruning: score the blocks of each sample, keep the best `keep` of them, pack them as BSR.
+ *
+ * Selection is exact: every sample keeps exactly desc.keep blocks. The order of blocks is total:
+ * NaN counts as largest (kept, so that a diverging run stays visible), then the norm, then the
+ * lower block index first. Norms are safe from overflow: a block of 1e30 scores 1e30 * sqrt(b). */
+#ifndef CLPRUNE_PRUNE_H
+#define CLPRUNE_PRUNE_H
+
+#include "clprune/bsr.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The norm that scores a block; padding of an overhanging block counts as zero. */
+typedef enum clprune_norm { CLPRUNE_NORM_L2, CLPRUNE_NORM_L1, CLPRUNE_NORM_MAX } clprune_norm;
+
+/* bsr = the bsr->desc.keep best blocks of each sample of x, all on the device and without a round
+ * trip. x: (batch * rows) x cols, not changed. Scratch is the context's arena. */
+CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
+    const clprune_bsr *bsr, cl_event *event);
+
+/* The steps of clprune_prune, for those who score or select in their own way. */
+
+/* scores[n * blocks + i] = norm of block i of sample n; fp32, batch * blocks elements. */
+CLPRUNE_API clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event);
+
+/* mask[n * blocks + i] = 1 for the `keep` best of the `blocks` scores of each of `batch` samples,
+ * else 0. scores: fp32; their sign is part of the order: -1 ranks below 0 below 1 below Inf below
+ * NaN of either sign. */
+CLPRUNE_API clprune_status clprune_prune_select(clprune_context *context, size_t batch,
+    size_t blocks, size_t keep, cl_mem scores, cl_mem mask, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,26 @@
+/* Learning-rate schedule: linear warm-up, then half a cosine (arXiv 1608.03983). */
+#ifndef CLPRUNE_SCHEDULE_H
+#define CLPRUNE_SCHEDULE_H
+
+#include <stdint.h>
+
+#include "clprune/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct clprune_schedule {
+    double base, min;       /* learning rates at the end of the warm-up and of the training */
+    uint64_t warmup, total; /* steps; warmup <= total */
+} clprune_schedule;
+
+/* The learning rate of step t = 0, 1, ...: base * (t + 1) / warmup while t < warmup, then
+ * min + (base - min) / 2 * (1 + cos(pi * (t - warmup) / (total - warmup))), and min from total on.
+ */
+CLPRUNE_API double clprune_schedule_lr(const clprune_schedule *schedule, uint64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

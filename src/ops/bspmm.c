@@ -1,0 +1,412 @@
+#include "clprune/bspmm.h"
+
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+/* Rows of a segment: as many as leave a panel of dy in the first-level cache of a CPU. */
+#define SEGMENT_ROWS 256
+/* Columns of dy that nt holds transposed at a time. */
+#define CHUNK_COLS 32
+/* Register tile of the vector kernels: accumulators of 16 floats, of 32 registers. */
+#define MAX_ACCUMULATORS 24
+#define MAX_VECTORS      8
+/* Outputs of a group of the tiled kernels, and its widest tile. */
+#define TILED_PANEL 64
+#define TILED_COLS  16
+/* Groups that keep one compute unit busy to the end. */
+#define GROUPS_PER_UNIT 8
+
+/* A product that is summed in `splits` partial results of panels x inner x panel floats. */
+typedef struct partial_plan {
+    size_t vectors, tile; /* of the vector kernels: V, and CB (tn) or P (nt) */
+    size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
+    size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
+    size_t splits;        /* the batch is cut into this many runs of samples */
+} partial_plan;
+
+/* The scratch of a product; offsets in elements of each part. */
+typedef struct product_scratch {
+    cl_mem starts, entries, partial;
+    size_t starts_offset, entries_offset, partial_offset;
+} product_scratch;
+
+static size_t largest_divisor(size_t n, size_t limit)
+{
+    for (size_t d = clprune__min(n, limit); d > 1; d--)
+        if (n % d == 0)
+            return d;
+    return 1;
+}
+
+/* The number of vectors V that wastes least: padding beyond the outputs, and loads beside the
+ * tile * V multiplications (V + tile / 2 of them, broadcasts being half a load). */
+static size_t choose_vectors(size_t outputs, size_t tile)
+{
+    size_t best = 1;
+    double best_rate = 0.0;
+    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= MAX_ACCUMULATORS; v++) {
+        const double padded = (double)(clprune__ceil_div(outputs, 16 * v) * 16 * v);
+        const double work = (double)(v * tile);
+        const double rate = (double)outputs / padded * work / (work + (double)v + 2.0);
+        if (rate > best_rate * 1.001) {
+            best_rate = rate;
+            best = v;
+        }
+    }
+    return best;
+}
+
+/* Runs of samples, so that there are groups enough for every compute unit. */
+static size_t choose_splits(const clprune_context *context, size_t groups, size_t batch)
+{
+    const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
+    return clprune__max(1, clprune__min(batch, clprune__ceil_div(wanted, clprune__max(groups, 1))));
+}
+
+static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, const partial_plan *plan, size_t segments,
+    product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &xs->desc;
+    size_t starts, entries, partial;
+    const bool fits = clprune__mul3(desc->batch, segments, sizes->block_cols + 1, &starts) &&
+                      clprune__mul(starts, sizeof(cl_uint), &starts) &&
+                      clprune__mul3(desc->batch, desc->keep, desc->block.rows, &entries) &&
+                      clprune__mul(entries, sizeof(cl_uint2), &entries) &&
+                      clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
+                      clprune__mul3(partial, plan->panel, sizeof(float), &partial);
+    REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW, "scratch of a product with %zu splits", plan->splits);
+    TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
+    TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
+    TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
+    scratch->starts_offset /= sizeof(cl_uint);
+    scratch->entries_offset /= sizeof(cl_uint2);
+    scratch->partial_offset /= sizeof(float);
+done:
+    return status;
+}
+
+static void arg_starts(clprune__launch *launch, const product_scratch *scratch)
+{
+    clprune__arg_ulong(launch, scratch->starts_offset);
+    clprune__arg_mem(launch, scratch->starts);
+    clprune__arg_ulong(launch, scratch->entries_offset);
+    clprune__arg_mem(launch, scratch->entries);
+}
+
+static void arg_partial(clprune__launch *launch, const product_scratch *scratch)
+{
+    clprune__arg_ulong(launch, scratch->partial_offset);
+    clprune__arg_mem(launch, scratch->partial);
+}
+
+/* Enqueues bspmm_lists: the kept blocks by block column. */
+static clprune_status list_columns(clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t segments, const product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = xs->desc.batch * segments * local;
+    char defines[96];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DBR=%zu -DSEG=%d", (unsigned)local,
+        xs->desc.block.rows, SEGMENT_ROWS);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, defines, &launch));
+    clprune__arg_ulong(&launch, xs->desc.rows);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_mem(&launch, xs->crow);
+    clprune__arg_mem(&launch, xs->col);
+    arg_starts(&launch, scratch);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. A plan without
+ * splits scales dw. */
+static clprune_status finish(clprune_context *context, const partial_plan *plan, float alpha,
+    float beta, const product_scratch *scratch, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { STRIP = 16, COLS = 64 };
+    const size_t local[2] = {clprune__group_size(context, 32), 1};
+    const size_t global[2] = {
+        clprune__ceil_div(dw.rows, STRIP) * local[0], clprune__ceil_div(dw.cols, COLS)};
+    char defines[128];
+    (void)snprintf(defines, sizeof defines,
+        "-DLOCAL=%u -DPANEL=%zu -DSTRIP=%d -DCOLS=%d -DREAD_DW=%d", (unsigned)local[0], plan->panel,
+        STRIP, COLS, beta != 0.0f);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_FINISH, defines, &launch));
+    clprune__arg_ulong(&launch, dw.rows);
+    clprune__arg_ulong(&launch, dw.cols);
+    clprune__arg_ulong(&launch, plan->inner);
+    clprune__arg_ulong(&launch, plan->panels);
+    clprune__arg_ulong(&launch, plan->splits);
+    clprune__arg_float(&launch, alpha);
+    clprune__arg_float(&launch, beta);
+    arg_partial(&launch, scratch);
+    clprune__arg_mat(&launch, dw);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+done:
+    return status;
+}
+
+/* dw = beta * dw, where there is nothing to sum. */
+static clprune_status scale_only(
+    clprune_context *context, float beta, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch_mark mark = clprune__scratch_begin(context);
+    if (beta == 0.0f) {
+        TRY(clprune_mat_fill(context, 0.0f, dw, event));
+        goto done;
+    }
+    const partial_plan nothing = {.panel = 16, .panels = 0, .inner = 0, .splits = 0};
+    product_scratch scratch = {0};
+    TRY(clprune__scratch_take(context, 1, &scratch.partial, &scratch.partial_offset));
+    TRY(finish(context, &nothing, 0.0f, beta, &scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+static partial_plan plan_tn(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    const size_t bc = xs->desc.block.cols;
+    partial_plan plan = {.inner = sizes->block_cols * bc};
+    size_t groups;
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
+        plan.tile = largest_divisor(bc, 8);
+        plan.vectors = choose_vectors(outputs, plan.tile);
+        plan.panel = 16 * plan.vectors;
+        plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
+    } else {
+        plan.tile = clprune__min(bc, TILED_COLS);
+        plan.panel = TILED_PANEL;
+        plan.panels = clprune__ceil_div(outputs, plan.panel);
+        groups = plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile);
+    }
+    plan.splits = choose_splits(context, groups, xs->desc.batch);
+    return plan;
+}
+
+/* Enqueues the partial sums of tn, bspmm_tn_vector or bspmm_tn_tiled. */
+static clprune_status multiply_tn(clprune_context *context, const partial_plan *plan,
+    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, size_t segments,
+    const product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const clprune_block block = xs->desc.block;
+    char defines[128];
+    if (vector)
+        (void)snprintf(defines, sizeof defines, "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%d",
+            plan->vectors, plan->tile, block.cols, block.rows, SEGMENT_ROWS);
+    else
+        (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%d -DCT=%zu", block.cols,
+            block.rows, SEGMENT_ROWS, plan->tile);
+    const size_t tiles = sizes->block_cols * clprune__ceil_div(block.cols, plan->tile);
+    const size_t local[3] = {vector ? 1 : TILED_PANEL, 1, 1};
+    const size_t global[3] = {
+        plan->panels * local[0], vector ? plan->splits : tiles, vector ? 1 : plan->splits};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(
+        context, vector ? CLPRUNE__BSPMM_TN_VECTOR : CLPRUNE__BSPMM_TN_TILED, defines, &launch));
+    clprune__arg_ulong(&launch, xs->desc.batch);
+    clprune__arg_ulong(&launch, xs->desc.rows);
+    clprune__arg_ulong(&launch, dy.cols);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mem(&launch, xs->values);
+    arg_starts(&launch, scratch);
+    arg_partial(&launch, scratch);
+    TRY(clprune__launch_enqueue(&launch, vector ? 2 : 3, global, local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
+    TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
+    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
+        return scale_only(context, beta, dw, event);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t segments = clprune__ceil_div(xs->desc.rows, SEGMENT_ROWS);
+    const partial_plan plan = plan_tn(context, xs, &sizes, dy.cols);
+    product_scratch scratch;
+    status = take_scratch(context, xs, &sizes, &plan, segments, &scratch);
+    if (status == CLPRUNE_SUCCESS)
+        status = list_columns(context, xs, &sizes, segments, &scratch);
+    if (status == CLPRUNE_SUCCESS)
+        status = multiply_tn(context, &plan, dy, xs, &sizes, segments, &scratch);
+    if (status == CLPRUNE_SUCCESS)
+        status = finish(context, &plan, alpha, beta, &scratch, dw, event);
+    clprune__scratch_end(context, mark);
+done:
+    return status;
+}
+
+static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+{
+    partial_plan plan = {.inner = xs->desc.rows};
+    size_t groups;
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
+        plan.tile = 4;
+        plan.vectors = choose_vectors(outputs, plan.tile);
+        plan.panel = 16 * plan.vectors;
+        plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
+    } else {
+        plan.panel = TILED_PANEL;
+        plan.panels = clprune__ceil_div(outputs, plan.panel);
+        groups = plan.panels * xs->desc.rows;
+    }
+    plan.splits = choose_splits(context, groups, xs->desc.batch);
+    return plan;
+}
+
+static clprune_status multiply_nt_vector(clprune_context *context, const partial_plan *plan,
+    clprune_mat dy, size_t outputs, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
+    size_t segments, const product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_block block = xs->desc.block;
+    char defines[128];
+    (void)snprintf(defines, sizeof defines,
+        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%d -DCHUNK=%zu", plan->vectors, plan->tile,
+        block.cols, block.rows, SEGMENT_ROWS, clprune__min(block.cols, CHUNK_COLS));
+    const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));
+    clprune__arg_ulong(&launch, xs->desc.batch);
+    clprune__arg_ulong(&launch, xs->desc.rows);
+    clprune__arg_ulong(&launch, xs->desc.cols);
+    clprune__arg_ulong(&launch, outputs);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mem(&launch, xs->values);
+    arg_starts(&launch, scratch);
+    arg_partial(&launch, scratch);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
+
+static clprune_status multiply_nt_tiled(clprune_context *context, const partial_plan *plan,
+    clprune_mat dy, size_t outputs, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
+    const product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    char defines[64];
+    (void)snprintf(
+        defines, sizeof defines, "-DBC=%zu -DBR=%zu", xs->desc.block.cols, xs->desc.block.rows);
+    const size_t local[3] = {TILED_PANEL, 1, 1};
+    const size_t global[3] = {plan->panels * TILED_PANEL, xs->desc.rows, plan->splits};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
+    clprune__arg_ulong(&launch, xs->desc.batch);
+    clprune__arg_ulong(&launch, xs->desc.rows);
+    clprune__arg_ulong(&launch, xs->desc.cols);
+    clprune__arg_ulong(&launch, outputs);
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mem(&launch, xs->values);
+    clprune__arg_mem(&launch, xs->crow);
+    clprune__arg_mem(&launch, xs->col);
+    arg_partial(&launch, scratch);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    const size_t outputs = dw.rows;
+    size_t dy_rows;
+    REQUIRE(clprune__mul(xs->desc.batch, outputs, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
+        "dy of %zu samples of %zu rows", xs->desc.batch, outputs);
+    TRY(clprune__check_mat(context, "dy", dy, dy_rows, xs->desc.cols));
+    TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
+    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
+        return scale_only(context, beta, dw, event);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t segments = vector ? clprune__ceil_div(xs->desc.rows, SEGMENT_ROWS) : 0;
+    const partial_plan plan = plan_nt(context, xs, outputs);
+    product_scratch scratch;
+    status = take_scratch(context, xs, &sizes, &plan, segments, &scratch);
+    if (status == CLPRUNE_SUCCESS && vector)
+        status = list_columns(context, xs, &sizes, segments, &scratch);
+    if (status == CLPRUNE_SUCCESS)
+        status =
+            vector ? multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, segments, &scratch)
+                   : multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch);
+    if (status == CLPRUNE_SUCCESS)
+        status = finish(context, &plan, alpha, beta, &scratch, dw, event);
+    clprune__scratch_end(context, mark);
+done:
+    return status;
+}
+
+clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float beta,
+    const clprune_bsr *xs, clprune_mat w, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    const clprune_bsr_desc *desc = &xs->desc;
+    TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
+    TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
+    TRY(clprune__check_apart(context, "y", y, "w", w));
+    if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
+        return scale_only(context, beta, y, event);
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = desc->batch * sizes.block_rows * local;
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu -DREAD_Y=%d",
+        (unsigned)local, vector ? 16 : 1, desc->block.rows, desc->block.cols, beta != 0.0f);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NN, defines, &launch));
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, w.cols);
+    clprune__arg_ulong(&launch, sizes.block_rows);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_float(&launch, alpha);
+    clprune__arg_float(&launch, beta);
+    clprune__arg_mem(&launch, xs->values);
+    clprune__arg_mem(&launch, xs->crow);
+    clprune__arg_mem(&launch, xs->col);
+    clprune__arg_mat(&launch, w);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}

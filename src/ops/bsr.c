@@ -1,0 +1,283 @@
+#include "clprune/bsr.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+size_t clprune_keep_count(size_t blocks, float sparsity)
+{
+    if (!(sparsity >= 0.0f && sparsity <= 1.0f))
+        return blocks;
+    /* As an exact decimal fraction of seven places: 0.7f is 0.69999998..., but 0.7 was meant. */
+    const uint64_t scale = 10000000;
+    const uint64_t parts = (uint64_t)llround((double)sparsity * (double)scale);
+    /* pruned = floor(parts * blocks / scale + 1/2), split so that no product overflows. */
+    const uint64_t whole = blocks / scale, rest = blocks % scale;
+    const uint64_t pruned = parts * whole + (2 * parts * rest + scale) / (2 * scale);
+    return blocks - (size_t)pruned;
+}
+
+clprune_status clprune__check_bsr_desc(
+    clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(desc != NULL && sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "desc or sizes is NULL");
+    *sizes = (clprune_bsr_sizes){0};
+    clprune_bsr_sizes s;
+    REQUIRE(desc->block.rows > 0 && desc->block.cols > 0, CLPRUNE_INVALID_ARGUMENT,
+        "a block of %zu x %zu", desc->block.rows, desc->block.cols);
+    s.block_rows = clprune__ceil_div(desc->rows, desc->block.rows);
+    s.block_cols = clprune__ceil_div(desc->cols, desc->block.cols);
+    REQUIRE(clprune__mul(s.block_rows, s.block_cols, &s.blocks) && s.blocks <= INT_MAX &&
+                s.block_rows < INT_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu blocks in a sample; indices are int32", s.block_rows,
+        s.block_cols);
+    REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks",
+        desc->keep, s.blocks);
+    size_t kept, kept_rows, elements, crow, dense;
+    const bool fits = clprune__mul(desc->batch, desc->keep, &kept) &&
+                      clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
+                      clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
+                      clprune__mul(elements, sizeof(float), &s.values_bytes) &&
+                      clprune__mul(desc->batch, s.block_rows + 1, &crow) &&
+                      clprune__mul(crow, sizeof(int32_t), &s.crow_bytes) &&
+                      clprune__mul(kept, sizeof(int32_t), &s.col_bytes) &&
+                      clprune__add(s.values_bytes, s.crow_bytes, &s.total_bytes) &&
+                      clprune__add(s.total_bytes, s.col_bytes, &s.total_bytes) &&
+                      clprune__mul3(desc->batch, desc->rows, desc->cols, &dense) &&
+                      clprune__mul(dense, sizeof(float), &s.dense_bytes);
+    REQUIRE(fits && kept_rows <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu x %zu with %zu blocks of %zu x %zu", desc->batch, desc->rows,
+        desc->cols, desc->keep, desc->block.rows, desc->block.cols);
+    *sizes = s;
+done:
+    return status;
+}
+
+clprune_status clprune_bsr_size_query(const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
+{
+    return clprune__check_bsr_desc(NULL, desc, sizes);
+}
+
+clprune_status clprune__check_bsr(
+    clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
+    TRY(clprune__check_buffer(context, "bsr.values", bsr->values, sizes->values_bytes, 1));
+    TRY(clprune__check_buffer(context, "bsr.crow", bsr->crow, sizes->crow_bytes, 1));
+    TRY(clprune__check_buffer(context, "bsr.col", bsr->col, sizes->col_bytes, 1));
+done:
+    return status;
+}
+
+size_t clprune__group_size(const clprune_context *context, size_t wanted)
+{
+    return context->kernels == CLPRUNE_KERNELS_VECTOR
+               ? 1
+               : clprune__min(wanted, context->max_work_group);
+}
+
+clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_category category,
+    const char *name, const clprune_bsr_desc *desc, clprune_bsr *bsr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr made = {0};
+    clprune_bsr_sizes sizes;
+    REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    *bsr = made;
+    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
+    TRY(clprune__check_bsr_desc(context, desc, &sizes));
+    const struct {
+        const char *suffix;
+        size_t bytes;
+        cl_mem *buffer;
+    } part[3] = {{"values", sizes.values_bytes, &made.values},
+        {"crow", sizes.crow_bytes, &made.crow}, {"col", sizes.col_bytes, &made.col}};
+    for (int i = 0; i < 3; i++) {
+        char full[256];
+        (void)snprintf(full, sizeof full, "%.240s.%s", name, part[i].suffix);
+        TRY(clprune_buffer_create(context, category, full, part[i].bytes, part[i].buffer));
+    }
+    made.desc = *desc;
+    *bsr = made;
+done:
+    if (status != CLPRUNE_SUCCESS)
+        clprune_bsr_destroy(context, &made);
+    return status;
+}
+
+void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
+{
+    if (bsr == NULL)
+        return;
+    clprune_buffer_release(context, bsr->values);
+    clprune_buffer_release(context, bsr->crow);
+    clprune_buffer_release(context, bsr->col);
+    *bsr = (clprune_bsr){0};
+}
+
+/* Enqueues bsr_index: crow and col from the mask. */
+static clprune_status write_index(clprune_context *context, cl_mem mask, size_t mask_offset,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = bsr->desc.batch * local;
+    char defines[64];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DALL=%d", (unsigned)local, mask == NULL);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, defines, &launch));
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, bsr->desc.keep);
+    clprune__arg_ulong(&launch, mask_offset);
+    clprune__arg_mem(&launch, mask);
+    clprune__arg_mem(&launch, bsr->crow);
+    clprune__arg_mem(&launch, bsr->col);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+static void block_defines(
+    const clprune_context *context, clprune_block block, size_t local, char defines[128])
+{
+    (void)snprintf(defines, 128, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu", (unsigned)local,
+        context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4, block.rows, block.cols);
+}
+
+clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
+    size_t mask_offset, const clprune_bsr *bsr, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, bsr, &sizes));
+    const clprune_bsr_desc *desc = &bsr->desc;
+    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    if (mask == NULL)
+        REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
+            "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
+    else
+        TRY(clprune__check_buffer(
+            context, "mask", mask, mask_offset + desc->batch * sizes.blocks, 1));
+    TRY(write_index(context, mask, mask_offset, bsr, &sizes));
+    if (desc->keep == 0) {
+        TRY(clprune__empty_event(context, event));
+        goto done;
+    }
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = desc->batch * sizes.block_rows * local;
+    char defines[128];
+    block_defines(context, desc->block, local, defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_PACK, defines, &launch));
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, sizes.block_rows);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mem(&launch, bsr->crow);
+    clprune__arg_mem(&launch, bsr->col);
+    clprune__arg_mem(&launch, bsr->values);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+clprune_status clprune_bsr_pack(
+    clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event)
+{
+    return clprune__bsr_pack_at(context, x, mask, 0, bsr, event);
+}
+
+clprune_status clprune_bsr_unpack(
+    clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, bsr, &sizes));
+    const clprune_bsr_desc *desc = &bsr->desc;
+    TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, desc->cols));
+    if (desc->keep == 0) {
+        TRY(clprune_mat_fill(context, 0.0f, y, event));
+        goto done;
+    }
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = desc->batch * sizes.block_rows * local;
+    char defines[128];
+    block_defines(context, desc->block, local, defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_UNPACK, defines, &launch));
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, sizes.block_rows);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_mem(&launch, bsr->values);
+    clprune__arg_mem(&launch, bsr->crow);
+    clprune__arg_mem(&launch, bsr->col);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+/* The rules of one sample's indices; texts name the sample and the entry. */
+static clprune_status validate_sample(clprune_context *context, size_t n, const int32_t *crow,
+    const int32_t *col, const clprune_bsr_sizes *sizes, size_t keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(crow[0] == 0, CLPRUNE_INVALID_BSR, "crow[%zu][0] is %d, expected 0", n, (int)crow[0]);
+    for (size_t i = 0; i < sizes->block_rows; i++)
+        REQUIRE(crow[i] <= crow[i + 1] && crow[i + 1] >= 0 && (size_t)crow[i + 1] <= keep,
+            CLPRUNE_INVALID_BSR, "crow[%zu][%zu] is %d after %d, with %zu blocks kept", n, i + 1,
+            (int)crow[i + 1], (int)crow[i], keep);
+    REQUIRE((size_t)crow[sizes->block_rows] == keep, CLPRUNE_INVALID_BSR,
+        "crow[%zu][%zu] is %d, expected keep = %zu", n, sizes->block_rows,
+        (int)crow[sizes->block_rows], keep);
+    for (size_t i = 0; i < sizes->block_rows; i++)
+        for (int32_t k = crow[i]; k < crow[i + 1]; k++) {
+            REQUIRE(col[k] >= 0 && (size_t)col[k] < sizes->block_cols, CLPRUNE_INVALID_BSR,
+                "col[%zu][%d] is %d, of %zu block columns", n, (int)k, (int)col[k],
+                sizes->block_cols);
+            REQUIRE(k == crow[i] || col[k - 1] < col[k], CLPRUNE_INVALID_BSR,
+                "col[%zu][%d] is %d after %d: not ascending in block row %zu", n, (int)k,
+                (int)col[k], (int)col[k - 1], i);
+        }
+done:
+    return status;
+}
+
+clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    int32_t *crow = NULL, *col = NULL;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, bsr, &sizes));
+    crow = malloc(clprune__max(sizes.crow_bytes, 1));
+    col = malloc(clprune__max(sizes.col_bytes, 1));
+    REQUIRE(crow != NULL && col != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes of indices",
+        sizes.crow_bytes + sizes.col_bytes);
+    if (sizes.crow_bytes > 0)
+        TRY_CL(clEnqueueReadBuffer(
+            context->queue, bsr->crow, CL_TRUE, 0, sizes.crow_bytes, crow, 0, NULL, NULL));
+    if (sizes.col_bytes > 0)
+        TRY_CL(clEnqueueReadBuffer(
+            context->queue, bsr->col, CL_TRUE, 0, sizes.col_bytes, col, 0, NULL, NULL));
+    for (size_t n = 0; n < bsr->desc.batch; n++)
+        TRY(validate_sample(context, n, crow + n * (sizes.block_rows + 1), col + n * bsr->desc.keep,
+            &sizes, bsr->desc.keep));
+done:
+    free(crow);
+    free(col);
+    return status;
+}

@@ -1,0 +1,150 @@
+#include "clprune/prune.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+/* A region of a buffer, in elements of what it holds. */
+typedef struct region {
+    cl_mem buffer;
+    size_t offset;
+} region;
+
+/* Digits of the radix selection: few passes where one work-item counts, small histograms where
+ * many do. */
+#define RADIX_VECTOR 11
+#define RADIX_TILED  8
+
+static clprune_status score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x, region scores,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 32);
+    const size_t global = sizes->blocks > 0 ? desc->batch * sizes->block_rows * local : 0;
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d",
+        (unsigned)local,
+        desc->block.cols >= 16  ? 16
+        : desc->block.cols >= 4 ? 4
+                                : 1,
+        desc->block.rows, desc->block.cols, (int)norm);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SCORE, defines, &launch));
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_ulong(&launch, scores.offset);
+    clprune__arg_mem(&launch, scores.buffer);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
+    size_t keep, region scores, region mask, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t bytes = batch * blocks;
+    if (keep == 0 || keep == blocks) {
+        const unsigned char flag = keep > 0;
+        if (bytes > 0)
+            TRY_CL(clEnqueueFillBuffer(
+                context->queue, mask.buffer, &flag, 1, mask.offset, bytes, 0, NULL, event));
+        else
+            TRY(clprune__empty_event(context, event));
+        goto done;
+    }
+    const size_t local = clprune__group_size(context, 256);
+    const size_t global = batch * local;
+    char defines[64];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRADIX=%d", (unsigned)local,
+        local == 1 ? RADIX_VECTOR : RADIX_TILED);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SELECT, defines, &launch));
+    clprune__arg_ulong(&launch, blocks);
+    clprune__arg_uint(&launch, (uint32_t)keep);
+    clprune__arg_ulong(&launch, scores.offset);
+    clprune__arg_mem(&launch, scores.buffer);
+    clprune__arg_ulong(&launch, mask.offset);
+    clprune__arg_mem(&launch, mask.buffer);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+static bool is_norm(clprune_norm norm)
+{
+    return norm == CLPRUNE_NORM_L2 || norm == CLPRUNE_NORM_L1 || norm == CLPRUNE_NORM_MAX;
+}
+
+clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
+    TRY(clprune__check_bsr_desc(context, desc, &sizes));
+    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    TRY(clprune__check_buffer(
+        context, "scores", scores, desc->batch * sizes.blocks, sizeof(float)));
+    TRY(score(context, norm, desc, &sizes, x, (region){scores, 0}, event));
+done:
+    return status;
+}
+
+clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
+    size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t count;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu blocks", batch, blocks);
+    REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks", keep, blocks);
+    TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
+    TRY(clprune__check_buffer(context, "mask", mask, count, 1));
+    TRY(select_best(context, batch, blocks, keep, (region){scores, 0}, (region){mask, 0}, event));
+done:
+    return status;
+}
+
+clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
+    const clprune_bsr *bsr, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
+    TRY(clprune__check_bsr(context, bsr, &sizes));
+    REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
+    const clprune_bsr_desc *desc = &bsr->desc;
+    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    if (desc->keep == sizes.blocks) {
+        TRY(clprune_bsr_pack(context, x, NULL, bsr, event));
+        goto done;
+    }
+    mark = clprune__scratch_begin(context);
+    open = true;
+    region scores, mask;
+    const size_t blocks = desc->batch * sizes.blocks;
+    TRY(clprune__scratch_take(context, blocks * sizeof(float), &scores.buffer, &scores.offset));
+    TRY(clprune__scratch_take(context, blocks, &mask.buffer, &mask.offset));
+    scores.offset /= sizeof(float);
+    if (desc->keep > 0)
+        TRY(score(context, norm, desc, &sizes, x, scores, NULL));
+    TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, scores, mask, NULL));
+    TRY(clprune__bsr_pack_at(context, x, mask.buffer, mask.offset, bsr, event));
+done:
+    if (open)
+        clprune__scratch_end(context, mark);
+    return status;
+}

@@ -1,0 +1,242 @@
+#include "clprune/context.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/device_select.h"
+
+static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    (void)user;
+    return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
+}
+
+static void default_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    (void)clReleaseMemObject(buffer);
+}
+
+/* Parses "1500", "64M", "2G"; false on anything else or beyond 64 bits. */
+static bool parse_bytes(const char *text, uint64_t *bytes)
+{
+    uint64_t value = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    unsigned shift = 0;
+    switch (toupper((unsigned char)*p)) {
+    case 'K':
+        shift = 10;
+        break;
+    case 'M':
+        shift = 20;
+        break;
+    case 'G':
+        shift = 30;
+        break;
+    default:
+        break;
+    }
+    if (shift > 0)
+        p++;
+    if (p == text || *p != '\0' || value == 0 || value > (UINT64_MAX >> shift))
+        return false;
+    *bytes = value << shift;
+    return true;
+}
+
+/* The budget: the option, else the environment, else the device's size. */
+static clprune_status choose_limit(clprune_context *context, uint64_t option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *environment = getenv("CLPRUNE_MEM_LIMIT");
+    uint64_t limit = option;
+    if (limit == 0 && environment != NULL && environment[0] != '\0')
+        REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
+            "CLPRUNE_MEM_LIMIT is \"%.100s\", expected bytes as in 1500M or 2G", environment);
+    if (limit == 0) {
+        cl_ulong size;
+        TRY_CL(
+            clGetDeviceInfo(context->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof size, &size, NULL));
+        limit = size;
+    }
+    context->ledger.limit = limit;
+done:
+    return status;
+}
+
+/* Takes over the caller's queue, which must be in-order. */
+static clprune_status adopt_queue(clprune_context *context, cl_command_queue queue)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_command_queue_properties properties;
+    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    REQUIRE((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, CLPRUNE_INVALID_ARGUMENT,
+        "the queue is out-of-order; clprune needs an in-order queue");
+    TRY_CL(clGetCommandQueueInfo(
+        queue, CL_QUEUE_DEVICE, sizeof context->device, &context->device, NULL));
+    cl_context cl;
+    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof cl, &cl, NULL));
+    TRY_CL(clRetainContext(cl));
+    context->cl = cl;
+    TRY_CL(clRetainCommandQueue(queue));
+    context->queue = queue;
+done:
+    return status;
+}
+
+static clprune_status open_queue(clprune_context *context, const char *selection)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (selection == NULL)
+        selection = getenv("CLPRUNE_DEVICE");
+    cl_platform_id platform;
+    TRY(clprune__device_select(selection, &platform, &context->device));
+    const cl_context_properties properties[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
+    cl_int code;
+    context->cl = clCreateContext(properties, 1, &context->device, NULL, NULL, &code);
+    TRY_CL(code);
+    context->queue = clCreateCommandQueue(context->cl, context->device, 0, &code);
+    TRY_CL(code);
+done:
+    return status;
+}
+
+static clprune_status read_device_facts(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_device_type type;
+    cl_ulong local_memory;
+    cl_uint units;
+    cl_device_id device = context->device;
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL));
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof context->max_work_group,
+        &context->max_work_group, NULL));
+    TRY_CL(clGetDeviceInfo(
+        device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_memory, &local_memory, NULL));
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));
+    context->local_memory = local_memory;
+    context->compute_units = units;
+    context->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+done:
+    return status;
+}
+
+/* The kernel family: the option, else $CLPRUNE_KERNELS, else by device type. */
+static clprune_status choose_kernels(clprune_context *context, clprune_kernels option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE((unsigned)option <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
+        "options.kernels is %d", (int)option);
+    const char *environment = getenv("CLPRUNE_KERNELS");
+    if (option == CLPRUNE_KERNELS_AUTO && environment != NULL && environment[0] != '\0') {
+        if (strcmp(environment, "vector") == 0)
+            option = CLPRUNE_KERNELS_VECTOR;
+        else if (strcmp(environment, "tiled") == 0)
+            option = CLPRUNE_KERNELS_TILED;
+        else
+            REQUIRE(strcmp(environment, "auto") == 0, CLPRUNE_INVALID_ARGUMENT,
+                "CLPRUNE_KERNELS is \"%.100s\", expected auto, vector or tiled", environment);
+    }
+    if (option == CLPRUNE_KERNELS_AUTO)
+        option = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
+    context->kernels = option;
+done:
+    return status;
+}
+
+clprune_status clprune_context_create(
+    cl_command_queue queue, const clprune_context_options *options, clprune_context **out)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL; /* errors go to the thread's text until *out is set */
+    clprune_context *made = NULL;
+    const clprune_context_options defaults = {0};
+    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    *out = NULL;
+    if (options == NULL)
+        options = &defaults;
+    REQUIRE((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
+        CLPRUNE_INVALID_ARGUMENT, "the allocator lacks one of its two functions");
+
+    made = calloc(1, sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    made->log = options->log;
+    made->log_user = options->log_user;
+    made->allocator = options->allocator;
+    if (made->allocator.allocate == NULL)
+        made->allocator = (clprune_allocator){default_allocate, default_release, NULL};
+
+    status = queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device);
+    if (status == CLPRUNE_SUCCESS)
+        status = read_device_facts(made);
+    if (status == CLPRUNE_SUCCESS)
+        status = choose_kernels(made, options->kernels);
+    if (status == CLPRUNE_SUCCESS)
+        status = choose_limit(made, options->mem_limit);
+    if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
+        REQUIRE(false, status, "%s", made->error);
+    if (status == CLPRUNE_SUCCESS) {
+        clprune__program_cache_open(made, options->cache_dir);
+        *out = made;
+        made = NULL;
+    }
+done:
+    clprune_context_destroy(made);
+    return status;
+}
+
+void clprune_context_destroy(clprune_context *context)
+{
+    if (context == NULL)
+        return;
+    if (context->queue != NULL)
+        (void)clFinish(context->queue);
+    clprune__scratch_close(context);
+    clprune__ledger_close(context);
+    clprune__program_cache_close(context);
+    if (context->queue != NULL)
+        (void)clReleaseCommandQueue(context->queue);
+    if (context->cl != NULL)
+        (void)clReleaseContext(context->cl);
+    free(context);
+}
+
+cl_command_queue clprune_context_queue(const clprune_context *context)
+{
+    return context != NULL ? context->queue : NULL;
+}
+
+cl_context clprune_context_cl(const clprune_context *context)
+{
+    return context != NULL ? context->cl : NULL;
+}
+
+cl_device_id clprune_context_device(const clprune_context *context)
+{
+    return context != NULL ? context->device : NULL;
+}
+
+clprune_kernels clprune_context_kernels(const clprune_context *context)
+{
+    return context != NULL ? context->kernels : CLPRUNE_KERNELS_AUTO;
+}
+
+clprune_status clprune_context_finish(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY_CL(clFinish(context->queue));
+done:
+    return status;
+}

@@ -1,0 +1,34 @@
+/* The body of clprune_context. */
+#ifndef CLPRUNE_RUNTIME_CONTEXT_PRIVATE_H
+#define CLPRUNE_RUNTIME_CONTEXT_PRIVATE_H
+
+#include <stdbool.h>
+
+#include "clprune/context.h"
+#include "runtime/ledger.h"
+#include "runtime/program_cache.h"
+#include "runtime/scratch.h"
+
+#define CLPRUNE__ERROR_TEXT 16384
+
+struct clprune_context {
+    cl_context cl;
+    cl_device_id device;
+    cl_command_queue queue;
+    clprune_kernels kernels; /* VECTOR or TILED */
+    /* Device facts read once. */
+    size_t max_work_group;
+    uint64_t local_memory;
+    uint32_t compute_units;
+    bool is_cpu;
+    clprune_allocator allocator;
+    clprune_log_fn log;
+    void *log_user;
+    clprune__ledger ledger;
+    clprune__scratch scratch;
+    clprune__program_cache cache;
+    bool blast_ready; /* CLBlast was told this device's parameters */
+    char error[CLPRUNE__ERROR_TEXT];
+};
+
+#endif

@@ -1,0 +1,12 @@
+/* Choosing a device by a selection string. */
+#ifndef CLPRUNE_RUNTIME_DEVICE_SELECT_H
+#define CLPRUNE_RUNTIME_DEVICE_SELECT_H
+
+#include "clprune/context.h"
+
+/* `selection`: "platform:device", part of a device or platform name in any case, or NULL or "" for
+ * the first GPU, else the first device. Errors go to the thread's text. */
+clprune_status clprune__device_select(
+    const char *selection, cl_platform_id *platform, cl_device_id *device);
+
+#endif

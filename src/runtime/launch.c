@@ -1,0 +1,83 @@
+#include "runtime/launch.h"
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+clprune_status clprune__launch_begin(
+    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__launch *launch)
+{
+    *launch = (clprune__launch){.context = context, .failed = CL_SUCCESS};
+    return clprune__kernel_get(context, id, defines, &launch->kernel);
+}
+
+static void set_argument(clprune__launch *launch, size_t size, const void *value)
+{
+    const cl_int code = clSetKernelArg(launch->kernel->kernel, launch->next, size, value);
+    if (launch->failed == CL_SUCCESS)
+        launch->failed = code;
+    launch->next++;
+}
+
+void clprune__arg_mem(clprune__launch *launch, cl_mem buffer)
+{
+    set_argument(launch, sizeof buffer, &buffer);
+}
+
+void clprune__arg_ulong(clprune__launch *launch, size_t value)
+{
+    const cl_ulong wide = value;
+    set_argument(launch, sizeof wide, &wide);
+}
+
+void clprune__arg_uint(clprune__launch *launch, uint32_t value)
+{
+    const cl_uint word = value;
+    set_argument(launch, sizeof word, &word);
+}
+
+void clprune__arg_float(clprune__launch *launch, float value)
+{
+    set_argument(launch, sizeof value, &value);
+}
+
+void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
+{
+    clprune__arg_mem(launch, mat.buffer);
+    clprune__arg_ulong(launch, mat.offset);
+    clprune__arg_ulong(launch, mat.ld);
+}
+
+clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
+    const size_t *global, const size_t *local, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = launch->context;
+    const clprune__kernel *kernel = launch->kernel;
+    TRY_CL(launch->failed);
+    REQUIRE(launch->next == kernel->arguments, CLPRUNE_INTERNAL_ERROR,
+        "kernel %d takes %u arguments, %u are set", (int)kernel->id, (unsigned)kernel->arguments,
+        (unsigned)launch->next);
+    size_t group = 1;
+    bool empty = false;
+    for (cl_uint i = 0; i < dimensions; i++) {
+        REQUIRE(local[i] > 0 && global[i] % local[i] == 0, CLPRUNE_INTERNAL_ERROR,
+            "kernel %d: global size %zu is no multiple of local size %zu", (int)kernel->id,
+            global[i], local[i]);
+        REQUIRE(kernel->reqd_work_group[0] == 0 || kernel->reqd_work_group[i] == local[i],
+            CLPRUNE_INTERNAL_ERROR, "kernel %d requires local size %zu, not %zu", (int)kernel->id,
+            kernel->reqd_work_group[i], local[i]);
+        group *= local[i];
+        empty = empty || global[i] == 0;
+    }
+    REQUIRE(group <= kernel->max_work_group, CLPRUNE_UNSUPPORTED,
+        "kernel %d needs work-groups of %zu, this device can run %zu", (int)kernel->id, group,
+        kernel->max_work_group);
+    if (empty)
+        TRY(clprune__empty_event(context, event));
+    else
+        TRY_CL(clEnqueueNDRangeKernel(
+            context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event));
+done:
+    return status;
+}

@@ -1,0 +1,38 @@
+/* The checked launcher: arguments in order, without positions, and one place that enqueues.
+ *
+ *     clprune__launch launch;
+ *     TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, defines, &launch));
+ *     clprune__arg_mat(&launch, h);
+ *     clprune__arg_ulong(&launch, rows);
+ *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+ *
+ * Argument errors are remembered and returned by enqueue, which also checks that all arguments are
+ * set, that local divides global and that the work-group fits kernel and device. */
+#ifndef CLPRUNE_RUNTIME_LAUNCH_H
+#define CLPRUNE_RUNTIME_LAUNCH_H
+
+#include "clprune/matrix.h"
+#include "runtime/program_cache.h"
+
+typedef struct clprune__launch {
+    clprune_context *context;
+    const clprune__kernel *kernel;
+    cl_uint next;  /* index of the next argument */
+    cl_int failed; /* the first error of an argument */
+} clprune__launch;
+
+clprune_status clprune__launch_begin(
+    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__launch *launch);
+
+/* A matrix is three kernel parameters, MAT(name): buffer, ulong offset, ulong ld. */
+void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);
+void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
+void clprune__arg_ulong(clprune__launch *launch, size_t value);
+void clprune__arg_uint(clprune__launch *launch, uint32_t value);
+void clprune__arg_float(clprune__launch *launch, float value);
+
+/* A global size of zero in any dimension enqueues nothing. */
+clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
+    const size_t *global, const size_t *local, cl_event *event);
+
+#endif

@@ -1,0 +1,24 @@
+/* The ledger behind clprune/memory.h: which buffers live, under which category and name. */
+#ifndef CLPRUNE_RUNTIME_LEDGER_H
+#define CLPRUNE_RUNTIME_LEDGER_H
+
+#include "clprune/memory.h"
+
+typedef struct clprune__ledger_entry {
+    cl_mem buffer;
+    char *name;
+    uint64_t bytes;
+    clprune_memory_category category;
+} clprune__ledger_entry;
+
+typedef struct clprune__ledger {
+    clprune__ledger_entry *entries; /* in order of creation */
+    size_t count, capacity;
+    clprune_memory_usage usage[CLPRUNE_MEMORY_CATEGORIES + 1]; /* the last one is the total */
+    uint64_t limit;                                            /* bytes; the budget */
+} clprune__ledger;
+
+/* Releases every buffer still booked and frees the ledger's own memory. */
+void clprune__ledger_close(clprune_context *context);
+
+#endif

@@ -1,0 +1,122 @@
+#include "clprune/matrix.h"
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/rowwise.h"
+
+clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
+    const char *name, size_t rows, size_t cols, clprune_mat *mat)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
+    *mat = CLPRUNE_NO_MAT;
+    size_t bytes;
+    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW, "%zu x %zu",
+        rows, cols);
+    cl_mem buffer;
+    TRY(clprune_buffer_create(context, category, name, bytes, &buffer));
+    *mat = clprune_mat_of(buffer, rows, cols);
+done:
+    return status;
+}
+
+/* A matrix as the rectangular copies of OpenCL want it, in bytes. The whole offset goes into the
+ * first coordinate, which may pass the pitch. */
+typedef struct region {
+    size_t origin[3], size[3], pitch;
+} region;
+
+static region region_of(clprune_mat mat)
+{
+    const size_t bytes = sizeof(float);
+    return (region){{mat.offset * bytes, 0, 0}, {mat.cols * bytes, mat.rows, 1}, mat.ld * bytes};
+}
+
+static const size_t host_origin[3] = {0, 0, 0};
+
+clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    if (mat.rows == 0 || mat.cols == 0)
+        goto done;
+    REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    const region r = region_of(mat);
+    TRY_CL(clEnqueueWriteBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
+        r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    if (mat.rows == 0 || mat.cols == 0)
+        goto done;
+    REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    const region r = region_of(mat);
+    TRY_CL(clEnqueueReadBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
+        r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
+done:
+    return status;
+}
+
+/* Within one buffer OpenCL asks rectangles for equal pitches and drivers judge overlaps by their
+ * coordinates, so ranges of bytes are copied: all at once or row by row. */
+static clprune_status copy_within(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t size = sizeof(float);
+    const bool dense = from.ld == from.cols && to.ld == to.cols;
+    const size_t ranges = dense ? 1 : from.rows;
+    const size_t bytes = (dense ? from.rows : 1) * from.cols * size;
+    for (size_t i = 0; i < ranges; i++)
+        TRY_CL(clEnqueueCopyBuffer(context->queue, from.buffer, to.buffer,
+            (from.offset + i * from.ld) * size, (to.offset + i * to.ld) * size, bytes, 0, NULL,
+            i + 1 == ranges ? event : NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_mat_copy(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
+    TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
+    TRY(clprune__check_apart(context, "from", from, "to", to));
+    if (from.rows == 0 || from.cols == 0) {
+        TRY(clprune__empty_event(context, event));
+        goto done;
+    }
+    if (from.buffer == to.buffer) {
+        TRY(copy_within(context, from, to, event));
+        goto done;
+    }
+    const region source = region_of(from), target = region_of(to);
+    TRY_CL(clEnqueueCopyBufferRect(context->queue, from.buffer, to.buffer, source.origin,
+        target.origin, source.size, source.pitch, 0, target.pitch, 0, 0, NULL, event));
+done:
+    return status;
+}
+
+clprune_status clprune_mat_fill(
+    clprune_context *context, float value, clprune_mat mat, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__FILL, plan.defines, &launch));
+    clprune__arg_ulong(&launch, mat.rows);
+    clprune__arg_ulong(&launch, mat.cols);
+    clprune__arg_float(&launch, value);
+    clprune__arg_mat(&launch, mat);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}

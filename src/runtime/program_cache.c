@@ -1,0 +1,357 @@
+#include "runtime/program_cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clprune/clprune.h"
+#include "core/checked.h"
+#include "core/sha256.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/disk_cache.h"
+#include "runtime/kernel_source.h"
+
+/* Raised when the meaning of a cached binary changes though its sources do not. */
+#define CACHE_FORMAT 1
+
+static const struct {
+    const char *file, *entry, *prelude;
+} kernel_list[CLPRUNE__KERNELS] = {
+#define CLPRUNE__KERNEL(id, file, entry, prelude) {file, entry, prelude},
+#include "runtime/kernel_list.inc"
+#undef CLPRUNE__KERNEL
+};
+
+/* FNV-1a, for the lookup in memory only. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash;
+}
+
+static uint64_t hash_key(const char *name, const char *defines)
+{
+    return hash_text(hash_text(14695981039346656037u, name), defines);
+}
+
+static const clprune__kernel_source *find_source(const char *name)
+{
+    for (size_t i = 0; i < clprune__kernel_sources_count; i++)
+        if (strcmp(clprune__kernel_sources[i].name, name) == 0)
+            return &clprune__kernel_sources[i];
+    return NULL;
+}
+
+/* The strings a program is made of: a #line and the text of each of its files. */
+typedef struct source_list {
+    const char *text[6];
+    size_t size[6];
+    cl_uint count;
+    char line[3][96];
+} source_list;
+
+static clprune_status collect_sources(
+    clprune_context *context, clprune__kernel_id id, source_list *list)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *const files[3] = {"common.clh", kernel_list[id].prelude, kernel_list[id].file};
+    list->count = 0;
+    for (int i = 0; i < 3; i++) {
+        if (files[i] == NULL)
+            continue;
+        const clprune__kernel_source *source = find_source(files[i]);
+        REQUIRE(source != NULL, CLPRUNE_INTERNAL_ERROR, "%s is not embedded", files[i]);
+        const int length =
+            snprintf(list->line[i], sizeof list->line[i], "\n#line 1 \"cl/%s\"\n", files[i]);
+        list->text[list->count] = list->line[i];
+        list->size[list->count++] = (size_t)length;
+        list->text[list->count] = (const char *)source->text;
+        list->size[list->count++] = source->size;
+    }
+done:
+    return status;
+}
+
+/* The complete key of a cache file: everything its binary depends on. malloced. */
+static char *disk_key(const clprune_context *context, const char *key, const source_list *list)
+{
+    clprune__sha256 hash;
+    unsigned char digest[CLPRUNE__SHA256_BYTES];
+    char hex[65];
+    clprune__sha256_begin(&hash);
+    for (cl_uint i = 0; i < list->count; i++)
+        clprune__sha256_update(&hash, list->text[i], list->size[i]);
+    clprune__sha256_end(&hash, digest);
+    clprune__sha256_hex(digest, hex);
+    const char *const format = "clprune %s, format %d\n%s\nsource %s\n%s\n";
+    const int length = snprintf(
+        NULL, 0, format, CLPRUNE_VERSION, CACHE_FORMAT, context->cache.device_key, hex, key);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text != NULL)
+        (void)snprintf(text, (size_t)length + 1, format, CLPRUNE_VERSION, CACHE_FORMAT,
+            context->cache.device_key, hex, key);
+    return text;
+}
+
+/* Reports the build log of a failed build as the last error. */
+static clprune_status build_failed(
+    clprune_context *context, cl_program program, cl_int code, const char *key)
+{
+    char log[8192] = "";
+    if (clGetProgramBuildInfo(program, context->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log,
+            NULL) != CL_SUCCESS)
+        (void)snprintf(
+            log, sizeof log, "(no build log, or one of more than %zu bytes)", sizeof log - 1);
+    return clprune__fail(context, CLPRUNE_BUILD_FAILED, __FILE__, __LINE__, "clBuildProgram",
+        "%s (%d) for %s:\n%s", clprune__cl_name(code), (int)code, key, log);
+}
+
+/* Makes a program from a verified binary; any failure means "compile instead". */
+static cl_program load_binary(clprune_context *context, const char *key)
+{
+    clprune__program_cache *cache = &context->cache;
+    unsigned char *payload = NULL;
+    size_t size = 0;
+    const char *reason = NULL;
+    cl_program program = NULL;
+    const clprune__disk_result result =
+        clprune__disk_load(cache->dir, key, &payload, &size, &reason);
+    if (result == CLPRUNE__DISK_OK) {
+        const unsigned char *binary = payload;
+        cl_int code, binary_status;
+        program = clCreateProgramWithBinary(
+            context->cl, 1, &context->device, &size, &binary, &binary_status, &code);
+        if (program != NULL &&
+            clBuildProgram(program, 1, &context->device, "", NULL, NULL) != CL_SUCCESS) {
+            (void)clReleaseProgram(program);
+            program = NULL;
+        }
+        if (program == NULL)
+            reason = "the driver refused the binary";
+    }
+    if (reason != NULL) {
+        cache->stats.rejected += result != CLPRUNE__DISK_MISS;
+        clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
+    }
+    free(payload);
+    return program;
+}
+
+static void save_binary(clprune_context *context, const char *key, cl_program program)
+{
+    size_t size = 0;
+    const char *reason = NULL;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
+            CL_SUCCESS ||
+        size == 0)
+        return;
+    unsigned char *binary = malloc(size);
+    if (binary == NULL)
+        return;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        (void)clprune__disk_store(context->cache.dir, key, binary, size, &reason);
+    if (reason != NULL)
+        clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
+    free(binary);
+}
+
+static clprune_status compile(clprune_context *context, const char *key, const char *defines,
+    source_list *list, cl_program *program)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    char options[1024];
+    cl_int code;
+    *program = clCreateProgramWithSource(context->cl, list->count, list->text, list->size, &code);
+    TRY_CL(code);
+    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 %s", defines);
+    REQUIRE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
+        "the defines of %s are too long", key);
+    code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
+    if (code != CL_SUCCESS)
+        TRY(build_failed(context, *program, code, key));
+done:
+    if (status != CLPRUNE_SUCCESS && *program != NULL) {
+        (void)clReleaseProgram(*program);
+        *program = NULL;
+    }
+    return status;
+}
+
+/* Makes room for one more element of `size` bytes. */
+static bool grow(void **array, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return true;
+    const size_t larger = *capacity == 0 ? 32 : *capacity * 2;
+    void *grown = realloc(*array, larger * size);
+    if (grown == NULL)
+        return false;
+    *array = grown;
+    *capacity = larger;
+    return true;
+}
+
+static clprune_status program_get(
+    clprune_context *context, clprune__kernel_id id, const char *defines, cl_program *program)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__program_cache *cache = &context->cache;
+    const uint64_t hash = hash_key(kernel_list[id].file, defines);
+    char *key = NULL, *file_key = NULL;
+    const size_t key_size = strlen(kernel_list[id].file) + strlen(defines) + 2;
+    key = malloc(key_size);
+    REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a program key of %zu bytes", key_size);
+    (void)snprintf(key, key_size, "%s %s", kernel_list[id].file, defines);
+    for (size_t i = 0; i < cache->programs_count; i++)
+        if (cache->programs[i].hash == hash && strcmp(cache->programs[i].key, key) == 0) {
+            *program = cache->programs[i].program;
+            cache->stats.memory_hits++;
+            goto done;
+        }
+    REQUIRE(grow((void **)&cache->programs, cache->programs_count, &cache->programs_capacity,
+                sizeof *cache->programs),
+        CLPRUNE_OUT_OF_HOST_MEMORY, "%zu programs", cache->programs_count);
+
+    source_list list;
+    TRY(collect_sources(context, id, &list));
+    cl_program made = NULL;
+    if (cache->dir != NULL)
+        file_key = disk_key(context, key, &list);
+    if (file_key != NULL)
+        made = load_binary(context, file_key);
+    if (made != NULL) {
+        cache->stats.disk_hits++;
+    } else {
+        TRY(compile(context, key, defines, &list, &made));
+        cache->stats.builds++;
+        if (file_key != NULL)
+            save_binary(context, file_key, made);
+        clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
+    }
+    cache->programs[cache->programs_count++] = (clprune__program){key, hash, made};
+    key = NULL;
+    *program = made;
+done:
+    free(key);
+    free(file_key);
+    return status;
+}
+
+static clprune_status kernel_make(clprune_context *context, clprune__kernel_id id,
+    const char *defines, uint64_t hash, clprune__kernel *made)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_program program;
+    *made = (clprune__kernel){.id = id, .hash = hash};
+    TRY(program_get(context, id, defines, &program));
+    cl_int code;
+    made->kernel = clCreateKernel(program, kernel_list[id].entry, &code);
+    TRY_CL(code);
+    TRY_CL(clGetKernelInfo(
+        made->kernel, CL_KERNEL_NUM_ARGS, sizeof made->arguments, &made->arguments, NULL));
+    TRY_CL(clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_WORK_GROUP_SIZE,
+        sizeof made->max_work_group, &made->max_work_group, NULL));
+    TRY_CL(
+        clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+            sizeof made->reqd_work_group, made->reqd_work_group, NULL));
+    made->defines = malloc(strlen(defines) + 1);
+    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
+    strcpy(made->defines, defines);
+done:
+    if (status != CLPRUNE_SUCCESS && made->kernel != NULL)
+        (void)clReleaseKernel(made->kernel);
+    return status;
+}
+
+clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id id,
+    const char *defines, const clprune__kernel **kernel)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__program_cache *cache = &context->cache;
+    *kernel = NULL;
+    const uint64_t hash = hash_key(kernel_list[id].entry, defines);
+    for (size_t i = 0; i < cache->kernels_count; i++) {
+        const clprune__kernel *entry = &cache->kernels[i];
+        if (entry->hash == hash && entry->id == id && strcmp(entry->defines, defines) == 0) {
+            cache->stats.memory_hits++;
+            *kernel = entry;
+            goto done;
+        }
+    }
+    REQUIRE(grow((void **)&cache->kernels, cache->kernels_count, &cache->kernels_capacity,
+                sizeof *cache->kernels),
+        CLPRUNE_OUT_OF_HOST_MEMORY, "%zu kernels", cache->kernels_count);
+    TRY(kernel_make(context, id, defines, hash, &cache->kernels[cache->kernels_count]));
+    *kernel = &cache->kernels[cache->kernels_count++];
+done:
+    return status;
+}
+
+/* One line per fact that a binary depends on and that stays the same for a context. */
+static char *describe_device(const clprune_context *context)
+{
+    enum { FIELDS = 4, FIELD_SIZE = 512 };
+    static const cl_device_info what[FIELDS] = {
+        CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
+    char field[FIELDS + 1][FIELD_SIZE] = {{0}};
+    for (int i = 0; i < FIELDS; i++)
+        if (clGetDeviceInfo(context->device, what[i], FIELD_SIZE - 1, field[i], NULL) != CL_SUCCESS)
+            return NULL;
+    cl_platform_id platform;
+    if (clGetDeviceInfo(context->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform,
+            NULL) != CL_SUCCESS ||
+        clGetPlatformInfo(platform, CL_PLATFORM_VERSION, FIELD_SIZE - 1, field[FIELDS], NULL) !=
+            CL_SUCCESS)
+        return NULL;
+    char *text = malloc((FIELDS + 1) * (FIELD_SIZE + 1) + 1);
+    size_t used = 0;
+    for (int i = 0; text != NULL && i <= FIELDS; i++)
+        used += (size_t)sprintf(text + used, "%s\n", field[i]);
+    return text;
+}
+
+void clprune__program_cache_open(clprune_context *context, const char *dir)
+{
+    const char *reason = NULL;
+    context->cache.dir = clprune__disk_folder(dir, &reason);
+    if (context->cache.dir != NULL) {
+        context->cache.device_key = describe_device(context);
+        if (context->cache.device_key == NULL) {
+            reason = "the device does not describe itself";
+            free(context->cache.dir);
+            context->cache.dir = NULL;
+        }
+    }
+    if (reason != NULL)
+        clprune__log(context, CLPRUNE_LOG_WARNING, "program cache is off: %s", reason);
+}
+
+void clprune__program_cache_close(clprune_context *context)
+{
+    clprune__program_cache *cache = &context->cache;
+    for (size_t i = 0; i < cache->kernels_count; i++) {
+        (void)clReleaseKernel(cache->kernels[i].kernel);
+        free(cache->kernels[i].defines);
+    }
+    for (size_t i = 0; i < cache->programs_count; i++) {
+        (void)clReleaseProgram(cache->programs[i].program);
+        free(cache->programs[i].key);
+    }
+    free(cache->kernels);
+    free(cache->programs);
+    free(cache->dir);
+    free(cache->device_key);
+    *cache = (clprune__program_cache){0};
+}
+
+clprune_cache_stats clprune_context_cache_stats(const clprune_context *context)
+{
+    return context != NULL ? context->cache.stats : (clprune_cache_stats){0};
+}
+
+const char *clprune_context_cache_dir(const clprune_context *context)
+{
+    return context != NULL ? context->cache.dir : NULL;
+}

@@ -1,0 +1,54 @@
+/* Kernels by id and defines: built once, kept in the context, and on disk as a best effort.
+ *
+ * A kernel file is compiled as two strings, the prelude common.clh (and the file's own prelude
+ * where kernel_list.inc names one) and the file, each opened by #line so that build logs name it.
+ */
+#ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
+#define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
+
+#include "clprune/context.h"
+
+typedef enum clprune__kernel_id {
+#define CLPRUNE__KERNEL(id, file, entry, prelude) CLPRUNE__##id,
+#include "runtime/kernel_list.inc"
+#undef CLPRUNE__KERNEL
+    CLPRUNE__KERNELS
+} clprune__kernel_id;
+
+typedef struct clprune__program {
+    char *key; /* file and defines */
+    uint64_t hash;
+    cl_program program;
+} clprune__program;
+
+typedef struct clprune__kernel {
+    clprune__kernel_id id;
+    char *defines;
+    uint64_t hash;
+    cl_kernel kernel;
+    /* Facts that the launcher checks. */
+    cl_uint arguments;
+    size_t max_work_group;
+    size_t reqd_work_group[3]; /* zeros: none required */
+} clprune__kernel;
+
+typedef struct clprune__program_cache {
+    clprune__program *programs;
+    size_t programs_count, programs_capacity;
+    clprune__kernel *kernels;
+    size_t kernels_count, kernels_capacity;
+    clprune_cache_stats stats;
+    char *dir;        /* NULL: no disk layer */
+    char *device_key; /* device, vendor, driver, platform: the part of a file's key that is fixed */
+} clprune__program_cache;
+
+/* Chooses and prepares the cache folder; never fails for reasons of the file system. */
+void clprune__program_cache_open(clprune_context *context, const char *dir);
+void clprune__program_cache_close(clprune_context *context);
+
+/* The kernel `id` compiled with `defines` ("-DBR=1 -DBC=16", in one canonical order). The result
+ * lives as long as the context. Errors: BUILD_FAILED, OUT_OF_HOST_MEMORY, OPENCL_ERROR. */
+clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id id,
+    const char *defines, const clprune__kernel **kernel);
+
+#endif

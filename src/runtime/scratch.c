@@ -1,0 +1,130 @@
+#include "runtime/scratch.h"
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
+{
+    const clprune__scratch *scratch = &context->scratch;
+    const size_t used = scratch->open > 0 ? scratch->chunk[scratch->open - 1].used : 0;
+    return (clprune__scratch_mark){scratch->open, used};
+}
+
+/* Releases all chunks and remembers their joint size for the next first chunk. */
+static void merge(clprune_context *context)
+{
+    clprune__scratch *scratch = &context->scratch;
+    size_t joint = 0;
+    for (size_t i = 0; i < scratch->chunks; i++) {
+        joint += scratch->chunk[i].size;
+        clprune_buffer_release(context, scratch->chunk[i].buffer);
+    }
+    scratch->chunks = 0;
+    scratch->reserve = clprune__max(scratch->reserve, joint);
+}
+
+void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
+{
+    clprune__scratch *scratch = &context->scratch;
+    while (scratch->open > mark.chunks)
+        scratch->chunk[--scratch->open].used = 0;
+    if (scratch->open > 0)
+        scratch->chunk[scratch->open - 1].used = mark.used;
+    else if (scratch->chunks > 1)
+        merge(context);
+}
+
+/* Opens a chunk with room for `bytes`: one allocated earlier, or a new one. */
+static clprune_status open_chunk(clprune_context *context, size_t bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch *scratch = &context->scratch;
+    while (scratch->open < scratch->chunks) {
+        if (scratch->chunk[scratch->open++].size >= bytes)
+            goto done;
+    }
+    /* With nothing in use a larger chunk may replace the ones that were too small. */
+    bool in_use = false;
+    for (size_t i = 0; i < scratch->chunks; i++)
+        in_use = in_use || scratch->chunk[i].used > 0;
+    if (!in_use && scratch->chunks > 0) {
+        merge(context);
+        scratch->open = 0;
+    }
+    REQUIRE(scratch->chunks < CLPRUNE__SCRATCH_CHUNKS, CLPRUNE_INTERNAL_ERROR,
+        "scratch is nested too deeply");
+    size_t size = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
+    if (scratch->chunks == 0)
+        size = clprune__max(size, scratch->reserve);
+    cl_mem buffer;
+    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_WORKSPACE, "scratch", size, &buffer));
+    scratch->chunk[scratch->chunks].buffer = buffer;
+    scratch->chunk[scratch->chunks].size = size;
+    scratch->chunk[scratch->chunks].used = 0;
+    scratch->open = ++scratch->chunks;
+done:
+    return status;
+}
+
+clprune_status clprune__scratch_take(
+    clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch *scratch = &context->scratch;
+    size_t padded;
+    REQUIRE(clprune__add(bytes, CLPRUNE__SCRATCH_ALIGN - 1, &padded), CLPRUNE_SIZE_OVERFLOW,
+        "%zu bytes of scratch", bytes);
+    /* Nothing takes a unit too: a chunk is known to be borrowed from by what is used of it. */
+    padded = clprune__max(padded - padded % CLPRUNE__SCRATCH_ALIGN, CLPRUNE__SCRATCH_ALIGN);
+    if (scratch->open == 0 ||
+        scratch->chunk[scratch->open - 1].size - scratch->chunk[scratch->open - 1].used < padded)
+        TRY(open_chunk(context, padded));
+    *buffer = scratch->chunk[scratch->open - 1].buffer;
+    *offset = scratch->chunk[scratch->open - 1].used;
+    scratch->chunk[scratch->open - 1].used += padded;
+done:
+    return status;
+}
+
+clprune_status clprune__scratch_mat(
+    clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t bytes, offset;
+    *mat = CLPRUNE_NO_MAT;
+    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
+        "a scratch matrix of %zu x %zu", rows, cols);
+    TRY(clprune__scratch_take(context, bytes, &mat->buffer, &offset));
+    mat->offset = offset / sizeof(float);
+    mat->rows = rows;
+    mat->cols = mat->ld = cols;
+done:
+    return status;
+}
+
+clprune_status clprune__scratch_gemm(clprune_context *context, size_t bytes, cl_mem *buffer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch *scratch = &context->scratch;
+    if (bytes > scratch->gemm_bytes) {
+        clprune_buffer_release(context, scratch->gemm_temp);
+        scratch->gemm_temp = NULL;
+        scratch->gemm_bytes = 0;
+        TRY(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &scratch->gemm_temp));
+        scratch->gemm_bytes = bytes;
+    }
+done:
+    *buffer = bytes > 0 ? scratch->gemm_temp : NULL;
+    return status;
+}
+
+void clprune__scratch_close(clprune_context *context)
+{
+    clprune__scratch *scratch = &context->scratch;
+    for (size_t i = 0; i < scratch->chunks; i++)
+        clprune_buffer_release(context, scratch->chunk[i].buffer);
+    clprune_buffer_release(context, scratch->gemm_temp);
+    *scratch = (clprune__scratch){0};
+}

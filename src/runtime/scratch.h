@@ -1,0 +1,51 @@
+/* Scratch: a stack of device memory that operations borrow between begin and end.
+ *
+ *     clprune__scratch_mark mark = clprune__scratch_begin(context);
+ *     TRY(clprune__scratch_take(context, bytes, &buffer, &offset));   // as often as needed
+ * done:
+ *     clprune__scratch_end(context, mark);
+ *
+ * The queue is in-order, so memory given back may be taken by the next operation at once. The stack
+ * grows by chunks; when it is empty again, several chunks become one of their joint size, so a
+ * repeated step allocates nothing from its second run on. */
+#ifndef CLPRUNE_RUNTIME_SCRATCH_H
+#define CLPRUNE_RUNTIME_SCRATCH_H
+
+#include "clprune/matrix.h"
+
+#define CLPRUNE__SCRATCH_CHUNKS 16
+#define CLPRUNE__SCRATCH_ALIGN  256 /* bytes */
+
+typedef struct clprune__scratch_mark {
+    size_t chunks, used;
+} clprune__scratch_mark;
+
+typedef struct clprune__scratch {
+    struct {
+        cl_mem buffer;
+        size_t size, used; /* bytes */
+    } chunk[CLPRUNE__SCRATCH_CHUNKS];
+    size_t chunks;    /* allocated */
+    size_t open;      /* chunks in use: the last of them is the one being filled */
+    size_t reserve;   /* least size of the next first chunk */
+    cl_mem gemm_temp; /* CLBlast's temporary needs a buffer of its own */
+    size_t gemm_bytes;
+} clprune__scratch;
+
+clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
+void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark);
+
+/* `bytes` of scratch at `*offset` bytes into *buffer, aligned to CLPRUNE__SCRATCH_ALIGN. */
+clprune_status clprune__scratch_take(
+    clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset);
+
+/* A dense rows x cols matrix in scratch. */
+clprune_status clprune__scratch_mat(
+    clprune_context *context, size_t rows, size_t cols, clprune_mat *mat);
+
+/* The CLBlast temporary, at least `bytes` large; NULL for 0. */
+clprune_status clprune__scratch_gemm(clprune_context *context, size_t bytes, cl_mem *buffer);
+
+void clprune__scratch_close(clprune_context *context);
+
+#endif
