@@ -54,7 +54,7 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
         }                                                                                          \
         _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
             _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
-                vstore16(sum[r][v], v, partial + (base + entry[r].x) * PANEL);                     \
+                STORE16(sum[r][v], partial + (base + entry[r].x) * PANEL + 16 * v);                 \
     } while (0)
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
@@ -64,7 +64,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
-    local float panel[CHUNK * PANEL];
+    local float16 panel_vectors[CHUNK * V]; /* as vectors, for their alignment */
+    local float *panel = (local float *)panel_vectors;
     const ulong first_output = get_group_id(0) * PANEL;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     starts += starts_offset;

@@ -16,6 +16,8 @@
  * exactly the sparsity, at any block size. CB columns of a block are worked on at a time; vectors run
  * along the outputs, so narrow blocks are as fast as wide ones.
  *
+ * The values of a column lie scattered over the sample, so they are prefetched.
+ *
  * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V <= 24 accumulators. V: 1 to 8. */
 #if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG)
 #error "bspmm_tn_vector.cl needs V, CB, BC, BR and SEG"
@@ -24,6 +26,7 @@
 #error "CB must divide BC"
 #endif
 #define PANEL (16 * V)
+#define AHEAD 16 /* rows between a prefetch and its use: the latency of the last-level cache */
 
 /* local panel[r][i] = dy[row + r][first + i], zero beyond the last output. */
 inline void load_panel(local float *panel, global const float *dy, const ulong ld,
@@ -55,6 +58,7 @@ inline void multiply_rows(global const uint2 *entries, const uint begin, const u
             sum[c][v] = vload16(c * V + v, tile);
     for (uint e = begin; e < end; e++) {
         const uint2 entry = entries[e];
+        PREFETCH(x + (ulong)entries[min(e + AHEAD, end - 1)].y * BC);
         local const float *dy_row = panel + entry.x * PANEL;
         global const float *x_row = x + (ulong)entry.y * BC;
         float16 d[V];
@@ -71,7 +75,7 @@ inline void multiply_rows(global const uint2 *entries, const uint begin, const u
     for (int c = 0; c < CB; c++)
 #pragma unroll
         for (int v = 0; v < V; v++)
-            vstore16(sum[c][v], c * V + v, tile);
+            STORE16(sum[c][v], tile + 16 * (c * V + v));
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const ulong batch,
@@ -81,7 +85,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
-    local float panel[SEG * PANEL];
+    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    local float *panel = (local float *)panel_vectors;
     const ulong first_output = get_group_id(0) * PANEL;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     starts += starts_offset;

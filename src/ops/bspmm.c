@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "ops/bsr_private.h"
+#include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -12,9 +13,6 @@
 #define SEGMENT_ROWS 256
 /* Columns of dy that nt holds transposed at a time. */
 #define CHUNK_COLS 32
-/* Register tile of the vector kernels: accumulators of 16 floats, of 32 registers. */
-#define MAX_ACCUMULATORS 24
-#define MAX_VECTORS      8
 /* Outputs of a group of the tiled kernels, and its widest tile. */
 #define TILED_PANEL 64
 #define TILED_COLS  16
@@ -41,24 +39,6 @@ static size_t largest_divisor(size_t n, size_t limit)
         if (n % d == 0)
             return d;
     return 1;
-}
-
-/* The number of vectors V that wastes least: padding beyond the outputs, and loads beside the
- * tile * V multiplications (V + tile / 2 of them, broadcasts being half a load). */
-static size_t choose_vectors(size_t outputs, size_t tile)
-{
-    size_t best = 1;
-    double best_rate = 0.0;
-    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= MAX_ACCUMULATORS; v++) {
-        const double padded = (double)(clprune__ceil_div(outputs, 16 * v) * 16 * v);
-        const double work = (double)(v * tile);
-        const double rate = (double)outputs / padded * work / (work + (double)v + 2.0);
-        if (rate > best_rate * 1.001) {
-            best_rate = rate;
-            best = v;
-        }
-    }
-    return best;
 }
 
 /* Runs of samples, so that there are groups enough for every compute unit. */
@@ -188,7 +168,7 @@ static partial_plan plan_tn(const clprune_context *context, const clprune_bsr *x
     size_t groups;
     if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
         plan.tile = largest_divisor(bc, 8);
-        plan.vectors = choose_vectors(outputs, plan.tile);
+        plan.vectors = clprune__choose_vectors(outputs, plan.tile);
         plan.panel = 16 * plan.vectors;
         plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
     } else {
@@ -271,7 +251,7 @@ static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *x
     size_t groups;
     if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
         plan.tile = 4;
-        plan.vectors = choose_vectors(outputs, plan.tile);
+        plan.vectors = clprune__choose_vectors(outputs, plan.tile);
         plan.panel = 16 * plan.vectors;
         plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
     } else {

@@ -132,7 +132,8 @@ done:
     return status;
 }
 
-/* The kernel family: the option, else $CLPRUNE_KERNELS, else by device type. */
+/* The kernel family: the option, else $CLPRUNE_KERNELS, else by device type. The engine of dense
+ * products follows it, or $CLPRUNE_GEMM. */
 static clprune_status choose_kernels(clprune_context *context, clprune_kernels option)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -151,6 +152,16 @@ static clprune_status choose_kernels(clprune_context *context, clprune_kernels o
     if (option == CLPRUNE_KERNELS_AUTO)
         option = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
     context->kernels = option;
+    context->gemm_vector = option == CLPRUNE_KERNELS_VECTOR;
+    const char *engine = getenv("CLPRUNE_GEMM");
+    if (engine != NULL && strcmp(engine, "clblast") == 0)
+        context->gemm_vector = false;
+    else if (engine != NULL && strcmp(engine, "vector") == 0)
+        context->gemm_vector = true;
+    else
+        REQUIRE(engine == NULL || engine[0] == '\0' || strcmp(engine, "auto") == 0,
+            CLPRUNE_INVALID_ARGUMENT,
+            "CLPRUNE_GEMM is \"%.100s\", expected auto, vector or clblast", engine);
 done:
     return status;
 }

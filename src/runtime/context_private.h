@@ -27,6 +27,7 @@ struct clprune_context {
     clprune__ledger ledger;
     clprune__scratch scratch;
     clprune__program_cache cache;
+    bool gemm_vector; /* dense products by our own kernel, not CLBlast */
     bool blast_ready; /* CLBlast was told this device's parameters */
     char error[CLPRUNE__ERROR_TEXT];
 };

@@ -1,0 +1,106 @@
+/* Softmax cross-entropy with label smoothing, for each row n and K = classes.
+ *
+ *     forward    log_p[n][k] = (logits[n][k] - max_n) - log sum_k exp(logits[n][k] - max_n)
+ *                loss[n]     = -(on * log_p[n][label] + off * sum_k log_p[n][k])
+ *                hit[n]      = 1 where each lower class has a smaller and each higher class no
+ *                              larger logit than the label, else 0; so 0 with any NaN
+ *     backward   dlogits[n][k] = scale * (exp(log_p[n][k]) - off - (k = label ? on : 0))
+ *     with       on = 1 - smoothing, off = smoothing / K
+ *
+ * Group g takes rows [g * ROWS, (g + 1) * ROWS). A team of TEAM work-items shares a row: each takes
+ * vectors of VW classes in turn, the last one padded, then the team joins its results in a tree; the
+ * group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0, and
+ * no class is k = label. log_p may be logits, dlogits may be log_p: a work-item writes only what it
+ * alone reads, after all have read. Local memory: LOCAL floats where TEAM > 1.
+ * ROWS: any >= 1; TEAM: a power of two that divides LOCAL. */
+#if !defined(LOCAL) || !defined(ROWS) || !defined(VW) || !defined(TEAM)
+#error "cross_entropy.cl needs LOCAL, ROWS, VW and TEAM"
+#endif
+#define TEAMS (LOCAL / TEAM)
+
+/* Where the label lies beside the vector of classes from c on: its lane, -1 below, VW above. */
+static inline int label_lane(const int label, const ulong c)
+{
+    return (int)clamp((long)label - (long)c, -1L, (long)VW);
+}
+
+/* How many of the classes from c on rank above the label: all of higher or equal logit below it,
+ * all of higher logit above it. */
+static inline vec count_above(const vec logits, const float label_logit, const int lane)
+{
+    const ivec k = LANES_OF_VEC;
+    const vec zero = 0, one = 1;
+    const vec below = logits < (vec)(label_logit) ? zero : one;
+    const vec above = logits <= (vec)(label_logit) ? zero : one;
+    return k < (ivec)(lane) ? below : k > (ivec)(lane) ? above : zero;
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_forward(
+    const ulong rows, const ulong classes, const float on, const float off, const uint has_hit,
+    MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit))
+{
+    local float part[LOCAL];
+    const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    for (ulong next = first; next < last; next += TEAMS) {
+        const ulong n = next + team;
+        const ulong end = n < last ? classes : 0; /* a team without a row keeps step with the rest */
+        const int label = n < last ? labels[n] : -1;
+        const bool legal = label >= 0 && (ulong)label < end;
+        const float label_logit = legal ? AT(logits, n, label) : NAN;
+
+        vec most = -INFINITY, above = 0;
+        for (ulong c = member * VW; c < end; c += TEAM * VW) {
+            const vec x = load_part(ROW(logits, n) + c, end - c, -INFINITY);
+            most = x > most ? x : most;
+            above += count_above(x, label_logit, label_lane(label, c));
+        }
+        float own_max = -INFINITY;
+        float lanes[VW];
+        TO_ARRAY(most, lanes);
+        for (uint i = 0; i < VW; i++)
+            own_max = lanes[i] > own_max ? lanes[i] : own_max;
+        const float max_n = team_max(part, own_max);
+        const float beaten = team_sum(part, SUM(above));
+
+        vec mass = 0;
+        for (ulong c = member * VW; c < end; c += TEAM * VW)
+            mass += exp_sum(load_part(ROW(logits, n) + c, end - c, -INFINITY) - max_n, (vec)(0.0f));
+        const float log_mass = log(team_sum(part, SUM(mass)));
+
+        vec own_sum = 0;
+        for (ulong c = member * VW; c < end; c += TEAM * VW) {
+            const vec value = load_part(ROW(logits, n) + c, end - c, 0) - max_n - log_mass;
+            store_part(value, ROW(log_p, n) + c, end - c);
+            own_sum += keep_part(value, end - c);
+        }
+        const float sum = team_sum(part, SUM(own_sum));
+        if (n < last && member == 0) {
+            const float smooth = off > 0 ? off * sum : 0; /* 0 * -Inf would be NaN */
+            AT(loss, n, 0) = legal ? -fma(on, label_logit - max_n - log_mass, smooth) : NAN;
+            if (has_hit)
+                AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
+        }
+    }
+}
+
+/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
+ * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_backward(
+    const ulong rows, const ulong classes, const float on, const float off, const float scale,
+    MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
+{
+    const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    const ivec k = LANES_OF_VEC;
+    for (ulong n = first + team; n < last; n += TEAMS) {
+        const int label = labels[n];
+        for (ulong c = member * VW; c < classes; c += TEAM * VW) {
+            const vec p = exp_sum(load_part(ROW(log_p, n) + c, classes - c, 0), (vec)(0.0f));
+            const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
+            store_part(scale * (p - q), ROW(dlogits, n) + c, classes - c);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/* GELU: g = h * Phi(h), Phi the normal distribution function.
+ *
+ *     forward    g[r][c]  = h * Phi(h)                              with h = h[r][c]
+ *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))        phi(h) = exp(-h^2/2) / sqrt(2 pi)
+ *
+ * Group i takes rows [i * ROWS, (i + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
+ * turn, the last one padded. g may be h; dh may be h or dg. No local memory.
+ * Errors: |g - exact| <= 4 * 2^-24 * |h| and 8 * 2^-24 * |exact|; of the slope, 4 * 2^-24.
+ * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. LOCAL, ROWS: any >= 1. */
+#if !defined(LOCAL) || !defined(ROWS) || !defined(VW)
+#error "gelu.cl needs LOCAL, ROWS and VW"
+#endif
+
+static inline vec gelu(const vec h)
+{
+    vec gauss;
+    const vec phi = normal_cdf(h, &gauss);
+    /* Phi(-15) is 0: a finite factor keeps -Inf from making a NaN of it. */
+    return (h < (vec)(-15.0f) ? (vec)(-15.0f) : h) * phi;
+}
+
+/* Forward: g = h * Phi(h), so g' = Phi(h) + h * Phi'(h). */
+static inline vec gelu_slope(const vec h)
+{
+    vec gauss;
+    const vec phi = normal_cdf(h, &gauss);
+    const vec above = h < (vec)(-15.0f) ? (vec)(-15.0f) : h;
+    const vec bounded = above > (vec)(15.0f) ? (vec)(15.0f) : above;
+    return fma(bounded * 0.39894228f, gauss, phi);
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_forward(
+    const ulong rows, const ulong cols, MAT_IN(h), MAT_OUT(g))
+{
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    for (ulong r = first; r < last; r++)
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW)
+            store_part(gelu(load_part(ROW(h, r) + c, cols - c, 0)), ROW(g, r) + c, cols - c);
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_backward(
+    const ulong rows, const ulong cols, MAT_IN(h), MAT_IN(dg), MAT_OUT(dh))
+{
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    for (ulong r = first; r < last; r++) {
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            const vec slope = gelu_slope(load_part(ROW(h, r) + c, cols - c, 0));
+            const vec gradient = load_part(ROW(dg, r) + c, cols - c, 0);
+            store_part(gradient * slope, ROW(dh, r) + c, cols - c);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/* LayerScale with residual, per feature c: y = x + ls * t, and its gradients.
+ *
+ *     forward    y[r][c]  = x[r][c] + ls[c] * t[r][c]
+ *     backward   dt[r][c] = ls[c] * dy[r][c]
+ *                partial[g][c] = sum over the rows r of group g of t[r][c] * dy[r][c]
+ *
+ * Group g takes rows [g * ROWS, (g + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
+ * turn, the last one padded, so each column's partial sum is one work-item's, in the order of the
+ * rows. column_sum_final adds the partial sums up. y may be x or t; dt may be t. No local memory.
+ * LOCAL, ROWS: any >= 1. */
+#if !defined(LOCAL) || !defined(ROWS) || !defined(VW)
+#error "layerscale.cl needs LOCAL, ROWS and VW"
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void layerscale_forward(
+    const ulong rows, const ulong cols, MAT_IN(x), MAT_IN(t), MAT_IN(ls), MAT_OUT(y))
+{
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    for (ulong r = first; r < last; r++) {
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            const ulong left = cols - c;
+            const vec scale = load_part(ROW(ls, 0) + c, left, 0);
+            const vec branch = load_part(ROW(t, r) + c, left, 0);
+            const vec residual = load_part(ROW(x, r) + c, left, 0);
+            store_part(fma(scale, branch, residual), ROW(y, r) + c, left);
+        }
+    }
+}
+
+/* Forward: y = x + ls * t. */
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void layerscale_backward(
+    const ulong rows, const ulong cols, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
+    MAT_OUT(partial))
+{
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+        const ulong left = cols - c;
+        const vec scale = load_part(ROW(ls, 0) + c, left, 0);
+        vec dls = 0;
+        for (ulong r = first; r < last; r++) {
+            const vec d = load_part(ROW(dy, r) + c, left, 0);
+            dls = fma(load_part(ROW(t, r) + c, left, 0), d, dls);
+            store_part(scale * d, ROW(dt, r) + c, left);
+        }
+        store_part(dls, ROW(partial, get_group_id(0)) + c, left);
+    }
+}

@@ -1,0 +1,98 @@
+/*
+ * clprune in one page: a linear layer on the caller's own queue keeps its input pruned, and its
+ * weight gradient comes out of what was kept.
+ *
+ *     clprune-quickstart
+ */
+#include <clprune/clprune.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BATCH = 8, TOKENS = 196, IN = 384, OUT = 1536, ROWS = BATCH * TOKENS };
+
+static clprune_context *context;
+
+static void check(clprune_status status, const char *what)
+{
+    if (status == CLPRUNE_SUCCESS)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", what, clprune_status_name(status), clprune_last_error(context));
+    exit(1);
+}
+
+#define CHECK(call) check((call), #call)
+
+/* A matrix of numbers with heavy tails, as activations have: some blocks matter more than others.
+ */
+static clprune_mat make(const char *name, size_t rows, size_t cols, unsigned seed, float *host)
+{
+    clprune_mat mat;
+    for (size_t i = 0; i < rows * cols; ++i) {
+        seed = seed * 1664525u + 1013904223u;
+        const float u = (float)(seed >> 8) * 0x1p-23f - 1.0f;
+        host[i] = u * u * u * (i / 16 % 3 == 0 ? 2.0f : 0.3f);
+    }
+    CHECK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
+    CHECK(clprune_mat_write(context, mat, host));
+    return mat;
+}
+
+/* Forward and backward through one layer; returns the bytes that were kept in between. */
+static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
+    clprune_mat dy, clprune_mat dw, float *host_dw)
+{
+    const clprune_linear_desc desc = {
+        .rows = TOKENS, .in = IN, .out = OUT, .block = {1, 16}, .sparsity = sparsity};
+    clprune_linear *layer;
+    clprune_saved *saved;
+    CHECK(clprune_linear_create(context, &desc, &layer));
+    CHECK(clprune_linear_saved_create(layer, BATCH, "x", &saved));
+    CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
+    CHECK(clprune_linear_backward(                                        /* x is not needed */
+        layer, BATCH, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    CHECK(clprune_mat_read(context, dw, host_dw));
+    const double kept = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    clprune_saved_destroy(saved);
+    clprune_linear_destroy(layer);
+    return kept;
+}
+
+int main(void)
+{
+    static float host[ROWS * OUT], dense[OUT * IN], pruned[OUT * IN];
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_int code = clGetPlatformIDs(1, &platform, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
+    if (code != CL_SUCCESS)
+        return fprintf(stderr, "there is no OpenCL device (%d)\n", code), 3;
+    cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    cl_command_queue queue = cl == NULL ? NULL : clCreateCommandQueue(cl, device, 0, &code);
+    if (queue == NULL)
+        return fprintf(stderr, "the device cannot be opened (%d)\n", code), 1;
+
+    CHECK(clprune_context_create(queue, NULL, &context)); /* the queue stays yours */
+    const clprune_mat x = make("x", ROWS, IN, 1, host), dy = make("dy", ROWS, OUT, 2, host);
+    const clprune_mat w = make("w", OUT, IN, 3, host), b = make("b", 1, OUT, 4, host);
+    const clprune_mat y = make("y", ROWS, OUT, 5, host), dw = make("dw", OUT, IN, 6, host);
+    const double all = run(0.0f, x, w, b, y, dy, dw, dense);
+    const double kept = run(0.7f, x, w, b, y, dy, dw, pruned);
+
+    double dot = 0, dd = 0, pp = 0;
+    for (size_t i = 0; i < OUT * IN; ++i) {
+        dot += (double)dense[i] * (double)pruned[i];
+        dd += (double)dense[i] * (double)dense[i];
+        pp += (double)pruned[i] * (double)pruned[i];
+    }
+    printf("kept %.0f of %.0f bytes (%.1f %%); cosine of dw with the dense one: %.4f\n", kept, all,
+        100 * kept / all, dot / sqrt(dd * pp));
+
+    const clprune_mat mats[] = {x, dy, w, b, y, dw};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        clprune_buffer_release(context, mats[i].buffer);
+    clprune_context_destroy(context);
+    return clReleaseCommandQueue(queue) != CL_SUCCESS || clReleaseContext(cl) != CL_SUCCESS;
+}

@@ -1,0 +1,67 @@
+/*
+ * arch.h: what a ResMLP looks like (Touvron et al., arXiv 2105.03404): its sizes, and the names and
+ * shapes of its parameters. Arithmetic only: no device, no memory.
+ *
+ *     x -> stem patch embedding
+ *       -> depth blocks { x += ls1 * (W_t (affine1 x));  x += ls2 * fc2(gelu(fc1(affine2 x))) }
+ *       -> affine -> mean over tokens -> head
+ */
+#ifndef RESMLP_ARCH_H
+#define RESMLP_ARCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RESMLP_CHANNELS = 3, RESMLP_BLOCK_TENSORS = 12, RESMLP_STEM_TENSORS = 2 };
+
+typedef struct resmlp_arch {
+    const char *name;
+    size_t image;   /* pixels per side; a multiple of patch */
+    size_t patch;   /* pixels per side of a patch; (image / patch)^2 tokens */
+    size_t dim;     /* D, features of a token */
+    size_t depth;   /* blocks */
+    size_t hidden;  /* features between fc1 and fc2 */
+    size_t classes; /* outputs of the head */
+    double scale;   /* LayerScale's initial value */
+} resmlp_arch;
+
+/* "resmlp_s12", "resmlp_s24", "resmlp_s36", "resmlp_b24", "resmlp_tiny", NULL. */
+extern const char *const resmlp_arch_names[];
+
+/* The architecture at a position in resmlp_arch_names, at its original sizes. */
+resmlp_arch resmlp_arch_at(size_t index);
+
+/* NULL where the sizes fit each other, else what is wrong with them, one phrase. */
+const char *resmlp_arch_check(const resmlp_arch *arch);
+
+/* (image / patch)^2 */
+size_t resmlp_arch_tokens(const resmlp_arch *arch);
+
+/* What a tensor is, hence how it is initialised. */
+typedef enum resmlp_kind {
+    RESMLP_STEM_WEIGHT,
+    RESMLP_STEM_BIAS,
+    RESMLP_WEIGHT, /* of a linear layer */
+    RESMLP_BIAS,
+    RESMLP_SCALE, /* LayerScale */
+    RESMLP_ALPHA, /* of an affine */
+    RESMLP_BETA
+} resmlp_kind;
+
+/* One parameter, named and shaped as in timm's resmlp_12_224 (whose order is kept, too). */
+typedef struct resmlp_tensor {
+    char name[64];
+    resmlp_kind kind;
+    size_t dims[4];
+    unsigned rank;     /* of dims */
+    size_t rows, cols; /* as a matrix: output features x the rest; a vector is 1 x n */
+} resmlp_tensor;
+
+/* 12 * depth + 6 tensors; those of block i start at 2 + 12 * i. */
+size_t resmlp_arch_tensors(const resmlp_arch *arch);
+resmlp_tensor resmlp_arch_tensor(const resmlp_arch *arch, size_t index);
+
+/* Elements of all tensors. S12 at 224 px, patch 16, 1000 classes: 15,350,872. */
+uint64_t resmlp_arch_parameters(const resmlp_arch *arch);
+
+#endif

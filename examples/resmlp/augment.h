@@ -1,0 +1,39 @@
+/*
+ * augment.h: random crop and mirror, the usual augmentation for CIFAR (He et al., CVPR 2016,
+ * section 4.2).
+ *
+ * The image gets a black border of S/8 pixels (4 at S = 32); of that, a random S x S window is
+ * taken, and one time in two it is mirrored left to right. The draw depends on (seed, epoch, index)
+ * alone.
+ */
+#ifndef RESMLP_AUGMENT_H
+#define RESMLP_AUGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct augment_options {
+    uint64_t seed;
+    uint32_t epoch;
+} augment_options;
+
+/* Where the window lies, and whether it is mirrored after that. {0, 0, false} leaves the image
+ * alone. */
+typedef struct augment_move {
+    int32_t down, right; /* -S/8 ... S/8 from the centred window */
+    bool mirror;
+} augment_move;
+
+augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size);
+
+/*
+ * Moves one image and maps its bytes to floats.
+ *
+ * pixels  (3, S, S)
+ * level   (3, 256) the float that byte v of channel c becomes; the border is black, v = 0
+ * image   (3, S, S), written; must not overlap pixels
+ */
+void augment_apply(augment_move move, uint32_t image_size, const uint8_t *pixels,
+    const float *level, float *image);
+
+#endif

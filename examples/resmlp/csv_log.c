@@ -1,0 +1,84 @@
+#include "csv_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic_file.h"
+
+static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
+                             "seconds,saved_activation_bytes,peak_bytes\n";
+
+/* Nine digits tell every float from every other. */
+static void print_row(FILE *stream, const csv_row *row)
+{
+    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%.9g,%.9g,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
+        row->step, row->lr, row->train_loss, row->test_loss, row->top1, row->images_per_second,
+        row->step_ms, row->seconds, row->saved_activation_bytes, row->peak_bytes);
+}
+
+static bool reserve(csv_log *log, size_t count, fault *f)
+{
+    if (count <= log->room)
+        return true;
+    const size_t room = count < 32 ? 64 : 2 * count;
+    csv_row *rows = realloc(log->rows, room * sizeof *rows);
+    if (rows == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    log->rows = rows;
+    log->room = room;
+    return true;
+}
+
+bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
+{
+    *log = (csv_log){0};
+    if (!reserve(log, count, f))
+        return false;
+    if (count > 0)
+        memcpy(log->rows, rows, count * sizeof *rows);
+    log->count = count;
+    return true;
+}
+
+bool csv_log_write(csv_log *log, const char *path, fault *f)
+{
+    atomic_file file;
+    if (!atomic_file_open(path, &file, f))
+        return false;
+    (void)fputs(header, file.stream);
+    for (size_t i = 0; i < log->count; ++i)
+        print_row(file.stream, &log->rows[i]);
+    if (!atomic_file_commit(&file, f))
+        return false;
+    log->path = malloc(strlen(path) + 1);
+    if (log->path == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(log->path, path, strlen(path) + 1);
+    log->stream = fopen(path, "ab");
+    if (log->stream == NULL)
+        return fault_set(f, CODE_DATA, "cannot write %s: %s", path, strerror(errno));
+    return true;
+}
+
+bool csv_log_add(csv_log *log, const csv_row *row, fault *f)
+{
+    if (!reserve(log, log->count + 1, f))
+        return false;
+    log->rows[log->count++] = *row;
+    if (log->stream == NULL)
+        return true;
+    print_row(log->stream, row);
+    if (fflush(log->stream) != 0 || ferror(log->stream))
+        return fault_set(f, CODE_DATA, "cannot write %s: %s", log->path, strerror(errno));
+    return true;
+}
+
+void csv_log_close(csv_log *log)
+{
+    if (log->stream != NULL)
+        (void)fclose(log->stream); /* every row was flushed */
+    free(log->rows);
+    free(log->path);
+    *log = (csv_log){0};
+}

@@ -1,0 +1,48 @@
+/*
+ * csv_log.h: log.csv, one row per finished epoch.
+ *
+ * The rows are part of every checkpoint, so a resumed run writes the file that a run without a
+ * break would have written (but for the columns of time), wherever it writes.
+ */
+#ifndef RESMLP_CSV_LOG_H
+#define RESMLP_CSV_LOG_H
+
+#include <stddef.h>
+#include <stdio.h> /* FILE */
+
+#include "fault.h"
+
+/* The columns. Whole numbers are exact below 2^53. */
+typedef struct csv_row {
+    double epoch; /* from 1 */
+    double step;  /* optimisation steps so far */
+    double lr;    /* of the epoch's last step */
+    double train_loss;
+    double test_loss;
+    double top1; /* percent */
+    double images_per_second;
+    double step_ms;
+    double seconds; /* of training and testing so far */
+    double saved_activation_bytes;
+    double peak_bytes;
+} csv_row;
+
+enum { CSV_COLUMNS = 11 };
+_Static_assert(sizeof(csv_row) == CSV_COLUMNS * sizeof(double), "a row is an array of doubles");
+
+typedef struct csv_log {
+    size_t count, room;
+    csv_row *rows;
+    FILE *stream; /* NULL: rows are only remembered */
+    char *path;
+} csv_log;
+
+/* Starts with `count` rows of an earlier run. */
+bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f);
+/* Writes the header and the rows so far to a new file of this name, which takes the place of an
+ * older one at once; later rows are appended. Faults: CODE_DATA. */
+bool csv_log_write(csv_log *log, const char *path, fault *f);
+bool csv_log_add(csv_log *log, const csv_row *row, fault *f);
+void csv_log_close(csv_log *log); /* accepts {0} */
+
+#endif

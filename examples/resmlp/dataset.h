@@ -1,0 +1,119 @@
+/*
+ * dataset.h: labelled images for the ResMLP trainer: CIFAR-10, CIFAR-100, or a set that the
+ * program makes itself.
+ *
+ *     dataset *data;
+ *     char err[256];
+ *     if (dataset_open("generated", NULL, &data, err, sizeof err) != DATASET_OK) ...
+ *     dataset_shuffle(seed, epoch, dataset_count(data, DATASET_TRAIN), order);
+ *     dataset_batch(data, DATASET_TRAIN, order, 32, &augment, images, labels, err, sizeof err);
+ *     dataset_close(data);
+ *
+ * Everything random is a pure function of seeds, epoch and index, never of what was asked before:
+ * a run resumed at an epoch's start gets the same bits as one that was never stopped.
+ *
+ * Letters: n images in a batch, S pixels per side, 3 channels (red, green, blue).
+ * Images are (n, 3, S, S), row-major.
+ *
+ * Errors: the functions neither print nor exit. On failure they return a status and write one line
+ * to err, which names the file (if any) and what is wrong with it; on success err becomes "". err
+ * may be NULL. A dataset does not change after it is opened: threads may share it.
+ */
+#ifndef RESMLP_DATASET_H
+#define RESMLP_DATASET_H
+
+#include <stddef.h> /* size_t */
+#include <stdint.h>
+
+#include "augment.h" /* augment_options */
+
+enum { DATASET_CHANNELS = 3 };
+
+typedef enum dataset_status {
+    DATASET_OK = 0,
+    DATASET_BAD_ARGUMENT, /* an option, index or pointer that makes no sense for this set */
+    DATASET_NOT_FOUND,    /* a file, or any known set of files, is missing */
+    DATASET_BAD_FILE,     /* a file was found, but its size, content or reading is wrong */
+    DATASET_NO_MEMORY
+} dataset_status;
+
+typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;
+
+/*
+ * Zero means the default, so {0} asks for nothing special.
+ *
+ *                 CIFAR                                   generated
+ * image_size      32                                      16 ... 1024; default 32
+ * classes         10 or 100, as the files                 2 ... 1250; default 10
+ * train_limit     at most so many, the first; all         exactly so many; default 8000
+ * test_limit      likewise                                likewise; default 2000
+ * seed            ignored                                 of the images
+ *
+ * Limits end at 2^31 - 1.
+ */
+typedef struct dataset_options {
+    uint32_t image_size; /* S */
+    uint32_t classes;
+    uint32_t train_limit, test_limit;
+    uint64_t seed;
+} dataset_options;
+
+typedef struct dataset dataset;
+
+/*
+ * Opens a set. source is "generated" or a folder (write "./generated" for a folder of that name).
+ *
+ * A folder holds the set's binary version [1], directly or in its usual subfolder:
+ *
+ *     CIFAR-10     cifar-10-batches-bin/data_batch_{1..5}.bin, test_batch.bin
+ *                  records: label, 3072 pixels
+ *     CIFAR-100    cifar-100-binary/train.bin, test.bin
+ *                  records: coarse label, fine label (the one used), 3072 pixels
+ *
+ * Pixels are 32x32 bytes, one colour plane after the other. What is found decides which set it is;
+ * finding both is an error. Files are read into host memory up to the limits (files past the train
+ * limit are not even opened); all of CIFAR-10 is 184 MB. Any whole number of records >= 1 is a
+ * legal file. A label that is not one of the set's classes is an error.
+ *
+ * Generated images are made when a batch asks for them, so that a large set costs no memory;
+ * dataset_generated.c says what they show. Their bits depend on (seed, image_size, classes, split,
+ * index) alone, on any machine. The label of image i is i mod classes. Mirroring an image does not
+ * change its class.
+ *
+ * options may be NULL. On failure *out is NULL. The caller closes *out.
+ *
+ * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
+ */
+dataset_status dataset_open(
+    const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size);
+
+/* Frees everything; accepts NULL. */
+void dataset_close(dataset *data);
+
+const char *dataset_name(const dataset *data);    /* "CIFAR-10", "CIFAR-100" or "generated" */
+uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
+uint32_t dataset_image_size(const dataset *data); /* S */
+uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
+void dataset_normalisation(
+    const dataset *data, float mean[DATASET_CHANNELS], float std[DATASET_CHANNELS]);
+
+/*
+ * Reads count images.
+ *
+ * indices  (count) each < dataset_count(data, split); repeats are fine
+ * augment  NULL for the images as they are (tests); else each is cropped and mirrored at random,
+ *          see augment.h
+ * images   (count, 3, S, S) receives (pixel / 255 - mean[c]) / std[c]
+ * labels   (count) receives the labels
+ *
+ * On failure images and labels hold nothing of use.
+ */
+dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, float *images, int32_t *labels, char *err,
+    size_t err_size);
+
+/* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on
+ * (seed, epoch, n) alone. Draws are without bias. */
+void dataset_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *indices);
+
+#endif

@@ -1,0 +1,52 @@
+#include "fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>  /* snprintf */
+#include <string.h> /* strcspn */
+
+bool fault_set(fault *f, int code, const char *format, ...)
+{
+    va_list args;
+    if (f->code != CODE_OK)
+        return false;
+    f->code = code;
+    va_start(args, format);
+    (void)vsnprintf(f->text, sizeof f->text, format, args);
+    va_end(args);
+    /* One line: a file name, or a build log, may have more. */
+    for (char *p = f->text; *p != '\0'; ++p)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    return false;
+}
+
+static int code_of(clprune_status status)
+{
+    switch (status) {
+    case CLPRUNE_NO_DEVICE:
+        return CODE_NO_DEVICE;
+    case CLPRUNE_OUT_OF_HOST_MEMORY:
+    case CLPRUNE_OUT_OF_DEVICE_MEMORY:
+        return CODE_MEMORY;
+    default:
+        return CODE_RUN;
+    }
+}
+
+bool fault_check(fault *f, const clprune_context *context, clprune_status status, const char *doing)
+{
+    if (status == CLPRUNE_SUCCESS)
+        return true;
+    const char *detail = clprune_last_error(context);
+    return fault_set(f, code_of(status), "%s: %s%s%s%s", doing, clprune_status_string(status),
+        detail[0] == '\0' ? "" : " (", detail, detail[0] == '\0' ? "" : ")");
+}
+
+bool fault_check_cl(fault *f, cl_int code, const char *doing)
+{
+    if (code == CL_SUCCESS)
+        return true;
+    const bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
+                        code == CL_OUT_OF_HOST_MEMORY;
+    return fault_set(f, memory ? CODE_MEMORY : CODE_RUN, "%s: OpenCL error %d", doing, code);
+}

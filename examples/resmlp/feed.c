@@ -1,0 +1,92 @@
+#include "feed.h"
+
+#include <stdlib.h>
+
+bool feed_check(fault *f, dataset_status status, const char *message)
+{
+    switch (status) {
+    case DATASET_OK:
+        return true;
+    case DATASET_BAD_ARGUMENT:
+        return fault_set(f, CODE_USAGE, "--data: %s", message);
+    case DATASET_NO_MEMORY:
+        return fault_set(f, CODE_MEMORY, "--data: %s", message);
+    default:
+        return fault_set(f, CODE_DATA, "--data: %s", message);
+    }
+}
+
+bool feed_open(
+    clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f)
+{
+    const size_t side = dataset_image_size(data);
+    const size_t pixels = DATASET_CHANNELS * side * side;
+    *feed = (batch_feed){.context = context, .data = data, .pixels = pixels};
+    bool good = fault_check(f, context,
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "images", batch, pixels, &feed->images),
+        "making room for images");
+    good = good && fault_check(f, context,
+                       clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "labels",
+                           batch * sizeof(int32_t), &feed->labels),
+                       "making room for labels");
+    for (int i = 0; i < 2 && good; ++i) {
+        feed->slot[i].images = malloc(batch * pixels * sizeof(float));
+        feed->slot[i].labels = malloc(batch * sizeof(int32_t));
+        if (feed->slot[i].images == NULL || feed->slot[i].labels == NULL)
+            good = fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", batch);
+    }
+    if (!good)
+        feed_close(feed);
+    return good;
+}
+
+/* Waits until the slot's last transfer is done. */
+static bool free_slot(struct feed_slot *slot, fault *f)
+{
+    if (slot->done == NULL)
+        return true;
+    const cl_int waited = clWaitForEvents(1, &slot->done);
+    const cl_int released = clReleaseEvent(slot->done);
+    slot->done = NULL;
+    return fault_check_cl(f, waited, "waiting for a transfer of images") &&
+           fault_check_cl(f, released, "releasing an event");
+}
+
+void feed_close(batch_feed *feed)
+{
+    fault ignored = {0};
+    if (feed->context == NULL)
+        return;
+    for (int i = 0; i < 2; ++i) {
+        (void)free_slot(&feed->slot[i], &ignored);
+        free(feed->slot[i].images);
+        free(feed->slot[i].labels);
+    }
+    clprune_buffer_release(feed->context, feed->images.buffer);
+    clprune_buffer_release(feed->context, feed->labels);
+    *feed = (batch_feed){0};
+}
+
+bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f)
+{
+    struct feed_slot *slot = &feed->slot[feed->next];
+    cl_command_queue queue = clprune_context_queue(feed->context);
+    char message[512];
+    feed->next ^= 1;
+    if (!free_slot(slot, f))
+        return false;
+    if (!feed_check(f,
+            dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
+                message, sizeof message),
+            message))
+        return false;
+    const cl_int images = clEnqueueWriteBuffer(queue, feed->images.buffer, CL_FALSE, 0,
+        count * feed->pixels * sizeof(float), slot->images, 0, NULL, NULL);
+    if (!fault_check_cl(f, images, "sending images to the device"))
+        return false;
+    /* in-order: when the labels are there, so are the images */
+    const cl_int labels = clEnqueueWriteBuffer(queue, feed->labels, CL_FALSE, 0,
+        count * sizeof(int32_t), slot->labels, 0, NULL, &slot->done);
+    return fault_check_cl(f, labels, "sending labels to the device");
+}

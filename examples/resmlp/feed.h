@@ -1,0 +1,43 @@
+/*
+ * feed.h: batches of images on their way to the device.
+ *
+ * While the device works on one batch, the next is read, augmented and put into a second host
+ * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
+ * is enough.
+ */
+#ifndef RESMLP_FEED_H
+#define RESMLP_FEED_H
+
+#include <clprune/clprune.h>
+
+#include "dataset.h"
+#include "fault.h"
+
+typedef struct batch_feed {
+    clprune_context *context; /* not owned */
+    const dataset *data;      /* not owned */
+    size_t pixels;            /* 3 * S * S */
+    clprune_mat images;       /* batch x pixels, on the device */
+    cl_mem labels;            /* int32, batch of them */
+    struct feed_slot {
+        float *images;
+        int32_t *labels;
+        cl_event done; /* of its transfer; NULL: free */
+    } slot[2];
+    unsigned next; /* the slot to fill */
+} batch_feed;
+
+/* Room for `batch` images. On failure *feed needs no closing. */
+bool feed_open(
+    clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
+void feed_close(batch_feed *feed); /* accepts {0} */
+
+/* Enqueues the transfer of `count` images into feed->images and feed->labels. Arguments as those of
+ * dataset_batch. */
+bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f);
+
+/* A fault from a status of dataset.h; true where it is DATASET_OK. */
+bool feed_check(fault *f, dataset_status status, const char *message);
+
+#endif

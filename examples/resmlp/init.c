@@ -1,0 +1,90 @@
+/*
+ * Initial parameters, as in the authors' code (facebookresearch/deit, resmlp_models.py):
+ *
+ *     linear layers   weight normal with deviation 0.02, cut at +-2 (timm's trunc_normal_);
+ *                     bias 0
+ *     stem            PyTorch's default for Conv2d: weight and bias uniform in
+ *                     +-1 / sqrt(3 * patch^2)
+ *     LayerScale      arch.scale
+ *     affine          alpha 1, beta 0
+ */
+#include "model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "rng.h"
+#include "try.h"
+
+static const double pi = 3.14159265358979323846;
+
+/* Streams of their own, beside those that rng.h lists: a = position of the tensor, b = 0. */
+static rng open_stream(uint64_t seed, size_t tensor)
+{
+    enum { RNG_INIT = 5 };
+    return rng_open(seed, (rng_domain)RNG_INIT, (uint32_t)tensor, 0);
+}
+
+/* In (0, 1): never 0, whose logarithm the normal draw takes. */
+static double uniform(rng *r)
+{
+    return (rng_next(r) + 0.5) * 0x1p-32;
+}
+
+/* Box and Muller, A note on the generation of random normal deviates (1958). */
+static double normal(rng *r)
+{
+    const double radius = sqrt(-2.0 * log(uniform(r)));
+    return radius * cos(2.0 * pi * uniform(r));
+}
+
+static double cut_normal(rng *r, double deviation)
+{
+    double x;
+    do
+        x = deviation * normal(r);
+    while (fabs(x) > 2.0);
+    return x;
+}
+
+static double draw(rng *r, const resmlp_arch *arch, resmlp_kind kind)
+{
+    switch (kind) {
+    case RESMLP_STEM_WEIGHT:
+    case RESMLP_STEM_BIAS: {
+        const double fan_in = (double)(RESMLP_CHANNELS * arch->patch * arch->patch);
+        return (2.0 * uniform(r) - 1.0) / sqrt(fan_in);
+    }
+    case RESMLP_WEIGHT:
+        return cut_normal(r, 0.02);
+    case RESMLP_SCALE:
+        return arch->scale;
+    case RESMLP_ALPHA:
+        return 1.0;
+    default: /* RESMLP_BIAS, RESMLP_BETA */
+        return 0.0;
+    }
+}
+
+clprune_status resmlp_init(resmlp *model, uint64_t seed)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    float *values = NULL;
+    for (size_t i = 0; i < model->tensors; ++i) {
+        const resmlp_tensor tensor = resmlp_arch_tensor(&model->arch, i);
+        const size_t count = tensor.rows * tensor.cols;
+        rng r = open_stream(seed, i);
+        free(values);
+        values = malloc(count * sizeof *values);
+        if (values == NULL) {
+            status = CLPRUNE_OUT_OF_HOST_MEMORY;
+            goto done;
+        }
+        for (size_t j = 0; j < count; ++j)
+            values[j] = (float)draw(&r, &model->arch, tensor.kind);
+        TRY(clprune_mat_write(model->context, model->params[i].value, values));
+    }
+done:
+    free(values);
+    return status;
+}

@@ -1,0 +1,319 @@
+/* Making and destroying a model; the passes are in model_pass.c. */
+#include "model.h"
+
+#include <stdio.h> /* snprintf */
+#include <stdlib.h>
+#include <string.h> /* memset */
+
+#include "try.h"
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_pruned(const keep_policy *policy, keep_tensor tensor)
+{
+    return policy->rule[tensor].form == CLPRUNE_SAVED_PRUNED;
+}
+
+/* Only the weights of linear layers and of the stem decay: neither biases nor scales. */
+static bool decays(resmlp_kind kind)
+{
+    return kind == RESMLP_WEIGHT || kind == RESMLP_STEM_WEIGHT;
+}
+
+static clprune_status create_params(resmlp *model)
+{
+    enum { NAME_SIZE = sizeof((resmlp_tensor *)0)->name };
+    clprune_status status = CLPRUNE_SUCCESS;
+    model->tensors = resmlp_arch_tensors(&model->arch);
+    model->params = calloc(model->tensors, sizeof *model->params);
+    model->names = calloc(model->tensors, NAME_SIZE);
+    if (model->params == NULL || model->names == NULL) {
+        status = CLPRUNE_OUT_OF_HOST_MEMORY;
+        goto done;
+    }
+    for (size_t i = 0; i < model->tensors; ++i) {
+        const resmlp_tensor tensor = resmlp_arch_tensor(&model->arch, i);
+        clprune_param *param = &model->params[i];
+        char *name = model->names + i * NAME_SIZE;
+        memcpy(name, tensor.name, NAME_SIZE);
+        param->name = name;
+        param->decay = decays(tensor.kind);
+        TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_PARAMETERS, name, tensor.rows,
+            tensor.cols, &param->value));
+        TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_GRADIENTS, name, tensor.rows,
+            tensor.cols, &param->grad));
+    }
+done:
+    return status;
+}
+
+typedef clprune_mat (*pick_fn)(const clprune_param *param);
+
+static clprune_mat pick_value(const clprune_param *param)
+{
+    return param->value;
+}
+
+static clprune_mat pick_grad(const clprune_param *param)
+{
+    return param->grad;
+}
+
+/* params: the twelve of a block. */
+static resmlp_block_weights block_weights(const clprune_param *params, pick_fn pick)
+{
+    return (resmlp_block_weights){
+        .ls1 = pick(&params[0]),
+        .ls2 = pick(&params[1]),
+        .alpha1 = pick(&params[2]),
+        .beta1 = pick(&params[3]),
+        .token_w = pick(&params[4]),
+        .token_b = pick(&params[5]),
+        .alpha2 = pick(&params[6]),
+        .beta2 = pick(&params[7]),
+        .fc1_w = pick(&params[8]),
+        .fc1_b = pick(&params[9]),
+        .fc2_w = pick(&params[10]),
+        .fc2_b = pick(&params[11]),
+    };
+}
+
+/* tail: the four behind the blocks. */
+static resmlp_outer_weights outer_weights(
+    const clprune_param *params, const clprune_param *tail, pick_fn pick)
+{
+    return (resmlp_outer_weights){
+        .stem_w = pick(&params[0]),
+        .stem_b = pick(&params[1]),
+        .alpha = pick(&tail[0]),
+        .beta = pick(&tail[1]),
+        .head_w = pick(&tail[2]),
+        .head_b = pick(&tail[3]),
+    };
+}
+
+static size_t keep_cols(const resmlp_arch *arch, keep_tensor tensor)
+{
+    return tensor == KEEP_H || tensor == KEEP_G ? arch->hidden : arch->dim;
+}
+
+static clprune_saved_desc keep_desc(const resmlp *model, keep_tensor tensor)
+{
+    const keep_rule *rule = &model->policy.rule[tensor];
+    return (clprune_saved_desc){
+        .form = rule->form,
+        .batch = model->batch,
+        .rows = model->tokens,
+        .cols = keep_cols(&model->arch, tensor),
+        .block = rule->block,
+        .sparsity = rule->sparsity,
+        .norm = rule->norm,
+    };
+}
+
+static clprune_status create_block(resmlp *model, size_t index)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    resmlp_block *block = &model->blocks[index];
+    const clprune_param *params =
+        &model->params[RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * index];
+    block->w = block_weights(params, pick_value);
+    block->dw = block_weights(params, pick_grad);
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
+        const clprune_saved_desc desc = keep_desc(model, tensor);
+        char name[64];
+        (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, keep_name(tensor));
+        TRY(clprune_saved_create(model->context, name, &desc, &block->kept[tensor]));
+    }
+done:
+    return status;
+}
+
+static clprune_status create_layers(resmlp *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_arch *arch = &model->arch;
+    const keep_rule *n1 = &model->policy.rule[KEEP_N1];
+    const keep_rule *n2 = &model->policy.rule[KEEP_N2];
+    const keep_rule *g = &model->policy.rule[KEEP_G];
+    const size_t p = model->tokens;
+
+    model->stem = (clprune_patch_embed_desc){
+        RESMLP_CHANNELS, arch->image, arch->image, arch->patch, arch->dim};
+    const clprune_token_linear_desc token = {.in = p,
+        .out = p,
+        .features = arch->dim,
+        .block = n1->block,
+        .sparsity = n1->sparsity,
+        .norm = n1->norm};
+    TRY(clprune_token_linear_create(model->context, &token, &model->token));
+    const clprune_linear_desc fc1 = {.rows = p,
+        .in = arch->dim,
+        .out = arch->hidden,
+        .block = n2->block,
+        .sparsity = n2->sparsity,
+        .norm = n2->norm};
+    TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
+    const clprune_linear_desc fc2 = {.rows = p,
+        .in = arch->hidden,
+        .out = arch->dim,
+        .block = g->block,
+        .sparsity = g->sparsity,
+        .norm = g->norm};
+    TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
+    const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
+    TRY(clprune_linear_create(model->context, &head, &model->head));
+done:
+    return status;
+}
+
+/* What is kept behind the blocks. */
+static clprune_status create_tail(resmlp *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_saved_desc x = keep_desc(model, KEEP_X);
+    const clprune_saved_desc pooled = {
+        .form = CLPRUNE_SAVED_DENSE, .batch = model->batch, .rows = 1, .cols = model->arch.dim};
+    TRY(clprune_saved_create(model->context, "last_x", &x, &model->last_x));
+    TRY(clprune_saved_create(model->context, "pooled", &pooled, &model->pooled));
+    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
+        model->arch.classes, &model->log_p));
+done:
+    return status;
+}
+
+static clprune_status create_workspace(resmlp *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const keep_policy *policy = &model->policy;
+    const size_t tokens = model->batch * model->tokens;
+    const size_t dim = model->arch.dim, hidden = model->arch.hidden;
+    const struct {
+        const char *name;
+        bool needed;
+        size_t cols;
+        clprune_mat *mat;
+    } all[] = {
+        {"stream", true, dim, &model->work.stream},
+        {"token", true, dim, &model->work.token},
+        {"hidden", true, max_size(dim, hidden), &model->work.hidden},
+        {"x", is_pruned(policy, KEEP_X), dim, &model->work.x},
+        {"x2", is_pruned(policy, KEEP_X2), dim, &model->work.x2},
+        {"branch", is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M), dim,
+            &model->work.branch},
+        {"fc1", is_pruned(policy, KEEP_H), hidden, &model->work.fc1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+        if (all[i].needed)
+            TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, all[i].name, tokens,
+                all[i].cols, all[i].mat));
+    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, "logits", model->batch,
+        model->arch.classes, &model->logits));
+done:
+    return status;
+}
+
+clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policy, size_t batch, resmlp *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *model = (resmlp){0};
+    if (resmlp_arch_check(arch) != NULL || batch == 0)
+        return CLPRUNE_INVALID_ARGUMENT;
+    model->context = context;
+    model->arch = *arch;
+    model->policy = *policy;
+    model->batch = batch;
+    model->tokens = resmlp_arch_tokens(arch);
+    model->blocks = calloc(arch->depth, sizeof *model->blocks);
+    if (model->blocks == NULL) {
+        status = CLPRUNE_OUT_OF_HOST_MEMORY;
+        goto done;
+    }
+    TRY(create_params(model));
+    const clprune_param *tail = &model->params[model->tensors - 4];
+    model->w = outer_weights(model->params, tail, pick_value);
+    model->dw = outer_weights(model->params, tail, pick_grad);
+    for (size_t i = 0; i < arch->depth; ++i)
+        TRY(create_block(model, i));
+    TRY(create_layers(model));
+    TRY(create_tail(model));
+    TRY(create_workspace(model));
+done:
+    if (status != CLPRUNE_SUCCESS)
+        resmlp_destroy(model);
+    return status;
+}
+
+void resmlp_destroy(resmlp *model)
+{
+    clprune_context *context = model->context;
+    const resmlp_workspace *work = &model->work;
+    const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->x2,
+        work->branch, work->fc1, model->logits, model->log_p};
+    if (context == NULL)
+        return;
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        clprune_buffer_release(context, mats[i].buffer);
+    clprune_saved_destroy(model->pooled);
+    clprune_saved_destroy(model->last_x);
+    clprune_linear_destroy(model->head);
+    clprune_linear_destroy(model->fc2);
+    clprune_linear_destroy(model->fc1);
+    clprune_token_linear_destroy(model->token);
+    for (size_t i = 0; model->blocks != NULL && i < model->arch.depth; ++i)
+        for (int k = 0; k < KEEP_TENSORS; ++k)
+            clprune_saved_destroy(model->blocks[i].kept[k]);
+    for (size_t i = 0; model->params != NULL && i < model->tensors; ++i) {
+        clprune_buffer_release(context, model->params[i].value.buffer);
+        clprune_buffer_release(context, model->params[i].grad.buffer);
+    }
+    free(model->blocks);
+    free(model->params);
+    free(model->names);
+    memset(model, 0, sizeof *model);
+}
+
+static void add_dense(resmlp_kept_bytes *bytes, uint64_t elements)
+{
+    bytes->dense += elements * sizeof(float);
+    bytes->values += elements * sizeof(float);
+}
+
+static clprune_status add_kept(
+    const clprune_saved_desc *desc, uint64_t times, resmlp_kept_bytes *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (desc->form == CLPRUNE_SAVED_DENSE) {
+        add_dense(bytes, times * desc->batch * desc->rows * desc->cols);
+        goto done;
+    }
+    clprune_bsr_desc bsr = {
+        .batch = desc->batch, .rows = desc->rows, .cols = desc->cols, .block = desc->block};
+    clprune_bsr_sizes sizes;
+    TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
+    bsr.keep = clprune_keep_count(sizes.blocks, desc->sparsity);
+    TRY(clprune_bsr_size_query(&bsr, &sizes));
+    bytes->dense += times * sizes.dense_bytes;
+    bytes->values += times * sizes.values_bytes;
+    bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes);
+done:
+    return status;
+}
+
+clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *bytes = (resmlp_kept_bytes){0};
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
+        const clprune_saved_desc desc = keep_desc(model, tensor);
+        /* the last block's output is one x more */
+        TRY(add_kept(&desc, model->arch.depth + (tensor == KEEP_X), bytes));
+    }
+    add_dense(bytes, (uint64_t)model->batch * (model->arch.dim + model->arch.classes));
+done:
+    return status;
+}

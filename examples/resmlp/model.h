@@ -1,0 +1,118 @@
+/*
+ * model.h: a ResMLP on an OpenCL device: parameters, kept activations, forward and backward pass.
+ *
+ *     resmlp model;
+ *     resmlp_create(context, &arch, &policy, 64, &model);
+ *     resmlp_init(&model, seed);
+ *     resmlp_forward(&model, 64, images, true);
+ *     resmlp_loss(&model, 64, labels, 0.1f, loss, hit);
+ *     resmlp_backward(&model, 64, images, labels, 0.1f, CLPRUNE_NO_MAT);
+ *     (an optimizer over model.params)
+ *     resmlp_destroy(&model);
+ *
+ * All memory is taken in resmlp_create, for batches of at most `batch`; passes enqueue and return.
+ * Letters: T = batch * tokens * dim, H = batch * tokens * hidden.
+ */
+#ifndef RESMLP_MODEL_H
+#define RESMLP_MODEL_H
+
+#include <stdbool.h>
+
+#include <clprune/clprune.h>
+
+#include "arch.h"
+#include "keep.h"
+
+/* The tensors of one block, values or gradients, in the order of arch.h. */
+typedef struct resmlp_block_weights {
+    clprune_mat ls1, ls2;         /* 1 x dim */
+    clprune_mat alpha1, beta1;    /* 1 x dim */
+    clprune_mat token_w, token_b; /* tokens x tokens, 1 x tokens */
+    clprune_mat alpha2, beta2;    /* 1 x dim */
+    clprune_mat fc1_w, fc1_b;     /* hidden x dim, 1 x hidden */
+    clprune_mat fc2_w, fc2_b;     /* dim x hidden, 1 x dim */
+} resmlp_block_weights;
+
+/* The tensors outside of the blocks. */
+typedef struct resmlp_outer_weights {
+    clprune_mat stem_w, stem_b; /* dim x (3 * patch * patch), 1 x dim */
+    clprune_mat alpha, beta;    /* 1 x dim */
+    clprune_mat head_w, head_b; /* classes x dim, 1 x classes */
+} resmlp_outer_weights;
+
+typedef struct resmlp_block {
+    resmlp_block_weights w, dw;
+    clprune_saved *kept[KEEP_TENSORS];
+} resmlp_block;
+
+/* Matrices that die within a pass, for a whole batch. Those that only a pruned tensor needs are
+ * absent where the policy keeps that tensor dense. */
+typedef struct resmlp_workspace {
+    clprune_mat stream; /* T: gradient of the residual stream */
+    clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
+    clprune_mat hidden; /* max(T, H): forward: g if pruned; backward: dg, dh, dn1 */
+    clprune_mat x, x2;  /* T: if pruned */
+    clprune_mat branch; /* T: t, m if pruned */
+    clprune_mat fc1;    /* H: h if pruned */
+} resmlp_workspace;
+
+typedef struct resmlp {
+    clprune_context *context; /* not owned */
+    resmlp_arch arch;
+    keep_policy policy;
+    size_t batch;  /* room for so many samples */
+    size_t tokens; /* of a sample */
+
+    size_t tensors;        /* resmlp_arch_tensors(&arch) */
+    clprune_param *params; /* (tensors) names, values, gradients; weights of linears decay */
+    char *names;           /* what params[i].name points into */
+    resmlp_outer_weights w, dw;
+    resmlp_block *blocks; /* (depth) */
+
+    clprune_patch_embed_desc stem;
+    clprune_token_linear *token; /* one layer object serves all blocks: it holds no parameters */
+    clprune_linear *fc1, *fc2, *head;
+
+    clprune_saved *last_x; /* T: output of the last block */
+    clprune_saved *pooled; /* batch x dim */
+    clprune_mat log_p;     /* batch x classes */
+
+    clprune_mat logits; /* batch x classes; overwritten with their gradient by the backward pass */
+    resmlp_workspace work;
+} resmlp;
+
+/* Takes all memory; parameters are undefined until initialised or written. `batch` samples is the
+ * most a pass may have. arch->name is referenced. On failure *model is zeroed and nothing is held.
+ * Errors: INVALID_ARGUMENT (see resmlp_arch_check), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policy, size_t batch, resmlp *model);
+
+/* Releases everything and zeroes *model; accepts a zeroed one. */
+void resmlp_destroy(resmlp *model);
+
+/* Writes initial parameters: the same for the same seed on any device. See init.c. Blocking. */
+clprune_status resmlp_init(resmlp *model, uint64_t seed);
+
+/* model->logits = f(images) for `batch` samples. images: batch x (3 * image * image), NCHW.
+ * `training` keeps activations for the backward pass. */
+clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training);
+
+/* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels: int32.
+ * Needs the logits of resmlp_forward. */
+clprune_status resmlp_loss(
+    resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
+
+/* The gradient of the mean loss in params[i].grad, from what forward and loss have kept. images,
+ * labels and smoothing as there. dimages: batch x (3 * image * image), or CLPRUNE_NO_MAT. */
+clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
+    float smoothing, clprune_mat dimages);
+
+/* Bytes of kept activations, from their shapes: what they would cost if all were dense, and what
+ * the policy's choice costs, split into values (dense ones, too) and indices (crow and col). */
+typedef struct resmlp_kept_bytes {
+    uint64_t dense, values, indices;
+} resmlp_kept_bytes;
+
+clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes);
+
+#endif

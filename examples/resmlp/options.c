@@ -1,0 +1,251 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options_table.h"
+
+enum {
+    TEXT_MOST = 4096 + 64, /* of one "name=value" string: PATH_MAX and a name */
+    LONG_OPTION = 256      /* what getopt_long returns for a row: no character */
+};
+
+static size_t row_named(const char *name, size_t length)
+{
+    size_t i = 0;
+    while (i < option_rows_count &&
+           (strncmp(option_rows[i].name, name, length) != 0 || option_rows[i].name[length] != '\0'))
+        ++i;
+    return i; /* option_rows_count: there is none */
+}
+
+bool options_given(const options *o, const char *name)
+{
+    return o->given[row_named(name, strlen(name))];
+}
+
+static const options defaults = {
+    .arch = 4, /* resmlp_tiny */
+    .data = "generated",
+    .sparsity = 0.5,
+    .block = {1, 16},
+    .epochs = 10,
+    .batch_size = 64,
+    .optimizer = OPTIONS_ADAMW,
+    .warmup_epochs = 1,
+    .label_smoothing = 0.1,
+    .seed = 1,
+    .checkpoint_every = 1,
+};
+
+/* The usual strengths of each optimizer; LAMB's decay is that of the ResMLP paper. */
+static void fill_by_optimizer(options *o)
+{
+    static const double lr[] = {0.05, 0.001, 0.005};
+    static const double decay[] = {0.0005, 0.05, 0.2};
+    if (!options_given(o, "lr"))
+        o->lr = lr[o->optimizer];
+    if (!options_given(o, "weight-decay"))
+        o->weight_decay = decay[o->optimizer];
+}
+
+/* Dense activations have no sparsity, whatever was asked for. */
+static void settle(options *o)
+{
+    if (o->activations == 0)
+        o->sparsity = 0;
+}
+
+static bool refuse(const char *what, const char *name, fault *f)
+{
+    return fault_set(f, CODE_USAGE, "%s '%s'; try --help", what, name);
+}
+
+static bool parse_all(int argc, char **argv, options *o, fault *f)
+{
+    struct option table[OPTIONS_MOST + 1] = {0};
+    for (size_t i = 0; i < option_rows_count; ++i)
+        table[i] = (struct option){option_rows[i].name,
+            option_rows[i].kind == OPTION_FLAG ? no_argument : required_argument, NULL,
+            LONG_OPTION};
+    opterr = 0;
+    for (;;) {
+        int index = -1;
+        const int found = getopt_long(argc, argv, ":h", table, &index);
+        const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+        if (found == -1)
+            break;
+        if (found == 'h') {
+            o->help = true;
+            continue;
+        }
+        if (found == ':')
+            return refuse("a value is missing after", word, f);
+        if (found != LONG_OPTION) {
+            if (optopt == LONG_OPTION)
+                return refuse("no value belongs to", word, f);
+            if (optopt != 0) /* a short one, perhaps among others in the word */
+                return fault_set(f, CODE_USAGE, "unknown option '-%c'; try --help", optopt);
+            return refuse("unknown or ambiguous option", word, f);
+        }
+        const option_row *row = &option_rows[index];
+        if (!option_set(row, row->kind == OPTION_FLAG ? "1" : optarg, o, f))
+            return false;
+        o->given[index] = true;
+    }
+    if (optind < argc)
+        return refuse("an argument that belongs to no option:", argv[optind], f);
+    return true;
+}
+
+/* Options that make sense only together. */
+static bool check_together(const options *o, fault *f)
+{
+    if (o->test_only && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
+    if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
+        return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper");
+    return true;
+}
+
+/* Where files go if not said: beside the checkpoint, else in a folder of the usual name; a run
+ * limited by --steps is a trial and leaves none. */
+static bool choose_folder(options *o, fault *f)
+{
+    if (o->output_dir != NULL || o->steps != 0 || o->test_only)
+        return true;
+    o->output_dir = "resmlp-out";
+    if (o->resume == NULL)
+        return true;
+    const char *slash = strrchr(o->resume, '/');
+    const size_t length = slash == NULL ? 1 : slash == o->resume ? 1 : (size_t)(slash - o->resume);
+    o->folder = calloc(length + 1, 1);
+    if (o->folder == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(o->folder, slash == NULL ? "." : o->resume, length);
+    o->output_dir = o->folder;
+    return true;
+}
+
+bool options_parse(int argc, char **argv, options *o, fault *f)
+{
+    *o = defaults;
+    if (!parse_all(argc, argv, o, f))
+        return false;
+    if (o->help || o->version || o->list_devices)
+        return true;
+    if (!check_together(o, f))
+        return false;
+    fill_by_optimizer(o);
+    if (o->resume == NULL)
+        settle(o);
+    return choose_folder(o, f);
+}
+
+void options_close(options *o)
+{
+    free(o->restored);
+    free(o->folder);
+    o->restored = NULL;
+    o->folder = NULL;
+}
+
+/* Prints words from column 30 on, in lines of at most 96. */
+static void print_wrapped(FILE *file, const char *text)
+{
+    size_t column = 30;
+    while (*text != '\0') {
+        const size_t word = strcspn(text, " ");
+        const bool first = column == 30, wrap = !first && column + 1 + word > 96;
+        if (wrap)
+            (void)fprintf(file, "\n%30s", "");
+        (void)fprintf(file, "%s%.*s", first || wrap ? "" : " ", (int)word, text);
+        column = wrap ? 30 + word : column + word + (first ? 0 : 1);
+        text += word;
+        text += strspn(text, " ");
+    }
+    (void)fputc('\n', file);
+}
+
+void options_print_help(FILE *file)
+{
+    (void)fputs("usage: resmlp-train [options]\n\n"
+                "Trains a ResMLP on images, on any OpenCL device, with dense or block-pruned kept\n"
+                "activations (arXiv 2311.16883).\n\n",
+        file);
+    for (size_t i = 0; i < option_rows_count; ++i) {
+        const option_row *row = &option_rows[i];
+        char left[64];
+        (void)snprintf(left, sizeof left, "  --%s%s%s", row->name, row->value == NULL ? "" : " ",
+            row->value == NULL ? "" : row->value);
+        (void)fprintf(file, "%-29s ", left);
+        print_wrapped(file, row->help);
+    }
+    (void)fputs("\nexit codes: 0 ok, 1 failure at run time, 2 bad option, 3 no OpenCL device,\n"
+                "4 bad data or file, 5 out of memory, 6 diverged (the loss is no number);\n"
+                "130 and 143 after SIGINT and SIGTERM, which finish the step and save a\n"
+                "checkpoint first (a second one quits at once)\n\n"
+                "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), "
+                "CLPRUNE_CACHE_DIR\n",
+        file);
+}
+
+bool options_save(const options *o, char **text, size_t *size, fault *f)
+{
+    char *out = malloc(option_rows_count * TEXT_MOST);
+    size_t used = 0;
+    if (out == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; i < option_rows_count; ++i) {
+        const option_row *row = &option_rows[i];
+        char value[TEXT_MOST - 32];
+        if (row->memory == OPTION_FORGET)
+            continue;
+        option_print(row, o, value, sizeof value);
+        used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row->name, value) + 1;
+    }
+    *text = out;
+    *size = used;
+    return true;
+}
+
+static bool restore_one(options *o, const char *text, fault *f)
+{
+    const char *value = strchr(text, '=');
+    if (value == NULL)
+        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, text);
+    const size_t index = row_named(text, (size_t)(value - text));
+    if (index == option_rows_count)
+        return fault_set(f, CODE_DATA, "%s: unknown setting '%s'", o->resume, text);
+    const option_row *row = &option_rows[index];
+    ++value;
+    if (!o->given[index]) {
+        /* 0 stands for "not limited", which no option can say */
+        if (row->kind == OPTION_COUNT && row->low > 0 && strcmp(value, "0") == 0)
+            return true;
+        return option_set(row, value, o, f);
+    }
+    char now[TEXT_MOST - 32];
+    option_print(row, o, now, sizeof now);
+    if (row->memory == OPTION_MATCH && strcmp(now, value) != 0)
+        return fault_set(f, CODE_USAGE,
+            "--%s %s: the run in %s has %s; leave it out, or train anew", row->name, now, o->resume,
+            value);
+    return true;
+}
+
+bool options_restore(options *o, const char *text, size_t size, fault *f)
+{
+    if (size == 0 || text[size - 1] != '\0')
+        return fault_set(f, CODE_DATA, "%s: its settings are not ended", o->resume);
+    o->restored = malloc(size);
+    if (o->restored == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(o->restored, text, size);
+    for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
+        if (!restore_one(o, p, f))
+            return false;
+    settle(o);
+    return true;
+}

@@ -1,0 +1,81 @@
+/*
+ * options.h: the command line of resmlp-train, checked; and its part that makes a run what it is,
+ * as text for a checkpoint.
+ *
+ * Numbers have a decimal point whatever the locale: the program never calls setlocale.
+ */
+#ifndef RESMLP_OPTIONS_H
+#define RESMLP_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h> /* FILE */
+
+#include "fault.h"
+#include "keep.h"
+
+enum { OPTIONS_MOST = 48 }; /* options there may be */
+
+typedef enum options_optimizer { OPTIONS_SGD, OPTIONS_ADAMW, OPTIONS_LAMB } options_optimizer;
+
+/* Zero in a size or limit means that the architecture or the data decides. */
+typedef struct options {
+    size_t arch; /* position in resmlp_arch_names */
+    uint64_t image_size, patch_size, classes;
+    const char *data;
+    uint64_t train_limit, test_limit;
+    bool no_augment;
+
+    size_t activations; /* position in keep_presets */
+    double sparsity;
+    clprune_block block;
+    size_t norm; /* clprune_norm */
+
+    uint64_t epochs, batch_size;
+    size_t optimizer; /* options_optimizer */
+    double lr, weight_decay;
+    double warmup_epochs, label_smoothing;
+    double clip_norm; /* 0: off */
+    uint64_t seed;
+
+    const char *device;        /* NULL: the library's choice */
+    const char *output_dir;    /* NULL: nothing is written */
+    uint64_t checkpoint_every; /* epochs; 0: never */
+    const char *resume;
+    uint64_t steps; /* 0: all epochs */
+    const char *summary_json;
+    bool list_devices, test_only, memory_report, quiet, help, version;
+
+    bool given[OPTIONS_MOST]; /* on the command line, by position in the table of options.c */
+    char *restored;           /* what options restored from a checkpoint point into */
+    char *folder;             /* output_dir, where it follows from resume */
+} options;
+
+/* Fills *o from the command line, defaults included. Fails with CODE_USAGE and a line that names
+ * the option. Strings point into argv. Call options_close in any case. */
+bool options_parse(int argc, char **argv, options *o, fault *f);
+
+/* Frees what options_restore took. */
+void options_close(options *o);
+
+/* Whether an option was on the command line; name without dashes. */
+bool options_given(const options *o, const char *name);
+
+/* The text of --help. */
+void options_print_help(FILE *file);
+
+/* What a checkpoint must know of a run: "name=value" strings, each ended by NUL. The caller frees
+ * *text. */
+bool options_save(const options *o, char **text, size_t *size, fault *f);
+
+/* Takes over from a checkpoint what was not given on the command line. What was given must agree
+ * (CODE_USAGE), but for --data, --epochs and --test-limit, which may change. */
+bool options_restore(options *o, const char *text, size_t size, fault *f);
+
+/* The line of text that says a block shape: "1x16". */
+void options_block_text(clprune_block block, char *text, size_t size);
+
+extern const char *const options_norms[];      /* by clprune_norm */
+extern const char *const options_optimizers[]; /* by options_optimizer */
+
+#endif

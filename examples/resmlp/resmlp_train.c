@@ -1,0 +1,163 @@
+/*
+ * resmlp-train: trains a ResMLP with dense or block-pruned kept activations.
+ *
+ * Reading order: this file; trainer_loop.c (a step, an epoch); model_pass.c (the network); keep.h
+ * (what is kept); then whatever the includes name.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "memory_report.h"
+#include "options.h"
+#include "stop.h"
+#include "summary.h"
+#include "trainer.h"
+
+static void say_start(trainer *t)
+{
+    const options *o = t->options;
+    char device[256], block[64], kept[160];
+    summary_device(t, device, sizeof device);
+    options_block_text(o->block, block, sizeof block);
+    if (o->sparsity > 0)
+        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s by %s norm",
+            keep_presets[o->activations], o->sparsity, block, options_norms[o->norm]);
+    else
+        (void)snprintf(kept, sizeof kept, "%s", keep_presets[o->activations]);
+    progress_say(&t->progress, "%s, %llu parameters, %zu px, patch %zu, %zu classes", t->arch.name,
+        (unsigned long long)resmlp_arch_parameters(&t->arch), t->arch.image, t->arch.patch,
+        t->arch.classes);
+    progress_say(&t->progress, "data %s, %u train and %u test images; device %s",
+        dataset_name(t->data), (unsigned)dataset_count(t->data, DATASET_TRAIN),
+        (unsigned)dataset_count(t->data, DATASET_TEST), device);
+    progress_say(&t->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
+        kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
+        (unsigned long long)o->batch_size, (unsigned long long)o->seed);
+    if (t->at.step > 0)
+        progress_say(&t->progress, "going on after epoch %llu, step %llu",
+            (unsigned long long)t->at.epoch, (unsigned long long)t->at.step);
+}
+
+/* A disk that is full or a reader that went away. */
+static bool check_output(fault *f)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    return fault_set(f, CODE_DATA, "cannot write to standard output");
+}
+
+static bool train(trainer *t, fault *f)
+{
+    const options *o = t->options;
+    while (t->at.epoch < o->epochs && !trainer_must_stop(t)) {
+        if (!trainer_epoch(t, f))
+            return false;
+        if (trainer_must_stop(t))
+            break; /* the epoch may be over: its test comes with the resumed run */
+        if (!trainer_test(t, f))
+            return false;
+        if (trainer_must_stop(t))
+            break;
+        if (!trainer_finish_epoch(t, f))
+            return false;
+        const bool last = t->at.epoch >= o->epochs;
+        const bool due =
+            o->checkpoint_every != 0 && (last || t->at.epoch % o->checkpoint_every == 0);
+        if (due && !trainer_save(t, f))
+            return false;
+        if (!check_output(f))
+            return false;
+    }
+    if (t->at.epoch < o->epochs && t->at.step > 0 && o->checkpoint_every != 0 &&
+        !trainer_save(t, f))
+        return false;
+    const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
+    return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
+}
+
+static void say_end(trainer *t)
+{
+    const meter *m = trainer_meter(t);
+    if (stop_signal() != 0)
+        progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
+            (unsigned long long)t->at.step,
+            t->checkpoint_path == NULL ? "" : "; go on with --resume ",
+            t->checkpoint_path == NULL ? "" : t->checkpoint_path);
+    else if (t->options->steps != 0)
+        progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
+            (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
+            meter_step_ms(m));
+    if (t->options->test_only || (t->options->steps != 0 && t->top1 >= 0))
+        progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
+}
+
+static bool run(options *o, fault *f)
+{
+    trainer t;
+    if (!trainer_open(o, &t, f))
+        return false;
+    say_start(&t);
+    bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
+    if (good) {
+        say_end(&t);
+        good = (!o->memory_report || memory_report_print(&t, f)) && summary_write(&t, f);
+    }
+    trainer_close(&t);
+    return good;
+}
+
+static bool list_devices(fault *f)
+{
+    size_t count;
+    if (!fault_check(f, NULL, clprune_device_list(0, NULL, &count), "listing devices"))
+        return false;
+    if (count == 0)
+        return fault_set(f, CODE_NO_DEVICE, "there is no OpenCL device");
+    clprune_device_info *devices = calloc(count, sizeof *devices);
+    if (devices == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    size_t found;
+    const bool good =
+        fault_check(f, NULL, clprune_device_list(count, devices, &found), "listing devices");
+    for (size_t i = 0; good && i < count && i < found; ++i)
+        (void)printf("%zu:%zu  %s (%s, %s), %u compute units, %llu MiB\n",
+            devices[i].platform_index, devices[i].device_index, devices[i].device,
+            devices[i].platform, devices[i].driver, devices[i].compute_units,
+            (unsigned long long)(devices[i].global_memory >> 20));
+    free(devices);
+    return good;
+}
+
+/* A standard stream that was closed would be the next file that is opened. In its place comes one
+ * that cannot be used, so that writing fails as it should. */
+static void fill_closed_streams(void)
+{
+    for (int i = 0; i <= 2; ++i)
+        if (fcntl(i, F_GETFD) == -1)
+            (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    fault f = {0};
+    bool good;
+    fill_closed_streams();
+    stop_install();
+    good = options_parse(argc, argv, &o, &f);
+    if (good && o.help)
+        options_print_help(stdout);
+    else if (good && o.version)
+        (void)puts("resmlp-train (clprune) " CLPRUNE_VERSION);
+    else if (good)
+        good = o.list_devices ? list_devices(&f) : run(&o, &f);
+    options_close(&o);
+    (void)check_output(&f);
+    if (f.code != CODE_OK)
+        (void)fprintf(stderr, "resmlp-train: %s\n", f.text);
+    if (f.code == CODE_OK && stop_signal() != 0)
+        return 128 + stop_signal();
+    return f.code;
+}

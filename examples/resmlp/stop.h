@@ -1,0 +1,13 @@
+/*
+ * stop.h: SIGINT and SIGTERM ask the program to stop after the present step; a second signal ends
+ * it at once. SIGPIPE is ignored: a reader of the output that goes away is an error of writing.
+ */
+#ifndef RESMLP_STOP_H
+#define RESMLP_STOP_H
+
+void stop_install(void);
+
+/* The signal that asked to stop, or 0. */
+int stop_signal(void);
+
+#endif

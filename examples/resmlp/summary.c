@@ -1,0 +1,79 @@
+#include "summary.h"
+
+#include "atomic_file.h"
+#include "json.h"
+
+void summary_device(const trainer *t, char *name, size_t size)
+{
+    const cl_device_id device = clprune_context_device(t->context);
+    if (clGetDeviceInfo(device, CL_DEVICE_NAME, size, name, NULL) != CL_SUCCESS)
+        (void)snprintf(name, size, "unknown");
+}
+
+static void write_settings(json *j, const trainer *t)
+{
+    const options *o = t->options;
+    char block[64], device[256];
+    options_block_text(o->block, block, sizeof block);
+    summary_device(t, device, sizeof device);
+    json_text(j, "version", CLPRUNE_VERSION);
+    json_text(j, "arch", t->arch.name);
+    json_count(j, "parameters", resmlp_arch_parameters(&t->arch));
+    json_count(j, "image_size", t->arch.image);
+    json_count(j, "patch_size", t->arch.patch);
+    json_count(j, "classes", t->arch.classes);
+    json_text(j, "dataset", dataset_name(t->data));
+    json_count(j, "train_images", dataset_count(t->data, DATASET_TRAIN));
+    json_count(j, "test_images", dataset_count(t->data, DATASET_TEST));
+    json_count(j, "epochs", o->epochs);
+    json_count(j, "batch_size", o->batch_size);
+    json_text(j, "activations", keep_presets[o->activations]);
+    json_real(j, "sparsity", o->sparsity);
+    json_text(j, "block", block);
+    json_text(j, "norm", options_norms[o->norm]);
+    json_text(j, "optimizer", options_optimizers[o->optimizer]);
+    json_real(j, "lr", o->lr);
+    json_real(j, "weight_decay", o->weight_decay);
+    json_count(j, "seed", o->seed);
+    json_text(j, "device", device);
+}
+
+static void write_memory(json *j, const clprune_context *context)
+{
+    json_open(j, "memory");
+    for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i) {
+        const clprune_memory_category category = (clprune_memory_category)i;
+        const clprune_memory_usage usage = clprune_memory_query(context, category);
+        json_open(j, clprune_memory_category_name(category));
+        json_count(j, "live", usage.live);
+        json_count(j, "peak", usage.peak);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+bool summary_write(const trainer *t, fault *f)
+{
+    atomic_file file;
+    if (t->options->summary_json == NULL)
+        return true;
+    if (!atomic_file_open(t->options->summary_json, &file, f))
+        return false;
+    const meter *m = trainer_meter(t);
+    json j = {.stream = file.stream};
+    json_open(&j, NULL);
+    write_settings(&j, t);
+    json_count(&j, "epochs_done", t->at.epoch);
+    json_count(&j, "steps", t->at.step);
+    json_real(&j, "top1", t->top1);
+    json_real(&j, "test_loss", t->test_loss);
+    json_real(&j, "train_loss", t->train_loss);
+    json_real(&j, "images_per_second", meter_images_per_second(m));
+    json_real(&j, "step_ms", meter_step_ms(m));
+    json_real(&j, "seconds", t->at.seconds + clock_seconds() - t->began);
+    json_count(&j, "saved_activation_bytes", t->saved_activation_bytes);
+    json_count(&j, "peak_bytes", trainer_peak_bytes(t));
+    write_memory(&j, t->context);
+    json_close(&j);
+    return atomic_file_commit(&file, f);
+}

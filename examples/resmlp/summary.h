@@ -1,0 +1,14 @@
+/* summary.h: the results of a run as one JSON object. */
+#ifndef RESMLP_SUMMARY_H
+#define RESMLP_SUMMARY_H
+
+#include "trainer.h"
+
+/* Writes --summary-json, if asked for. Numbers that there are not are null: the accuracy of a run
+ * that tested nothing. */
+bool summary_write(const trainer *t, fault *f);
+
+/* The device's name as OpenCL has it. */
+void summary_device(const trainer *t, char *name, size_t size);
+
+#endif

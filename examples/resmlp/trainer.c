@@ -1,0 +1,199 @@
+/* Opening and closing a run. */
+#include "trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+
+static bool open_data(trainer *t, fault *f)
+{
+    options *o = t->options;
+    const bool generated = strcmp(o->data, "generated") == 0;
+    const resmlp_arch arch = resmlp_arch_at(o->arch);
+    /* Files know their sizes; generated images can have those of the architecture. */
+    const uint64_t size = o->image_size == 0 && generated ? arch.image : o->image_size;
+    const uint64_t classes = o->classes == 0 && generated ? arch.classes : o->classes;
+    const dataset_options wanted = {
+        .image_size = (uint32_t)size,
+        .classes = (uint32_t)classes,
+        .train_limit = (uint32_t)o->train_limit,
+        .test_limit = (uint32_t)o->test_limit,
+        .seed = 1, /* runs of different --seed see the same images */
+    };
+    char message[512];
+    if (!feed_check(f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message))
+        return false;
+    o->image_size = dataset_image_size(t->data);
+    o->classes = dataset_classes(t->data);
+    o->train_limit = dataset_count(t->data, DATASET_TRAIN);
+    o->test_limit = dataset_count(t->data, DATASET_TEST);
+    const size_t most = (size_t)(o->train_limit > o->test_limit ? o->train_limit : o->test_limit);
+    t->order = malloc(most * sizeof *t->order);
+    return t->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);
+}
+
+static bool choose_arch(trainer *t, fault *f)
+{
+    options *o = t->options;
+    t->arch = resmlp_arch_at(o->arch);
+    t->arch.image = (size_t)o->image_size;
+    t->arch.classes = (size_t)o->classes;
+    if (o->patch_size != 0)
+        t->arch.patch = (size_t)o->patch_size;
+    o->patch_size = t->arch.patch;
+    const char *wrong = resmlp_arch_check(&t->arch);
+    return wrong == NULL || fault_set(f, CODE_USAGE, "--image-size %zu, --patch-size %zu: %s",
+                                t->arch.image, t->arch.patch, wrong);
+}
+
+static bool open_device(trainer *t, fault *f)
+{
+    const clprune_context_options wanted = {.device = t->options->device};
+    return fault_check(f, NULL, clprune_context_create(NULL, &wanted, &t->context),
+        t->options->device == NULL ? "opening a device" : "--device");
+}
+
+static bool create_model(trainer *t, fault *f)
+{
+    const options *o = t->options;
+    const keep_rule pruned = {
+        .sparsity = (float)o->sparsity, .block = o->block, .norm = (clprune_norm)o->norm};
+    const keep_policy policy = keep_preset(o->activations, pruned);
+    return fault_check(f, t->context,
+        resmlp_create(t->context, &t->arch, &policy, (size_t)o->batch_size, &t->model),
+        "creating the model");
+}
+
+static bool create_optimizer(trainer *t, fault *f)
+{
+    static const clprune_optimizer_kind kinds[] = {
+        [OPTIONS_SGD] = CLPRUNE_OPTIMIZER_SGD,
+        [OPTIONS_ADAMW] = CLPRUNE_OPTIMIZER_ADAMW,
+        [OPTIONS_LAMB] = CLPRUNE_OPTIMIZER_LAMB,
+    };
+    const options *o = t->options;
+    const clprune_optimizer_desc desc = {
+        .kind = kinds[o->optimizer],
+        .momentum = 0.9f,
+        .beta1 = 0.9f,
+        .beta2 = 0.999f,
+        .eps = o->optimizer == OPTIONS_LAMB ? 1e-6f : 1e-8f,
+        .weight_decay = (float)o->weight_decay,
+    };
+    return fault_check(f, t->context,
+        clprune_optimizer_create(
+            t->context, &desc, t->model.tensors, t->model.params, &t->optimizer),
+        "creating the optimizer");
+}
+
+static void plan_steps(trainer *t)
+{
+    const options *o = t->options;
+    const uint64_t total_images = o->train_limit;
+    t->steps_per_epoch = (total_images + o->batch_size - 1) / o->batch_size;
+    const uint64_t total = t->steps_per_epoch * o->epochs;
+    const double warmup = floor(o->warmup_epochs * (double)t->steps_per_epoch + 0.5);
+    t->schedule = (clprune_schedule){
+        .base = o->lr, .warmup = warmup < (double)total ? (uint64_t)warmup : total, .total = total};
+}
+
+static bool start(trainer *t, const checkpoint *c, fault *f)
+{
+    if (c != NULL)
+        return trainer_restore(t, c, f);
+    t->at.sums = tally_zero;
+    return csv_log_open(&t->log, NULL, 0, f) &&
+           fault_check(
+               f, t->context, resmlp_init(&t->model, t->options->seed), "initialising the model");
+}
+
+static char *path_in(const char *folder, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+static bool open_output(trainer *t, fault *f)
+{
+    const char *folder = t->options->output_dir;
+    if (folder == NULL || t->options->test_only)
+        return true;
+    if (!make_folder(folder, f))
+        return false;
+    char *csv = path_in(folder, "log.csv");
+    t->checkpoint_path = path_in(folder, "last.ckpt");
+    const bool good = csv == NULL || t->checkpoint_path == NULL
+                          ? fault_set(f, CODE_MEMORY, "out of memory")
+                          : csv_log_write(&t->log, csv, f);
+    free(csv);
+    return good;
+}
+
+/* What the checkpoint says of the run comes first: it decides on data and model. */
+static bool take_options(options *o, checkpoint *c, fault *f)
+{
+    if (o->resume == NULL)
+        return true;
+    if (!checkpoint_open(o->resume, c, f))
+        return false;
+    const checkpoint_record *record = checkpoint_find(c, "options");
+    if (record == NULL || record->type != CHECKPOINT_BYTES)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without options", o->resume);
+    return options_restore(o, record->data, (size_t)(record->rows * record->cols), f);
+}
+
+bool trainer_open(options *o, trainer *t, fault *f)
+{
+    checkpoint c = {0};
+    *t = (trainer){
+        .options = o,
+        .progress = progress_begin(o->quiet),
+        .began = clock_seconds(),
+        .train_loss = (double)NAN,
+        .test_loss = (double)NAN,
+        .top1 = (double)NAN,
+    };
+    bool good = take_options(o, &c, f) && open_data(t, f) && choose_arch(t, f) &&
+                open_device(t, f) && create_model(t, f) && create_optimizer(t, f) &&
+                feed_open(t->context, t->data, (size_t)o->batch_size, &t->feed, f) &&
+                tally_open(t->context, (size_t)o->batch_size, &t->tally, f);
+    if (good) {
+        plan_steps(t);
+        good = start(t, o->resume == NULL ? NULL : &c, f) && open_output(t, f);
+    }
+    checkpoint_close(&c);
+    if (!good)
+        trainer_close(t);
+    return good;
+}
+
+void trainer_close(trainer *t)
+{
+    progress_end(&t->progress);
+    csv_log_close(&t->log);
+    tally_close(&t->tally);
+    feed_close(&t->feed);
+    clprune_optimizer_destroy(t->optimizer);
+    resmlp_destroy(&t->model);
+    clprune_context_destroy(t->context);
+    dataset_close(t->data);
+    free(t->order);
+    free(t->checkpoint_path);
+    *t = (trainer){0};
+}
+
+uint64_t trainer_peak_bytes(const trainer *t)
+{
+    const uint64_t here = clprune_memory_query(t->context, CLPRUNE_MEMORY_TOTAL).peak;
+    return here > t->at.peak_bytes ? here : t->at.peak_bytes;
+}
+
+const meter *trainer_meter(const trainer *t)
+{
+    return t->all.steps > 0 ? &t->all : &t->first;
+}

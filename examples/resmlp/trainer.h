@@ -1,0 +1,100 @@
+/*
+ * trainer.h: a training run: data, model, optimizer, and where the run is.
+ *
+ *     trainer_open(&options, &t, &fault);      also resumes
+ *     trainer_epoch(&t, &fault);               the rest of the present epoch
+ *     trainer_test(&t, &fault);                loss and accuracy on the test images
+ *     trainer_finish_epoch(&t, &fault);        a row in the log
+ *     trainer_save(&t, &fault);                a checkpoint
+ *     trainer_close(&t);
+ *
+ * Everything random is a function of (seed, epoch, image), so position is all the state that a
+ * resumed run needs beside parameters and moments.
+ */
+#ifndef RESMLP_TRAINER_H
+#define RESMLP_TRAINER_H
+
+#include <clprune/clprune.h>
+
+#include "csv_log.h"
+#include "dataset.h"
+#include "fault.h"
+#include "feed.h"
+#include "model.h"
+#include "options.h"
+#include "progress.h"
+#include "tally.h"
+
+/* Where a run is; the same after a resume. */
+typedef struct trainer_position {
+    uint64_t epoch;         /* epochs finished */
+    uint64_t step_in_epoch; /* steps done in the next one */
+    uint64_t step;          /* steps done in all */
+    tally_sums sums;        /* of the steps done in the next epoch */
+    double seconds;         /* spent before this process began */
+    uint64_t peak_bytes;    /* likewise reached */
+} trainer_position;
+
+typedef struct trainer {
+    options *options; /* not owned; sizes that were left open are filled in */
+    dataset *data;
+    clprune_context *context;
+    resmlp_arch arch;
+    resmlp model;
+    clprune_optimizer *optimizer;
+    clprune_schedule schedule;
+    batch_feed feed;
+    tally tally;
+    uint32_t *order; /* of images in an epoch, train or test, whichever is more */
+    csv_log log;
+    char *checkpoint_path; /* NULL: none is written */
+    progress progress;
+
+    trainer_position at;
+    uint64_t steps_per_epoch;
+    uint64_t steps_here; /* done by this process */
+    double began;        /* clock at trainer_open */
+    double mark;         /* clock when the latest step was read back */
+    meter first;         /* the first step of this process, which builds the kernels */
+    meter epoch;         /* the other steps of the latest epoch */
+    meter all;           /* all other steps; starts anew after the first of several epochs */
+    double test_seconds; /* the latest test took */
+
+    /* results; NaN where there is none yet */
+    double train_loss, test_loss, top1;
+    uint64_t saved_activation_bytes; /* live at the end of a forward pass */
+} trainer;
+
+/* Opens data, device, model; initialises parameters or takes them from --resume; makes the output
+ * folder. On failure *t needs no closing. */
+bool trainer_open(options *o, trainer *t, fault *f);
+void trainer_close(trainer *t);
+
+/* Trains until the epoch is over or the run has to stop. Faults: CODE_DIVERGED and others. */
+bool trainer_epoch(trainer *t, fault *f);
+
+/* Whether a signal came or --steps are done. */
+bool trainer_must_stop(const trainer *t);
+
+/* Sets test_loss and top1. Leaves them alone where a signal comes in the meantime. */
+bool trainer_test(trainer *t, fault *f);
+
+/* Writes the log's row and goes on to the next epoch. */
+bool trainer_finish_epoch(trainer *t, fault *f);
+
+/* Writes a checkpoint, if there is a folder for it. Refuses parameters that are no numbers
+ * (CODE_DIVERGED): the last good checkpoint stays. */
+bool trainer_save(trainer *t, fault *f);
+
+/* Private to trainer*.c: takes parameters, moments and position from an opened checkpoint; looks at
+ * all of it before it changes anything. */
+struct checkpoint;
+bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
+
+/* Peak bytes of all categories, earlier processes of a resumed run included. */
+uint64_t trainer_peak_bytes(const trainer *t);
+
+/* The meter to report: `all`, or the first step if there is no other. */
+const meter *trainer_meter(const trainer *t);
+
+#endif

@@ -1,0 +1,197 @@
+/* Steps, epochs, tests. */
+#include "trainer.h"
+
+#include <inttypes.h>
+
+#include "stop.h"
+#include "try.h"
+
+bool trainer_must_stop(const trainer *t)
+{
+    const uint64_t limit = t->options->steps;
+    return stop_signal() != 0 || (limit != 0 && t->steps_here >= limit);
+}
+
+/* One optimisation step on what the feed has sent: everything is enqueued, nothing waited for. */
+static clprune_status step(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const options *o = t->options;
+    const float smoothing = (float)o->label_smoothing;
+    const float lr = (float)clprune_schedule_lr(&t->schedule, t->at.step);
+    const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
+
+    TRY(resmlp_forward(&t->model, count, images, true));
+    TRY(resmlp_loss(&t->model, count, t->feed.labels, smoothing, loss, hit));
+    t->saved_activation_bytes = clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    TRY(resmlp_backward(&t->model, count, images, t->feed.labels, smoothing, CLPRUNE_NO_MAT));
+    if (o->clip_norm > 0)
+        TRY(clprune_optimizer_clip(t->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_optimizer_step(t->optimizer, lr, NULL));
+done:
+    return status;
+}
+
+/* Images of a step: the last one of an epoch may have fewer. */
+static size_t count_at(uint64_t index, uint64_t batch, uint64_t images)
+{
+    const uint64_t left = images - index * batch;
+    return (size_t)(left < batch ? left : batch);
+}
+
+static void show(trainer *t)
+{
+    const options *o = t->options;
+    const meter *m = t->epoch.steps > 0 ? &t->epoch : trainer_meter(t);
+    uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
+    if (o->steps != 0 && o->steps - t->steps_here < steps_left)
+        steps_left = o->steps - t->steps_here;
+    const uint64_t tests_left = o->steps != 0 ? 0 : o->epochs - t->at.epoch;
+    const progress_values values = {
+        .epoch = t->at.epoch + 1,
+        .epochs = o->epochs,
+        .step = t->at.step_in_epoch,
+        .steps = t->steps_per_epoch,
+        .loss = t->tally.sums.last,
+        .images_per_second = meter_images_per_second(m),
+        .step_ms = meter_step_ms(m),
+        .eta = 1e-3 * meter_step_ms(m) * (double)steps_left + t->test_seconds * (double)tests_left,
+    };
+    progress_show(&t->progress, &values);
+}
+
+/* Waits for the steps enqueued so far; what they took and what their losses were comes to light. */
+static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, fault *f)
+{
+    if (*steps == 0)
+        return true;
+    if (!tally_read(&t->tally, f))
+        return false;
+    const double now = clock_seconds(), taken = now - t->mark;
+    t->mark = now;
+    if (t->first.steps == 0) {
+        meter_add(&t->first, taken, *steps, *images);
+    } else {
+        meter_add(&t->epoch, taken, *steps, *images);
+        meter_add(&t->all, taken, *steps, *images);
+    }
+    *steps = *images = 0;
+    if (!t->tally.sums.finite)
+        return fault_set(f, CODE_DIVERGED,
+            "diverged: the loss is no finite number (epoch %" PRIu64 ", by step %" PRIu64
+            "); try a lower --lr, or --clip-norm 1",
+            t->at.epoch + 1, t->at.step);
+    return true;
+}
+
+bool trainer_epoch(trainer *t, fault *f)
+{
+    const options *o = t->options;
+    const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)t->at.epoch};
+    uint64_t steps = 0, images = 0; /* enqueued and not read back */
+    double shown = clock_seconds();
+
+    dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
+    tally_reset(&t->tally, t->at.sums);
+    t->epoch = (meter){0};
+    t->mark = shown;
+    while (t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t)) {
+        const uint64_t index = t->at.step_in_epoch;
+        const size_t count = count_at(index, o->batch_size, o->train_limit);
+        clprune_mat loss, hit;
+        if (t->tally.used == TALLY_SLOTS && !catch_up(t, &steps, &images, f))
+            return false;
+        if (!feed_batch(&t->feed, DATASET_TRAIN, t->order + index * o->batch_size, count,
+                o->no_augment ? NULL : &augment, f) ||
+            !tally_next(&t->tally, count, &loss, &hit, f) ||
+            !fault_check(f, t->context, step(t, count, loss, hit), "training") ||
+            !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
+            return false;
+        ++t->at.step_in_epoch;
+        ++t->at.step;
+        ++t->steps_here;
+        ++steps;
+        images += count;
+        /* The first step is timed alone. Later ones are read back together: each reading makes the
+         * device wait for the host. */
+        const double now = clock_seconds();
+        if (t->first.steps == 0 || now - shown >= 0.5) {
+            if (!catch_up(t, &steps, &images, f))
+                return false;
+            shown = now;
+            if (progress_due(&t->progress))
+                show(t);
+        }
+    }
+    if (!catch_up(t, &steps, &images, f))
+        return false;
+    t->at.sums = t->tally.sums;
+    if (t->at.sums.images > 0)
+        t->train_loss = t->at.sums.loss / (double)t->at.sums.images;
+    return true;
+}
+
+bool trainer_test(trainer *t, fault *f)
+{
+    const options *o = t->options;
+    const double start = clock_seconds();
+    for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
+        t->order[i] = i;
+    tally_reset(&t->tally, tally_zero);
+    for (uint64_t i = 0; i * o->batch_size < o->test_limit; ++i) {
+        const size_t count = count_at(i, o->batch_size, o->test_limit);
+        const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
+        clprune_mat loss, hit;
+        if (stop_signal() != 0)
+            return true;
+        if (!feed_batch(&t->feed, DATASET_TEST, t->order + i * o->batch_size, count, NULL, f) ||
+            !tally_next(&t->tally, count, &loss, &hit, f) ||
+            !fault_check(
+                f, t->context, resmlp_forward(&t->model, count, images, false), "testing") ||
+            !fault_check(f, t->context,
+                resmlp_loss(&t->model, count, t->feed.labels, 0.0f, loss, hit), "testing") ||
+            !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "testing"))
+            return false;
+    }
+    if (!tally_read(&t->tally, f))
+        return false;
+    const tally_sums *sums = &t->tally.sums;
+    if (!sums->finite)
+        return fault_set(f, CODE_DIVERGED,
+            "diverged: the loss on the test images is no finite number (after step %" PRIu64
+            "); try a lower --lr, or --clip-norm 1",
+            t->at.step);
+    t->test_loss = sums->loss / (double)sums->images;
+    t->top1 = 100.0 * (double)sums->hits / (double)sums->images;
+    t->test_seconds = clock_seconds() - start;
+    return true;
+}
+
+bool trainer_finish_epoch(trainer *t, fault *f)
+{
+    const meter *m = t->epoch.steps > 0 ? &t->epoch : trainer_meter(t);
+    const csv_row row = {
+        .epoch = (double)(t->at.epoch + 1),
+        .step = (double)t->at.step,
+        .lr = clprune_schedule_lr(&t->schedule, t->at.step - 1),
+        .train_loss = t->train_loss,
+        .test_loss = t->test_loss,
+        .top1 = t->top1,
+        .images_per_second = meter_images_per_second(m),
+        .step_ms = meter_step_ms(m),
+        .seconds = t->at.seconds + clock_seconds() - t->began,
+        .saved_activation_bytes = (double)t->saved_activation_bytes,
+        .peak_bytes = (double)trainer_peak_bytes(t),
+    };
+    t->at.epoch += 1;
+    t->at.step_in_epoch = 0;
+    t->at.sums = tally_zero;
+    if (t->steps_here <= t->steps_per_epoch && t->at.epoch < t->options->epochs)
+        t->all = (meter){0}; /* kernels for a last, smaller batch and for tests were built, too */
+    progress_say(&t->progress,
+        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  test loss %.4f  top-1 %.2f %%  "
+        "%.1f img/s  %.1f ms/step  %.0f s",
+        t->at.epoch, t->options->epochs, t->train_loss, t->test_loss, t->top1,
+        row.images_per_second, row.step_ms, row.seconds);
+    return csv_log_add(&t->log, &row, f);
+}

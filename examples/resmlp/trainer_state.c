@@ -1,0 +1,192 @@
+/*
+ * A run to and from a checkpoint. Its records:
+ *
+ *     options               the settings of the run, "name=value" strings
+ *     dataset               name of the data set
+ *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
+ *                           steps of the optimizer, peak bytes
+ *     sums                  loss summed in the epoch, seconds
+ *     log                   the rows of log.csv so far
+ *     param/NAME            each parameter
+ *     state0/NAME, state1/NAME
+ *                           the optimizer's moments
+ */
+#include "trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+
+enum { POSITION_NUMBERS = 7, SUM_NUMBERS = 2, RECORD_NAME = 96 };
+
+/* The tensors of a run: parameters first, then each slot of the optimizer. */
+static size_t tensor_count(const trainer *t)
+{
+    return t->model.tensors * (1 + clprune_optimizer_slots(t->optimizer));
+}
+
+static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NAME])
+{
+    const size_t kind = index / t->model.tensors, i = index % t->model.tensors;
+    const clprune_param *param = &t->model.params[i];
+    if (kind == 0) {
+        (void)snprintf(name, RECORD_NAME, "param/%s", param->name);
+        return param->value;
+    }
+    (void)snprintf(name, RECORD_NAME, "state%zu/%s", kind - 1, param->name);
+    return clprune_optimizer_state(t->optimizer, i, kind - 1);
+}
+
+static size_t largest_tensor(const trainer *t)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < t->model.tensors; ++i) {
+        const clprune_mat value = t->model.params[i].value;
+        if (value.rows * value.cols > most)
+            most = value.rows * value.cols;
+    }
+    return most;
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+static bool put_tensors(const trainer *t, checkpoint_writer *writer, fault *f)
+{
+    float *values = malloc(largest_tensor(t) * sizeof *values);
+    bool good = values != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; good && i < tensor_count(t); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(t, i, name);
+        good = fault_check(
+            f, t->context, clprune_mat_read(t->context, mat, values), "reading parameters back");
+        if (good && !all_finite(values, mat.rows * mat.cols))
+            good = fault_set(f, CODE_DIVERGED,
+                "diverged: %s is not finite any more; no checkpoint is written", name);
+        if (good)
+            checkpoint_put(writer, name, CHECKPOINT_F32, mat.rows, mat.cols, values);
+    }
+    free(values);
+    return good;
+}
+
+static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
+{
+    const trainer_position *at = &t->at;
+    const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
+        at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
+        trainer_peak_bytes(t)};
+    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began};
+    const char *name = dataset_name(t->data);
+    char *text;
+    size_t size;
+    if (!options_save(t->options, &text, &size, f))
+        return false;
+    checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
+    checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
+    checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
+    checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
+    checkpoint_put(
+        writer, "log", CHECKPOINT_F64, t->log.count, CSV_COLUMNS, (const double *)t->log.rows);
+    free(text);
+    return true;
+}
+
+bool trainer_save(trainer *t, fault *f)
+{
+    checkpoint_writer writer;
+    if (t->checkpoint_path == NULL)
+        return true;
+    if (!checkpoint_create(t->checkpoint_path, &writer, f))
+        return false;
+    if (put_run(t, &writer, f) && put_tensors(t, &writer, f))
+        return checkpoint_commit(&writer, f);
+    checkpoint_abandon(&writer);
+    return false;
+}
+
+/* The data must be those of the run, unless they are only to be tested. */
+static bool check_data(const trainer *t, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, "dataset");
+    const char *now = dataset_name(t->data);
+    const size_t size = strlen(now) + 1;
+    if (record == NULL || record->type != CHECKPOINT_BYTES)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
+    if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
+        return fault_set(f, CODE_USAGE,
+            "--data %s: these images are %s, not those of the run in %s", t->options->data, now,
+            c->path);
+    return true;
+}
+
+static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
+{
+    for (size_t i = 0; i < tensor_count(t); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(t, i, name);
+        if (checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f) == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
+{
+    for (size_t i = 0; i < tensor_count(t); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(t, i, name);
+        const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
+        if (values == NULL || !fault_check(f, t->context,
+                                  clprune_mat_write(t->context, mat, values), "writing parameters"))
+            return false;
+    }
+    return true;
+}
+
+bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *log = checkpoint_find(c, "log");
+    const uint64_t *position =
+        checkpoint_get(c, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, f);
+    const double *sums = checkpoint_get(c, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, f);
+    if (position == NULL || sums == NULL)
+        return false;
+    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
+    if (position[1] > t->steps_per_epoch)
+        return fault_set(f, CODE_DATA, "%s: its position is outside of an epoch", c->path);
+    if (!check_data(t, c, f) || !check_tensors(t, c, f))
+        return false;
+
+    t->at = (trainer_position){
+        .epoch = position[0],
+        .step_in_epoch = position[1],
+        .step = position[2],
+        .sums = {.loss = sums[0],
+            .images = position[3],
+            .hits = position[4],
+            .last = (double)NAN,
+            .finite = true},
+        .seconds = sums[1],
+        .peak_bytes = position[6],
+    };
+    clprune_optimizer_set_steps(t->optimizer, position[5]);
+    if (!csv_log_open(&t->log, log->data, (size_t)log->rows, f))
+        return false;
+    if (t->log.count > 0) {
+        const csv_row *last = &t->log.rows[t->log.count - 1];
+        t->train_loss = last->train_loss;
+        t->test_loss = last->test_loss;
+        t->top1 = last->top1;
+        t->saved_activation_bytes = (uint64_t)last->saved_activation_bytes;
+    }
+    return write_tensors(t, c, f);
+}

@@ -1,0 +1,139 @@
+#include "nn/column_sum.h"
+
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/scratch.h"
+
+/* Enough groups to fill any device, few enough for the second stage. */
+#define MAX_GROUPS 512
+/* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
+#define FINAL_LANES 8
+/* Work-items that share a row of row_sum on GPUs. */
+#define ROW_TEAM 32
+
+clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols)
+{
+    clprune__rowwise plan = clprune__rowwise_plan(context, rows, cols);
+    while (plan.groups > MAX_GROUPS) {
+        plan.group_rows *= 2;
+        plan.groups = clprune__ceil_div(rows, plan.group_rows);
+    }
+    plan.global = cols > 0 ? plan.groups * plan.local : 0;
+    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DVW=%d", plan.local,
+        plan.group_rows, context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4);
+    return plan;
+}
+
+clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
+    clprune_mat partial, clprune_mat sum, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t width = vector ? 16 : 4;
+    size_t local = vector ? 1 : clprune__min(128, context->max_work_group);
+    const size_t lanes = clprune__min(FINAL_LANES, local);
+    local -= local % lanes;
+    const size_t global = clprune__ceil_div(sum.cols, lanes * width) * local;
+    char defines[64];
+    (void)snprintf(
+        defines, sizeof defines, "-DLANES=%zu -DLOCAL=%zu -DVW=%zu", lanes, local, width);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_FINAL, defines, &launch));
+    clprune__arg_ulong(&launch, groups);
+    clprune__arg_ulong(&launch, step);
+    clprune__arg_ulong(&launch, sum.cols);
+    clprune__arg_mat(&launch, partial);
+    clprune__arg_mat(&launch, sum);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+clprune_status clprune__column_sum(
+    clprune_context *context, clprune_mat x, clprune_mat sum, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
+    TRY(clprune__check_mat(context, "sum", sum, 1, x.cols));
+    TRY(clprune__check_apart(context, "sum", sum, "x", x));
+    const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
+    if (plan.groups == 0) {
+        TRY(clprune__column_sum_final(context, 0, 1, sum, sum, event));
+        goto done;
+    }
+    /* One group's partial sums are the sums. */
+    clprune_mat partial = sum;
+    if (plan.groups > 1)
+        TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_PARTIAL, plan.defines, &launch));
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, partial);
+    TRY(clprune__launch_enqueue(
+        &launch, 1, &plan.global, &plan.local, plan.groups == 1 ? event : NULL));
+    if (plan.groups > 1)
+        TRY(clprune__column_sum_final(context, plan.groups, 1, partial, sum, event));
+done:
+    if (context != NULL)
+        clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* sum[0][r] = sum_c x[r][c]; no columns give zeros. */
+static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_mat sum)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    size_t team = vector ? 1 : ROW_TEAM;
+    while (team > plan.local)
+        team /= 2;
+    plan.local -= plan.local % team;
+    const size_t global = plan.groups * plan.local;
+    char defines[96];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%zu -DROWS=%zu -DTEAM=%zu -DVW=%d", plan.local,
+        plan.group_rows, team, vector ? 16 : 4);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, defines, &launch));
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, sum);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &plan.local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat dy, clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    clprune__scratch_mark mark = clprune__scratch_begin(context);
+    size_t rows;
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
+        batch, tokens);
+    TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
+    TRY(clprune__check_mat(context, "db", db, 1, tokens));
+    TRY(clprune__check_apart(context, "db", db, "dy", dy));
+    /* First over the features of each row, then over the samples: the row sums, which lie one after
+     * another, are a batch x tokens matrix. */
+    clprune_mat sums = {.rows = batch, .cols = tokens, .ld = tokens};
+    if (rows > 0) {
+        TRY(clprune__scratch_mat(context, batch, tokens, &sums));
+        TRY(row_sum(context, dy, sums));
+    }
+    TRY(clprune__column_sum(context, sums, db, event));
+done:
+    if (context != NULL)
+        clprune__scratch_end(context, mark);
+    return status;
+}

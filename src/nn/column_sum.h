@@ -1,0 +1,27 @@
+/* Sums over rows or over features, in a fixed order: the bias gradients of the linear layers, and
+ * the second stage of the operations that leave a partial sum per group of rows. */
+#ifndef CLPRUNE_NN_COLUMN_SUM_H
+#define CLPRUNE_NN_COLUMN_SUM_H
+
+#include "clprune/matrix.h"
+#include "runtime/rowwise.h"
+
+/* sum[0][c] = sum_r x[r][c]. x: M x d; sum: 1 x d, apart from x. No rows give zeros. */
+clprune_status clprune__column_sum(
+    clprune_context *context, clprune_mat x, clprune_mat sum, cl_event *event);
+
+/* db[0][q] = sum over n and c of dy[n * tokens + q][c]. dy: (batch * tokens) x d; db: 1 x tokens,
+ * apart from dy. */
+clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat dy, clprune_mat db, cl_event *event);
+
+/* The row-wise plan of a first stage: few enough groups for the second to be quick. */
+clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols);
+
+/* The second stage: sum[0][c] = sum of partial[g * step][c] over the g below `groups`, for the
+ * columns of `sum`. `partial` is scratch, of which only buffer, offset and ld are used; not
+ * checked, as is `sum`. No groups give zeros. */
+clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
+    clprune_mat partial, clprune_mat sum, cl_event *event);
+
+#endif

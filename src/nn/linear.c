@@ -1,0 +1,125 @@
+#include "clprune/linear.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "nn/bias.h"
+#include "nn/column_sum.h"
+#include "runtime/check.h"
+
+struct clprune_linear {
+    clprune_context *context;
+    clprune_linear_desc desc;
+};
+
+clprune_status clprune_linear_create(
+    clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    *layer = NULL;
+    REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
+    REQUIRE(desc->sparsity >= 0.0f && desc->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
+        "sparsity is %g, expected 0 to 1", (double)desc->sparsity);
+    REQUIRE((desc->block.rows == 0) == (desc->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
+        "a block of %zu x %zu", desc->block.rows, desc->block.cols);
+    REQUIRE((unsigned)desc->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
+        (int)desc->norm);
+    clprune_linear *made = malloc(sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
+    made->context = context;
+    made->desc = *desc;
+    if (desc->block.rows == 0)
+        made->desc.block = (clprune_block){1, 16};
+    *layer = made;
+done:
+    return status;
+}
+
+void clprune_linear_destroy(clprune_linear *layer)
+{
+    free(layer);
+}
+
+clprune_status clprune_linear_saved_create(
+    clprune_linear *layer, size_t batch, const char *name, clprune_saved **saved)
+{
+    if (saved != NULL)
+        *saved = NULL;
+    if (layer == NULL)
+        return clprune__fail(
+            NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
+    const clprune_linear_desc *desc = &layer->desc;
+    const clprune_saved_desc form = {
+        .form = desc->sparsity > 0.0f ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
+        .batch = batch,
+        .rows = desc->rows,
+        .cols = desc->in,
+        .block = desc->block,
+        .sparsity = desc->sparsity,
+        .norm = desc->norm};
+    return clprune_saved_create(layer->context, name, &form, saved);
+}
+
+clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,
+    clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    size_t rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_linear_desc *desc = &layer->desc;
+    REQUIRE(clprune__mul(batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
+    TRY(clprune__check_mat(context, "x", x, rows, desc->in));
+    TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
+    TRY(clprune__check_mat(context, "y", y, rows, desc->out));
+    TRY(clprune__check_apart(context, "y", y, "x", x));
+    const bool bias = b.buffer != NULL;
+    if (bias)
+        TRY(clprune__check_mat(context, "b", b, 1, desc->out));
+    if (saved != NULL)
+        TRY(clprune_saved_store(saved, batch, x, NULL));
+    TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, bias ? NULL : event));
+    if (bias)
+        TRY(clprune__bias_rows(context, b, y, event));
+done:
+    return status;
+}
+
+clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
+    const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
+    clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    size_t rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_linear_desc *desc = &layer->desc;
+    const bool want_dx = dx.buffer != NULL, want_dw = dw.buffer != NULL,
+               want_db = db.buffer != NULL;
+    REQUIRE(clprune__mul(batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
+    TRY(clprune__check_mat(context, "dy", dy, rows, desc->out));
+    if (want_dx) {
+        TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
+        TRY(clprune__check_mat(context, "dx", dx, rows, desc->in));
+        TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
+    }
+    if (want_dw)
+        TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
+    if (want_db)
+        TRY(clprune__check_mat(context, "db", db, 1, desc->out));
+
+    /* The forward pass was y = x * w^T + b, so: db = sum of the rows of dy ... */
+    if (want_db)
+        TRY(clprune__column_sum(context, dy, db, want_dw || want_dx ? NULL : event));
+    /* ... dw = dy^T * x, from the kept x ... */
+    if (want_dw)
+        TRY(clprune_saved_product_tn(context, batch, dy, saved, dw, want_dx ? NULL : event));
+    /* ... and dx = dy * w. */
+    if (want_dx)
+        TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+    if (!want_db && !want_dw && !want_dx)
+        TRY(clprune__empty_event(context, event));
+done:
+    return status;
+}

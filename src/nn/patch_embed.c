@@ -1,0 +1,162 @@
+#include "clprune/patch_embed.h"
+
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "nn/bias.h"
+#include "nn/column_sum.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/scratch.h"
+
+/* Everything that follows from a description and a batch. */
+typedef struct sizes {
+    size_t patches_x, tokens;
+    size_t rows;  /* batch * tokens */
+    size_t cols;  /* elements of a patch: channels * patch * patch */
+    size_t image; /* elements of an image */
+} sizes;
+
+static clprune_status measure(
+    clprune_context *context, const clprune_patch_embed_desc *desc, size_t batch, sizes *s)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    REQUIRE(desc->patch > 0, CLPRUNE_INVALID_ARGUMENT, "patch is 0");
+    REQUIRE(desc->height % desc->patch == 0 && desc->width % desc->patch == 0,
+        CLPRUNE_INVALID_ARGUMENT, "%zu x %zu is no multiple of the patch, %zu", desc->height,
+        desc->width, desc->patch);
+    s->patches_x = desc->width / desc->patch;
+    REQUIRE(clprune__mul3(desc->channels, desc->height, desc->width, &s->image) &&
+                clprune__mul(desc->height / desc->patch, s->patches_x, &s->tokens) &&
+                clprune__mul(batch, s->tokens, &s->rows) &&
+                clprune__mul3(desc->channels, desc->patch, desc->patch, &s->cols),
+        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu x %zu", batch, desc->channels, desc->height,
+        desc->width);
+done:
+    return status;
+}
+
+/* patch_cut or patch_put: copies between images and patches, in either direction. */
+static clprune_status copy_patches(clprune_context *context, clprune__kernel_id id,
+    const clprune_patch_embed_desc *desc, const sizes *s, clprune_mat from, clprune_mat to,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__rowwise plan = clprune__rowwise_plan(context, s->rows, s->cols);
+    /* The widest vector that tiles a row of a patch. */
+    size_t width = context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
+    while (desc->patch % width != 0)
+        width /= 2;
+    if (width == 2)
+        width = 1;
+    char defines[96];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%zu -DPATCH=%zu -DROWS=%zu -DVW=%zu",
+        plan.local, desc->patch, plan.group_rows, width);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, id, defines, &launch));
+    clprune__arg_ulong(&launch, s->rows);
+    clprune__arg_ulong(&launch, s->cols);
+    clprune__arg_ulong(&launch, s->tokens);
+    clprune__arg_ulong(&launch, s->patches_x);
+    clprune__arg_ulong(&launch, desc->height);
+    clprune__arg_ulong(&launch, desc->width);
+    clprune__arg_mat(&launch, from);
+    clprune__arg_mat(&launch, to);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+clprune_status clprune_patch_embed_forward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
+    clprune_mat b, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch_mark mark = {0};
+    bool marked = false;
+    sizes s;
+    TRY(measure(context, desc, batch, &s));
+    TRY(clprune__check_mat(context, "images", images, batch, s.image));
+    TRY(clprune__check_mat(context, "w", w, desc->out, s.cols));
+    TRY(clprune__check_mat(context, "b", b, 1, desc->out));
+    TRY(clprune__check_mat(context, "y", y, s.rows, desc->out));
+    TRY(clprune__check_apart(context, "y", y, "images", images));
+    TRY(clprune__check_apart(context, "y", y, "w", w));
+    TRY(clprune__check_apart(context, "y", y, "b", b));
+    mark = clprune__scratch_begin(context);
+    marked = true;
+    clprune_mat patches;
+    TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
+    TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
+    TRY(clprune_gemm(context, false, true, 1, 0, patches, w, y, NULL));
+    TRY(clprune__bias_rows(context, b, y, event));
+done:
+    if (marked)
+        clprune__scratch_end(context, mark);
+    return status;
+}
+
+static bool wanted(clprune_mat mat)
+{
+    return mat.buffer != NULL || mat.rows != 0 || mat.cols != 0;
+}
+
+/* An output of the backward pass must have its size and be apart from the inputs. */
+static clprune_status check_gradient(clprune_context *context, const char *name, clprune_mat mat,
+    size_t rows, size_t cols, clprune_mat images, clprune_mat dy, clprune_mat w)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, name, mat, rows, cols));
+    TRY(clprune__check_apart(context, name, mat, "images", images));
+    TRY(clprune__check_apart(context, name, mat, "dy", dy));
+    TRY(clprune__check_apart(context, name, mat, "w", w));
+done:
+    return status;
+}
+
+/* Forward: y = cut(images) * w^T + b. */
+clprune_status clprune_patch_embed_backward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch_mark mark = {0};
+    bool marked = false;
+    sizes s;
+    TRY(measure(context, desc, batch, &s));
+    TRY(clprune__check_mat(context, "images", images, batch, s.image));
+    TRY(clprune__check_mat(context, "dy", dy, s.rows, desc->out));
+    TRY(clprune__check_mat(context, "w", w, desc->out, s.cols));
+    if (wanted(dimages))
+        TRY(check_gradient(context, "dimages", dimages, batch, s.image, images, dy, w));
+    if (wanted(dw))
+        TRY(check_gradient(context, "dw", dw, desc->out, s.cols, images, dy, w));
+    if (wanted(db))
+        TRY(check_gradient(context, "db", db, 1, desc->out, images, dy, w));
+    TRY(clprune__check_apart(context, "dimages", dimages, "dw", dw));
+    TRY(clprune__check_apart(context, "dimages", dimages, "db", db));
+    TRY(clprune__check_apart(context, "dw", dw, "db", db));
+    mark = clprune__scratch_begin(context);
+    marked = true;
+    clprune_mat patches;
+    if (wanted(dw) || wanted(dimages))
+        TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
+    if (wanted(dw)) {
+        TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
+        TRY(clprune_gemm(context, true, false, 1, 0, dy, patches, dw, NULL));
+    }
+    if (wanted(dimages)) {
+        TRY(clprune_gemm(context, false, false, 1, 0, dy, w, patches, NULL));
+        TRY(copy_patches(context, CLPRUNE__PATCH_PUT, desc, &s, patches, dimages, NULL));
+    }
+    if (wanted(db))
+        TRY(clprune__column_sum(context, dy, db, NULL));
+    TRY(clprune__empty_event(context, event));
+done:
+    if (marked)
+        clprune__scratch_end(context, mark);
+    return status;
+}

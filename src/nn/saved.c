@@ -1,0 +1,164 @@
+#include "clprune/saved.h"
+
+#include <stdlib.h>
+
+#include "clprune/bspmm.h"
+#include "clprune/gemm.h"
+#include "core/checked.h"
+#include "runtime/check.h"
+
+struct clprune_saved {
+    clprune_context *context;
+    clprune_saved_desc desc;
+    clprune_mat dense; /* DENSE: room for desc.batch samples */
+    clprune_bsr bsr;   /* PRUNED */
+};
+
+clprune_status clprune_saved_create(clprune_context *context, const char *name,
+    const clprune_saved_desc *desc, clprune_saved **saved)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved *made = NULL;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    *saved = NULL;
+    REQUIRE(context != NULL && name != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "context, name or desc is NULL");
+    made = calloc(1, sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", name);
+    made->context = context;
+    made->desc = *desc;
+    if (desc->form == CLPRUNE_SAVED_DENSE) {
+        size_t rows;
+        REQUIRE(clprune__mul(desc->batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
+            "%zu samples of %zu rows", desc->batch, desc->rows);
+        TRY(clprune_mat_create(
+            context, CLPRUNE_MEMORY_ACTIVATIONS, name, rows, desc->cols, &made->dense));
+    } else {
+        REQUIRE(desc->form == CLPRUNE_SAVED_PRUNED, CLPRUNE_INVALID_ARGUMENT, "form is %d",
+            (int)desc->form);
+        REQUIRE(desc->sparsity >= 0.0f && desc->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
+            "sparsity is %g, expected 0 to 1", (double)desc->sparsity);
+        REQUIRE((unsigned)desc->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
+            (int)desc->norm);
+        clprune_bsr_desc shape = {desc->batch, desc->rows, desc->cols, desc->block, 0};
+        clprune_bsr_sizes sizes;
+        status = clprune_bsr_size_query(&shape, &sizes);
+        REQUIRE(status == CLPRUNE_SUCCESS, status, "%s: %s", name, clprune_last_error(NULL));
+        shape.keep = clprune_keep_count(sizes.blocks, desc->sparsity);
+        TRY(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, name, &shape, &made->bsr));
+    }
+    *saved = made;
+    made = NULL;
+done:
+    clprune_saved_destroy(made);
+    return status;
+}
+
+void clprune_saved_destroy(clprune_saved *saved)
+{
+    if (saved == NULL)
+        return;
+    clprune_buffer_release(saved->context, saved->dense.buffer);
+    clprune_bsr_destroy(saved->context, &saved->bsr);
+    free(saved);
+}
+
+clprune_mat clprune_saved_target(const clprune_saved *saved, size_t batch, clprune_mat scratch)
+{
+    if (saved == NULL || saved->desc.form != CLPRUNE_SAVED_DENSE)
+        return scratch;
+    return clprune_saved_dense(saved, batch);
+}
+
+clprune_status clprune_saved_store(
+    clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = saved != NULL ? saved->context : NULL;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
+        batch, saved->desc.batch);
+    TRY(clprune__check_mat(context, "x", x, batch * saved->desc.rows, saved->desc.cols));
+    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
+        const clprune_mat kept = clprune_saved_dense(saved, batch);
+        if (clprune__same_mat(x, kept))
+            TRY(clprune__empty_event(context, event));
+        else
+            TRY(clprune_mat_copy(context, x, kept, event));
+    } else {
+        const clprune_bsr kept = clprune_saved_bsr(saved, batch);
+        TRY(clprune_prune(context, saved->desc.norm, x, &kept, event));
+    }
+done:
+    return status;
+}
+
+clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t batch)
+{
+    if (saved == NULL || saved->desc.form != CLPRUNE_SAVED_DENSE)
+        return CLPRUNE_NO_MAT;
+    return clprune_mat_rows(
+        saved->dense, 0, clprune__min(batch, saved->desc.batch) * saved->desc.rows);
+}
+
+clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t batch)
+{
+    clprune_bsr bsr = {0};
+    if (saved != NULL && saved->desc.form == CLPRUNE_SAVED_PRUNED) {
+        bsr = saved->bsr;
+        bsr.desc.batch = clprune__min(batch, saved->desc.batch);
+    }
+    return bsr;
+}
+
+clprune_status clprune_saved_product_tn(clprune_context *context, size_t batch, clprune_mat dy,
+    const clprune_saved *saved, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
+        batch, saved->desc.batch);
+    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
+        TRY(clprune_gemm(
+            context, true, false, 1.0f, 0.0f, dy, clprune_saved_dense(saved, batch), dw, event));
+    } else {
+        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
+        TRY(clprune_bspmm_tn(context, 1.0f, 0.0f, dy, &bsr, dw, event));
+    }
+done:
+    return status;
+}
+
+/* dw = sum over the samples of dy_n * x_n^T, all dense: one product a sample, in their order. */
+static clprune_status dense_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
+    clprune_mat x, size_t x_rows, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (batch == 0)
+        TRY(clprune_mat_fill(context, 0.0f, dw, event));
+    TRY(clprune__check_mat(context, "dy", dy, batch * dw.rows, dy.cols));
+    for (size_t n = 0; n < batch; n++)
+        TRY(clprune_gemm(context, false, true, 1.0f, n == 0 ? 0.0f : 1.0f,
+            clprune_mat_rows(dy, n * dw.rows, dw.rows), clprune_mat_rows(x, n * x_rows, x_rows), dw,
+            n + 1 == batch ? event : NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_saved_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
+    const clprune_saved *saved, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
+        batch, saved->desc.batch);
+    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
+        TRY(dense_product_nt(
+            context, batch, dy, clprune_saved_dense(saved, batch), saved->desc.rows, dw, event));
+    } else {
+        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
+        TRY(clprune_bspmm_nt(context, 1.0f, 0.0f, dy, &bsr, dw, event));
+    }
+done:
+    return status;
+}

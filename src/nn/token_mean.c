@@ -1,0 +1,66 @@
+#include "clprune/token_mean.h"
+
+#include <math.h>
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/rowwise.h"
+
+/* The mean of no tokens is NaN. */
+static float scale_of(size_t tokens)
+{
+    return tokens > 0 ? 1 / (float)tokens : NAN;
+}
+
+clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat x, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t rows;
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
+        batch, tokens);
+    TRY(clprune__check_mat(context, "x", x, rows, x.cols));
+    TRY(clprune__check_mat(context, "y", y, batch, x.cols));
+    TRY(clprune__check_apart(context, "y", y, "x", x));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, batch, x.cols);
+    const size_t width = context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
+    const size_t local[2] = {plan.local, 1};
+    const size_t global[2] = {
+        clprune__round_up(clprune__ceil_div(x.cols, width), plan.local), batch};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MEAN_FORWARD, plan.defines, &launch));
+    clprune__arg_ulong(&launch, tokens);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_float(&launch, scale_of(tokens));
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+done:
+    return status;
+}
+
+clprune_status clprune_token_mean_backward(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat dy, clprune_mat dx, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t rows;
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
+        batch, tokens);
+    TRY(clprune__check_mat(context, "dy", dy, batch, dy.cols));
+    TRY(clprune__check_mat(context, "dx", dx, rows, dy.cols));
+    TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, rows, dy.cols);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MEAN_BACKWARD, plan.defines, &launch));
+    clprune__arg_ulong(&launch, rows);
+    clprune__arg_ulong(&launch, dy.cols);
+    clprune__arg_ulong(&launch, tokens);
+    clprune__arg_float(&launch, scale_of(tokens));
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, dx);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}

@@ -1,0 +1,33 @@
+/* The engines behind clprune_gemm. Both take checked operands with no size of zero. */
+#ifndef CLPRUNE_OPS_GEMM_PRIVATE_H
+#define CLPRUNE_OPS_GEMM_PRIVATE_H
+
+#include <stdbool.h>
+
+#include "clprune/matrix.h"
+
+/* `batch` products; operands of sample i start i * stride elements after those of sample 0. */
+typedef struct clprune__gemm_job {
+    size_t batch, m, n, k;
+    bool transpose_a, transpose_b;
+    float alpha, beta;
+    clprune_mat a, b, c;
+    size_t stride_a, stride_b, stride_c;
+} clprune__gemm_job;
+
+/* CLBlast, one product a sample: the engine of GPUs. */
+clprune_status clprune__gemm_blast(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* gemm_vector.cl, one launch for the batch: the engine of CPUs. */
+clprune_status clprune__gemm_vector(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* The number of 16-wide vectors of a register tile of `tile` rows that wastes least on `outputs`
+ * columns: padding beyond the columns, and loads beside the tile * V multiplications. */
+size_t clprune__choose_vectors(size_t outputs, size_t tile);
+
+/* Accumulators of 16 floats that leave registers for the operands, of the 32 that AVX-512 has. */
+#define CLPRUNE__MAX_ACCUMULATORS 24
+
+#endif

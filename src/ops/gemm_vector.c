@@ -1,0 +1,70 @@
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/gemm_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+/* Rows of a packed panel: 128 rows of 64 columns are 32 KiB, two thirds of a first-level cache. */
+#define PANEL_DEPTH 128
+/* Rows that pay for packing a panel, and groups that keep a compute unit busy to the end. */
+#define LEAST_ROWS      64
+#define GROUPS_PER_UNIT 6
+#define MAX_VECTORS     8
+
+size_t clprune__choose_vectors(size_t outputs, size_t tile)
+{
+    size_t best = 1;
+    double best_rate = 0.0;
+    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= CLPRUNE__MAX_ACCUMULATORS; v++) {
+        const double padded = (double)(clprune__ceil_div(outputs, 16 * v) * 16 * v);
+        const double work = (double)(v * tile);
+        const double rate = (double)outputs / padded * work / (work + (double)v + 2.0);
+        if (rate > best_rate * 1.001) {
+            best_rate = rate;
+            best = v;
+        }
+    }
+    return best;
+}
+
+clprune_status clprune__gemm_vector(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    /* Tiles of 6 x 64, but narrower ones where that would mostly be padding. */
+    size_t vectors = 4;
+    while (vectors > 1 && job->n <= 16 * (vectors - 1))
+        vectors--;
+    const size_t tile_rows = CLPRUNE__MAX_ACCUMULATORS / vectors;
+    const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
+    /* Enough groups for the device, but rows enough in each to pay for its panel. */
+    const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
+    const size_t ranges = clprune__max(
+        1, clprune__min(clprune__ceil_div(wanted, panels * job->batch), job->m / LEAST_ROWS));
+    const size_t range = clprune__round_up(clprune__ceil_div(job->m, ranges), tile_rows);
+    const size_t local[3] = {1, 1, 1};
+    const size_t global[3] = {panels, clprune__ceil_div(job->m, range), job->batch};
+    char defines[128];
+    (void)snprintf(defines, sizeof defines,
+        "-DV=%zu -DMR=%zu -DKC=%d -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows,
+        PANEL_DEPTH, job->transpose_a, job->transpose_b);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
+    clprune__arg_ulong(&launch, job->m);
+    clprune__arg_ulong(&launch, job->n);
+    clprune__arg_ulong(&launch, job->k);
+    clprune__arg_ulong(&launch, range);
+    clprune__arg_float(&launch, job->alpha);
+    clprune__arg_float(&launch, job->beta);
+    clprune__arg_mat(&launch, job->a);
+    clprune__arg_ulong(&launch, job->stride_a);
+    clprune__arg_mat(&launch, job->b);
+    clprune__arg_ulong(&launch, job->stride_b);
+    clprune__arg_mat(&launch, job->c);
+    clprune__arg_ulong(&launch, job->stride_c);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
+done:
+    return status;
+}

@@ -1,0 +1,17 @@
+/* Reference of the affine layer. `bound` is what fp32 may be off by; NULL where not wanted. */
+#ifndef CLPRUNE_AFFINE_REF_H
+#define CLPRUNE_AFFINE_REF_H
+
+#include <stddef.h>
+
+void affine_ref_forward(size_t rows, size_t cols, const double *x, const double *alpha,
+    const double *beta, double *y, double *bound);
+
+/* before: what dx held where it is added to, else NULL. */
+void affine_ref_dx(size_t rows, size_t cols, const double *alpha, const double *dy,
+    const double *before, double *dx, double *bound);
+void affine_ref_dalpha(
+    size_t rows, size_t cols, const double *x, const double *dy, double *dalpha, double *bound);
+void affine_ref_dbeta(size_t rows, size_t cols, const double *dy, double *dbeta, double *bound);
+
+#endif

@@ -1,0 +1,34 @@
+/* Reference of batched BSR: sizes, packing and unpacking by the definition in clprune/bsr.h.
+ *
+ * Arrays are dense; x is (batch * rows) x cols, mask has one byte for each block of each sample. */
+#ifndef CLPRUNE_BSR_REF_H
+#define CLPRUNE_BSR_REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bsr_ref {
+    size_t batch, rows, cols, br, bc, keep;
+    size_t block_rows, block_cols, blocks;
+    int32_t *crow, *col;
+    float *values;
+} bsr_ref;
+
+/* Allocates the arrays, zeroed. */
+bsr_ref bsr_ref_make(size_t batch, size_t rows, size_t cols, size_t br, size_t bc, size_t keep);
+
+/* Packs the marked blocks; the mask must mark `keep` in each sample. */
+void bsr_ref_pack(bsr_ref *ref, const float *x, const unsigned char *mask);
+
+/* The dense form as a new array. */
+float *bsr_ref_unpack(const bsr_ref *ref);
+
+/* x with all unmarked blocks set to zero, without going through BSR; a new array. */
+float *bsr_ref_masked(const bsr_ref *ref, const float *x, const unsigned char *mask);
+
+void bsr_ref_free(bsr_ref *ref);
+
+/* floor(s * blocks + 1/2) subtracted from blocks, s = numerator / denominator exactly. */
+size_t bsr_ref_keep_count(size_t blocks, uint64_t numerator, uint64_t denominator);
+
+#endif

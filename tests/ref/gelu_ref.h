@@ -1,0 +1,10 @@
+/* Reference of GELU. `bound` is what the kernels promise in fp32; NULL where not wanted. */
+#ifndef CLPRUNE_GELU_REF_H
+#define CLPRUNE_GELU_REF_H
+
+#include <stddef.h>
+
+void gelu_ref_forward(size_t count, const double *h, double *g, double *bound);
+void gelu_ref_backward(size_t count, const double *h, const double *dg, double *dh, double *bound);
+
+#endif

@@ -1,0 +1,60 @@
+#include "ref/gemm_ref.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+gemm_ref gemm_ref_begin(size_t m, size_t n)
+{
+    gemm_ref ref = {.m = m, .n = n};
+    ref.want = calloc(m * n + 1, sizeof *ref.want);
+    ref.bound = calloc(m * n + 1, sizeof *ref.bound);
+    if (ref.want == NULL || ref.bound == NULL)
+        abort();
+    return ref;
+}
+
+void gemm_ref_add(
+    gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b)
+{
+    for (size_t r = 0; r < ref->m; r++) {
+        for (size_t i = 0; i < k; i++) {
+            const double x = transpose_a ? a[i * ref->m + r] : a[r * k + i];
+            if (x == 0)
+                continue; /* adds nothing to either sum, also where b is not finite */
+            for (size_t c = 0; c < ref->n; c++) {
+                const double term = x * (double)(transpose_b ? b[c * k + i] : b[i * ref->n + c]);
+                ref->want[r * ref->n + c] += term;
+                ref->bound[r * ref->n + c] += fabs(term);
+            }
+        }
+    }
+    ref->terms += k;
+}
+
+void gemm_ref_add_row(gemm_ref *ref, const float *row)
+{
+    for (size_t i = 0; i < ref->m * ref->n; i++) {
+        ref->want[i] += (double)row[i % ref->n];
+        ref->bound[i] += fabs((double)row[i % ref->n]);
+    }
+    ref->terms++;
+}
+
+void gemm_ref_end(gemm_ref *ref, float alpha, float beta, const float *c)
+{
+    const double terms = (double)(ref->terms + (beta != 0.0f));
+    for (size_t i = 0; i < ref->m * ref->n; i++) {
+        const double old = beta != 0.0f ? (double)beta * (double)c[i] : 0.0;
+        const double result = (double)alpha * ref->want[i] + old;
+        const double magnitude = fabs((double)alpha) * ref->bound[i] + fabs(old);
+        ref->want[i] = result;
+        ref->bound[i] = 2 * sqrt(terms) * 0x1p-24 * magnitude + 0x1p-24 * fabs(result);
+    }
+}
+
+void gemm_ref_free(gemm_ref *ref)
+{
+    free(ref->want);
+    free(ref->bound);
+    *ref = (gemm_ref){0};
+}

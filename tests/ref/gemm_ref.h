@@ -1,0 +1,34 @@
+/* Reference of dense products: naive loops in double, with the bound that fp32 must keep.
+ *
+ * Matrices are dense and row-major; op(a) is M x K, op(b) is K x N, transposed if the flag is set.
+ */
+#ifndef CLPRUNE_GEMM_REF_H
+#define CLPRUNE_GEMM_REF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Element (r, c) of c adds up terms: their sum, the sum of their magnitudes, and their number. */
+typedef struct gemm_ref {
+    size_t m, n;
+    size_t terms;  /* the same number for each element */
+    double *want;  /* M x N: the sums, in the end the results */
+    double *bound; /* M x N: the sums of magnitudes, in the end the bounds */
+} gemm_ref;
+
+gemm_ref gemm_ref_begin(size_t m, size_t n);
+
+/* Adds the K terms of op(a) * op(b). */
+void gemm_ref_add(
+    gemm_ref *ref, bool transpose_a, bool transpose_b, size_t k, const float *a, const float *b);
+
+/* Adds one term, row[c], to each element (r, c). */
+void gemm_ref_add_row(gemm_ref *ref, const float *row);
+
+/* Ends with want = alpha * sum + beta * c (c is not read for beta = 0) and
+ * bound = 2 * sqrt(K) * 2^-24 * sum |a||b| + 2^-24 * |want|, beta * c being one term more. */
+void gemm_ref_end(gemm_ref *ref, float alpha, float beta, const float *c);
+
+void gemm_ref_free(gemm_ref *ref);
+
+#endif

@@ -1,0 +1,14 @@
+/* Reference of LayerScale. `bound` is what fp32 may be off by; NULL where not wanted. */
+#ifndef CLPRUNE_LAYERSCALE_REF_H
+#define CLPRUNE_LAYERSCALE_REF_H
+
+#include <stddef.h>
+
+void layerscale_ref_forward(size_t rows, size_t cols, const double *x, const double *t,
+    const double *ls, double *y, double *bound);
+void layerscale_ref_dt(
+    size_t rows, size_t cols, const double *ls, const double *dy, double *dt, double *bound);
+void layerscale_ref_dls(
+    size_t rows, size_t cols, const double *t, const double *dy, double *dls, double *bound);
+
+#endif

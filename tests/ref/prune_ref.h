@@ -1,0 +1,18 @@
+/* Reference of scoring and selection. */
+#ifndef CLPRUNE_PRUNE_REF_H
+#define CLPRUNE_PRUNE_REF_H
+
+#include <stddef.h>
+
+typedef enum prune_ref_norm { PRUNE_REF_L2, PRUNE_REF_L1, PRUNE_REF_MAX } prune_ref_norm;
+
+/* The norm of each block of a (batch * rows) x cols matrix, in double; a new array of batch *
+ * blocks. A NaN in a block makes it NaN. */
+double *prune_ref_scores(prune_ref_norm norm, size_t batch, size_t rows, size_t cols, size_t br,
+    size_t bc, const float *x);
+
+/* Marks the `keep` best of the `blocks` scores of one sample, by sorting: NaN first, then the
+ * larger score (-0 equals 0), then the lower index. */
+void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned char *mask);
+
+#endif

@@ -1,0 +1,199 @@
+#include "support/test_buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Quiet NaNs; arithmetic does not make these payloads. */
+#define CANARY    0x7fcaca7eu
+#define UNWRITTEN 0x7fc0ffeeu
+
+static void *allocate(size_t bytes)
+{
+    void *memory = malloc(bytes > 0 ? bytes : 1);
+    assert_non_null(memory);
+    return memory;
+}
+
+static cl_mem create(size_t bytes)
+{
+    cl_int code;
+    cl_mem buffer =
+        clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    return buffer;
+}
+
+static void transfer(cl_mem buffer, size_t bytes, const void *from, void *to)
+{
+    cl_command_queue queue = clprune_context_queue(test_context());
+    const cl_int code =
+        from != NULL ? clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, from, 0, NULL, NULL)
+                     : clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, to, 0, NULL, NULL);
+    assert_int_equal(code, CL_SUCCESS);
+}
+
+test_mat test_mat_make(size_t rows, size_t cols, size_t gap, const float *values)
+{
+    test_mat m = {.mat = {NULL, TEST_CANARIES, rows, cols, cols + gap}};
+    m.elements = 2 * TEST_CANARIES + rows * m.mat.ld;
+    m.written = allocate(m.elements * sizeof *m.written);
+    for (size_t i = 0; i < m.elements; i++)
+        m.written[i] = CANARY;
+    m.mat.buffer = create(m.elements * sizeof *m.written);
+    test_mat_set(&m, values);
+    return m;
+}
+
+void test_mat_set(test_mat *m, const float *values)
+{
+    const clprune_mat mat = m->mat;
+    for (size_t r = 0; r < mat.rows; r++) {
+        uint32_t *row = m->written + mat.offset + r * mat.ld;
+        for (size_t c = 0; values == NULL && c < mat.cols; c++)
+            row[c] = UNWRITTEN;
+        if (values != NULL)
+            memcpy(row, values + r * mat.cols, mat.cols * sizeof *values);
+    }
+    transfer(mat.buffer, m->elements * sizeof *m->written, m->written, NULL);
+}
+
+/* Whether element i of the whole buffer belongs to the matrix. */
+static bool is_inside(clprune_mat mat, size_t i)
+{
+    if (i < mat.offset || mat.ld == 0)
+        return false;
+    const size_t at = i - mat.offset;
+    return at / mat.ld < mat.rows && at % mat.ld < mat.cols;
+}
+
+static uint32_t *read_whole(const test_mat *m)
+{
+    uint32_t *now = allocate(m->elements * sizeof *now);
+    transfer(m->mat.buffer, m->elements * sizeof *now, NULL, now);
+    return now;
+}
+
+static void check_mat(const test_mat *m, const uint32_t *now, bool inside_too, const char *what)
+{
+    for (size_t i = 0; i < m->elements; i++) {
+        if (now[i] == m->written[i] || (!inside_too && is_inside(m->mat, i)))
+            continue;
+        fail_msg("%s: element %td of %zu x %zu (ld %zu) was touched: 0x%08x is now 0x%08x; %s",
+            what, (ptrdiff_t)i - (ptrdiff_t)m->mat.offset, m->mat.rows, m->mat.cols, m->mat.ld,
+            (unsigned)m->written[i], (unsigned)now[i], test_device_label());
+    }
+}
+
+float *test_mat_get(const test_mat *m, const char *what)
+{
+    const clprune_mat mat = m->mat;
+    uint32_t *now = read_whole(m);
+    check_mat(m, now, false, what);
+    float *values = allocate(mat.rows * mat.cols * sizeof *values);
+    for (size_t r = 0; r < mat.rows; r++)
+        memcpy(values + r * mat.cols, now + mat.offset + r * mat.ld, mat.cols * sizeof *values);
+    free(now);
+    return values;
+}
+
+void test_mat_unchanged(const test_mat *m, const char *what)
+{
+    uint32_t *now = read_whole(m);
+    check_mat(m, now, true, what);
+    free(now);
+}
+
+void test_mat_free(test_mat *m)
+{
+    if (m->mat.buffer != NULL)
+        (void)clReleaseMemObject(m->mat.buffer);
+    free(m->written);
+    *m = (test_mat){0};
+}
+
+static size_t canary_bytes(void)
+{
+    cl_uint bits = 0;
+    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()),
+                         CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL),
+        CL_SUCCESS);
+    const size_t align = bits / 8, wanted = TEST_CANARIES * sizeof(float);
+    return align > wanted ? align : wanted; /* both are powers of two */
+}
+
+test_buf test_buf_make(size_t bytes, const void *values)
+{
+    const size_t front = canary_bytes(), size = bytes > 0 ? bytes : 1, total = size + 2 * front;
+    test_buf b = {.bytes = bytes, .front = front, .whole = create(total)};
+    const cl_buffer_region region = {front, size};
+    cl_int code;
+    b.buffer =
+        clCreateSubBuffer(b.whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    b.written = allocate(total);
+    memset(b.written, 0xC5, total);
+    memset(b.written + front, 0xA5, bytes);
+    if (values != NULL)
+        memcpy(b.written + front, values, bytes);
+    transfer(b.whole, total, b.written, NULL);
+    return b;
+}
+
+static unsigned char *read_checked(const test_buf *b, bool inside_too, const char *what)
+{
+    const size_t total = (b->bytes > 0 ? b->bytes : 1) + 2 * b->front;
+    unsigned char *now = allocate(total);
+    transfer(b->whole, total, NULL, now);
+    for (size_t i = 0; i < total; i++) {
+        const bool inside = i >= b->front && i < b->front + b->bytes;
+        if (now[i] != b->written[i] && (inside_too || !inside))
+            fail_msg("%s: byte %td of %zu was touched: 0x%02x is now 0x%02x; %s", what,
+                (ptrdiff_t)i - (ptrdiff_t)b->front, b->bytes, b->written[i], now[i],
+                test_device_label());
+    }
+    return now;
+}
+
+void *test_buf_get(const test_buf *b, const char *what)
+{
+    unsigned char *now = read_checked(b, false, what);
+    void *values = allocate(b->bytes);
+    memcpy(values, now + b->front, b->bytes);
+    free(now);
+    return values;
+}
+
+void test_buf_unchanged(const test_buf *b, const char *what)
+{
+    free(read_checked(b, true, what));
+}
+
+void test_buf_free(test_buf *b)
+{
+    if (b->buffer != NULL)
+        (void)clReleaseMemObject(b->buffer);
+    if (b->whole != NULL)
+        (void)clReleaseMemObject(b->whole);
+    free(b->written);
+    *b = (test_buf){0};
+}
+
+test_bsr test_bsr_make(clprune_bsr_desc desc)
+{
+    const size_t block_rows = desc.rows / desc.block.rows + (desc.rows % desc.block.rows != 0);
+    const size_t kept = desc.batch * desc.keep;
+    test_bsr b = {
+        .values = test_buf_make(kept * desc.block.rows * desc.block.cols * sizeof(float), NULL),
+        .crow = test_buf_make(desc.batch * (block_rows + 1) * sizeof(int32_t), NULL),
+        .col = test_buf_make(kept * sizeof(int32_t), NULL)};
+    b.bsr = (clprune_bsr){desc, b.values.buffer, b.crow.buffer, b.col.buffer};
+    return b;
+}
+
+void test_bsr_free(test_bsr *b)
+{
+    test_buf_free(&b->values);
+    test_buf_free(&b->crow);
+    test_buf_free(&b->col);
+    *b = (test_bsr){0};
+}

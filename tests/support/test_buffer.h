@@ -1,0 +1,57 @@
+/* Device buffers that notice when something outside of them is written.
+ *
+ * A test_mat lies in a larger buffer: 128 canary elements in front, 128 behind, and canaries
+ * between its rows where ld > cols. Canaries are NaN, so that reading one shows in the result, with
+ * a payload of their own, so that writing one shows too. A test_buf is a range of bytes between
+ * canaries. Both are made on the device under test (test_device.h); failures fail the case. */
+#ifndef CLPRUNE_TEST_BUFFER_H
+#define CLPRUNE_TEST_BUFFER_H
+
+#include "support/test_device.h"
+
+#define TEST_CANARIES 128
+
+typedef struct test_mat {
+    clprune_mat mat;   /* what the library gets */
+    uint32_t *written; /* the whole buffer as it was made */
+    size_t elements;   /* of the whole buffer */
+} test_mat;
+
+/* A rows x cols matrix with ld = cols + gap. `values`, dense, are written into it; NULL leaves it
+ * filled with NaN, so that an output element never written shows. */
+test_mat test_mat_make(size_t rows, size_t cols, size_t gap, const float *values);
+
+/* The elements as a new dense array, to be freed. Fails if anything outside of them changed. */
+float *test_mat_get(const test_mat *m, const char *what);
+
+/* Fails unless every byte is as it was made: for inputs, and outputs of calls that fail. */
+void test_mat_unchanged(const test_mat *m, const char *what);
+
+/* Overwrites the elements; they count as "as it was made" from now on. NULL: NaN. */
+void test_mat_set(test_mat *m, const float *values);
+
+void test_mat_free(test_mat *m);
+
+typedef struct test_buf {
+    cl_mem buffer; /* what the library gets: a sub-buffer of exactly `bytes` */
+    cl_mem whole;
+    size_t bytes, front; /* front: canary bytes before it */
+    unsigned char *written;
+} test_buf;
+
+/* `values` are written into it; NULL fills it with 0xA5. */
+test_buf test_buf_make(size_t bytes, const void *values);
+void *test_buf_get(const test_buf *b, const char *what);
+void test_buf_unchanged(const test_buf *b, const char *what);
+void test_buf_free(test_buf *b);
+
+/* A BSR matrix in three such buffers. */
+typedef struct test_bsr {
+    clprune_bsr bsr;
+    test_buf values, crow, col;
+} test_bsr;
+
+test_bsr test_bsr_make(clprune_bsr_desc desc);
+void test_bsr_free(test_bsr *b);
+
+#endif

@@ -1,0 +1,180 @@
+#include "support/test_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEVICES 16
+
+static clprune_context *context;
+static char label[192], selection[32];
+static clprune_kernels family;
+
+clprune_context *test_context(void)
+{
+    return context;
+}
+
+clprune_status test_create(clprune_context_options options, clprune_context **other)
+{
+    options.device = selection;
+    return clprune_context_create(NULL, &options, other);
+}
+
+const char *test_device_label(void)
+{
+    return label;
+}
+
+const char *test_device_selection(void)
+{
+    return selection;
+}
+
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+bool test_small(void)
+{
+    return is_set("CLPRUNE_TEST_SMALL");
+}
+
+void test_add(test_list *list, CMUnitTestFunction run, const void *row, const char *name, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, name);
+    (void)vsnprintf(text, sizeof text, name, arguments);
+    va_end(arguments);
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        list->tests = realloc(list->tests, list->capacity * sizeof *list->tests);
+    }
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+    if (list->tests == NULL || copy == NULL)
+        abort();
+    memcpy(copy, text, size);
+    list->tests[list->count++] = (struct CMUnitTest){copy, run, NULL, NULL, (void *)(uintptr_t)row};
+}
+
+static void free_list(test_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free((char *)(uintptr_t)list->tests[i].name);
+    free(list->tests);
+    *list = (test_list){0};
+}
+
+static void print_log(void *user, clprune_log_level level, const char *message)
+{
+    static const char *const names[] = {"error", "warning", "info"};
+    (void)user;
+    printf("[ %7s  ] %s\n", names[level], message);
+}
+
+static int open_context(void **state)
+{
+    (void)state;
+    const clprune_context_options options = {.device = selection,
+        .kernels = family,
+        .log = is_set("CLPRUNE_TEST_VERBOSE") ? print_log : NULL};
+    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS) {
+        fprintf(stderr, "%s\n", clprune_last_error(NULL));
+        return -1;
+    }
+    return 0;
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    clprune_context_destroy(context);
+    context = NULL;
+    return 0;
+}
+
+/* Whether any case failed on one device with one family. */
+static int run_family(const char *group, const test_list *list, const clprune_device_info *info,
+    clprune_kernels kernels)
+{
+    static const char *const names[] = {"auto", "vector", "tiled"};
+    const char *only = getenv("CLPRUNE_TEST_KERNELS");
+    if (only != NULL && only[0] != '\0' && strcmp(only, names[kernels]) != 0 && kernels != 0)
+        return 0;
+    char title[384];
+    family = kernels;
+    (void)snprintf(
+        selection, sizeof selection, "%zu:%zu", info->platform_index, info->device_index);
+    (void)snprintf(label, sizeof label, "%s %s, %s", selection, info->device, names[kernels]);
+    (void)snprintf(title, sizeof title, "%.150s on %s", group, label);
+    return _cmocka_run_group_tests(title, list->tests, list->count, open_context, close_context) !=
+           0;
+}
+
+static int run_on_devices(const char *group, test_list *list, bool both_families)
+{
+    clprune_device_info devices[MAX_DEVICES];
+    size_t count = 0;
+    int failed = 0;
+    if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", group, clprune_last_error(NULL));
+        failed = 1;
+    } else if (count == 0) {
+        fprintf(stderr, "%s: no OpenCL device\n", group);
+        failed = is_set("CLPRUNE_TEST_SKIP_NO_DEVICE") ? TEST_SKIPPED : 1;
+    }
+    for (size_t i = 0; i < count && i < MAX_DEVICES; i++) {
+        if (!both_families) {
+            failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_AUTO);
+            continue;
+        }
+        failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_VECTOR);
+        failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_TILED);
+    }
+    free_list(list);
+    return failed;
+}
+
+int test_run_on_devices(const char *group, test_list *list)
+{
+    return run_on_devices(group, list, true);
+}
+
+int test_run_on_each_device(const char *group, test_list *list)
+{
+    return run_on_devices(group, list, false);
+}
+
+int test_run_on_host(const char *group, test_list *list)
+{
+    const int failed = _cmocka_run_group_tests(group, list->tests, list->count, NULL, NULL);
+    free_list(list);
+    return failed != 0;
+}
+
+void test_ok(clprune_status status, const char *call, const char *file, int line)
+{
+    if (status == CLPRUNE_SUCCESS)
+        return;
+    print_error("%s:%d: %s is %s\n    %s\n    %s\n", file, line, call, clprune_status_name(status),
+        clprune_last_error(context), label);
+    _fail(file, line);
+}
+
+void test_fails(clprune_status status, clprune_status expected, const char *part, const char *call,
+    const char *file, int line)
+{
+    const char *text = clprune_last_error(context);
+    const bool told = part == NULL ? text[0] != '\0' : strstr(text, part) != NULL;
+    if (status == expected && told)
+        return;
+    print_error("%s:%d: %s\n    returned %s, expected %s\n    last error: %s\n    expected in it: "
+                "%s\n    %s\n",
+        file, line, call, clprune_status_name(status), clprune_status_name(expected), text,
+        part == NULL ? "(anything)" : part, label);
+    _fail(file, line);
+}

@@ -1,0 +1,75 @@
+/* Fixture: runs a list of cases on every OpenCL device found, once for each kernel family.
+ *
+ *     int main(void)
+ *     {
+ *         test_list list = {0};
+ *         for (size_t i = 0; i < count; i++)
+ *             test_add(&list, run_case, &rows[i], "block %zux%zu", rows[i].br, rows[i].bc);
+ *         return test_run_on_devices("prune", &list);
+ *     }
+ *
+ * A case is a cmocka test, void run_case(void **state), with *state the row; it finds its device
+ * through test_context(). Environment:
+ *
+ *     CLPRUNE_TEST_SKIP_NO_DEVICE=1   no device at all is a skip instead of a failure
+ *     CLPRUNE_TEST_KERNELS=vector     (or tiled) runs one family only
+ *     CLPRUNE_TEST_SMALL=1            runs short lists, for slow simulators
+ *     CLPRUNE_TEST_VERBOSE=1          prints what the library logs */
+#ifndef CLPRUNE_TEST_DEVICE_H
+#define CLPRUNE_TEST_DEVICE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "clprune/clprune.h"
+
+/* The exit status by which CTest knows a skipped test. */
+#define TEST_SKIPPED 77
+
+typedef struct test_list {
+    struct CMUnitTest *tests;
+    size_t count, capacity;
+} test_list;
+
+/* Adds a case; `row` is handed to it as *state and must live until the list has run. */
+void test_add(test_list *list, CMUnitTestFunction run, const void *row, const char *name, ...)
+    __attribute__((__format__(__printf__, 4, 5)));
+
+/* Runs the list on each device and family, on each device with its own family, or just once without
+ * a device; frees it and returns the exit status of main. */
+int test_run_on_devices(const char *group, test_list *list);
+int test_run_on_each_device(const char *group, test_list *list);
+int test_run_on_host(const char *group, test_list *list);
+
+/* The context of the device under test. */
+clprune_context *test_context(void);
+
+/* Creates a further context on the device under test; options.device is ignored. */
+clprune_status test_create(clprune_context_options options, clprune_context **other);
+
+/* "0:0 device name, vector" of the device under test. */
+const char *test_device_label(void);
+
+/* The selection string of the device under test, "0:0". */
+const char *test_device_selection(void);
+
+/* Whether CLPRUNE_TEST_SMALL asks for short lists. */
+bool test_small(void);
+
+/* Fails the case unless `call` succeeded; prints the library's last error. */
+#define TEST_OK(call) test_ok((call), #call, __FILE__, __LINE__)
+void test_ok(clprune_status status, const char *call, const char *file, int line);
+
+/* Fails the case unless `call` returned `expected` and the last error contains `part` (NULL: any,
+ * but not empty). */
+#define TEST_FAILS(call, expected, part)                                                           \
+    test_fails((call), expected, part, #call, __FILE__, __LINE__)
+void test_fails(clprune_status status, clprune_status expected, const char *part, const char *call,
+    const char *file, int line);
+
+#endif

@@ -1,0 +1,90 @@
+/* The one list of shapes that kernel tests run over: block sizes x tile boundaries x kept blocks.
+ *
+ * The tile boundaries are those of 64 wide tiles, 16 wide vectors and segments of 256 rows. A case
+ * is numbered; test_shape_at() makes it from its number. The short list (CLPRUNE_TEST_SMALL) and
+ * the usual one are parts of the full list, which is for tests labelled slow. */
+#ifndef CLPRUNE_TEST_SHAPES_H
+#define CLPRUNE_TEST_SHAPES_H
+
+#include <stdio.h>
+
+#include "support/test_device.h"
+
+static const clprune_block test_blocks[] = {{1, 1}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {1, 64},
+    {1, 128}, {1, 5}, {2, 2}, {4, 4}, {3, 7}, {16, 16}, {8, 1}};
+
+typedef struct test_tile {
+    const char *name;
+    size_t batch, rows, cols, outputs; /* rows and cols 0: those of a block */
+} test_tile;
+
+static const test_tile test_tiles[] = {
+    {"ragged", 5, 37, 101, 71},
+    {"single block", 1, 0, 0, 1},
+    {"equal", 2, 16, 64, 64},
+    {"one less", 2, 15, 63, 63},
+    {"one more", 2, 17, 65, 65},
+    {"multiple", 3, 32, 128, 128},
+    {"two segments", 1, 257, 33, 17},
+};
+
+static const char *const test_keeps[] = {"half", "all", "1", "0"};
+
+enum {
+    TEST_BLOCKS = sizeof test_blocks / sizeof test_blocks[0],
+    TEST_TILES = sizeof test_tiles / sizeof test_tiles[0],
+    TEST_KEEPS = sizeof test_keeps / sizeof test_keeps[0],
+    TEST_SHAPES = TEST_BLOCKS * TEST_TILES * TEST_KEEPS
+};
+
+typedef struct test_shape {
+    clprune_bsr_desc desc;
+    size_t outputs; /* the other side of a product */
+    char name[96];
+} test_shape;
+
+static inline test_shape test_shape_at(size_t number)
+{
+    const clprune_block block = test_blocks[number % TEST_BLOCKS];
+    const test_tile *tile = &test_tiles[number / TEST_BLOCKS % TEST_TILES];
+    const size_t keep = number / (TEST_BLOCKS * TEST_TILES) % TEST_KEEPS;
+    test_shape shape = {.outputs = tile->outputs};
+    clprune_bsr_desc *desc = &shape.desc;
+    desc->batch = tile->batch;
+    desc->rows = tile->rows > 0 ? tile->rows : block.rows;
+    desc->cols = tile->cols > 0 ? tile->cols : block.cols;
+    desc->block = block;
+    const size_t blocks =
+        ((desc->rows + block.rows - 1) / block.rows) * ((desc->cols + block.cols - 1) / block.cols);
+    const size_t keeps[TEST_KEEPS] = {(blocks + 1) / 2, blocks, 1, 0};
+    desc->keep = keeps[keep];
+    (void)snprintf(shape.name, sizeof shape.name, "%zux%zu %s: %zu x %zu x %zu, o %zu, keep %s",
+        block.rows, block.cols, tile->name, desc->batch, desc->rows, desc->cols, shape.outputs,
+        test_keeps[keep]);
+    return shape;
+}
+
+/* Whether the usual list has a case: each block size with the ragged tile, each tile with 1x16 and
+ * 4x4. The short list: blocks 1x4, 1x16 and 3x7 with the ragged tile, half and 1 kept. */
+static inline bool test_shape_is_usual(size_t number)
+{
+    const size_t block = number % TEST_BLOCKS, tile = number / TEST_BLOCKS % TEST_TILES;
+    const size_t keep = number / (TEST_BLOCKS * TEST_TILES);
+    if (test_small())
+        return tile == 0 && (block == 1 || block == 3 || block == 10) && keep % 2 == 0;
+    return tile == 0 || block == 3 || block == 9;
+}
+
+/* Adds `run` for each shape of the usual list, or of the full list; *state points to the shape. */
+static inline void test_add_shapes(
+    test_list *list, CMUnitTestFunction run, bool full, const char *what)
+{
+    static test_shape shapes[TEST_SHAPES];
+    for (size_t i = 0; i < TEST_SHAPES; i++) {
+        shapes[i] = test_shape_at(i);
+        if (full || test_shape_is_usual(i))
+            test_add(list, run, &shapes[i], "%s %s", what, shapes[i].name);
+    }
+}
+
+#endif

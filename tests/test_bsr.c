@@ -1,0 +1,371 @@
+/* BSR: sizes, the paper's Table II, packing, unpacking, validation. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bsr_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+#include "support/test_shapes.h"
+
+/* Table II of arXiv 2311.16883: memory beyond the ideal 1 - s, in percent of the dense size, of one
+ * 196 x 384 matrix with blocks of 1 x b. */
+static const size_t paper_blocks[8] = {1, 4, 8, 16, 32, 64, 128, 384};
+static const double paper_overhead[6][8] = {
+    {100.26, 25.26, 12.76, 6.51, 3.39, 1.82, 1.04, 0.52},
+    {80.26, 20.26, 10.26, 5.26, 2.78, 1.53, 0.82, 0.57},
+    {60.26, 15.26, 7.76, 4.00, 2.13, 1.23, 0.76, 0.62},
+    {40.26, 10.26, 5.26, 2.77, 1.52, 0.85, 0.54, 0.16},
+    {20.26, 5.26, 2.77, 1.52, 0.87, 0.56, 0.49, 0.21},
+    {0.26, 0.26, 0.26, 0.26, 0.26, 0.26, 0.26, 0.26},
+};
+
+static void table_two(void **state)
+{
+    (void)state;
+    static const float sparsity[6] = {0.0f, 0.2f, 0.4f, 0.6f, 0.8f, 1.0f};
+    for (int s = 0; s < 6; s++)
+        for (int b = 0; b < 8; b++) {
+            const size_t blocks = 196 * (384 / paper_blocks[b]);
+            const clprune_bsr_desc desc = {
+                1, 196, 384, {1, paper_blocks[b]}, clprune_keep_count(blocks, sparsity[s])};
+            clprune_bsr_sizes sizes;
+            assert_int_equal(clprune_bsr_size_query(&desc, &sizes), CLPRUNE_SUCCESS);
+            assert_int_equal(sizes.blocks, blocks);
+            const double share = (double)sizes.total_bytes / (double)sizes.dense_bytes;
+            const double overhead = 100 * (share - (1 - 0.2 * s));
+            if (!(fabs(overhead - paper_overhead[s][b]) <= 0.005 + 1e-9))
+                fail_msg("s = %d %%, b = %zu: %.4f %%, the paper has %.2f %%", 20 * s,
+                    paper_blocks[b], overhead, paper_overhead[s][b]);
+        }
+}
+
+static void check_keep(size_t blocks, float sparsity, uint64_t numerator, uint64_t denominator)
+{
+    const size_t got = clprune_keep_count(blocks, sparsity);
+    const size_t want = bsr_ref_keep_count(blocks, numerator, denominator);
+    if (got != want)
+        fail_msg("keep_count(%zu, %.9g) is %zu, expected %zu", blocks, (double)sparsity, got, want);
+}
+
+static void keep_counts(void **state)
+{
+    (void)state;
+    for (size_t blocks = 0; blocks <= 500; blocks++)
+        for (uint64_t i = 0; i <= 1000; i += blocks <= 100 ? 1 : 50)
+            check_keep(blocks, (float)((double)i / 1000), i, 1000);
+    test_rng rng = {5};
+    for (int i = 0; i < 20000; i++) {
+        const uint64_t parts = test_rng_below(&rng, 100001);
+        const size_t blocks = test_rng_below(&rng, (size_t)1 << 31);
+        check_keep(blocks, (float)((double)parts / 100000), parts, 100000);
+    }
+    /* Ties are rounded up, so one block less is kept. */
+    assert_int_equal(clprune_keep_count(1, 0.5f), 0);
+    assert_int_equal(clprune_keep_count(5, 0.5f), 2);
+    assert_int_equal(clprune_keep_count(5, 0.7f), 1);
+    assert_int_equal(clprune_keep_count(15, 0.7f), 4);
+}
+
+/* Floats whose shortest decimal has more digits. */
+static void keep_counts_of_long_decimals(void **state)
+{
+    (void)state;
+    static const struct {
+        float sparsity;
+        uint64_t numerator, denominator;
+    } rows[] = {
+        {0.3333333f, 3333333, 10000000},
+        {0.33333334f, 33333334, 100000000},
+        {0.99999994f, 99999994, 100000000},
+        {0.9999999f, 9999999, 10000000},
+        {1e-7f, 1, 10000000},
+        {1.5e-8f, 15, 1000000000},
+        {1e-20f, 0, 1},
+        {FLT_TRUE_MIN, 0, 1},
+    };
+    static const size_t blocks[] = {1, 2, 196 * 384, 10000000, 99999999, ((size_t)1 << 31) - 1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++)
+            check_keep(blocks[j], rows[i].sparsity, rows[i].numerator, rows[i].denominator);
+}
+
+static void keep_counts_outside(void **state)
+{
+    (void)state;
+    static const float outside[] = {
+        -0.001f, -1, 1.0000001f, 1.5f, 1e30f, INFINITY, -INFINITY, NAN, -NAN};
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        assert_int_equal(clprune_keep_count(100, outside[i]), 100);
+        assert_int_equal(clprune_keep_count(SIZE_MAX, outside[i]), SIZE_MAX);
+    }
+    assert_int_equal(clprune_keep_count(SIZE_MAX, 0.0f), SIZE_MAX);
+    assert_int_equal(clprune_keep_count(SIZE_MAX, -0.0f), SIZE_MAX);
+    assert_int_equal(clprune_keep_count(SIZE_MAX, 1.0f), 0);
+    assert_int_equal(clprune_keep_count(0, 0.5f), 0);
+}
+
+/* Descriptors that must be refused, or whose sizes are at the edge of what fits. */
+typedef struct size_row {
+    const char *name;
+    clprune_bsr_desc desc;
+    clprune_status status;
+    size_t dense_bytes;
+} size_row;
+
+#define TWO(n) ((size_t)1 << (n))
+
+static const size_row size_rows[] = {
+    {"empty batch", {0, 4, 4, {1, 4}, 1}, CLPRUNE_SUCCESS, 0},
+    {"no rows", {3, 0, 4, {1, 4}, 0}, CLPRUNE_SUCCESS, 0},
+    {"no columns", {3, 4, 0, {1, 4}, 0}, CLPRUNE_SUCCESS, 0},
+    {"block beyond the matrix", {2, 3, 5, {100, 100}, 1}, CLPRUNE_SUCCESS, 120},
+    {"block of 0 rows", {1, 4, 4, {0, 4}, 0}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"block of 0 columns", {1, 4, 4, {1, 0}, 0}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"keep one too many", {1, 4, 4, {1, 4}, 5}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"keep SIZE_MAX", {1, 4, 4, {1, 4}, SIZE_MAX}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"keep in no blocks", {1, 0, 4, {1, 4}, 1}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"2^31 - 1 blocks", {1, 1, TWO(31) - 1, {1, 1}, 7}, CLPRUNE_SUCCESS, 4 * (TWO(31) - 1)},
+    {"2^31 blocks", {1, TWO(16), TWO(15), {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^31 blocks in a row", {1, 1, TWO(31), {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^31 block rows", {1, TWO(31), 1, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^32 elements", {1, TWO(16), TWO(16), {1, 64}, TWO(10)}, CLPRUNE_SUCCESS, TWO(34)},
+    {"2^63 elements", {TWO(31), TWO(16), TWO(16), {1, 64}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^64 blocks", {1, TWO(32), TWO(32), {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"rows SIZE_MAX", {1, SIZE_MAX, 1, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"columns SIZE_MAX", {1, 1, SIZE_MAX, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"batch SIZE_MAX", {SIZE_MAX, 4, 4, {1, 4}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"block SIZE_MAX", {1, 4, 4, {1, SIZE_MAX}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+};
+
+static void size_query(void **state)
+{
+    const size_row *row = *state;
+    clprune_bsr_sizes sizes;
+    memset(&sizes, 0x5A, sizeof sizes);
+    assert_int_equal(clprune_bsr_size_query(&row->desc, &sizes), row->status);
+    if (row->status == CLPRUNE_SUCCESS) {
+        const clprune_bsr_desc *d = &row->desc;
+        assert_int_equal(sizes.dense_bytes, row->dense_bytes);
+        assert_int_equal(sizes.blocks, sizes.block_rows * sizes.block_cols);
+        assert_int_equal(sizes.col_bytes, 4 * d->batch * d->keep);
+        assert_int_equal(sizes.crow_bytes, 4 * d->batch * (sizes.block_rows + 1));
+        assert_int_equal(
+            sizes.values_bytes, 4 * d->batch * d->keep * d->block.rows * d->block.cols);
+        assert_int_equal(
+            sizes.total_bytes, sizes.values_bytes + sizes.crow_bytes + sizes.col_bytes);
+        return;
+    }
+    assert_true(clprune_last_error(NULL)[0] != '\0');
+}
+
+static void size_query_nulls(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc desc = {1, 1, 1, {1, 1}, 1};
+    clprune_bsr_sizes sizes;
+    assert_int_equal(clprune_bsr_size_query(NULL, &sizes), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_bsr_size_query(&desc, NULL), CLPRUNE_INVALID_ARGUMENT);
+}
+
+/* A random mask with exactly `keep` marked blocks in each sample; marks are any non-zero byte. */
+static unsigned char *random_mask(uint64_t seed, size_t batch, size_t blocks, size_t keep)
+{
+    test_rng rng = {seed};
+    unsigned char *mask = calloc(batch * blocks + 1, 1);
+    assert_non_null(mask);
+    for (size_t n = 0; n < batch; n++)
+        for (size_t i = 0, left = keep; i < blocks; i++)
+            if (test_rng_below(&rng, blocks - i) < left) {
+                mask[n * blocks + i] = (unsigned char)(1 + test_rng_below(&rng, 255));
+                left--;
+            }
+    return mask;
+}
+
+static void pack_and_unpack(void **state)
+{
+    const test_shape *shape = *state;
+    const clprune_bsr_desc d = shape->desc;
+    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    float *x = test_new_normal(21, d.batch * d.rows * d.cols);
+    unsigned char *mask = random_mask(22, d.batch, ref.blocks, d.keep);
+    bsr_ref_pack(&ref, x, mask);
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 3, x);
+    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
+    test_buf dmask = test_buf_make(d.batch * ref.blocks, mask);
+    test_bsr bsr = test_bsr_make(d);
+
+    for (int without_mask = 0; without_mask <= (d.keep == ref.blocks); without_mask++) {
+        cl_event event = NULL;
+        TEST_OK(clprune_bsr_pack(
+            test_context(), dx.mat, without_mask ? NULL : dmask.buffer, &bsr.bsr, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
+        float *values = test_buf_get(&bsr.values, "values");
+        test_same_ints("crow", d.batch * (ref.block_rows + 1), crow, ref.crow, "%s", shape->name);
+        test_same_ints("col", d.batch * d.keep, col, ref.col, "%s", shape->name);
+        test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
+            ref.values, "%s", shape->name);
+        free(crow);
+        free(col);
+        free(values);
+    }
+    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+    TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
+    float *got = test_mat_get(&y, "y"), *want = bsr_ref_masked(&ref, x, mask);
+    test_same_floats("mask * x", d.batch * d.rows, d.cols, got, want, "%s", shape->name);
+    test_mat_unchanged(&dx, "x");
+    test_buf_unchanged(&dmask, "mask");
+    free(got);
+    free(want);
+    free(x);
+    free(mask);
+    bsr_ref_free(&ref);
+    test_mat_free(&dx);
+    test_mat_free(&y);
+    test_buf_free(&dmask);
+    test_bsr_free(&bsr);
+}
+
+/* A mask that marks too many blocks breaks the contract, but must overrun nothing. */
+static void greedy_mask(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {3, 8, 40, {1, 8}, 5};
+    float *x = test_new_normal(1, d.batch * d.rows * d.cols);
+    unsigned char *mask = malloc(3 * 40);
+    memset(mask, 1, 3 * 40);
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
+    test_buf dmask = test_buf_make(3 * 40, mask);
+    test_bsr bsr = test_bsr_make(d);
+    TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &bsr.bsr, NULL));
+    free(test_buf_get(&bsr.values, "values"));
+    free(test_buf_get(&bsr.crow, "crow"));
+    free(test_buf_get(&bsr.col, "col"));
+    TEST_FAILS(clprune_bsr_validate(test_context(), &bsr.bsr), CLPRUNE_INVALID_BSR, "crow");
+    free(x);
+    free(mask);
+    test_mat_free(&dx);
+    test_buf_free(&dmask);
+    test_bsr_free(&bsr);
+}
+
+/* Ways to break a good BSR: 2 samples of 3 x 4 blocks, 5 kept: rows of 2, 0 and 3 blocks. */
+typedef struct break_row {
+    const char *name;
+    bool in_crow;
+    size_t at;
+    int32_t value;
+    const char *part;
+} break_row;
+
+static const break_row break_rows[] = {
+    {"crow does not start at 0", true, 0, 1, "crow[0][0]"},
+    {"crow starts below 0", true, 4, -1, "crow[1][0]"},
+    {"crow falls", true, 2, 1, "crow[0][2]"},
+    {"crow rises beyond keep", true, 5, 6, "crow[1][1]"},
+    {"crow is huge", true, 1, INT32_MAX, "crow[0][1]"},
+    {"crow is negative inside", true, 6, INT32_MIN, "crow[1][2]"},
+    {"crow ends below keep", true, 3, 4, "crow[0][3]"},
+    {"crow ends above keep", true, 7, 6, "crow[1][3]"},
+    {"col is negative", false, 0, -1, "col[0][0]"},
+    {"col is one too large", false, 9, 4, "col[1][4]"},
+    {"col is huge", false, 4, INT32_MAX, "col[0][4]"},
+    {"col repeats", false, 1, 0, "col[0][1]"},
+    {"col descends", false, 3, 3, "col[0][4]"},
+};
+
+static void validator(void **state)
+{
+    const break_row *row = *state;
+    const clprune_bsr_desc d = {2, 3, 16, {1, 4}, 5};
+    int32_t crow[8] = {0, 2, 2, 5, 0, 2, 2, 5};
+    int32_t col[10] = {0, 2, 0, 1, 3, 1, 3, 0, 1, 3};
+    for (int broken = 0; broken < 2; broken++) {
+        if (broken)
+            (row->in_crow ? crow : col)[row->at] = row->value;
+        test_buf values = test_buf_make(2 * 5 * 4 * sizeof(float), NULL);
+        test_buf dcrow = test_buf_make(sizeof crow, crow), dcol = test_buf_make(sizeof col, col);
+        const clprune_bsr bsr = {d, values.buffer, dcrow.buffer, dcol.buffer};
+        if (broken)
+            TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR, row->part);
+        else
+            TEST_OK(clprune_bsr_validate(test_context(), &bsr));
+        test_buf_free(&values);
+        test_buf_free(&dcrow);
+        test_buf_free(&dcol);
+    }
+}
+
+static void create_and_destroy(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_bsr_desc d = {2, 196, 384, {1, 16}, 1411};
+    clprune_bsr_sizes sizes;
+    clprune_bsr bsr;
+    assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
+    const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS);
+    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &d, &bsr));
+    const clprune_memory_usage after = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS);
+    assert_int_equal(after.live - before.live, sizes.total_bytes);
+    assert_int_equal(after.count - before.count, 3);
+    assert_memory_equal(&bsr.desc, &d, sizeof d);
+    clprune_bsr_destroy(context, &bsr);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, before.live);
+    assert_null(bsr.values);
+    assert_int_equal(bsr.desc.batch, 0);
+    clprune_bsr_destroy(context, &bsr);
+    clprune_bsr_destroy(context, NULL);
+    clprune_bsr_destroy(NULL, NULL);
+}
+
+/* Each of the three buffers is refused in turn; nothing stays behind. */
+static void create_over_budget(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {1, 10, 40, {1, 4}, 50}; /* values 800, crow 44, col 200 bytes */
+    static const uint64_t limits[] = {799, 843, 1043};
+    for (int i = 0; i < 3; i++) {
+        clprune_context *context;
+        clprune_bsr bsr;
+        assert_int_equal(test_create((clprune_context_options){.mem_limit = limits[i]}, &context),
+            CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &d, &bsr),
+            CLPRUNE_OUT_OF_DEVICE_MEMORY);
+        assert_null(bsr.values);
+        assert_null(bsr.crow);
+        assert_null(bsr.col);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
+        clprune_context_destroy(context);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    test_list list = {0};
+    int failed = 0;
+    if (!full) {
+        test_add(&list, table_two, NULL, "Table II of the paper, 48 cells");
+        test_add(&list, keep_counts, NULL, "keep_count, thousandths and hundred thousandths");
+        test_add(&list, keep_counts_of_long_decimals, NULL, "keep_count, longer decimals");
+        test_add(&list, keep_counts_outside, NULL, "keep_count outside [0, 1]");
+        for (size_t i = 0; i < sizeof size_rows / sizeof size_rows[0]; i++)
+            test_add(&list, size_query, &size_rows[i], "sizes: %s", size_rows[i].name);
+        test_add(&list, size_query_nulls, NULL, "sizes: NULL");
+        failed = test_run_on_host("bsr sizes", &list);
+        for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
+            test_add(&list, validator, &break_rows[i], "validate: %s", break_rows[i].name);
+        test_add(&list, create_and_destroy, NULL, "create and destroy");
+        test_add(&list, create_over_budget, NULL, "create over the budget");
+        test_add(&list, greedy_mask, NULL, "a mask that marks too many blocks");
+    }
+    test_add_shapes(&list, pack_and_unpack, full, "pack");
+    return failed + test_run_on_devices("bsr", &list);
+}

@@ -1,0 +1,185 @@
+/* GELU: values over all shapes, accuracy over the whole line, special values, derivatives,
+ * aliasing, repeatability, invalid arguments. */
+#include "ref/gelu_ref.h"
+#include "support/test_layer.h"
+
+static void values(void **state)
+{
+    const layer_shape *s = *state;
+    const size_t count = s->rows * s->cols;
+    clprune_context *context = test_context();
+    float *h = test_new_uniform(21, -6, 6, count), *dg = test_new_normal(22, count);
+    double *wide_h = layer_widen(count, h), *wide_dg = layer_widen(count, dg);
+    double *g_want = layer_new(count), *g_bound = layer_new(count);
+    double *dh_want = layer_new(count), *dh_bound = layer_new(count);
+    gelu_ref_forward(count, wide_h, g_want, g_bound);
+    gelu_ref_backward(count, wide_h, wide_dg, dh_want, dh_bound);
+    test_mat in = test_mat_make(s->rows, s->cols, s->gap, h);
+    test_mat out = test_mat_make(s->rows, s->cols, s->gap + 1, NULL);
+    test_mat gradient = test_mat_make(s->rows, s->cols, s->gap + 2, dg);
+    cl_event event = NULL;
+    TEST_OK(clprune_gelu_forward(context, in.mat, out.mat, &event));
+    layer_event(event);
+    layer_check("g", &out, g_want, g_bound, "forward");
+    TEST_OK(clprune_gelu_backward(context, in.mat, gradient.mat, out.mat, &event));
+    layer_event(event);
+    layer_check("dh", &out, dh_want, dh_bound, "backward");
+    test_mat_unchanged(&in, "h");
+    test_mat_unchanged(&gradient, "dg");
+    /* In place, three ways; also a second run. */
+    TEST_OK(clprune_gelu_backward(context, in.mat, gradient.mat, gradient.mat, NULL));
+    layer_same("dh over dg", &out, &gradient);
+    test_mat_set(&gradient, dg);
+    TEST_OK(clprune_gelu_backward(context, in.mat, gradient.mat, in.mat, NULL));
+    layer_same("dh over h", &out, &in);
+    test_mat_set(&in, h);
+    TEST_OK(clprune_gelu_forward(context, in.mat, out.mat, NULL));
+    TEST_OK(clprune_gelu_forward(context, in.mat, in.mat, NULL));
+    layer_same("g over h", &out, &in);
+    test_mat_free(&in);
+    test_mat_free(&out);
+    test_mat_free(&gradient);
+    double *arrays[] = {wide_h, wide_dg, g_want, g_bound, dh_want, dh_bound};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    free(h);
+    free(dg);
+}
+
+/* Runs both directions on `count` numbers, with dg = 1, and compares. */
+static void compare(size_t count, const float *h, const char *what)
+{
+    double *wide = layer_widen(count, h), *ones = layer_new(count);
+    double *want = layer_new(count), *bound = layer_new(count);
+    float *one = malloc(count * sizeof *one);
+    assert_non_null(one);
+    for (size_t i = 0; i < count; i++)
+        one[i] = 1, ones[i] = 1;
+    test_mat in = test_mat_make(1, count, 0, h), gradient = test_mat_make(1, count, 0, one);
+    test_mat out = test_mat_make(1, count, 0, NULL);
+    gelu_ref_forward(count, wide, want, bound);
+    TEST_OK(clprune_gelu_forward(test_context(), in.mat, out.mat, NULL));
+    layer_check("g", &out, want, bound, what);
+    gelu_ref_backward(count, wide, ones, want, bound);
+    TEST_OK(clprune_gelu_backward(test_context(), in.mat, gradient.mat, out.mat, NULL));
+    layer_check("slope", &out, want, bound, what);
+    test_mat_free(&in);
+    test_mat_free(&gradient);
+    test_mat_free(&out);
+    free(wide);
+    free(ones);
+    free(want);
+    free(bound);
+    free(one);
+}
+
+static void accuracy(void **state)
+{
+    (void)state;
+    enum { COUNT = 65536 };
+    static float h[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        h[i] = -16.0f + 32.0f * (float)i / COUNT;
+    compare(COUNT, h, "evenly from -16 to 16");
+    for (int i = 0; i < COUNT; i++)
+        h[i] = ldexpf(i % 2 == 0 ? 1.3f : -1.3f, -140 + i / 2 % 150);
+    compare(COUNT, h, "powers of two");
+}
+
+static void special_values(void **state)
+{
+    (void)state;
+    static const float h[] = {INFINITY, -INFINITY, NAN, -NAN, 0.0f, -0.0f, 1e30f, -1e30f, 1e-45f,
+        -1e-45f, 3.4e38f, -3.4e38f, 15.0f, -15.0f, 15.1f, -15.1f, 1.0f};
+    enum { COUNT = sizeof h / sizeof h[0] };
+    compare(COUNT, h, "special values");
+    /* Each alone, as a last column, and with a NaN beside it that must not spread. */
+    for (size_t i = 0; i < COUNT; i++) {
+        const float pair[2] = {h[i], i % 2 == 0 ? NAN : 2.0f};
+        compare(1, pair, "one special value");
+        compare(2, pair, "a special value and its neighbour");
+    }
+}
+
+static double loss_ref(void *user, const double *h)
+{
+    const size_t count = *(const size_t *)user;
+    double *g = layer_new(count), loss = 0;
+    gelu_ref_forward(count, h, g, NULL);
+    for (size_t i = 0; i < count; i++)
+        loss += g[i];
+    free(g);
+    return loss;
+}
+
+static double loss_device(void *user, const double *h)
+{
+    const size_t count = *(const size_t *)user;
+    float *narrow = layer_narrow(count, h);
+    test_mat m = test_mat_make(1, count, 0, narrow);
+    TEST_OK(clprune_gelu_forward(test_context(), m.mat, m.mat, NULL));
+    float *g = test_mat_get(&m, "g");
+    double loss = 0;
+    for (size_t i = 0; i < count; i++)
+        loss += (double)g[i];
+    free(g);
+    free(narrow);
+    test_mat_free(&m);
+    return loss;
+}
+
+static void slopes(void **state)
+{
+    (void)state;
+    size_t count = 203;
+    float *h = test_new_uniform(23, -4, 4, count);
+    double *wide = layer_widen(count, h), *ones = layer_new(count), *grad = layer_new(count);
+    for (size_t i = 0; i < count; i++)
+        ones[i] = 1;
+    gelu_ref_backward(count, wide, ones, grad, NULL);
+    layer_slopes("reference", loss_ref, &count, count, wide, grad, 1e-4, 1e-7);
+    layer_slopes("device", loss_device, &count, count, wide, grad, 1e-2, 1e-3);
+    free(h);
+    free(wide);
+    free(ones);
+    free(grad);
+}
+
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat h = test_mat_make(4, 6, 0, NULL), g = test_mat_make(4, 6, 0, NULL);
+    test_mat narrow = test_mat_make(4, 5, 0, NULL), dg = test_mat_make(4, 6, 0, NULL);
+    clprune_mat shifted = h.mat, shifted_dg = dg.mat;
+    shifted.offset += 1;
+    shifted_dg.offset += 1;
+    cl_event event = NULL;
+    assert_int_equal(clprune_gelu_forward(NULL, h.mat, g.mat, &event), bad);
+    TEST_FAILS(clprune_gelu_forward(context, h.mat, narrow.mat, &event), size, "g");
+    TEST_FAILS(clprune_gelu_forward(context, h.mat, shifted, &event), bad, "g overlaps h");
+    assert_int_equal(clprune_gelu_backward(NULL, h.mat, dg.mat, g.mat, &event), bad);
+    TEST_FAILS(clprune_gelu_backward(context, h.mat, narrow.mat, g.mat, &event), size, "dg");
+    TEST_FAILS(clprune_gelu_backward(context, h.mat, dg.mat, narrow.mat, &event), size, "dh");
+    TEST_FAILS(clprune_gelu_backward(context, h.mat, dg.mat, shifted, &event), bad, "overlaps h");
+    TEST_FAILS(
+        clprune_gelu_backward(context, h.mat, dg.mat, shifted_dg, &event), bad, "overlaps dg");
+    assert_null(event);
+    test_mat *mats[] = {&h, &g, &narrow, &dg};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_free(mats[i]);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    layer_add_shapes(&list, values, "values");
+    test_add(&list, accuracy, NULL, "accuracy");
+    test_add(&list, special_values, NULL, "special values");
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, invalid, NULL, "invalid arguments");
+    return test_run_on_devices("gelu", &list);
+}

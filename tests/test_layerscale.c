@@ -1,0 +1,211 @@
+/* LayerScale: values over all shapes, derivatives, aliasing, repeatability, invalid arguments. */
+#include "ref/layerscale_ref.h"
+#include "support/test_layer.h"
+
+typedef struct inputs {
+    size_t rows, cols, count; /* count: rows * cols */
+    float *x, *t, *ls, *dy;
+    double *wide_x, *wide_t, *wide_ls, *wide_dy;
+} inputs;
+
+static inputs inputs_new(size_t rows, size_t cols)
+{
+    inputs in = {.rows = rows, .cols = cols, .count = rows * cols};
+    in.x = test_new_normal(31, in.count);
+    in.t = test_new_normal(32, in.count);
+    in.ls = test_new_uniform(33, -1, 1, cols);
+    in.dy = test_new_normal(34, in.count);
+    in.wide_x = layer_widen(in.count, in.x);
+    in.wide_t = layer_widen(in.count, in.t);
+    in.wide_ls = layer_widen(cols, in.ls);
+    in.wide_dy = layer_widen(in.count, in.dy);
+    return in;
+}
+
+static void inputs_free(inputs *in)
+{
+    free(in->x);
+    free(in->t);
+    free(in->ls);
+    free(in->dy);
+    free(in->wide_x);
+    free(in->wide_t);
+    free(in->wide_ls);
+    free(in->wide_dy);
+}
+
+/* Into a matrix of its own, over x and over t. */
+static void forward(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    inputs in = inputs_new(s->rows, s->cols);
+    double *want = layer_new(in.count), *bound = layer_new(in.count);
+    layerscale_ref_forward(s->rows, s->cols, in.wide_x, in.wide_t, in.wide_ls, want, bound);
+    test_mat x = test_mat_make(s->rows, s->cols, s->gap, in.x);
+    test_mat t = test_mat_make(s->rows, s->cols, s->gap + 1, in.t);
+    test_mat ls = test_mat_make(1, s->cols, 0, in.ls);
+    test_mat y = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_layerscale_forward(context, x.mat, t.mat, ls.mat, y.mat, &event));
+    layer_event(event);
+    layer_check("y", &y, want, bound, "forward");
+    test_mat_unchanged(&x, "x");
+    test_mat_unchanged(&t, "t");
+    TEST_OK(clprune_layerscale_forward(context, x.mat, t.mat, ls.mat, x.mat, NULL));
+    layer_same("y over x", &x, &y);
+    test_mat_set(&x, in.x);
+    TEST_OK(clprune_layerscale_forward(context, x.mat, t.mat, ls.mat, t.mat, NULL));
+    layer_same("y over t", &t, &y);
+    test_mat_unchanged(&x, "x");
+    test_mat_unchanged(&ls, "ls");
+    test_mat_free(&x);
+    test_mat_free(&t);
+    test_mat_free(&ls);
+    test_mat_free(&y);
+    free(want);
+    free(bound);
+    inputs_free(&in);
+}
+
+static void backward(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    inputs in = inputs_new(s->rows, s->cols);
+    double *dt_want = layer_new(in.count), *dt_bound = layer_new(in.count);
+    double *dls_want = layer_new(s->cols), *dls_bound = layer_new(s->cols);
+    layerscale_ref_dt(s->rows, s->cols, in.wide_ls, in.wide_dy, dt_want, dt_bound);
+    layerscale_ref_dls(s->rows, s->cols, in.wide_t, in.wide_dy, dls_want, dls_bound);
+    test_mat t = test_mat_make(s->rows, s->cols, s->gap, in.t);
+    test_mat ls = test_mat_make(1, s->cols, 0, in.ls);
+    test_mat dy = test_mat_make(s->rows, s->cols, s->gap + 1, in.dy);
+    test_mat dt = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
+    test_mat dls = test_mat_make(1, s->cols, 0, NULL), dls2 = test_mat_make(1, s->cols, 3, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_layerscale_backward(context, t.mat, ls.mat, dy.mat, dt.mat, dls.mat, &event));
+    layer_event(event);
+    layer_check("dt", &dt, dt_want, dt_bound, "backward");
+    layer_check("dls", &dls, dls_want, dls_bound, "backward");
+    test_mat_unchanged(&t, "t");
+    TEST_OK(clprune_layerscale_backward(context, t.mat, ls.mat, dy.mat, t.mat, dls2.mat, NULL));
+    layer_same("dt over t", &dt, &t);
+    layer_same("dls", &dls, &dls2);
+    test_mat_unchanged(&dy, "dy");
+    test_mat_unchanged(&ls, "ls");
+    test_mat *mats[] = {&t, &ls, &dy, &dt, &dls, &dls2};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(dt_want);
+    free(dt_bound);
+    free(dls_want);
+    free(dls_bound);
+    inputs_free(&in);
+}
+
+/* sum dy * y as a function of x, t and ls, one after the other. */
+static double loss_ref(void *user, const double *theta)
+{
+    const inputs *in = user;
+    double *y = layer_new(in->count), loss = 0;
+    layerscale_ref_forward(
+        in->rows, in->cols, theta, theta + in->count, theta + 2 * in->count, y, NULL);
+    for (size_t i = 0; i < in->count; i++)
+        loss += in->wide_dy[i] * y[i];
+    free(y);
+    return loss;
+}
+
+static double loss_device(void *user, const double *theta)
+{
+    const inputs *in = user;
+    float *narrow = layer_narrow(2 * in->count + in->cols, theta);
+    test_mat x = test_mat_make(in->rows, in->cols, 0, narrow);
+    test_mat t = test_mat_make(in->rows, in->cols, 0, narrow + in->count);
+    test_mat ls = test_mat_make(1, in->cols, 0, narrow + 2 * in->count);
+    TEST_OK(clprune_layerscale_forward(test_context(), x.mat, t.mat, ls.mat, x.mat, NULL));
+    float *y = test_mat_get(&x, "y");
+    double loss = 0;
+    for (size_t i = 0; i < in->count; i++)
+        loss += in->wide_dy[i] * (double)y[i];
+    free(y);
+    free(narrow);
+    test_mat_free(&x);
+    test_mat_free(&t);
+    test_mat_free(&ls);
+    return loss;
+}
+
+static void slopes(void **state)
+{
+    (void)state;
+    inputs in = inputs_new(9, 21);
+    const size_t total = 2 * in.count + in.cols;
+    double *theta = layer_new(total), *grad = layer_new(total);
+    memcpy(theta, in.wide_x, in.count * sizeof *theta);
+    memcpy(theta + in.count, in.wide_t, in.count * sizeof *theta);
+    memcpy(theta + 2 * in.count, in.wide_ls, in.cols * sizeof *theta);
+    memcpy(grad, in.wide_dy, in.count * sizeof *grad); /* dx is dy */
+    layerscale_ref_dt(in.rows, in.cols, in.wide_ls, in.wide_dy, grad + in.count, NULL);
+    layerscale_ref_dls(in.rows, in.cols, in.wide_t, in.wide_dy, grad + 2 * in.count, NULL);
+    layer_slopes("reference", loss_ref, &in, total, theta, grad, 1e-4, 1e-8);
+    layer_slopes("device", loss_device, &in, total, theta, grad, 1e-2, 1e-3);
+    free(theta);
+    free(grad);
+    inputs_free(&in);
+}
+
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat x = test_mat_make(4, 6, 0, NULL), t = test_mat_make(4, 6, 0, NULL);
+    test_mat y = test_mat_make(4, 6, 0, NULL), ls = test_mat_make(1, 6, 0, NULL);
+    test_mat dls = test_mat_make(1, 6, 0, NULL);
+    test_mat narrow = test_mat_make(4, 5, 0, NULL), short_row = test_mat_make(1, 5, 0, NULL);
+    clprune_mat shifted_x = x.mat, shifted_t = t.mat;
+    shifted_x.offset += 1;
+    shifted_t.offset += 1;
+    clprune_mat inside = clprune_mat_rows(t.mat, 2, 1);
+    cl_event event = NULL;
+#define FORWARD(...) clprune_layerscale_forward(__VA_ARGS__, &event)
+    assert_int_equal(FORWARD(NULL, x.mat, t.mat, ls.mat, y.mat), bad);
+    TEST_FAILS(FORWARD(context, x.mat, narrow.mat, ls.mat, y.mat), size, "t is");
+    TEST_FAILS(FORWARD(context, x.mat, t.mat, short_row.mat, y.mat), size, "ls is");
+    TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, narrow.mat), size, "y is");
+    TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, shifted_x), bad, "y overlaps x");
+    TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, shifted_t), bad, "y overlaps t");
+    TEST_FAILS(FORWARD(context, x.mat, t.mat, inside, t.mat), bad, "y overlaps ls");
+#define BACKWARD(...) clprune_layerscale_backward(__VA_ARGS__, &event)
+    assert_int_equal(BACKWARD(NULL, t.mat, ls.mat, y.mat, x.mat, dls.mat), bad);
+    TEST_FAILS(BACKWARD(context, t.mat, short_row.mat, y.mat, x.mat, dls.mat), size, "ls is");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, narrow.mat, x.mat, dls.mat), size, "dy is");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, narrow.mat, dls.mat), size, "dt is");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, short_row.mat), size, "dls is");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, shifted_t, dls.mat), bad, "dt overlaps t");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, y.mat, dls.mat), bad, "dt overlaps dy");
+    TEST_FAILS(BACKWARD(context, t.mat, inside, y.mat, t.mat, dls.mat), bad, "dt overlaps ls");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, inside), bad, "dls overlaps t");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, ls.mat), bad, "dls overlaps ls");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(y.mat, 0, 1)), bad,
+        "dls overlaps dy");
+    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(x.mat, 3, 1)), bad,
+        "dls overlaps dt");
+    assert_null(event);
+    test_mat *mats[] = {&x, &t, &y, &ls, &dls, &narrow, &short_row};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_free(mats[i]);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    layer_add_shapes(&list, forward, "forward");
+    layer_add_shapes(&list, backward, "backward");
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, invalid, NULL, "invalid arguments");
+    return test_run_on_devices("layerscale", &list);
+}

@@ -1,0 +1,227 @@
+/* Matrices: write, read, fill and copy with strides, offsets and empty sizes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct shape {
+    size_t rows, cols, gap;
+} shape;
+
+static const shape shapes[] = {{1, 1, 0}, {1, 17, 3}, {7, 5, 0}, {7, 5, 1}, {33, 16, 0},
+    {33, 15, 2}, {40, 300, 5}, {3, 5000, 1}, {2000, 3, 0}, {0, 4, 0}, {4, 0, 3}, {0, 0, 0}};
+
+static void write_and_read(void **state)
+{
+    const shape *s = *state;
+    const size_t count = s->rows * s->cols;
+    float *values = test_new_normal(7, count), *back = test_new_normal(8, count);
+    test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
+    TEST_OK(clprune_mat_write(test_context(), m.mat, values));
+    float *got = test_mat_get(&m, "written matrix");
+    test_same_floats("written", s->rows, s->cols, got, values, "gap %zu", s->gap);
+    TEST_OK(clprune_mat_read(test_context(), m.mat, back));
+    test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
+    free(values);
+    free(back);
+    free(got);
+    test_mat_free(&m);
+}
+
+static void fill(void **state)
+{
+    const shape *s = *state;
+    static const float fills[] = {0.0f, -1.5f, 1e-40f, INFINITY};
+    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+        test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
+        cl_event event = NULL;
+        TEST_OK(clprune_mat_fill(test_context(), fills[i], m.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clWaitForEvents(1, &event), CL_SUCCESS);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        float *got = test_mat_get(&m, "filled matrix"),
+              *want = test_new_normal(1, s->rows * s->cols);
+        for (size_t j = 0; j < s->rows * s->cols; j++)
+            want[j] = fills[i];
+        test_same_floats("fill", s->rows, s->cols, got, want, "gap %zu", s->gap);
+        free(got);
+        free(want);
+        test_mat_free(&m);
+    }
+}
+
+static void copy(void **state)
+{
+    const shape *s = *state;
+    float *values = test_new_normal(3, s->rows * s->cols);
+    for (size_t gap = 0; gap < 3; gap += 2) {
+        test_mat from = test_mat_make(s->rows, s->cols, s->gap, values);
+        test_mat to = test_mat_make(s->rows, s->cols, gap, NULL);
+        cl_event event = NULL;
+        TEST_OK(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        float *got = test_mat_get(&to, "copy");
+        test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
+        test_mat_unchanged(&from, "source of a copy");
+        free(got);
+        test_mat_free(&from);
+        test_mat_free(&to);
+    }
+    free(values);
+}
+
+/* Matrices in one buffer with different strides. */
+static void copy_to_another_stride(void **state)
+{
+    (void)state;
+    float *values = test_new_normal(5, 10 * 6);
+    test_mat whole = test_mat_make(10, 6, 0, values);
+    const clprune_mat from = clprune_mat_rows(whole.mat, 0, 4);
+    const clprune_mat to = {from.buffer, from.offset + 5 * 6, 4, 6, 7};
+    cl_event event = NULL;
+    TEST_OK(clprune_mat_copy(test_context(), from, to, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *got = test_mat_get(&whole, "whole");
+    for (size_t r = 0; r < 4; r++)
+        memcpy(values + 5 * 6 + r * 7, values + r * 6, 6 * sizeof *values);
+    test_same_floats("copied", 10, 6, got, values, "ld 6 to ld 7");
+    free(values);
+    free(got);
+    test_mat_free(&whole);
+}
+
+/* Two matrices in one buffer, apart and overlapping by one element. */
+static void copy_within_a_buffer(void **state)
+{
+    (void)state;
+    float *values = test_new_normal(4, 10 * 6);
+    test_mat whole = test_mat_make(10, 6, 0, values);
+    TEST_OK(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4),
+        clprune_mat_rows(whole.mat, 5, 4), NULL));
+    float *got = test_mat_get(&whole, "whole");
+    memcpy(values + 5 * 6, values, 4 * 6 * sizeof *values);
+    test_same_floats("rows 5 to 8", 10, 6, got, values, "copied from rows 0 to 3");
+    test_mat_set(&whole, values);
+    TEST_FAILS(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4),
+                   clprune_mat_rows(whole.mat, 3, 4), NULL),
+        CLPRUNE_INVALID_ARGUMENT, "from overlaps to");
+    clprune_mat shifted = clprune_mat_rows(whole.mat, 4, 4);
+    shifted.offset -= 1;
+    TEST_FAILS(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4), shifted, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    TEST_FAILS(clprune_mat_copy(test_context(), shifted, shifted, NULL), CLPRUNE_INVALID_ARGUMENT,
+        "overlaps");
+    test_mat_unchanged(&whole, "matrix of refused copies");
+    free(values);
+    free(got);
+    test_mat_free(&whole);
+}
+
+static void create(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    clprune_mat mat;
+    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 3, 5, &mat));
+    assert_true(mat.rows == 3 && mat.cols == 5 && mat.ld == 5 && mat.offset == 0);
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live, before + 3 * 5 * 4);
+    clprune_buffer_release(context, mat.buffer);
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 0, 5, &mat));
+    clprune_buffer_release(context, mat.buffer);
+    const size_t half = (size_t)1 << 32;
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half, &mat),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half / 4, &mat),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    assert_null(mat.buffer);
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 1, 1, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "mat");
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, NULL, 1, 1, &mat),
+        CLPRUNE_INVALID_ARGUMENT, "name");
+}
+
+/* What is wrong with a 4 x 6 matrix in a buffer of exactly 24 elements. */
+typedef struct bad_mat {
+    const char *name;
+    size_t offset, rows, cols, ld;
+    bool no_buffer;
+    clprune_status status;
+} bad_mat;
+
+static const bad_mat bad_mats[] = {
+    {"no buffer", 0, 4, 6, 6, true, CLPRUNE_INVALID_ARGUMENT},
+    {"ld below cols", 0, 4, 6, 5, false, CLPRUNE_INVALID_SIZE},
+    {"ld 0", 0, 4, 6, 0, false, CLPRUNE_INVALID_SIZE},
+    {"offset one too far", 1, 4, 6, 6, false, CLPRUNE_INVALID_SIZE},
+    {"one row too many", 0, 5, 6, 6, false, CLPRUNE_INVALID_SIZE},
+    {"one column too many", 0, 4, 7, 7, false, CLPRUNE_INVALID_SIZE},
+    {"ld too large", 0, 4, 6, 7, false, CLPRUNE_INVALID_SIZE},
+    {"ld * rows overflows", 0, 4, 6, SIZE_MAX / 2, false, CLPRUNE_SIZE_OVERFLOW},
+    {"offset overflows", SIZE_MAX - 3, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
+    {"bytes overflow", SIZE_MAX / 4 + 1, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
+};
+
+static void bad_matrix(void **state)
+{
+    const bad_mat *row = *state;
+    clprune_context *context = test_context();
+    float host[64] = {0};
+    test_buf buffer = test_buf_make(24 * sizeof(float), NULL);
+    test_mat good = test_mat_make(row->rows, row->cols, 0, NULL);
+    const clprune_mat mat = {
+        row->no_buffer ? NULL : buffer.buffer, row->offset, row->rows, row->cols, row->ld};
+    cl_event event = NULL;
+    TEST_FAILS(clprune_mat_write(context, mat, host), row->status, "mat");
+    TEST_FAILS(clprune_mat_read(context, mat, host), row->status, "mat");
+    TEST_FAILS(clprune_mat_fill(context, 1, mat, &event), row->status, "mat");
+    TEST_FAILS(clprune_mat_copy(context, mat, good.mat, &event), row->status, "from");
+    TEST_FAILS(clprune_mat_copy(context, good.mat, mat, &event), row->status, "to");
+    assert_null(event);
+    test_buf_unchanged(&buffer, "refused");
+    test_mat_unchanged(&good, "good");
+    test_buf_free(&buffer);
+    test_mat_free(&good);
+}
+
+static void other_bad_arguments(void **state)
+{
+    (void)state;
+    test_mat a = test_mat_make(3, 4, 0, NULL), b = test_mat_make(4, 3, 0, NULL);
+    float host[12] = {0};
+    TEST_FAILS(clprune_mat_copy(test_context(), a.mat, b.mat, NULL), CLPRUNE_INVALID_SIZE, "to");
+    TEST_FAILS(clprune_mat_write(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
+    TEST_FAILS(clprune_mat_read(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
+    assert_int_equal(clprune_mat_write(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_read(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_fill(NULL, 0, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_copy(NULL, a.mat, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
+    clprune_mat mat;
+    assert_int_equal(
+        clprune_mat_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &mat), CLPRUNE_INVALID_ARGUMENT);
+    test_mat_free(&b);
+    test_mat_free(&a);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const shape *s = &shapes[i];
+        test_add(&list, write_and_read, s, "write, read %zu x %zu + %zu", s->rows, s->cols, s->gap);
+        test_add(&list, fill, s, "fill %zu x %zu + %zu", s->rows, s->cols, s->gap);
+        test_add(&list, copy, s, "copy %zu x %zu + %zu", s->rows, s->cols, s->gap);
+    }
+    test_add(&list, copy_within_a_buffer, NULL, "copies within one buffer");
+    test_add(&list, copy_to_another_stride, NULL, "a copy within one buffer to another stride");
+    test_add(&list, create, NULL, "creating matrices");
+    for (size_t i = 0; i < sizeof bad_mats / sizeof bad_mats[0]; i++)
+        test_add(&list, bad_matrix, &bad_mats[i], "bad matrix: %s", bad_mats[i].name);
+    test_add(&list, other_bad_arguments, NULL, "other bad arguments");
+    return test_run_on_devices("matrix", &list);
+}

@@ -1,0 +1,34 @@
+/* A machine without any OpenCL driver: an empty list and a clear error. CTest points the loader at
+ * an empty folder. */
+#include <string.h>
+
+#include "support/test_device.h"
+
+static void empty_list(void **state)
+{
+    (void)state;
+    clprune_device_info info;
+    size_t count = 7;
+    assert_int_equal(clprune_device_list(1, &info, &count), CLPRUNE_SUCCESS);
+    assert_int_equal(count, 0);
+}
+
+static void no_context(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
+    assert_null(context);
+    assert_non_null(strstr(clprune_last_error(NULL), "no OpenCL device is installed"));
+    const clprune_context_options options = {.device = "0:0"};
+    assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_NO_DEVICE);
+    assert_null(context);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, empty_list, NULL, "the device list is empty");
+    test_add(&list, no_context, NULL, "a context cannot be created");
+    return test_run_on_host("no device", &list);
+}

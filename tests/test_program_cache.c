@@ -1,0 +1,457 @@
+/* The program cache in use: hits and misses in memory and on disk, damaged files, bad folders,
+ * build failures. Whatever happens to the files, the results stay right. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/program_cache.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "support/test_rng.h"
+
+typedef struct warnings {
+    int count;
+    char last[512];
+} warnings;
+
+static void note(void *user, clprune_log_level level, const char *message)
+{
+    warnings *w = user;
+    if (level != CLPRUNE_LOG_WARNING)
+        return;
+    w->count++;
+    (void)snprintf(w->last, sizeof w->last, "%s", message);
+}
+
+/* Opens a context on the cache folder `dir`, runs a kernel, checks its result and returns the
+ * counters. */
+static clprune_cache_stats use(const char *dir, warnings *seen)
+{
+    clprune_context *context = NULL;
+    warnings here = {0};
+    if (seen == NULL)
+        seen = &here;
+    *seen = here;
+    const clprune_context_options options = {.cache_dir = dir, .log = note, .log_user = seen};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    clprune_mat mat;
+    float values[40];
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    for (int i = 0; i < 40; i++)
+        assert_true(values[i] == 2.5f);
+    const clprune_cache_stats stats = clprune_context_cache_stats(context);
+    assert_int_equal(stats.builds + stats.disk_hits, 1);
+    clprune_context_destroy(context);
+    return stats;
+}
+
+/* A cache folder with one file, and that file's path. */
+typedef struct stocked {
+    char base[TEST_PATH], dir[TEST_PATH + 8], file[2 * TEST_PATH + 16];
+    unsigned char *content;
+    size_t size;
+} stocked;
+
+static stocked stock(void)
+{
+    stocked s;
+    char name[TEST_PATH];
+    test_folder_make(s.base);
+    (void)snprintf(s.dir, sizeof s.dir, "%s/cache", s.base);
+    const clprune_cache_stats stats = use(s.dir, NULL);
+    assert_int_equal(stats.builds, 1);
+    assert_int_equal(stats.rejected, 0);
+    assert_int_equal(test_folder_count(s.dir, name), 1); /* and no temporary file is left */
+    (void)snprintf(s.file, sizeof s.file, "%s/%s", s.dir, name);
+    s.content = test_file_read(s.file, &s.size);
+    return s;
+}
+
+static void unstock(stocked *s)
+{
+    test_folder_remove(s->base);
+    free(s->content);
+}
+
+/* The file was made unusable: it is refused and replaced, and the next context loads it. */
+static void check_healed(const stocked *s, const char *what)
+{
+    warnings seen;
+    clprune_cache_stats stats = use(s->dir, &seen);
+    if (stats.rejected != 1 || stats.builds != 1 || seen.count == 0)
+        fail_msg("%s: rejected %d, built %d, warned %d times", what, (int)stats.rejected,
+            (int)stats.builds, seen.count);
+    stats = use(s->dir, NULL);
+    if (stats.rejected != 0 || stats.disk_hits != 1)
+        fail_msg("%s: not replaced", what);
+}
+
+static void memory_hits(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    const clprune__kernel *first, *second, *other;
+    assert_int_equal(
+        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &first),
+        CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &second),
+        CLPRUNE_SUCCESS);
+    assert_ptr_equal(first, second);
+    assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
+    assert_int_equal(clprune_context_cache_stats(context).builds, 1);
+    static const char *const others[] = {
+        "-DLOCAL=1 -DROWS=3 -DVW=4", "-DLOCAL=1 -DROWS=2 -DVW=8", "-DLOCAL=2 -DROWS=2 -DVW=4"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            clprune__kernel_get(context, CLPRUNE__FILL, others[i], &other), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_cache_stats(context).builds, 2 + i);
+    }
+    clprune_context_destroy(context);
+}
+
+static void disk_hits(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    struct stat info;
+    assert_int_equal(stat(s.dir, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(stat(s.file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    const clprune_cache_stats stats = use(s.dir, NULL);
+    assert_int_equal(stats.disk_hits, 1);
+    assert_int_equal(stats.builds, 0);
+    assert_int_equal(stats.rejected, 0);
+    unstock(&s);
+}
+
+static void umask_does_not_matter(void **state)
+{
+    (void)state;
+    const mode_t before = umask(0);
+    stocked s = stock();
+    (void)umask(before);
+    struct stat info;
+    assert_int_equal(stat(s.dir, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(stat(s.file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    unstock(&s);
+}
+
+static void truncated_files(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    test_rng rng = {11};
+    for (size_t i = 0; i < 24; i++) {
+        const size_t size = i < 10   ? i * 9
+                            : i < 12 ? s.size - 1 - i % 2
+                                     : test_rng_below(&rng, s.size);
+        char what[64];
+        (void)snprintf(what, sizeof what, "cut to %zu of %zu bytes", size, s.size);
+        test_file_write(s.file, s.content, size);
+        check_healed(&s, what);
+    }
+    unstock(&s);
+}
+
+static void flipped_bits(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    test_rng rng = {12};
+    for (size_t i = 0; i < 40; i++) {
+        const size_t at = i < 20 ? i * 4 : test_rng_below(&rng, s.size);
+        const unsigned char bit = (unsigned char)(1u << test_rng_below(&rng, 8));
+        char what[64];
+        (void)snprintf(what, sizeof what, "bit 0x%02x of byte %zu of %zu", bit, at, s.size);
+        s.content[at] ^= bit;
+        test_file_write(s.file, s.content, s.size);
+        s.content[at] ^= bit;
+        check_healed(&s, what);
+    }
+    unstock(&s);
+}
+
+static void file_with_a_tail(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    unsigned char *longer = malloc(s.size + 1);
+    assert_non_null(longer);
+    memcpy(longer, s.content, s.size);
+    longer[s.size] = 0;
+    test_file_write(s.file, longer, s.size + 1);
+    check_healed(&s, "one byte too many");
+    test_file_write(s.file, "", 0);
+    check_healed(&s, "empty");
+    free(longer);
+    unstock(&s);
+}
+
+static void wrong_mode(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    static const mode_t modes[] = {0620, 0602, 0666, 0777};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(s.file, modes[i]), 0);
+        check_healed(&s, "a file that others may write");
+    }
+    unstock(&s);
+}
+
+static void wrong_owner(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can give files away */
+    stocked s = stock();
+    assert_int_equal(chown(s.file, 65534, 65534), 0);
+    check_healed(&s, "a file of another user");
+    assert_int_equal(chown(s.dir, 65534, 65534), 0);
+    warnings seen;
+    const clprune_cache_stats stats = use(s.dir, &seen);
+    assert_int_equal(stats.builds, 1);
+    assert_true(seen.count > 0);
+    unstock(&s);
+}
+
+static void link_in_place(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    char target[TEST_PATH + 16];
+    (void)snprintf(target, sizeof target, "%s/target", s.base);
+    test_file_write(target, s.content, s.size); /* even to a good file */
+    assert_int_equal(chmod(target, 0600), 0);
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(symlink(target, s.file), 0);
+    check_healed(&s, "a link");
+    size_t size;
+    unsigned char *now = test_file_read(target, &size);
+    assert_int_equal(size, s.size);
+    assert_memory_equal(now, s.content, size);
+    free(now);
+    unstock(&s);
+}
+
+static void fifo_in_place(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(mkfifo(s.file, 0600), 0);
+    check_healed(&s, "a FIFO");
+    unstock(&s);
+}
+
+/* A folder cannot be replaced by renaming, so it stays; it must only do no harm. */
+static void folder_in_place(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(mkdir(s.file, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        warnings seen;
+        const clprune_cache_stats stats = use(s.dir, &seen);
+        assert_int_equal(stats.rejected, 1);
+        assert_int_equal(stats.builds, 1);
+        assert_true(seen.count > 0);
+    }
+    assert_int_equal(test_folder_count(s.dir, NULL), 1); /* no temporary files pile up */
+    unstock(&s);
+}
+
+/* The good binary of one key under the name of another. */
+static void file_of_another_key(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    char name[TEST_PATH], other[2 * TEST_PATH + 16];
+    assert_int_equal(unlink(s.file), 0);
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
+    const clprune__kernel *kernel;
+    assert_int_equal(
+        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=512 -DVW=1", &kernel),
+        CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+    assert_int_equal(test_folder_count(s.dir, name), 1);
+    (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
+    assert_int_equal(rename(other, s.file), 0);
+    check_healed(&s, "a file of another key");
+    unstock(&s);
+}
+
+/* The folder cannot be used: the cache is off with one warning, and all else works. */
+static void check_off(const char *dir, bool warned)
+{
+    warnings seen = {0};
+    clprune_context *context = NULL;
+    const clprune_context_options options = {.cache_dir = dir, .log = note, .log_user = &seen};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    assert_null(clprune_context_cache_dir(context));
+    clprune_context_destroy(context);
+    assert_int_equal(seen.count, warned ? 1 : 0);
+    assert_int_equal(use(dir, NULL).builds, 1);
+}
+
+static void unusable_folders(void **state)
+{
+    (void)state;
+    static const mode_t modes[] = {0777, 0770, 0702};
+    char base[TEST_PATH], path[TEST_PATH + 32], other[TEST_PATH + 32];
+    test_folder_make(base);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/open%zu", base, i);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        check_off(path, true);
+        assert_int_equal(test_folder_count(path, NULL), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/file", base);
+    test_file_write(path, "x", 1);
+    check_off(path, true);
+    (void)snprintf(path, sizeof path, "%s/file/below", base);
+    check_off(path, true);
+    (void)snprintf(other, sizeof other, "%s/real", base);
+    (void)snprintf(path, sizeof path, "%s/link", base);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(symlink(other, path), 0);
+    check_off(path, true);
+    assert_int_equal(test_folder_count(other, NULL), 0);
+    static char name[8000];
+    memset(name, 'x', sizeof name - 1);
+    check_off(name, true);
+    check_off("off", false);
+    test_folder_remove(base);
+}
+
+static void vanished_folder(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], dir[TEST_PATH + 8];
+    test_folder_make(base);
+    (void)snprintf(dir, sizeof dir, "%s/cache", base);
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
+    test_folder_remove(base);
+    const clprune__kernel *kernel;
+    assert_int_equal(
+        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &kernel),
+        CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+}
+
+/* Which folder the environment chooses; NULL: the cache is off. */
+static void check_choice(
+    const char *cache_dir, const char *cache_home, const char *home, const char *expected)
+{
+    char *saved[3];
+    static const char *const names[3] = {"CLPRUNE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+    const char *const values[3] = {cache_dir, cache_home, home};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        saved[i] = value != NULL ? strcpy(malloc(strlen(value) + 1), value) : NULL;
+        test_environment(names[i], values[i]);
+    }
+    clprune_context *context = NULL;
+    assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
+    const char *dir = clprune_context_cache_dir(context);
+    if (expected == NULL)
+        assert_null(dir);
+    else
+        assert_string_equal(dir == NULL ? "(off)" : dir, expected);
+    clprune_context_destroy(context);
+    for (int i = 0; i < 3; i++) {
+        test_environment(names[i], saved[i]);
+        free(saved[i]);
+    }
+}
+
+static void choice_of_folder(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], a[TEST_PATH + 32], b[TEST_PATH + 32], c[TEST_PATH + 32];
+    test_folder_make(base);
+    (void)snprintf(a, sizeof a, "%s/deep/er", base);
+    (void)snprintf(b, sizeof b, "%s/clprune", base);
+    (void)snprintf(c, sizeof c, "%s/.cache/clprune", base);
+    check_choice(a, base, base, a);
+    check_choice("", base, base, b);
+    check_choice(NULL, base, "/nonexistent", b);
+    check_choice(NULL, NULL, base, c);
+    check_choice(NULL, "relative", base, c);
+    check_choice(NULL, "", base, c);
+    check_choice(NULL, NULL, NULL, NULL);
+    check_choice(NULL, NULL, "", NULL);
+    check_choice(NULL, NULL, "relative", NULL);
+    check_choice("off", base, base, NULL);
+    struct stat info;
+    assert_int_equal(stat(c, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    test_folder_remove(base);
+}
+
+static void build_failure(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *defines, *part;
+    } rows[] = {
+        {"-DLOCAL=1 -DROWS=1 -DVW=3", "VW must be 1, 4, 8 or 16"},
+        {"-DVW=1", "fill.cl needs LOCAL, ROWS and VW"},
+        {"-DLOCAL=1 -DROWS=1 -DVW=1 -Dglobal=wrong", "wrong"},
+    };
+    static const char *const files[] = {"cl/common.clh:", "cl/fill.cl:", "cl/"};
+    clprune_context *context = test_context();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const clprune__kernel *kernel = (const clprune__kernel *)&rows;
+        const clprune_cache_stats before = clprune_context_cache_stats(context);
+        TEST_FAILS(clprune__kernel_get(context, CLPRUNE__FILL, rows[i].defines, &kernel),
+            CLPRUNE_BUILD_FAILED, rows[i].part);
+        assert_null(kernel);
+        if (strstr(clprune_last_error(context), files[i]) == NULL)
+            fail_msg("the log does not name %s: %s", files[i], clprune_last_error(context));
+        assert_non_null(strstr(clprune_last_error(context), rows[i].defines));
+        assert_int_equal(clprune_context_cache_stats(context).builds, before.builds);
+    }
+    /* The context goes on working. */
+    const clprune__kernel *kernel;
+    TEST_OK(clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=1 -DVW=1", &kernel));
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, memory_hits, NULL, "same key hits, a changed define misses");
+    test_add(&list, disk_hits, NULL, "a second context loads from disk");
+    test_add(&list, umask_does_not_matter, NULL, "modes are 0700 and 0600 at umask 0");
+    test_add(&list, truncated_files, NULL, "files cut at 24 lengths");
+    test_add(&list, flipped_bits, NULL, "files with one of 40 bits flipped");
+    test_add(&list, file_with_a_tail, NULL, "a file with a byte too many, an empty file");
+    test_add(&list, wrong_mode, NULL, "files that others may write");
+    test_add(&list, wrong_owner, NULL, "a file and a folder of another user");
+    test_add(&list, link_in_place, NULL, "a link in a file's place");
+    test_add(&list, fifo_in_place, NULL, "a FIFO in a file's place");
+    test_add(&list, folder_in_place, NULL, "a folder in a file's place");
+    test_add(&list, file_of_another_key, NULL, "the file of another key");
+    test_add(&list, unusable_folders, NULL, "unusable folders");
+    test_add(&list, vanished_folder, NULL, "a folder that vanishes");
+    test_add(&list, choice_of_folder, NULL, "the folder that the environment chooses");
+    test_add(&list, build_failure, NULL, "a build failure reports log and file name");
+    return test_run_on_each_device("program cache", &list);
+}

@@ -1,0 +1,331 @@
+/* Pruning: scores, selection, and both together with packing. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bsr_ref.h"
+#include "ref/prune_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+#include "support/test_shapes.h"
+
+static const char *const norm_names[] = {"l2", "l1", "max"};
+
+/* Whether the device may take denormal numbers as zero. */
+static bool flushes_denormals(void)
+{
+    cl_device_fp_config config = 0;
+    assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()),
+                         CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL),
+        CL_SUCCESS);
+    return (config & CL_FP_DENORM) == 0;
+}
+
+/* Scores of x against the reference: n roundings in a sum of n terms, and a few units for square
+ * root and scaling. */
+static void check_scores(
+    clprune_norm norm, const clprune_bsr_desc *d, const float *x, const char *name)
+{
+    bsr_ref sizes = bsr_ref_make(d->batch, d->rows, d->cols, d->block.rows, d->block.cols, 0);
+    const size_t count = d->batch * sizes.blocks;
+    double *want = prune_ref_scores(
+        (prune_ref_norm)norm, d->batch, d->rows, d->cols, d->block.rows, d->block.cols, x);
+    double *bound = calloc(count + 1, sizeof *bound);
+    const double terms = (double)(d->block.rows * d->block.cols);
+    for (size_t i = 0; i < count; i++) {
+        if (want[i] > FLT_MAX * (1 + 0x1p-25))
+            want[i] = INFINITY; /* what fp32 makes of it */
+        bound[i] = norm == CLPRUNE_NORM_MAX ? 0 : (terms / 2 + 6) * 0x1p-24 * want[i] + 0x1p-149;
+        if (flushes_denormals())
+            bound[i] += terms * (double)FLT_MIN;
+    }
+    test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 2, x);
+    test_buf scores = test_buf_make(count * sizeof(float), NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_prune_score(test_context(), norm, d, dx.mat, scores.buffer, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *got = test_buf_get(&scores, "scores");
+    test_close(
+        "scores", d->batch, sizes.blocks, got, want, bound, "%s, %s", norm_names[norm], name);
+    test_mat_unchanged(&dx, "x");
+    free(want);
+    free(bound);
+    free(got);
+    bsr_ref_free(&sizes);
+    test_mat_free(&dx);
+    test_buf_free(&scores);
+}
+
+static void scores(void **state)
+{
+    const test_shape *shape = *state;
+    const clprune_bsr_desc *d = &shape->desc;
+    float *x = test_new_normal(31, d->batch * d->rows * d->cols);
+    check_scores(CLPRUNE_NORM_L2, d, x, shape->name);
+    if (d->block.rows * d->block.cols == 16 || d->block.cols == 7) {
+        check_scores(CLPRUNE_NORM_L1, d, x, shape->name);
+        check_scores(CLPRUNE_NORM_MAX, d, x, shape->name);
+    }
+    free(x);
+}
+
+/* Blocks at every magnitude, each beside the others. */
+static void scores_of_extremes(void **state)
+{
+    (void)state;
+    static const float specials[] = {1e30f, 1e-30f, 1e38f, 1e-40f, FLT_TRUE_MIN, FLT_MIN, FLT_MAX,
+        NAN, -NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 1.0f, 3e18f, 2e-19f, 4e-23f, 1e-15f};
+    enum { COUNT = sizeof specials / sizeof specials[0], COLS = 4 * 17 };
+    static const clprune_block blocks[] = {{1, 16}, {1, 4}, {3, 7}, {1, 1}};
+    for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++) {
+        const clprune_bsr_desc d = {COUNT, 6, COLS, blocks[b], 0};
+        float *x = test_new_uniform(32, 0.5f, 1.0f, COUNT * 6 * COLS);
+        test_rng rng = {33};
+        for (size_t i = 0; i < COUNT * 6 * COLS; i++) {
+            const float special = specials[i / (6 * COLS)];
+            const size_t kind = i / COLS % 6;
+            if (kind < 2) /* rows full of it, or with it once in a while */
+                x[i] *= special;
+            else if (kind < 4)
+                x[i] = test_rng_below(&rng, 5) == 0 ? special : kind == 2 ? 0.0f : x[i];
+            else /* rows of all of them mixed */
+                x[i] = specials[test_rng_below(&rng, COUNT)];
+        }
+        for (int norm = 0; norm < 3; norm++)
+            check_scores((clprune_norm)norm, &d, x, "extreme values");
+        free(x);
+    }
+}
+
+/* "A block of 1e30 scores 1e30 * sqrt(b)", and is not equal to one of 2e30. */
+static void large_blocks_stay_ordered(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {1, 4, 16, {1, 16}, 2};
+    float x[64];
+    for (int i = 0; i < 64; i++)
+        x[i] = (float[]){1e30f, 3e30f, 2e30f, 1e-30f}[i / 16];
+    test_mat dx = test_mat_make(4, 16, 0, x);
+    test_buf scores = test_buf_make(4 * sizeof(float), NULL);
+    test_buf mask = test_buf_make(4, NULL);
+    TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
+    TEST_OK(clprune_prune_select(test_context(), 1, 4, 2, scores.buffer, mask.buffer, NULL));
+    float *got = test_buf_get(&scores, "scores");
+    unsigned char *kept = test_buf_get(&mask, "mask");
+    static const double want[] = {4e30, 12e30, 8e30, 4e-30};
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs((double)got[i] - want[i]) <= 1e-6 * want[i]);
+    test_same_bytes("mask", 4, kept, (const unsigned char[]){0, 1, 1, 0}, "keep 2");
+    free(got);
+    free(kept);
+    test_mat_free(&dx);
+    test_buf_free(&scores);
+    test_buf_free(&mask);
+}
+
+/* Runs the selection and compares it, mask bit for mask bit, with the reference. */
+static void check_select(
+    size_t batch, size_t blocks, size_t keep, const float *scores, const char *name)
+{
+    test_buf in = test_buf_make(batch * blocks * sizeof *scores, scores);
+    test_buf out = test_buf_make(batch * blocks, NULL);
+    unsigned char *want = malloc(batch * blocks + 1);
+    TEST_OK(clprune_prune_select(test_context(), batch, blocks, keep, in.buffer, out.buffer, NULL));
+    unsigned char *got = test_buf_get(&out, "mask");
+    for (size_t n = 0; n < batch; n++) {
+        size_t marked = 0;
+        prune_ref_select(blocks, keep, scores + n * blocks, want + n * blocks);
+        for (size_t i = 0; i < blocks; i++)
+            marked += got[n * blocks + i];
+        if (marked != keep)
+            fail_msg("%s: sample %zu keeps %zu of %zu blocks, expected %zu", name, n, marked,
+                blocks, keep);
+    }
+    test_same_bytes("mask", batch * blocks, got, want, "%s: %zu x %zu blocks, keep %zu", name,
+        batch, blocks, keep);
+    test_buf_unchanged(&in, "scores");
+    free(got);
+    free(want);
+    test_buf_free(&in);
+    test_buf_free(&out);
+}
+
+static void select_order(void **state)
+{
+    (void)state;
+    uint32_t bits[] = {0xff800000, 0xbf800000, 0x80000001, 0x80000000, 0x00000000, 0x00000001,
+        0x3f800000, 0x7f7fffff, 0x7f800000, 0x7fc00000, 0xffc00000, 0x7f800001, 0xffffffff};
+    enum { COUNT = sizeof bits / sizeof bits[0] };
+    float scores[COUNT];
+    memcpy(scores, bits, sizeof bits);
+    for (size_t keep = 0; keep <= COUNT; keep++)
+        check_select(1, COUNT, keep, scores, "every kind of score, rising");
+    for (size_t i = 0; i < COUNT; i++)
+        memcpy(&scores[i], &bits[COUNT - 1 - i], sizeof scores[i]);
+    for (size_t keep = 0; keep <= COUNT; keep++)
+        check_select(1, COUNT, keep, scores, "every kind of score, falling");
+}
+
+static void select_sizes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {
+        1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4704};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_t blocks = sizes[i], batch = blocks > 300 ? 2 : 5;
+        const size_t keeps[] = {0, 1, blocks / 2, blocks - 1, blocks};
+        float *scores = test_new_uniform(41 + i, 0, 1, batch * blocks);
+        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
+            check_select(batch, blocks, keeps[k], scores, "uniform scores");
+        for (size_t j = 0; j < batch * blocks; j++)
+            scores[j] = 7.5f;
+        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
+            check_select(batch, blocks, keeps[k], scores, "equal scores");
+        for (size_t j = 0; j < batch * blocks; j++)
+            scores[j] = (float)(j % 3);
+        for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
+            check_select(batch, blocks, keeps[k], scores, "three scores");
+        free(scores);
+    }
+    check_select(0, 10, 3, NULL, "no samples");
+    check_select(3, 0, 0, NULL, "no blocks");
+}
+
+/* 10^4 small samples with few different scores, so that ties and special values abound. */
+static void select_random(void **state)
+{
+    (void)state;
+    static const float pool[] = {0, -0.0f, 1, 1, 2, NAN, -NAN, INFINITY, -INFINITY, -1,
+        FLT_TRUE_MIN, FLT_MIN, 1.0000001f, FLT_MAX, 1e-40f, -1e-40f};
+    enum { POOL = sizeof pool / sizeof pool[0], BATCH = 100 };
+    test_rng rng = {51};
+    for (int run = 0; run < (test_small() ? 3 : 100); run++) {
+        const size_t blocks = 1 + test_rng_below(&rng, 70);
+        const size_t keep = test_rng_below(&rng, blocks + 1);
+        const size_t kinds = 1 + test_rng_below(&rng, POOL);
+        float *scores = test_new_uniform(test_rng_next(&rng), 0, 1, BATCH * blocks);
+        for (size_t i = 0; i < BATCH * blocks; i++)
+            if (test_rng_below(&rng, 4) != 0)
+                scores[i] = pool[test_rng_below(&rng, kinds)];
+        check_select(BATCH, blocks, keep, scores, "random scores with special values");
+        free(scores);
+    }
+}
+
+/* The whole: the result is that of the library's own scores, selected and packed by the reference.
+ */
+static void whole(void **state)
+{
+    const test_shape *shape = *state;
+    const clprune_bsr_desc d = shape->desc;
+    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    const size_t count = d.batch * ref.blocks;
+    float *x = test_new_normal(61, d.batch * d.rows * d.cols);
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 1, x);
+    test_buf scores = test_buf_make(count * sizeof(float), NULL);
+    test_bsr bsr = test_bsr_make(d);
+    TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
+    cl_event event = NULL;
+    TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+
+    float *by_library = test_buf_get(&scores, "scores");
+    unsigned char *mask = malloc(count + 1);
+    for (size_t n = 0; n < d.batch; n++)
+        prune_ref_select(ref.blocks, d.keep, by_library + n * ref.blocks, mask + n * ref.blocks);
+    bsr_ref_pack(&ref, x, mask);
+    int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
+    float *values = test_buf_get(&bsr.values, "values");
+    test_same_ints("crow", d.batch * (ref.block_rows + 1), crow, ref.crow, "%s", shape->name);
+    test_same_ints("col", d.batch * d.keep, col, ref.col, "%s", shape->name);
+    test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values, ref.values,
+        "%s", shape->name);
+    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+    test_mat_unchanged(&dx, "x");
+    free(x);
+    free(by_library);
+    free(mask);
+    free(crow);
+    free(col);
+    free(values);
+    bsr_ref_free(&ref);
+    test_mat_free(&dx);
+    test_buf_free(&scores);
+    test_bsr_free(&bsr);
+}
+
+/* Scaling x by a power of two scales all scores alike, so the same blocks are kept. */
+static void scale_invariance(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {3, 20, 64, {1, 16}, 33};
+    enum { COUNT = 3 * 20 * 64 };
+    float *x = test_new_normal(71, COUNT), *scaled = test_new_normal(71, COUNT);
+    int32_t *first = NULL;
+    static const float scales[] = {1.0f, 0x1p+90f, 0x1p-60f, 0x1p+20f};
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        for (size_t j = 0; j < COUNT; j++)
+            scaled[j] = x[j] * scales[i];
+        test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, scaled);
+        test_bsr bsr = test_bsr_make(d);
+        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, NULL));
+        int32_t *col = test_buf_get(&bsr.col, "col");
+        if (first != NULL)
+            test_same_ints("col", d.batch * d.keep, col, first, "scale %g", (double)scales[i]);
+        else
+            first = col;
+        if (col != first)
+            free(col);
+        test_mat_free(&dx);
+        test_bsr_free(&bsr);
+    }
+    free(first);
+    free(x);
+    free(scaled);
+}
+
+/* A NaN stays visible: its block is kept even if only one is. */
+static void nan_is_kept(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {2, 5, 40, {1, 8}, 1};
+    float *x = test_new_uniform(81, 100, 200, 2 * 5 * 40);
+    x[3 * 40 + 17] = NAN;
+    x[5 * 40 + 4 * 40 + 39] = -NAN;
+    test_mat dx = test_mat_make(10, 40, 0, x);
+    test_bsr bsr = test_bsr_make(d);
+    for (int norm = 0; norm < 3; norm++) {
+        TEST_OK(clprune_prune(test_context(), (clprune_norm)norm, dx.mat, &bsr.bsr, NULL));
+        int32_t *col = test_buf_get(&bsr.col, "col"), *crow = test_buf_get(&bsr.crow, "crow");
+        test_same_ints("col", 2, col, (const int32_t[]){2, 4}, "%s", norm_names[norm]);
+        test_same_ints("crow", 12, crow, (const int32_t[]){0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1},
+            "%s", norm_names[norm]);
+        free(col);
+        free(crow);
+    }
+    free(x);
+    test_mat_free(&dx);
+    test_bsr_free(&bsr);
+}
+
+int main(int argc, char **argv)
+{
+    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    test_list list = {0};
+    if (!full) {
+        test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
+        test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
+        test_add(&list, select_order, NULL, "the order of scores");
+        test_add(&list, select_sizes, NULL, "selection at many sizes");
+        test_add(&list, select_random, NULL, "selection in 10000 random samples");
+        test_add(&list, scale_invariance, NULL, "selection does not depend on the scale");
+        test_add(&list, nan_is_kept, NULL, "a NaN is kept");
+    }
+    test_add_shapes(&list, scores, full, "scores");
+    test_add_shapes(&list, whole, full, "prune");
+    return test_run_on_devices("prune", &list);
+}

@@ -1,0 +1,98 @@
+/* Status codes, their names and texts; the names of memory categories. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support/test_device.h"
+
+typedef struct status_row {
+    clprune_status status;
+    int value;
+    const char *name;
+} status_row;
+
+static const status_row rows[] = {
+#define ROW(name, value, text) {name, value, #name},
+    CLPRUNE_STATUS_LIST(ROW)
+#undef ROW
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static void name_and_text(void **state)
+{
+    const status_row *row = *state;
+    assert_int_equal(row->status, row->value);
+    assert_string_equal(clprune_status_name(row->status), row->name);
+    const char *text = clprune_status_string(row->status);
+    assert_non_null(text);
+    assert_true(strlen(text) > 10);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (&rows[i] == row)
+            continue;
+        assert_int_not_equal(rows[i].value, row->value);
+        assert_string_not_equal(clprune_status_string(rows[i].status), text);
+    }
+}
+
+/* The numbers are part of the ABI. */
+static void values_stay(void **state)
+{
+    (void)state;
+    assert_int_equal(CLPRUNE_SUCCESS, 0);
+    assert_int_equal(CLPRUNE_INVALID_ARGUMENT, 10);
+    assert_int_equal(CLPRUNE_INVALID_SIZE, 11);
+    assert_int_equal(CLPRUNE_SIZE_OVERFLOW, 12);
+    assert_int_equal(CLPRUNE_INVALID_BSR, 13);
+    assert_int_equal(CLPRUNE_OUT_OF_HOST_MEMORY, 20);
+    assert_int_equal(CLPRUNE_OUT_OF_DEVICE_MEMORY, 21);
+    assert_int_equal(CLPRUNE_NO_DEVICE, 30);
+    assert_int_equal(CLPRUNE_UNSUPPORTED, 31);
+    assert_int_equal(CLPRUNE_BUILD_FAILED, 40);
+    assert_int_equal(CLPRUNE_OPENCL_ERROR, 41);
+    assert_int_equal(CLPRUNE_CLBLAST_ERROR, 42);
+    assert_int_equal(CLPRUNE_INTERNAL_ERROR, 50);
+}
+
+static void unknown_status(void **state)
+{
+    (void)state;
+    static const int strange[] = {-1, 1, 9, 14, 51, 1000};
+    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
+        const clprune_status status = (clprune_status)strange[i];
+        assert_string_equal(clprune_status_name(status), "CLPRUNE_UNKNOWN_STATUS");
+        assert_true(strlen(clprune_status_string(status)) > 10);
+    }
+}
+
+static void categories(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "input", "parameters", "gradients", "optimizer", "activations", "workspace", "total"};
+    assert_int_equal(CLPRUNE_MEMORY_TOTAL, 6);
+    for (int i = 0; i <= CLPRUNE_MEMORY_TOTAL; i++)
+        assert_string_equal(clprune_memory_category_name((clprune_memory_category)i), names[i]);
+    assert_string_equal(clprune_memory_category_name((clprune_memory_category)7), "unknown");
+    assert_string_equal(clprune_memory_category_name((clprune_memory_category)-1), "unknown");
+}
+
+static void version(void **state)
+{
+    (void)state;
+    char text[32];
+    (void)snprintf(text, sizeof text, "%d.%d.%d", CLPRUNE_VERSION_MAJOR, CLPRUNE_VERSION_MINOR,
+        CLPRUNE_VERSION_PATCH);
+    assert_string_equal(text, CLPRUNE_VERSION);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < ROWS; i++)
+        test_add(&list, name_and_text, &rows[i], "name and text of %s", rows[i].name);
+    test_add(&list, values_stay, NULL, "the values stay what they were");
+    test_add(&list, unknown_status, NULL, "unknown statuses have a name and a text");
+    test_add(&list, categories, NULL, "names of memory categories");
+    test_add(&list, version, NULL, "the version's text fits its numbers");
+    return test_run_on_host("status", &list);
+}

@@ -1,0 +1,232 @@
+#!/bin/sh
+# The example trainer from outside: exit codes and messages, files, resuming, signals.
+#
+#     test_trainer.sh path/to/resmlp-train
+set -u
+program=$1
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+device=yes
+"$program" --list-devices >/dev/null 2>&1 || device=no
+if [ $device = no ] && [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" != 1 ]; then
+    echo "there is no OpenCL device"
+    exit 1
+fi
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# expect CODE PATTERN arguments...: the program ends with CODE; it prints nothing on stderr, or, for
+# another code than 0, one line that matches PATTERN.
+expect() {
+    code=$1 pattern=$2
+    shift 2
+    "$program" "$@" >out 2>err
+    got=$?
+    [ $got = "$code" ] || fail "exit code $got, not $code: $*: $(cat err)"
+    check_message "$code" "$pattern" "$*"
+}
+
+check_message() {
+    lines=$(wc -l <err)
+    if [ "$1" = 0 ]; then
+        [ "$lines" = 0 ] || fail "it prints on stderr: $3: $(cat err)"
+    elif [ "$lines" != 1 ] || ! grep -q "^resmlp-train: .*$2" err; then
+        fail "stderr is not one line with '$2': $3: $(cat err)"
+    fi
+}
+
+# A run that takes a moment: 3 steps an epoch, the last with fewer images.
+small="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32"
+pruned="$small --activations paper --sparsity 0.5 --block 16"
+
+# The log without its columns of time.
+without_time() {
+    cut -d, -f1-6,10,11 "$1"
+}
+
+# ---- the command line ----------------------------------------------------------------------------
+expect 0 "" --help
+for option in arch image-size patch-size classes data train-limit test-limit no-augment \
+    activations sparsity block norm epochs batch-size optimizer lr weight-decay warmup-epochs \
+    label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
+    test-only memory-report summary-json steps quiet help version; do
+    grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
+done
+grep -q ' $' out && fail "--help has spaces at the ends of lines"
+expect 0 "" --version
+grep -q '^resmlp-train .*[0-9]\.[0-9]' out || fail "--version prints no version"
+expect 2 "'--nonsense'" --nonsense
+expect 2 "'-x'" -x
+expect 2 "'stray'" stray
+expect 2 "'--quiet=1'" --quiet=1
+expect 2 "'--lr'" --lr
+expect 2 "--arch: 'resnet' is not one of resmlp_s12" --arch resnet
+expect 2 "--epochs: '0'" --epochs 0
+expect 2 "--epochs: '1x'" --epochs 1x
+expect 2 "--epochs: '-1'" --epochs -1
+expect 2 "--epochs: ''" --epochs ''
+expect 2 "--seed: '99999999999999999999'" --seed 99999999999999999999
+for number in 1,5 nan inf 0x1p3 1e999 ' 1' '1 ' -1 ''; do
+    expect 2 "--lr: '$number'" --lr "$number"
+done
+expect 2 "--sparsity: '1.5'" --activations paper --sparsity 1.5
+expect 2 "--sparsity needs --activations paper" --sparsity 0.5
+expect 2 "--label-smoothing: '1'" --label-smoothing 1
+for block in 0 4x 0x4 x 4x4x4 -1 1.5 99999999; do
+    expect 2 "--block: '$block'" --block $block
+done
+expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
+expect 2 "--norm: 'l3'" --norm l3
+expect 2 "--test-only needs --resume" --test-only
+
+# ---- devices and memory --------------------------------------------------------------------------
+mkdir no_drivers
+export OCL_ICD_VENDORS="$folder/no_drivers"
+expect 3 "device" --list-devices
+expect 3 "device" $small
+unset OCL_ICD_VENDORS
+if [ $device = no ]; then
+    [ $failures = 0 ] || exit 1
+    exit 77
+fi
+expect 0 "" --list-devices
+grep -q '^0:0 ' out || fail "--list-devices does not list 0:0"
+expect 3 "no such thing" $small --device "no such thing"
+expect 3 "99:0" $small --device 99:0
+export CLPRUNE_MEM_LIMIT=3M
+expect 5 "memory" $small
+unset CLPRUNE_MEM_LIMIT
+
+# ---- data ----------------------------------------------------------------------------------------
+expect 4 "no/such/folder" --data no/such/folder
+expect 2 "not a multiple" --image-size 18 --patch-size 4
+mkdir cifar
+for i in 1 2 3 4 5; do
+    head -c 6146 /dev/zero >cifar/data_batch_$i.bin
+done
+head -c 3073 /dev/zero >cifar/test_batch.bin
+expect 2 "image" --data cifar --image-size 64
+head -c 6000 /dev/zero >cifar/data_batch_3.bin
+expect 4 "data_batch_3.bin" --data cifar
+head -c 6146 /dev/zero >cifar/data_batch_3.bin
+expect 0 "" --data cifar --patch-size 16 --steps 1
+[ ! -e resmlp-out ] || fail "a run of --steps leaves files"
+
+# ---- output --------------------------------------------------------------------------------------
+expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report
+grep -q "$(printf '\r')" out && fail "there is a carriage return where there is no terminal"
+grep -q 'blocks\.\*\.norm1\.values' out || fail "the memory report has no pruned blocks"
+[ "$(wc -l <whole/log.csv)" = 4 ] || fail "log.csv has no header and 3 rows"
+ls whole/*.tmp >/dev/null 2>&1 && fail "a temporary file is left"
+for key in arch parameters dataset epochs batch_size activations sparsity block seed device top1 \
+    test_loss train_loss images_per_second step_ms saved_activation_bytes peak_bytes memory live \
+    peak input gradients optimizer workspace; do
+    grep -q "\"$key\": " whole.json || fail "the summary has no $key"
+done
+if command -v python3 >/dev/null; then
+    python3 -c 'import json, sys; json.load(open(sys.argv[1]))' whole.json ||
+        fail "the summary is no JSON"
+fi
+expect 0 "" $small --epochs 1 --quiet
+[ ! -s out ] || fail "--quiet prints"
+[ -s resmlp-out/last.ckpt ] || fail "the default folder has no checkpoint"
+expect 4 "/dev/null/x" $small --output-dir /dev/null/x
+expect 4 "no/x.json" $small --steps 1 --summary-json no/x.json
+if [ -c /dev/full ]; then
+    expect 4 "/dev/full" $small --steps 1 --summary-json /dev/full
+    for arguments in --help --version --list-devices "$small --steps 1"; do
+        "$program" $arguments >/dev/full 2>err
+        [ $? = 4 ] || fail "a full disk behind stdout is not noticed: $arguments"
+        check_message 4 "standard output" "$arguments"
+    done
+fi
+"$program" --help >&- 2>err
+[ $? = 4 ] || fail "a closed stdout is not noticed"
+check_message 4 "standard output" "--help"
+
+# ---- the same seed, the same numbers -------------------------------------------------------------
+expect 0 "" $pruned --epochs 3 --output-dir again
+without_time whole/log.csv >want
+without_time again/log.csv >have
+cmp -s want have || fail "the same run gives other numbers"
+expect 0 "" $pruned --epochs 3 --output-dir other --seed 2
+without_time other/log.csv >have
+cmp -s want have && fail "another seed gives the same numbers"
+
+# ---- resuming ------------------------------------------------------------------------------------
+# Checkpoints of equal runs differ in their times only: seconds, three columns of three rows, and
+# the checksum.
+same_checkpoint() {
+    [ "$(wc -c <"$1")" = "$(wc -c <"$2")" ] && [ "$(cmp -l "$1" "$2" | wc -l)" -le 88 ]
+}
+same_checkpoint whole/last.ckpt again/last.ckpt || fail "the same run gives another checkpoint"
+same_checkpoint whole/last.ckpt other/last.ckpt && fail "the comparison of checkpoints is blind"
+
+for steps in 1 3 5; do # within an epoch, at its end, within another
+    rm -rf part
+    expect 0 "" $pruned --epochs 3 --output-dir part --steps $steps
+    expect 0 "" --resume part/last.ckpt
+    without_time part/log.csv >have
+    cmp -s want have || fail "resuming after $steps steps gives another log"
+    same_checkpoint whole/last.ckpt part/last.ckpt ||
+        fail "resuming after $steps steps gives another model"
+done
+expect 0 "" $pruned --epochs 1 --output-dir part
+cp part/last.ckpt one.ckpt
+expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere
+[ "$(wc -l <elsewhere/log.csv)" = 3 ] || fail "a longer run does not go on"
+expect 0 "" --resume whole/last.ckpt --epochs 3
+without_time whole/log.csv >have
+cmp -s want have || fail "resuming a finished run changes its log"
+expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
+expect 2 "cifar" --resume one.ckpt --data cifar
+expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7
+
+expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
+grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||
+    fail "--test-only gives another loss than the run"
+
+expect 4 "none.ckpt" --resume none.ckpt
+head -c 1000 one.ckpt >cut.ckpt
+expect 4 "cut.ckpt" --resume cut.ckpt
+{ head -c 5000 one.ckpt && printf x && tail -c +5002 one.ckpt; } >bent.ckpt
+expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
+
+# ---- divergence ----------------------------------------------------------------------------------
+cksum <part/last.ckpt >want
+expect 6 "diverged" $small --optimizer sgd --lr 1e6 --epochs 3 --output-dir part
+cksum <part/last.ckpt >have
+cmp -s want have || fail "a run that diverges takes the last good checkpoint away"
+
+# ---- signals -------------------------------------------------------------------------------------
+# interrupt SIGNAL CODE: stops a long run in its course, and goes on with it for an epoch.
+interrupt() {
+    rm -rf stopped
+    "$program" $pruned --epochs 100000 --output-dir stopped >out 2>err &
+    child=$!
+    tries=0
+    while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -s "$1" $child
+    wait $child
+    got=$?
+    [ $got = "$2" ] || fail "exit code $got, not $2, after SIG$1"
+    [ ! -s err ] || fail "SIG$1 prints on stderr: $(cat err)"
+    grep -q 'stopped by a signal' out || fail "SIG$1 goes without a word"
+    rows=$(($(wc -l <stopped/log.csv) - 1))
+    expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1))
+    [ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after SIG$1"
+}
+interrupt INT 130
+interrupt TERM 143
+
+[ $failures = 0 ] || { echo "$failures failures" && exit 1; }
+echo "all passed"

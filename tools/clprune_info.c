@@ -1,0 +1,136 @@
+/* clprune-info: the OpenCL devices, and what the library makes of one of them. */
+#include <clprune/clprune.h>
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+enum { MAX_DEVICES = 64 };
+
+static void usage(FILE *stream)
+{
+    fprintf(stream,
+        "usage: clprune-info [--device TEXT] [--list]\n"
+        "  --device TEXT  \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
+        "  --list         the devices only\n"
+        "  --help\n");
+}
+
+static const char *type_name(cl_device_type type)
+{
+    if (type & CL_DEVICE_TYPE_GPU)
+        return "GPU";
+    if (type & CL_DEVICE_TYPE_CPU)
+        return "CPU";
+    return type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator" : "other";
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+static int list_devices(void)
+{
+    static clprune_device_info devices[MAX_DEVICES];
+    size_t count;
+    if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
+        fprintf(stderr, "clprune-info: %s\n", clprune_last_error(NULL));
+        return EXIT_RUN;
+    }
+    if (count == 0) {
+        fprintf(stderr, "clprune-info: no OpenCL device is installed\n");
+        return EXIT_DEVICE;
+    }
+    for (size_t i = 0; i < count && i < MAX_DEVICES; i++) {
+        const clprune_device_info *d = &devices[i];
+        printf("%zu:%zu  %s\n", d->platform_index, d->device_index, d->device);
+        printf("     platform        %s\n", d->platform);
+        printf("     vendor          %s\n", d->vendor);
+        printf("     version         %s, driver %s\n", d->version, d->driver);
+        printf("     type            %s, %u compute units, work-groups up to %zu\n",
+            type_name(d->type), d->compute_units, d->max_work_group);
+        printf("     memory          %.0f MiB, one buffer up to %.0f MiB, %.0f KiB local\n",
+            mib(d->global_memory), mib(d->max_allocation), (double)d->local_memory / 1024.0);
+    }
+    return EXIT_SUCCESS;
+}
+
+static bool has_extension(cl_device_id device, const char *name)
+{
+    static char text[16384];
+    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof text - 1, text, NULL) != CL_SUCCESS)
+        return false;
+    const size_t length = strlen(name);
+    for (const char *at = strstr(text, name); at != NULL; at = strstr(at + length, name))
+        if ((at == text || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+static int show_choices(const char *selection)
+{
+    clprune_context *context;
+    const clprune_context_options options = {.device = selection};
+    const clprune_status status = clprune_context_create(NULL, &options, &context);
+    if (status != CLPRUNE_SUCCESS) {
+        fprintf(stderr, "clprune-info: %s: %s\n", clprune_status_string(status),
+            clprune_last_error(NULL));
+        return status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN;
+    }
+    cl_device_id device = clprune_context_device(context);
+    char name[256] = "";
+    cl_uint width = 0;
+    (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name - 1, name, NULL);
+    (void)clGetDeviceInfo(
+        device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
+    const char *dir = clprune_context_cache_dir(context);
+    printf("chosen device    %s\n", name);
+    printf("kernels          %s\n", clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR
+                                        ? "vector (one work-item a group)"
+                                        : "tiled (many work-items a group)");
+    printf("float vectors    %u wide\n", width);
+    printf("fp16, sub-groups %s, %s\n", has_extension(device, "cl_khr_fp16") ? "yes" : "no",
+        has_extension(device, "cl_khr_subgroups") ? "yes" : "no");
+    printf("program cache    %s\n", dir != NULL ? dir : "off");
+    clprune_context_destroy(context);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+        {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    const char *selection = NULL;
+    bool list_only = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            selection = optarg;
+            break;
+        case 'l':
+            list_only = true;
+            break;
+        case 'h':
+            usage(stdout);
+            return EXIT_SUCCESS;
+        default:
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "clprune-info: unexpected argument \"%s\"\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    printf("clprune %s\n\n", CLPRUNE_VERSION);
+    const int status = list_devices();
+    if (status != EXIT_SUCCESS || list_only)
+        return status;
+    printf("\n");
+    return show_choices(selection);
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and trains resmlp_tiny three times: dense, and with half and four
+# fifths of the kept activations pruned. Prints one table; CSV and plots go to demo/.
+#
+#     tools/demo.sh [--data DIR] [--epochs N] [any other option of resmlp-train]
+#
+# Without --data the images are generated; DIR is a folder with CIFAR-10 or CIFAR-100 in binary form.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+start=$PWD
+options=()
+data=generated
+epochs=4
+while [ $# -gt 0 ]; do
+    case $1 in
+    --data) data=${2:?--data needs a folder}; shift 2 ;;
+    --data=*) data=${1#--data=}; shift ;;
+    --epochs) epochs=${2:?--epochs needs a number}; shift 2 ;;
+    --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) options+=("$1"); shift ;;
+    esac
+done
+if [ "$data" != generated ]; then
+    case $data in /*) ;; *) data=$start/$data ;; esac
+    [ -d "$data" ] || { echo "demo: no folder $data" >&2; exit 4; }
+    options+=(--data "$data")
+fi
+cd "$here"
+
+tools/install-packages.sh
+cmake --preset release >/dev/null
+cmake --build --preset release --parallel "$(nproc)" --target resmlp-train
+train=build/release/bin/resmlp-train
+mkdir -p demo
+
+# run NAME OPTIONS...: one training run into demo/NAME
+run() {
+    local name=$1
+    shift
+    echo "== $name"
+    "$train" --arch resmlp_tiny --epochs "$epochs" --output-dir "demo/$name" \
+        --summary-json "demo/$name/summary.json" "${options[@]}" "$@"
+}
+run dense --activations dense
+run pruned-50 --activations paper --sparsity 0.5 --block 16
+run pruned-80 --activations paper --sparsity 0.8 --block 16
+
+# field FILE KEY: a number or string of a flat JSON object
+field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
+{
+    printf 'run,top1_percent,saved_activation_mib,step_ms\n'
+    for name in dense pruned-50 pruned-80; do
+        summary=demo/$name/summary.json
+        awk -v n="$name" -v a="$(field "$summary" top1)" -v b="$(field "$summary" saved_activation_bytes)" \
+            -v t="$(field "$summary" step_ms)" \
+            'BEGIN { printf "%s,%.2f,%.2f,%.1f\n", n, a, b / 1048576, t }'
+    done
+} >demo/table.csv
+
+echo
+awk -F, 'NR == 1 { printf "%-10s %10s %24s %10s\n", "run", "top-1 (%)", "saved activations (MiB)", "ms/step"; next }
+    { printf "%-10s %10s %24s %10s\n", $1, $2, $3, $4 }' demo/table.csv
+gnuplot tools/demo.gp
+echo
+echo "demo/table.csv, demo/accuracy.png, demo/memory.png, and a CSV per run in demo/*/"
