@@ -167,7 +167,7 @@ static void special_values(void **state)
 {
     (void)state;
     const float inf = INFINITY;
-    const float logits[9 * 3] = {1e30f, -1e30f, 0, -3e38f, 3e38f, 0, 1e4f, 1e4f, 1e4f - 1, NAN, 1,
+    const float logits[9 * 3] = {1e30f, -1e30f, 0, -3e37f, 3e38f, 0, 1e4f, 1e4f, 1e4f - 1, NAN, 1,
         2, 1, 2, -inf, inf, 1, 2, -inf, -inf, -inf, 100, 0, -100, -1e4f, -1e4f, -1e4f};
     const int32_t labels[9] = {0, 1, 0, 2, 1, 0, 0, 0, 0};
     const float one[3] = {5, -inf, 4};

@@ -349,6 +349,39 @@ static void kept_bytes(void **state)
     assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, before);
 }
 
+/* S12 at 224 px and batch 32, off the ledger: dense, the 1552.9 MiB that autograd keeps; pruned, at
+ * least the savings of the paper's Table III. Buffers that nothing touches take no memory. */
+static void paper_memory(void **state)
+{
+    (void)state;
+    static const double table[3][3] = {/* MiB; rows: s = 0.6, 0.7, 0.8; columns: b = 16, 32, 64 */
+        {365.2, 384.2, 393.9}, {437.7, 456.3, 462.0}, {516.4, 524.1, 528.2}};
+    static const float sparsities[3] = {0.6f, 0.7f, 0.8f};
+    static const double mib = 1048576;
+    const resmlp_arch s12 = resmlp_arch_at(0);
+    const clprune_memory_category kept = CLPRUNE_MEMORY_ACTIVATIONS;
+    const uint64_t before = clprune_memory_query(test_context(), kept).live;
+    double dense = 0;
+    for (int i = -1; i < 9; i++) {
+        const int row = i / 3, column = i % 3;
+        const keep_policy policy =
+            i < 0 ? policy_of(0, 0) : policy_of(16u << column, (double)sparsities[row]);
+        resmlp model;
+        TEST_OK(resmlp_create(test_context(), &s12, &policy, 32, &model));
+        const double bytes = (double)(clprune_memory_query(test_context(), kept).live - before);
+        resmlp_destroy(&model);
+        if (i < 0) {
+            dense = bytes;
+            near("dense", "MiB", dense / mib, 1552.9, 0.01 * 1552.9);
+        } else if (!((dense - bytes) / mib >= 0.99 * table[row][column])) {
+            fail_msg("s = %g, b = %u: %.1f MiB saved, the paper has %.1f", (double)sparsities[row],
+                16u << column, (dense - bytes) / mib, table[row][column]);
+        }
+        print_message("s = %g, b = %u: %.1f MiB\n", i < 0 ? 0.0 : (double)sparsities[row],
+            i < 0 ? 0 : 16u << column, (dense - bytes) / mib);
+    }
+}
+
 static void initial_values(void **state)
 {
     const golden_resmlp_case *row = *state;
@@ -413,6 +446,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, counts, NULL, "parameter counts");
     test_add(&list, sizes_that_do_not_fit, NULL, "sizes that do not fit");
+    test_add(&list, paper_memory, NULL, "memory of S12");
     for (size_t i = 0; i < golden_resmlp_cases_count; i++) {
         const golden_resmlp_case *row = &golden_resmlp_cases[i];
         const bool large = row->dim > 100;

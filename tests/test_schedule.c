@@ -18,10 +18,6 @@ static void golden(void **state)
         .total = golden_cosine.total};
     for (uint64_t t = 0; t < GOLDEN_COSINE_STEPS; t++)
         close_to(clprune_schedule_lr(&schedule, t), golden_cosine_lr[t]);
-    assert_int_equal(golden_optim_runs_count, 3); /* the other tables of the file */
-    assert_int_equal(golden_optim_tensors_count, 12);
-    assert_non_null(golden_optim_runs[0].name);
-    assert_non_null(golden_optim_tensors[0].run_name);
 }
 
 static void ends(void **state)

@@ -200,8 +200,7 @@ static clprune_status create_workspace(resmlp *model)
         {"stream", true, dim, &model->work.stream},
         {"token", true, dim, &model->work.token},
         {"hidden", true, max_size(dim, hidden), &model->work.hidden},
-        {"x", is_pruned(policy, KEEP_X), dim, &model->work.x},
-        {"x2", is_pruned(policy, KEEP_X2), dim, &model->work.x2},
+        {"x", is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2), dim, &model->work.x},
         {"branch", is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M), dim,
             &model->work.branch},
         {"fc1", is_pruned(policy, KEEP_H), hidden, &model->work.fc1},
@@ -252,8 +251,8 @@ void resmlp_destroy(resmlp *model)
 {
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
-    const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->x2,
-        work->branch, work->fc1, model->logits, model->log_p};
+    const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
+        work->fc1, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)

@@ -51,7 +51,7 @@ typedef struct resmlp_workspace {
     clprune_mat stream; /* T: gradient of the residual stream */
     clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
     clprune_mat hidden; /* max(T, H): forward: g if pruned; backward: dg, dh, dn1 */
-    clprune_mat x, x2;  /* T: if pruned */
+    clprune_mat x;      /* T: x, x2 if pruned: each is made from the other in place */
     clprune_mat branch; /* T: t, m if pruned */
     clprune_mat fc1;    /* H: h if pruned */
 } resmlp_workspace;

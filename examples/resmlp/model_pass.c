@@ -31,6 +31,7 @@ static clprune_mat scratch_of(const resmlp *model, size_t batch, keep_tensor ten
     const resmlp_workspace *work = &model->work;
     switch (tensor) {
     case KEEP_X:
+    case KEEP_X2:
         return first_rows(work->x, batch * model->tokens);
     case KEEP_N1:
     case KEEP_N2:
@@ -38,8 +39,6 @@ static clprune_mat scratch_of(const resmlp *model, size_t batch, keep_tensor ten
     case KEEP_T:
     case KEEP_M:
         return first_rows(work->branch, batch * model->tokens);
-    case KEEP_X2:
-        return first_rows(work->x2, batch * model->tokens);
     case KEEP_H:
         return first_rows(work->fc1, batch * model->tokens);
     default: /* KEEP_G */

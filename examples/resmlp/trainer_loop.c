@@ -93,7 +93,6 @@ bool trainer_epoch(trainer *t, fault *f)
 
     dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
     tally_reset(&t->tally, t->at.sums);
-    t->epoch = (meter){0};
     t->mark = shown;
     while (t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t)) {
         const uint64_t index = t->at.step_in_epoch;
@@ -186,6 +185,7 @@ bool trainer_finish_epoch(trainer *t, fault *f)
     t->at.epoch += 1;
     t->at.step_in_epoch = 0;
     t->at.sums = tally_zero;
+    t->epoch = (meter){0};
     if (t->steps_here <= t->steps_per_epoch && t->at.epoch < t->options->epochs)
         t->all = (meter){0}; /* kernels for a last, smaller batch and for tests were built, too */
     progress_say(&t->progress,

@@ -4,8 +4,9 @@
  *     options               the settings of the run, "name=value" strings
  *     dataset               name of the data set
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
- *                           steps of the optimizer, peak bytes
- *     sums                  loss summed in the epoch, seconds
+ *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
+ *                           images that were timed in the epoch
+ *     sums                  loss summed in the epoch, seconds, seconds that were timed in the epoch
  *     log                   the rows of log.csv so far
  *     param/NAME            each parameter
  *     state0/NAME, state1/NAME
@@ -19,7 +20,7 @@
 
 #include "checkpoint.h"
 
-enum { POSITION_NUMBERS = 7, SUM_NUMBERS = 2, RECORD_NAME = 96 };
+enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 3, RECORD_NAME = 96 };
 
 /* The tensors of a run: parameters first, then each slot of the optimizer. */
 static size_t tensor_count(const trainer *t)
@@ -82,8 +83,9 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const trainer_position *at = &t->at;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t)};
-    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began};
+        trainer_peak_bytes(t), t->saved_activation_bytes, t->epoch.steps, t->epoch.images};
+    const double sums[SUM_NUMBERS] = {
+        at->sums.loss, at->seconds + clock_seconds() - t->began, t->epoch.seconds};
     const char *name = dataset_name(t->data);
     char *text;
     size_t size;
@@ -178,6 +180,8 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         .seconds = sums[1],
         .peak_bytes = position[6],
     };
+    t->saved_activation_bytes = position[7];
+    t->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
     clprune_optimizer_set_steps(t->optimizer, position[5]);
     if (!csv_log_open(&t->log, log->data, (size_t)log->rows, f))
         return false;
@@ -186,7 +190,6 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         t->train_loss = last->train_loss;
         t->test_loss = last->test_loss;
         t->top1 = last->top1;
-        t->saved_activation_bytes = (uint64_t)last->saved_activation_bytes;
     }
     return write_tensors(t, c, f);
 }

@@ -157,8 +157,12 @@ clprune_status clprune__check_buffer(
         goto done;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is NULL", name);
     size_t needed, bytes;
+    cl_context owner;
     REQUIRE(clprune__mul(count, size, &needed), CLPRUNE_SIZE_OVERFLOW,
         "%s: %zu elements of %zu bytes", name, count, size);
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
+    REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
+        name);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE, "%s needs %zu bytes, its buffer has %zu", name,
         needed, bytes);

@@ -1,0 +1,92 @@
+#include "ref/optimizer_ref.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define U 0x1p-24
+
+double optimizer_ref_norm(size_t count, const double *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void sgd(
+    const clprune_optimizer_desc *desc, uint64_t t, double lr, double wd, const optimizer_ref *x)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        double move = x->g[i] + wd * x->p[i];
+        double size = fabs(x->g[i]) + fabs(wd * x->p[i]);
+        if (desc->momentum != 0) {
+            if (t > 1) {
+                move += (double)desc->momentum * x->v[i];
+                size += fabs((double)desc->momentum * x->v[i]);
+            }
+            x->v[i] = move;
+            x->v_bound[i] = 3 * U * size;
+        }
+        x->p[i] -= lr * move;
+        x->p_bound[i] = U * fabs(x->p[i]) + 4 * U * lr * size;
+    }
+}
+
+/* m^ / (sqrt(v^) + eps), its size without cancellation in m. Updates m and v. */
+static double adam(
+    const clprune_optimizer_desc *desc, uint64_t t, const optimizer_ref *x, size_t i, double *size)
+{
+    const double b1 = (double)desc->beta1, b2 = (double)desc->beta2, g = x->g[i];
+    const double m_size = fabs(b1 * x->m[i]) + fabs((1 - b1) * g);
+    x->m[i] = b1 * x->m[i] + (1 - b1) * g;
+    x->v[i] = b2 * x->v[i] + (1 - b2) * g * g;
+    x->m_bound[i] = 4 * U * m_size;
+    x->v_bound[i] = 4 * U * x->v[i] + 0x1p-148; /* squares may underflow */
+    const double scale = 1 / (1 - pow(b1, (double)t)) /
+                         (sqrt(x->v[i] / (1 - pow(b2, (double)t))) + (double)desc->eps);
+    *size = m_size * scale;
+    return x->m[i] * scale;
+}
+
+static void adamw(
+    const clprune_optimizer_desc *desc, uint64_t t, double lr, double wd, const optimizer_ref *x)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        double size;
+        const double before = x->p[i], direction = adam(desc, t, x, i, &size);
+        x->p[i] = before - lr * wd * before - lr * direction;
+        x->p_bound[i] = 4 * U * fabs(before) + 20 * U * lr * size;
+    }
+}
+
+static void lamb(
+    const clprune_optimizer_desc *desc, uint64_t t, double lr, double wd, const optimizer_ref *x)
+{
+    double *r = calloc(x->count + 1, sizeof *r);
+    for (size_t i = 0; i < x->count; i++) {
+        double size;
+        r[i] = adam(desc, t, x, i, &size) + wd * x->p[i];
+        x->p_bound[i] = 20 * U * (size + wd * fabs(x->p[i])); /* of r, until the ratio is known */
+    }
+    const double p_norm = optimizer_ref_norm(x->count, x->p);
+    const double r_norm = optimizer_ref_norm(x->count, r);
+    const double ratio = p_norm == 0 || r_norm == 0 ? 1 : p_norm / r_norm;
+    for (size_t i = 0; i < x->count; i++) {
+        /* Either norm is good to a few units, as is the ratio. */
+        x->p_bound[i] = U * fabs(x->p[i]) + lr * ratio * (x->p_bound[i] + 20 * U * fabs(r[i]));
+        x->p[i] -= lr * ratio * r[i];
+    }
+    free(r);
+}
+
+void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,
+    const optimizer_ref *tensor)
+{
+    const double wd = decay ? (double)desc->weight_decay : 0;
+    if (desc->kind == CLPRUNE_OPTIMIZER_SGD)
+        sgd(desc, t, lr, wd, tensor);
+    else if (desc->kind == CLPRUNE_OPTIMIZER_ADAMW)
+        adamw(desc, t, lr, wd, tensor);
+    else
+        lamb(desc, t, lr, wd, tensor);
+}

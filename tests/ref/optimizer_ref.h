@@ -1,0 +1,25 @@
+/* Reference of the optimizers: one step of one tensor. */
+#ifndef CLPRUNE_OPTIMIZER_REF_H
+#define CLPRUNE_OPTIMIZER_REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clprune/optimizer.h"
+
+/* In: the gradient g, and p, m, v before step t (from 1). Out: p, m, v after it, and what each may
+ * be off by in fp32. SGD has no m; without momentum no v. */
+typedef struct optimizer_ref {
+    size_t count;
+    const double *g;
+    double *p, *m, *v;
+    double *p_bound, *m_bound, *v_bound;
+} optimizer_ref;
+
+void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,
+    const optimizer_ref *tensor);
+
+/* sqrt(sum x^2) */
+double optimizer_ref_norm(size_t count, const double *x);
+
+#endif

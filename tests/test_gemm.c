@@ -1,0 +1,224 @@
+/* Dense products against the reference, with BLAS semantics at every size. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ref/gemm_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct gemm_shape {
+    size_t m, n, k;
+} gemm_shape;
+
+static const gemm_shape shapes[] = {{1, 1, 1}, {7, 5, 3}, {64, 64, 64}, {65, 63, 67}, {17, 129, 33},
+    {1, 100, 50}, {100, 1, 50}, {150, 70, 1}, {97, 48, 200}, {0, 5, 4}, {5, 0, 4}, {5, 4, 0},
+    {0, 0, 0}};
+
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static const float scalars[][2] = {{1, 0}, {1, 1}, {-0.5f, 0.25f}, {0, 2}};
+
+enum { SCALARS = sizeof scalars / sizeof scalars[0] };
+
+static test_mat operand(bool transpose, size_t rows, size_t cols, size_t gap, const float *values)
+{
+    return test_mat_make(transpose ? cols : rows, transpose ? rows : cols, gap, values);
+}
+
+static void against_reference(
+    gemm_shape s, bool ta, bool tb, float alpha, float beta, const size_t gaps[3])
+{
+    float *a = test_new_normal(11, s.m * s.k), *b = test_new_normal(12, s.k * s.n);
+    float *old = test_new_normal(13, s.m * s.n);
+    test_mat da = operand(ta, s.m, s.k, gaps[0], a), db = operand(tb, s.k, s.n, gaps[1], b);
+    test_mat dc = test_mat_make(s.m, s.n, gaps[2], beta == 0.0f ? NULL : old);
+    cl_event event = NULL;
+    TEST_OK(clprune_gemm(test_context(), ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    gemm_ref ref = gemm_ref_begin(s.m, s.n);
+    gemm_ref_add(&ref, ta, tb, s.k, a, b);
+    gemm_ref_end(&ref, alpha, beta, old);
+    float *got = test_mat_get(&dc, "c");
+    test_close("c", s.m, s.n, got, ref.want, ref.bound,
+        "%zu x %zu x %zu, transposes %d %d, alpha %g, beta %g, gaps %zu %zu %zu", s.m, s.n, s.k, ta,
+        tb, (double)alpha, (double)beta, gaps[0], gaps[1], gaps[2]);
+    test_mat_unchanged(&da, "a");
+    test_mat_unchanged(&db, "b");
+    gemm_ref_free(&ref);
+    free(a);
+    free(b);
+    free(old);
+    free(got);
+    test_mat_free(&da);
+    test_mat_free(&db);
+    test_mat_free(&dc);
+}
+
+static void product(void **state)
+{
+    const gemm_shape *shape = *state;
+    static const size_t gaps[][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}};
+    for (int transposes = 0; transposes < 4; transposes++)
+        for (size_t i = 0; i < SCALARS; i++)
+            against_reference(*shape, transposes & 1, transposes & 2, scalars[i][0], scalars[i][1],
+                gaps[(i + (size_t)transposes) % 3]);
+}
+
+/* a, b and c in one buffer, one behind the other. */
+static void one_buffer(void **state)
+{
+    (void)state;
+    enum { M = 9, N = 20, K = 13 };
+    float *values = test_new_normal(14, M * K + K * N + M * N);
+    test_mat whole = test_mat_make(1, M * K + K * N + M * N, 0, values);
+    const cl_mem buffer = whole.mat.buffer;
+    const size_t first = whole.mat.offset;
+    const clprune_mat a = {buffer, first, M, K, K};
+    const clprune_mat b = {buffer, first + M * K, K, N, N};
+    const clprune_mat c = {buffer, first + M * K + K * N, M, N, N};
+    TEST_OK(clprune_gemm(test_context(), false, false, 1, 0, a, b, c, NULL));
+    gemm_ref ref = gemm_ref_begin(M, N);
+    gemm_ref_add(&ref, false, false, K, values, values + M * K);
+    gemm_ref_end(&ref, 1, 0, NULL);
+    float *got = test_mat_get(&whole, "buffer");
+    test_close("c", M, N, got + M * K + K * N, ref.want, ref.bound, "one buffer");
+    test_same_floats("a and b", 1, M * K + K * N, got, values, "one buffer");
+    gemm_ref_free(&ref);
+    free(values);
+    free(got);
+    test_mat_free(&whole);
+}
+
+typedef struct batch_row {
+    const char *name;
+    size_t batch, m, n, k;
+    bool share_a, share_b, ta, tb;
+    size_t spare; /* elements between samples */
+} batch_row;
+
+static const batch_row batch_rows[] = {
+    {"plain", 3, 17, 33, 20, false, false, false, false, 0},
+    {"a shared", 4, 49, 64, 49, true, false, false, false, 0},
+    {"a shared, transposed", 4, 49, 64, 30, true, false, true, false, 0},
+    {"b shared, transposed", 3, 20, 31, 8, false, true, false, true, 5},
+    {"both shared", 2, 5, 6, 7, true, true, false, false, 3},
+    {"spare elements", 5, 16, 16, 16, false, false, true, true, 11},
+    {"one sample", 1, 10, 12, 14, false, false, false, false, 0},
+    {"K = 0", 3, 4, 5, 0, false, false, false, false, 2},
+    {"M = 0", 3, 0, 5, 4, false, false, false, false, 2},
+    {"no samples", 0, 4, 5, 6, false, false, false, false, 2},
+};
+
+static void batched(void **state)
+{
+    const batch_row *r = *state;
+    const size_t stride_a = r->share_a ? 0 : r->m * r->k + r->spare;
+    const size_t stride_b = r->share_b ? 0 : r->k * r->n + r->spare;
+    const size_t stride_c = r->m * r->n + r->spare;
+    const size_t samples = r->batch > 0 ? r->batch : 1;
+    for (size_t s = 0; s < SCALARS; s++) {
+        const float alpha = scalars[s][0], beta = scalars[s][1];
+        const size_t size_a = r->m * r->k + stride_a * (samples - 1);
+        const size_t size_b = r->k * r->n + stride_b * (samples - 1);
+        const size_t size_c = r->m * r->n + stride_c * (samples - 1);
+        float *a = test_new_normal(21, size_a), *b = test_new_normal(22, size_b);
+        float *c = test_new_normal(23, size_c);
+        for (size_t i = 0; beta == 0.0f && i < size_c; i++)
+            c[i] = i % stride_c < r->m * r->n ? NAN : c[i];
+        test_mat da = test_mat_make(1, size_a, 0, a), db = test_mat_make(1, size_b, 0, b);
+        test_mat dc = test_mat_make(1, size_c, 0, c);
+        const size_t ar = r->ta ? r->k : r->m, ac = r->ta ? r->m : r->k;
+        const size_t br = r->tb ? r->n : r->k, bc = r->tb ? r->k : r->n;
+        const clprune_mat ma = {da.mat.buffer, da.mat.offset, ar, ac, ac};
+        const clprune_mat mb = {db.mat.buffer, db.mat.offset, br, bc, bc};
+        const clprune_mat mc = {dc.mat.buffer, dc.mat.offset, r->m, r->n, r->n};
+        cl_event event = NULL;
+        TEST_OK(clprune_gemm_batched(test_context(), r->batch, r->ta, r->tb, alpha, beta, ma,
+            stride_a, mb, stride_b, mc, stride_c, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        float *got = test_mat_get(&dc, "c");
+        for (size_t i = 0; i < r->batch; i++) {
+            gemm_ref ref = gemm_ref_begin(r->m, r->n);
+            gemm_ref_add(&ref, r->ta, r->tb, r->k, a + i * stride_a, b + i * stride_b);
+            gemm_ref_end(&ref, alpha, beta, c + i * stride_c);
+            test_close("c", r->m, r->n, got + i * stride_c, ref.want, ref.bound,
+                "%s, sample %zu, alpha %g, beta %g", r->name, i, (double)alpha, (double)beta);
+            gemm_ref_free(&ref);
+        }
+        for (size_t i = 0; i < size_c; i++) /* what lies between the samples */
+            if (r->batch == 0 || i % stride_c >= r->m * r->n)
+                test_same_floats("spare", 1, 1, got + i, c + i, "%s, element %zu", r->name, i);
+        free(a);
+        free(b);
+        free(c);
+        free(got);
+        test_mat_free(&da);
+        test_mat_free(&db);
+        test_mat_free(&dc);
+    }
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    const gemm_shape s = {130, 75, 333};
+    float *a = test_new_normal(31, s.m * s.k), *b = test_new_normal(32, s.k * s.n), *first = NULL;
+    test_mat da = test_mat_make(s.m, s.k, 0, a), db = test_mat_make(s.k, s.n, 0, b);
+    for (int run = 0; run < 4; run++) {
+        test_mat dc = test_mat_make(s.m, s.n, 0, NULL);
+        TEST_OK(clprune_gemm(test_context(), false, false, 1, 0, da.mat, db.mat, dc.mat, NULL));
+        float *got = test_mat_get(&dc, "c");
+        if (first != NULL)
+            test_same_floats("c", s.m, s.n, got, first, "run %d", run);
+        else
+            first = got;
+        if (got != first)
+            free(got);
+        test_mat_free(&dc);
+    }
+    free(a);
+    free(b);
+    free(first);
+    test_mat_free(&da);
+    test_mat_free(&db);
+}
+
+/* Nothing is allocated or built once the shapes have been seen. */
+static void steady_state(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    test_mat a = test_mat_make(70, 40, 0, NULL), b = test_mat_make(40, 50, 0, NULL);
+    test_mat c = test_mat_make(70, 50, 0, NULL);
+    uint64_t live = 0, builds = 0;
+    for (int run = 0; run < 4; run++) {
+        if (run == 1) {
+            live = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+            builds = clprune_context_cache_stats(context).builds;
+        }
+        TEST_OK(clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL));
+    }
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, live);
+    assert_int_equal(clprune_context_cache_stats(context).builds, builds);
+    test_mat_free(&a);
+    test_mat_free(&b);
+    test_mat_free(&c);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < SHAPES; i++)
+        if (!test_small() || i < 4)
+            test_add(&list, product, &shapes[i], "M %zu, N %zu, K %zu", shapes[i].m, shapes[i].n,
+                shapes[i].k);
+    for (size_t i = 0; i < sizeof batch_rows / sizeof batch_rows[0]; i++)
+        test_add(&list, batched, &batch_rows[i], "batched: %s", batch_rows[i].name);
+    test_add(&list, one_buffer, NULL, "operands in one buffer");
+    test_add(&list, same_bits, NULL, "four runs give the same bits");
+    test_add(&list, steady_state, NULL, "nothing is allocated or built again");
+    return test_run_on_devices("gemm", &list);
+}

@@ -1,0 +1,380 @@
+/* The linear and the token linear layer: against the reference, against dense products bit for bit,
+ * and by finite differences. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bsr_ref.h"
+#include "ref/linear_ref.h"
+#include "ref/prune_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+/* Both layers in one view: `batch` samples whose x is in_rows x in_cols and whose y is out_rows x
+ * out_cols. `tokens` tells the token linear layer. */
+typedef struct layer_row {
+    const char *name;
+    bool tokens;
+    size_t batch;
+    size_t rows; /* linear: tokens; token linear: features */
+    size_t in, out;
+    clprune_block block;
+    uint64_t tenths; /* of sparsity */
+    bool bias;
+} layer_row;
+
+static const layer_row rows[] = {
+    {"linear, dense", false, 3, 10, 33, 20, {0, 0}, 0, true},
+    {"linear, 1x16, 0.7", false, 3, 10, 48, 20, {0, 0}, 7, true},
+    {"linear, 1x16 ragged, 0.5, no bias", false, 2, 7, 41, 9, {1, 16}, 5, false},
+    {"linear, 3x7, 0.5", false, 2, 10, 33, 17, {3, 7}, 5, true},
+    {"linear, 1x16, 1", false, 2, 5, 32, 6, {0, 0}, 10, true},
+    {"linear, one row", false, 1, 1, 16, 1, {0, 0}, 5, true},
+    {"linear, no samples", false, 0, 10, 33, 20, {0, 0}, 7, true},
+    {"token, dense", true, 3, 33, 10, 12, {0, 0}, 0, true},
+    {"token, 1x16, 0.7", true, 3, 48, 20, 20, {0, 0}, 7, true},
+    {"token, 1x16 ragged, 0.5, no bias", true, 2, 41, 7, 9, {1, 16}, 5, false},
+    {"token, 3x7, 0.5", true, 2, 33, 10, 17, {3, 7}, 5, true},
+    {"token, 1x16, 1", true, 2, 32, 5, 6, {0, 0}, 10, true},
+    {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
+};
+
+/* A layer of either kind. */
+typedef struct any_layer {
+    clprune_linear *linear;
+    clprune_token_linear *token;
+} any_layer;
+
+static any_layer make_layer(const layer_row *r, clprune_saved **saved)
+{
+    any_layer made = {NULL, NULL};
+    const float sparsity = (float)((double)r->tenths / 10);
+    if (r->tokens) {
+        const clprune_token_linear_desc d = {.in = r->in,
+            .out = r->out,
+            .features = r->rows,
+            .block = r->block,
+            .sparsity = sparsity};
+        TEST_OK(clprune_token_linear_create(test_context(), &d, &made.token));
+        TEST_OK(clprune_token_linear_saved_create(made.token, r->batch, "x", saved));
+    } else {
+        const clprune_linear_desc d = {
+            .rows = r->rows, .in = r->in, .out = r->out, .block = r->block, .sparsity = sparsity};
+        TEST_OK(clprune_linear_create(test_context(), &d, &made.linear));
+        TEST_OK(clprune_linear_saved_create(made.linear, r->batch, "x", saved));
+    }
+    return made;
+}
+
+static void free_layer(any_layer layer)
+{
+    clprune_linear_destroy(layer.linear);
+    clprune_token_linear_destroy(layer.token);
+}
+
+static clprune_status forward(any_layer layer, size_t batch, clprune_mat x, clprune_mat w,
+    clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
+{
+    return layer.token != NULL
+               ? clprune_token_linear_forward(layer.token, batch, x, w, b, y, saved, event)
+               : clprune_linear_forward(layer.linear, batch, x, w, b, y, saved, event);
+}
+
+static clprune_status backward(any_layer layer, size_t batch, const clprune_saved *saved,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    return layer.token != NULL
+               ? clprune_token_linear_backward(layer.token, batch, saved, dy, w, dx, dw, db, event)
+               : clprune_linear_backward(layer.linear, batch, saved, dy, w, dx, dw, db, event);
+}
+
+/* Sizes of one sample's x and of y. */
+typedef struct sizes {
+    size_t x_rows, x_cols, y_rows, y_cols;
+} sizes;
+
+static sizes sizes_of(const layer_row *r)
+{
+    if (r->tokens)
+        return (sizes){r->in, r->rows, r->out, r->rows};
+    return (sizes){r->rows, r->in, r->rows, r->out};
+}
+
+/* x with the blocks pruned that the layer must prune. */
+static float *pruned(const layer_row *r, const float *x)
+{
+    const sizes s = sizes_of(r);
+    const size_t br = r->block.rows > 0 ? r->block.rows : 1;
+    const size_t bc = r->block.cols > 0 ? r->block.cols : 16;
+    bsr_ref ref = bsr_ref_make(r->batch, s.x_rows, s.x_cols, br, bc, 0);
+    const size_t keep = bsr_ref_keep_count(ref.blocks, r->tenths, 10);
+    double *scores = prune_ref_scores(PRUNE_REF_L2, r->batch, s.x_rows, s.x_cols, br, bc, x);
+    float *rounded = test_new_normal(0, r->batch * ref.blocks);
+    unsigned char *mask = malloc(r->batch * ref.blocks + 1);
+    for (size_t i = 0; i < r->batch * ref.blocks; i++)
+        rounded[i] = (float)scores[i];
+    for (size_t n = 0; n < r->batch; n++)
+        prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
+    float *kept = bsr_ref_masked(&ref, x, mask);
+    free(scores);
+    free(rounded);
+    free(mask);
+    bsr_ref_free(&ref);
+    return kept;
+}
+
+static void check(const char *what, const test_mat *m, gemm_ref ref, const layer_row *r)
+{
+    float *got = test_mat_get(m, what);
+    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
+    free(got);
+    gemm_ref_free(&ref);
+}
+
+static void against_reference(void **state)
+{
+    const layer_row *r = *state;
+    const sizes s = sizes_of(r);
+    const size_t m = r->batch * r->rows; /* of the linear layer */
+    float *x = test_new_normal(71, r->batch * s.x_rows * s.x_cols);
+    float *w = test_new_normal(72, r->out * r->in), *b = test_new_normal(73, r->out);
+    float *dy = test_new_normal(74, r->batch * s.y_rows * s.y_cols), *kept = pruned(r, x);
+    test_mat mx = test_mat_make(r->batch * s.x_rows, s.x_cols, 1, x);
+    test_mat mw = test_mat_make(r->out, r->in, 2, w), mb = test_mat_make(1, r->out, 0, b);
+    test_mat mdy = test_mat_make(r->batch * s.y_rows, s.y_cols, 3, dy);
+    test_mat my = test_mat_make(r->batch * s.y_rows, s.y_cols, 2, NULL);
+    test_mat mdx = test_mat_make(r->batch * s.x_rows, s.x_cols, 2, NULL);
+    test_mat mdw = test_mat_make(r->out, r->in, 1, NULL), mdb = test_mat_make(1, r->out, 0, NULL);
+    clprune_saved *saved = NULL;
+    const any_layer layer = make_layer(r, &saved);
+    cl_event event = NULL;
+    const clprune_mat bias = r->bias ? mb.mat : CLPRUNE_NO_MAT;
+    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, bias, my.mat, saved, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    test_mat_unchanged(&mx, "x");
+    TEST_OK(clprune_mat_fill(test_context(), NAN, mx.mat, NULL)); /* x is long gone */
+    event = NULL;
+    TEST_OK(backward(layer, r->batch, saved, mdy.mat, mw.mat, mdx.mat, mdw.mat, mdb.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+
+    const float *bias_values = r->bias ? b : NULL;
+    if (r->tokens) {
+        const size_t d = r->rows;
+        check("y", &my, token_linear_ref_forward(r->batch, r->in, r->out, d, x, w, bias_values), r);
+        check("dx", &mdx, token_linear_ref_dx(r->batch, r->in, r->out, d, dy, w), r);
+        check("dw", &mdw, token_linear_ref_dw(r->batch, r->in, r->out, d, dy, kept), r);
+        check("db", &mdb, token_linear_ref_db(r->batch, r->out, d, dy), r);
+    } else {
+        check("y", &my, linear_ref_forward(m, r->in, r->out, x, w, bias_values), r);
+        check("dx", &mdx, linear_ref_dx(m, r->in, r->out, dy, w), r);
+        check("dw", &mdw, linear_ref_dw(m, r->in, r->out, dy, kept), r);
+        check("db", &mdb, linear_ref_db(m, r->out, dy), r);
+    }
+    test_mat_unchanged(&mw, "w");
+    test_mat_unchanged(&mb, "b");
+    test_mat_unchanged(&mdy, "dy");
+    clprune_saved_destroy(saved);
+    free_layer(layer);
+    free(x);
+    free(w);
+    free(b);
+    free(dy);
+    free(kept);
+    test_mat_free(&mx);
+    test_mat_free(&mw);
+    test_mat_free(&mb);
+    test_mat_free(&mdy);
+    test_mat_free(&my);
+    test_mat_free(&mdx);
+    test_mat_free(&mdw);
+    test_mat_free(&mdb);
+}
+
+/* Each output of the backward pass by itself has the bits it has together with the others. */
+static void skipped_outputs(void **state)
+{
+    const layer_row *r = *state;
+    const sizes s = sizes_of(r);
+    float *x = test_new_normal(81, r->batch * s.x_rows * s.x_cols);
+    float *w = test_new_normal(82, r->out * r->in);
+    float *dy = test_new_normal(83, r->batch * s.y_rows * s.y_cols), *full[3] = {NULL, NULL, NULL};
+    test_mat mx = test_mat_make(r->batch * s.x_rows, s.x_cols, 0, x);
+    test_mat mw = test_mat_make(r->out, r->in, 0, w);
+    test_mat mdy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, dy);
+    test_mat my = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
+    clprune_saved *saved = NULL;
+    const any_layer layer = make_layer(r, &saved);
+    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
+    for (int wanted = 7; wanted >= 0; wanted--) {
+        static const char *const names[] = {"dx", "dw", "db"};
+        test_mat out[3] = {test_mat_make(r->batch * s.x_rows, s.x_cols, 0, NULL),
+            test_mat_make(r->out, r->in, 0, NULL), test_mat_make(1, r->out, 0, NULL)};
+        clprune_mat given[3];
+        for (int i = 0; i < 3; i++)
+            given[i] = wanted & 1 << i ? out[i].mat : CLPRUNE_NO_MAT;
+        cl_event event = NULL;
+        /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
+        TEST_OK(backward(layer, r->batch, wanted & 2 ? saved : NULL, mdy.mat,
+            wanted & 1 ? mw.mat : CLPRUNE_NO_MAT, given[0], given[1], given[2], &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        for (int i = 0; i < 3; i++) {
+            float *got = test_mat_get(&out[i], names[i]);
+            if (wanted == 7)
+                full[i] = got;
+            else if (wanted & 1 << i)
+                test_same_floats(names[i], out[i].mat.rows, out[i].mat.cols, got, full[i],
+                    "%s, outputs %d", r->name, wanted);
+            else
+                test_mat_unchanged(&out[i], names[i]);
+            if (got != full[i])
+                free(got);
+            test_mat_free(&out[i]);
+        }
+    }
+    clprune_saved_destroy(saved);
+    free_layer(layer);
+    for (int i = 0; i < 3; i++)
+        free(full[i]);
+    free(x);
+    free(w);
+    free(dy);
+    test_mat_free(&mx);
+    test_mat_free(&mw);
+    test_mat_free(&mdy);
+    test_mat_free(&my);
+}
+
+/* Sparsity 0: y and dw are those of dense products, bit for bit. */
+static void zero_sparsity_is_dense(void **state)
+{
+    (void)state;
+    const layer_row r = {"linear", false, 3, 49, 64, 80, {0, 0}, 0, false};
+    const size_t m = r.batch * r.rows;
+    float *x = test_new_normal(91, m * r.in), *w = test_new_normal(92, r.out * r.in);
+    float *dy = test_new_normal(93, m * r.out);
+    test_mat mx = test_mat_make(m, r.in, 0, x), mw = test_mat_make(r.out, r.in, 0, w);
+    test_mat mdy = test_mat_make(m, r.out, 0, dy);
+    test_mat y[2], dw[2];
+    for (int i = 0; i < 2; i++) {
+        y[i] = test_mat_make(m, r.out, 0, NULL);
+        dw[i] = test_mat_make(r.out, r.in, 0, NULL);
+    }
+    clprune_saved *saved = NULL;
+    const any_layer layer = make_layer(&r, &saved);
+    TEST_OK(forward(layer, r.batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[0].mat, saved, NULL));
+    TEST_OK(backward(
+        layer, r.batch, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT, dw[0].mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_gemm(test_context(), false, true, 1, 0, mx.mat, mw.mat, y[1].mat, NULL));
+    TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, mdy.mat, mx.mat, dw[1].mat, NULL));
+    float *got_y[2], *got_dw[2];
+    for (int i = 0; i < 2; i++) {
+        got_y[i] = test_mat_get(&y[i], "y");
+        got_dw[i] = test_mat_get(&dw[i], "dw");
+    }
+    test_same_floats("y", m, r.out, got_y[0], got_y[1], "sparsity 0");
+    test_same_floats("dw", r.out, r.in, got_dw[0], got_dw[1], "sparsity 0");
+    for (int i = 0; i < 2; i++) {
+        free(got_y[i]);
+        free(got_dw[i]);
+        test_mat_free(&y[i]);
+        test_mat_free(&dw[i]);
+    }
+    clprune_saved_destroy(saved);
+    free_layer(layer);
+    free(x);
+    free(w);
+    free(dy);
+    test_mat_free(&mx);
+    test_mat_free(&mw);
+    test_mat_free(&mdy);
+}
+
+/* sum(y * g) for the given x, w, b: the loss whose gradient is the backward pass of dy = g. */
+static double loss_of(any_layer layer, const layer_row *r, test_mat *const inputs[3],
+    const test_mat *y, const float *g)
+{
+    TEST_OK(forward(
+        layer, r->batch, inputs[0]->mat, inputs[1]->mat, inputs[2]->mat, y->mat, NULL, NULL));
+    float *got = test_mat_get(y, "y");
+    double loss = 0;
+    for (size_t i = 0; i < y->mat.rows * y->mat.cols; i++)
+        loss += (double)got[i] * (double)g[i];
+    free(got);
+    return loss;
+}
+
+/* The layers are linear in each input, so a central difference of any step is exact but for
+ * rounding. */
+static void finite_differences(void **state)
+{
+    const layer_row *r = *state;
+    const sizes s = sizes_of(r);
+    static const char *const names[3] = {"dx", "dw", "db"};
+    const size_t in_rows[3] = {r->batch * s.x_rows, r->out, 1};
+    const size_t in_cols[3] = {s.x_cols, r->in, r->out};
+    float *values[3], *g = test_new_normal(104, r->batch * s.y_rows * s.y_cols);
+    test_mat inputs[3], grads[3];
+    for (size_t i = 0; i < 3; i++) {
+        values[i] = test_new_normal(101 + i, in_rows[i] * in_cols[i]);
+        inputs[i] = test_mat_make(in_rows[i], in_cols[i], 0, values[i]);
+        grads[i] = test_mat_make(in_rows[i], in_cols[i], 0, NULL);
+    }
+    test_mat y = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
+    test_mat dy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, g);
+    clprune_saved *saved = NULL;
+    const any_layer layer = make_layer(r, &saved);
+    TEST_OK(
+        forward(layer, r->batch, inputs[0].mat, inputs[1].mat, inputs[2].mat, y.mat, saved, NULL));
+    TEST_OK(backward(layer, r->batch, saved, dy.mat, inputs[1].mat, grads[0].mat, grads[1].mat,
+        grads[2].mat, NULL));
+    test_mat *const pointers[3] = {&inputs[0], &inputs[1], &inputs[2]};
+    test_rng rng = {105};
+    for (size_t i = 0; i < 3; i++) {
+        float *grad = test_mat_get(&grads[i], names[i]);
+        for (int probe = 0; probe < 8; probe++) {
+            const size_t at = test_rng_below(&rng, in_rows[i] * in_cols[i]);
+            const float before = values[i][at];
+            double loss[2];
+            for (int side = 0; side < 2; side++) {
+                values[i][at] = before + (side == 0 ? 1.0f : -1.0f);
+                test_mat_set(&inputs[i], values[i]);
+                loss[side] = loss_of(layer, r, pointers, &y, g);
+            }
+            values[i][at] = before;
+            test_mat_set(&inputs[i], values[i]);
+            const double difference = (loss[0] - loss[1]) / 2;
+            if (!(fabs(difference - (double)grad[at]) <= 1e-4 * (1 + fabs(difference))))
+                fail_msg("%s: %s[%zu] is %.9g, the difference %.9g", r->name, names[i], at,
+                    (double)grad[at], difference);
+        }
+        free(grad);
+    }
+    clprune_saved_destroy(saved);
+    free_layer(layer);
+    for (int i = 0; i < 3; i++) {
+        free(values[i]);
+        test_mat_free(&inputs[i]);
+        test_mat_free(&grads[i]);
+    }
+    free(g);
+    test_mat_free(&y);
+    test_mat_free(&dy);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
+        if (rows[i].batch > 0 && rows[i].tenths == 7)
+            test_add(&list, skipped_outputs, &rows[i], "skipped outputs: %s", rows[i].name);
+        if (rows[i].tenths == 0)
+            test_add(&list, finite_differences, &rows[i], "differences: %s", rows[i].name);
+    }
+    test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
+    return test_run_on_devices("linear", &list);
+}

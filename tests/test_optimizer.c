@@ -1,0 +1,600 @@
+/* Optimizers: PyTorch's values, one step against the reference over all sizes, special cases of the
+ * formulas, clipping, checkpoints, the ledger, repeatability, invalid arguments. */
+#include "golden/golden_types.h"
+#include "ref/optimizer_ref.h"
+#include "support/test_layer.h"
+
+#include "golden/golden_optim.inc"
+
+static const char *const kind_names[] = {"SGD", "AdamW", "LAMB"};
+
+static clprune_optimizer_desc desc_of(clprune_optimizer_kind kind)
+{
+    return (clprune_optimizer_desc){.kind = kind,
+        .momentum = 0.9f,
+        .beta1 = 0.9f,
+        .beta2 = 0.99f,
+        .eps = 1e-6f,
+        .weight_decay = 0.1f};
+}
+
+/* --- PyTorch's values --- */
+
+static clprune_optimizer_kind kind_of(const char *name)
+{
+    return strcmp(name, "sgd") == 0     ? CLPRUNE_OPTIMIZER_SGD
+           : strcmp(name, "adamw") == 0 ? CLPRUNE_OPTIMIZER_ADAMW
+                                        : CLPRUNE_OPTIMIZER_LAMB;
+}
+
+static void golden_check(const golden_optim_tensor *want, const float *p)
+{
+    double norm = 0;
+    for (size_t j = 0; j < want->count; j++) {
+        norm += (double)p[j] * (double)p[j];
+        if (want->count <= GOLDEN_OPTIM_VALUES && fabs((double)p[j] - want->value[j]) > 1e-6)
+            fail_msg("%s, tensor %u, element %zu: got %.9g, PyTorch has %.9g", want->run_name,
+                (unsigned)want->tensor, j, (double)p[j], want->value[j]);
+    }
+    if (fabs(sqrt(norm) - want->norm) > 1e-6 * want->norm)
+        fail_msg("%s, tensor %u: norm %.9g, PyTorch has %.9g", want->run_name,
+            (unsigned)want->tensor, sqrt(norm), want->norm);
+    for (uint32_t k = 0; k < GOLDEN_PROJECTIONS; k++) {
+        const double got = golden_projection(k, (size_t)want->count, p);
+        if (fabs(got - want->proj[k]) > 3e-6 * sqrt((double)want->count))
+            fail_msg("%s, tensor %u: projection %.9g, PyTorch has %.9g", want->run_name,
+                (unsigned)want->tensor, got, want->proj[k]);
+    }
+}
+
+static void golden(void **state)
+{
+    const golden_optim_run *run = *state;
+    enum { TENSORS = 4 };
+    assert_int_equal(run->tensors, TENSORS);
+    const golden_optim_tensor *tensors = &golden_optim_tensors[run->first];
+    const clprune_optimizer_desc desc = {.kind = kind_of(run->name),
+        .momentum = (float)run->momentum,
+        .beta1 = (float)run->beta1,
+        .beta2 = (float)run->beta2,
+        .eps = (float)run->eps,
+        .weight_decay = (float)run->weight_decay};
+    test_mat value[TENSORS], grad[TENSORS];
+    clprune_param params[TENSORS];
+    float numbers[256];
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        const size_t count = (size_t)tensors[i].count;
+        assert_true(count <= 256);
+        golden_fill_uniform(
+            0, (float)tensors[i].start_scale, GOLDEN_SEED_OPTIM_PARAMETER + i, count, numbers);
+        value[i] = test_mat_make(1, count, 0, numbers);
+        grad[i] = test_mat_make(1, count, 0, NULL);
+        params[i] = (clprune_param){"p", value[i].mat, grad[i].mat, true};
+    }
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(test_context(), &desc, TENSORS, params, &optimizer));
+    for (uint32_t t = 0; t < GOLDEN_OPTIM_STEPS; t++) { /* their steps count from 0 */
+        for (uint32_t i = 0; i < TENSORS; i++) {
+            golden_fill_uniform(
+                0, 1, GOLDEN_SEED_OPTIM_GRADIENT + 10 * t + i, (size_t)tensors[i].count, numbers);
+            test_mat_set(&grad[i], numbers);
+        }
+        TEST_OK(clprune_optimizer_step(optimizer, (float)run->lr, NULL));
+        for (uint32_t i = 0; i < TENSORS; i++)
+            test_mat_unchanged(&grad[i], "gradient");
+    }
+    assert_int_equal(clprune_optimizer_steps(optimizer), GOLDEN_OPTIM_STEPS);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        float *p = test_mat_get(&value[i], "parameter");
+        golden_check(&tensors[i], p);
+        free(p);
+    }
+    clprune_optimizer_destroy(optimizer);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        test_mat_free(&value[i]);
+        test_mat_free(&grad[i]);
+    }
+}
+
+/* --- One step against the reference --- */
+
+typedef struct step_case {
+    clprune_optimizer_kind kind;
+    size_t rows, cols;
+    bool decay, momentum;
+    uint64_t t;
+} step_case;
+
+static void state_check(const clprune_optimizer *optimizer, size_t slot, size_t count,
+    const double *want, const double *bound)
+{
+    const clprune_mat mat = clprune_optimizer_state(optimizer, 0, slot);
+    assert_int_equal(mat.rows * mat.cols, count);
+    float *got = test_new_normal(0, count);
+    TEST_OK(clprune_mat_read(test_context(), mat, got));
+    test_close("state", 1, count, got, want, bound, "slot %zu", slot);
+    free(got);
+}
+
+static void step(void **state)
+{
+    const step_case *s = *state;
+    clprune_context *context = test_context();
+    const size_t count = s->rows * s->cols;
+    const float lr = 0.05f;
+    clprune_optimizer_desc desc = desc_of(s->kind);
+    if (!s->momentum)
+        desc.momentum = 0;
+    float *g = test_new_normal(71, count), *p = test_new_normal(72, count);
+    float *m = test_new_normal(73, count), *v = test_new_uniform(74, 0, 2, count);
+    optimizer_ref ref = {.count = count,
+        .g = layer_widen(count, g),
+        .p = layer_widen(count, p),
+        .m = layer_widen(count, m),
+        .v = layer_widen(count, v),
+        .p_bound = layer_new(count),
+        .m_bound = layer_new(count),
+        .v_bound = layer_new(count)};
+    test_mat value = test_mat_make(s->rows, s->cols, 0, p);
+    test_mat again = test_mat_make(s->rows, s->cols, 0, p);
+    test_mat grad = test_mat_make(s->rows, s->cols, 0, g);
+    clprune_param param = {"w", value.mat, grad.mat, s->decay};
+    optimizer_ref_step(&desc, s->t, (double)lr, s->decay, &ref);
+    for (int run = 0; run < 2; run++) {
+        clprune_optimizer *optimizer;
+        param.value = run == 0 ? value.mat : again.mat;
+        TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &optimizer));
+        const size_t slots = clprune_optimizer_slots(optimizer);
+        assert_int_equal(slots, s->kind == CLPRUNE_OPTIMIZER_SGD ? (s->momentum ? 1 : 0) : 2);
+        if (slots > 0)
+            TEST_OK(
+                clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, slots - 1), v));
+        if (slots > 1)
+            TEST_OK(clprune_mat_write(context, clprune_optimizer_state(optimizer, 0, 0), m));
+        clprune_optimizer_set_steps(optimizer, s->t - 1);
+        cl_event event = NULL;
+        TEST_OK(clprune_optimizer_step(optimizer, lr, &event));
+        layer_event(event);
+        assert_int_equal(clprune_optimizer_steps(optimizer), s->t);
+        if (slots > 0)
+            state_check(optimizer, slots - 1, count, ref.v, ref.v_bound);
+        if (slots > 1)
+            state_check(optimizer, 0, count, ref.m, ref.m_bound);
+        clprune_optimizer_destroy(optimizer);
+    }
+    layer_check("parameter", &value, ref.p, ref.p_bound, kind_names[s->kind]);
+    layer_same("parameter", &value, &again);
+    test_mat_unchanged(&grad, "gradient");
+    test_mat_free(&value);
+    test_mat_free(&again);
+    test_mat_free(&grad);
+    double *arrays[] = {ref.p, ref.m, ref.v, ref.p_bound, ref.m_bound, ref.v_bound};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    free((void *)(uintptr_t)ref.g);
+    free(g);
+    free(p);
+    free(m);
+    free(v);
+}
+
+/* --- Special cases --- */
+
+/* One step of one tensor with state zero; the parameter afterwards. */
+static void one_step(const clprune_optimizer_desc *desc, size_t count, const float *p,
+    const float *g, float lr, float *after)
+{
+    test_mat value = test_mat_make(1, count, 0, p), grad = test_mat_make(1, count, 0, g);
+    const clprune_param param = {"w", value.mat, grad.mat, true};
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(test_context(), desc, 1, &param, &optimizer));
+    TEST_OK(clprune_optimizer_step(optimizer, lr, NULL));
+    float *got = test_mat_get(&value, "parameter");
+    memcpy(after, got, count * sizeof *after);
+    free(got);
+    clprune_optimizer_destroy(optimizer);
+    test_mat_free(&value);
+    test_mat_free(&grad);
+}
+
+/* The first step starts the momentum, whatever the state holds. */
+static void sgd_start(void **state)
+{
+    (void)state;
+    const float p[3] = {1, 2, 3}, g[3] = {0.5f, -1, 2}, stale[3] = {NAN, INFINITY, 7};
+    const double want[3] = {1 - 0.5 * 0.5, 2 + 0.5, 3 - 1}, bound[3] = {1e-7, 1e-7, 1e-7};
+    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+    desc.weight_decay = 0;
+    test_mat value = test_mat_make(1, 3, 0, p), grad = test_mat_make(1, 3, 0, g);
+    const clprune_param param = {NULL, value.mat, grad.mat, true};
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(test_context(), &desc, 1, &param, &optimizer));
+    TEST_OK(clprune_mat_write(test_context(), clprune_optimizer_state(optimizer, 0, 0), stale));
+    TEST_OK(clprune_optimizer_step(optimizer, 0.5f, NULL));
+    layer_check("parameter", &value, want, bound, "first step");
+    clprune_optimizer_destroy(optimizer);
+    test_mat_free(&value);
+    test_mat_free(&grad);
+}
+
+/* The trust ratio is 1 where |p| or |r| is 0. */
+static void lamb_zero_norms(void **state)
+{
+    (void)state;
+    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    desc.eps = 0; /* r is the sign of g at the first step */
+    const float zero[5] = {0}, ones[5] = {1, -1, 1, 1, -1};
+    float after[5];
+    one_step(&desc, 5, zero, ones, 0.25f, after);
+    for (int i = 0; i < 5; i++)
+        assert_true(fabs((double)after[i] + 0.25 * (double)ones[i]) < 1e-6);
+    desc.weight_decay = 0;
+    desc.eps = 1e-6f;
+    one_step(&desc, 5, ones, zero, 0.25f, after); /* r is 0 */
+    assert_memory_equal(after, ones, sizeof ones);
+}
+
+/* Norms that would overflow as plain sums of squares. */
+static void lamb_huge(void **state)
+{
+    (void)state;
+    clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    desc.weight_decay = 0;
+    desc.eps = 0;
+    const float p[4] = {1e30f, 1e30f, -1e30f, 1e-3f}, g[4] = {1, 1, 1, 1};
+    float after[4];
+    one_step(&desc, 4, p, g, 0.125f, after);
+    const double move = 0.125 * sqrt(3) * 1e30 / 2;
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs((double)after[i] - ((double)p[i] - move)) < 1e-6 * 1e30);
+}
+
+/* --- Clipping --- */
+
+enum { CLIPPED = 3 };
+
+typedef struct clip_case {
+    const char *name;
+    size_t counts[CLIPPED];
+    float size;     /* of normal random gradients */
+    float special;  /* put into the second tensor unless 0 */
+    float max_norm; /* relative to the norm */
+} clip_case;
+
+static const clip_case clip_cases[] = {
+    {"above", {7, 130, 5}, 1, 0, 0.5f},
+    {"below", {7, 130, 5}, 1, 0, 2},
+    {"far above", {1, 1, 1}, 1, 0, 1e-6f},
+    {"large tensors", {2047, 40001, 16384}, 1, 0, 0.25f},
+    {"an empty tensor", {0, 20, 3}, 1, 0, 0.5f},
+    {"huge", {7, 130, 5}, 1e30f, 0, 1e-15f},
+    {"huge, below", {7, 130, 5}, 1e35f, 0, 100},
+    {"huge and small", {7, 130, 5}, 1, 1e25f, 0.5f},
+    {"at the border of the scales", {40, 130, 5}, 1e12f, 0, 0.5f},
+    {"tiny", {7, 130, 5}, 1e-15f, 0, 0.5f},
+    {"NaN", {7, 130, 5}, 1, NAN, 0.5f},
+    {"Inf", {7, 130, 5}, 1, INFINITY, 0.5f},
+    {"-Inf", {7, 130, 5}, 1, -INFINITY, 0.5f},
+};
+
+static void clip(void **state)
+{
+    const clip_case *s = *state;
+    clprune_context *context = test_context();
+    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+    test_mat value[CLIPPED], grad[CLIPPED];
+    clprune_param params[CLIPPED];
+    float *g[CLIPPED];
+    double sum = 0;
+    for (size_t i = 0; i < CLIPPED; i++) {
+        g[i] = test_new_normal(80 + i, s->counts[i]);
+        for (size_t j = 0; j < s->counts[i]; j++)
+            g[i][j] *= s->size;
+        if (i == 1 && s->special != 0)
+            g[i][s->counts[i] - 1] = s->special;
+        for (size_t j = 0; j < s->counts[i]; j++)
+            sum += (double)g[i][j] * (double)g[i][j];
+        value[i] = test_mat_make(1, s->counts[i], 0, g[i]);
+        grad[i] = test_mat_make(1, s->counts[i], 0, g[i]);
+        params[i] = (clprune_param){"w", value[i].mat, grad[i].mat, true};
+    }
+    const double norm_want = sqrt(sum), norm_bound = 1e-5 * norm_want;
+    const float max_norm =
+        isfinite(norm_want) ? (float)((double)s->max_norm * norm_want) : s->max_norm;
+    const bool scaled = isfinite(norm_want) && s->max_norm < 1;
+    const double factor = scaled ? (double)max_norm / norm_want : 1;
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(context, &desc, CLIPPED, params, &optimizer));
+    test_mat norm = test_mat_make(1, 1, 0, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_optimizer_clip(optimizer, max_norm, norm.mat, &event));
+    layer_event(event);
+    layer_check("norm", &norm, &norm_want, &norm_bound, s->name);
+    for (size_t i = 0; i < CLIPPED; i++) {
+        double *want = layer_widen(s->counts[i], g[i]), *bound = layer_new(s->counts[i]);
+        for (size_t j = 0; j < s->counts[i]; j++) {
+            want[j] *= factor;
+            bound[j] = scaled ? 1e-5 * fabs(want[j]) + 0x1p-149 : 0;
+        }
+        layer_check("gradient", &grad[i], want, bound, s->name);
+        test_mat_unchanged(&value[i], "parameter");
+        free(want);
+        free(bound);
+        /* For a second run: the same bits, also where nobody asks for the norm. */
+        float *first = test_mat_get(&grad[i], "gradient");
+        test_mat_set(&value[i], first);
+        test_mat_set(&grad[i], g[i]);
+        free(first);
+    }
+    TEST_OK(clprune_optimizer_clip(optimizer, max_norm, CLPRUNE_NO_MAT, NULL));
+    for (size_t i = 0; i < CLIPPED; i++)
+        layer_same("gradient", &grad[i], &value[i]);
+    clprune_optimizer_destroy(optimizer);
+    test_mat_free(&norm);
+    for (size_t i = 0; i < CLIPPED; i++) {
+        test_mat_free(&value[i]);
+        test_mat_free(&grad[i]);
+        free(g[i]);
+    }
+}
+
+/* No parameters: a norm of 0, and steps that only count. */
+static void no_parameters(void **state)
+{
+    (void)state;
+    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+    const double want = 0, bound = 0;
+    clprune_optimizer *optimizer;
+    test_mat norm = test_mat_make(1, 1, 0, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_optimizer_create(test_context(), &desc, 0, NULL, &optimizer));
+    TEST_OK(clprune_optimizer_step(optimizer, 0.1f, &event));
+    layer_event(event);
+    TEST_OK(clprune_optimizer_clip(optimizer, 1, norm.mat, NULL));
+    layer_check("norm", &norm, &want, &bound, "no parameters");
+    assert_int_equal(clprune_optimizer_steps(optimizer), 1);
+    clprune_optimizer_destroy(optimizer);
+    test_mat_free(&norm);
+}
+
+/* --- Checkpoints and the ledger --- */
+
+/* Steps `first` to `last` with gradients of their own. */
+static void run_steps(
+    clprune_optimizer *optimizer, test_mat *grad, size_t count, uint64_t first, uint64_t last)
+{
+    for (uint64_t t = first; t <= last; t++) {
+        float *g = test_new_normal(200 + t, count);
+        test_mat_set(grad, g);
+        TEST_OK(clprune_optimizer_step(optimizer, 0.1f, NULL));
+        free(g);
+    }
+}
+
+/* Four steps have the bits of two steps, a checkpoint, and two steps of another optimizer. */
+static void checkpoint(void **state)
+{
+    const clprune_optimizer_desc desc = desc_of(*(const clprune_optimizer_kind *)*state);
+    clprune_context *context = test_context();
+    enum { COUNT = 77 };
+    float *p = test_new_normal(91, COUNT), saved[COUNT];
+    test_mat whole = test_mat_make(7, 11, 0, p), parts = test_mat_make(7, 11, 0, p);
+    test_mat grad = test_mat_make(7, 11, 0, p);
+    clprune_param param = {"w", whole.mat, grad.mat, true};
+    clprune_optimizer *one, *two, *three;
+    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &one));
+    param.value = parts.mat;
+    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &two));
+    TEST_OK(clprune_optimizer_create(context, &desc, 1, &param, &three));
+    run_steps(one, &grad, COUNT, 1, 4);
+    run_steps(two, &grad, COUNT, 1, 2);
+    for (size_t slot = 0; slot < clprune_optimizer_slots(two); slot++) {
+        const clprune_mat from = clprune_optimizer_state(two, 0, slot);
+        assert_true(from.rows == 7 && from.cols == 11);
+        TEST_OK(clprune_mat_read(context, from, saved));
+        TEST_OK(clprune_mat_write(context, clprune_optimizer_state(three, 0, slot), saved));
+    }
+    clprune_optimizer_set_steps(three, clprune_optimizer_steps(two));
+    run_steps(three, &grad, COUNT, 3, 4);
+    layer_same("parameter", &whole, &parts);
+    clprune_optimizer_destroy(one);
+    clprune_optimizer_destroy(two);
+    clprune_optimizer_destroy(three);
+    test_mat_free(&whole);
+    test_mat_free(&parts);
+    test_mat_free(&grad);
+    free(p);
+}
+
+static void note_name(void *user, const clprune_memory_entry *entry)
+{
+    char *names = user;
+    if (entry->category == CLPRUNE_MEMORY_OPTIMIZER) {
+        strcat(names, entry->name);
+        strcat(names, " ");
+    }
+}
+
+static void ledger(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+    test_mat value = test_mat_make(3, 5, 0, NULL), grad = test_mat_make(3, 5, 0, NULL);
+    char w[] = "w";
+    const clprune_param params[2] = {
+        {w, value.mat, grad.mat, true}, {NULL, value.mat, grad.mat, true}};
+    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(context, &desc, 2, params, &optimizer));
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_OPTIMIZER).live, 4 * 15 * sizeof(float));
+    w[0] = 'x'; /* the name was copied */
+    char names[256] = "";
+    clprune_memory_visit(context, note_name, names);
+    assert_string_equal(names, "w.m w.v parameter 1.m parameter 1.v ");
+    /* The state starts at zero. */
+    const double zeros[15] = {0};
+    state_check(optimizer, 0, 15, zeros, zeros);
+    state_check(optimizer, 1, 15, zeros, zeros);
+    assert_null(clprune_optimizer_state(optimizer, 2, 0).buffer);
+    assert_null(clprune_optimizer_state(optimizer, 0, 2).buffer);
+    clprune_optimizer_destroy(optimizer);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    test_mat_free(&value);
+    test_mat_free(&grad);
+}
+
+/* A state that does not fit the budget fails and leaves nothing behind. */
+static void over_budget(void **state)
+{
+    (void)state;
+    const clprune_context_options options = {
+        .device = test_device_selection(), .cache_dir = "off", .mem_limit = 1000};
+    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+    clprune_context *context;
+    TEST_OK(clprune_context_create(NULL, &options, &context));
+    cl_int code;
+    cl_mem buffer = clCreateBuffer(
+        clprune_context_cl(context), CL_MEM_READ_WRITE, 400 * sizeof(float), NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    const clprune_mat value = clprune_mat_of(buffer, 1, 150);
+    const clprune_mat grad = {buffer, 200, 1, 150, 150};
+    const clprune_param param = {"w", value, grad, true};
+    clprune_optimizer *optimizer = (clprune_optimizer *)&buffer; /* must become NULL */
+    assert_int_equal(clprune_optimizer_create(context, &desc, 1, &param, &optimizer),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_null(optimizer);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
+    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+    clprune_context_destroy(context);
+}
+
+/* --- Invalid arguments --- */
+
+static void invalid_desc(void)
+{
+    clprune_context *context = test_context();
+    clprune_optimizer *optimizer = NULL;
+    static const float bad_rates[] = {-0.1f, 1.0f, NAN, INFINITY};
+    static const float bad_sizes[] = {-0.1f, NAN, INFINITY};
+    clprune_optimizer_desc desc;
+#define REFUSES(part)                                                                              \
+    TEST_FAILS(clprune_optimizer_create(context, &desc, 0, NULL, &optimizer),                      \
+        CLPRUNE_INVALID_ARGUMENT, part)
+    for (size_t i = 0; i < sizeof bad_rates / sizeof bad_rates[0]; i++) {
+        desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+        desc.beta1 = bad_rates[i];
+        REFUSES("beta1");
+        desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+        desc.beta2 = bad_rates[i];
+        REFUSES("beta2");
+    }
+    for (size_t i = 0; i < sizeof bad_sizes / sizeof bad_sizes[0]; i++) {
+        desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+        desc.momentum = bad_sizes[i];
+        REFUSES("momentum");
+        desc = desc_of(CLPRUNE_OPTIMIZER_LAMB);
+        desc.eps = bad_sizes[i];
+        REFUSES("eps");
+        desc.eps = 1e-6f;
+        desc.weight_decay = bad_sizes[i];
+        REFUSES("weight_decay");
+    }
+    desc = desc_of((clprune_optimizer_kind)3);
+    REFUSES("kind");
+    assert_null(optimizer);
+}
+
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
+    test_mat value = test_mat_make(3, 5, 0, NULL), grad = test_mat_make(3, 5, 0, NULL);
+    test_mat gap = test_mat_make(3, 5, 1, NULL), other = test_mat_make(5, 3, 0, NULL);
+    const clprune_param good = {"w", value.mat, grad.mat, true};
+    const clprune_param gap_value = {"w", gap.mat, grad.mat, true};
+    const clprune_param gap_grad = {"w", value.mat, gap.mat, true};
+    const clprune_param other_grad = {"w", value.mat, other.mat, true};
+    const clprune_param same = {"w", value.mat, value.mat, true};
+    clprune_optimizer *optimizer = NULL;
+#define CREATE(...) clprune_optimizer_create(__VA_ARGS__)
+    assert_int_equal(CREATE(NULL, &desc, 1, &good, &optimizer), bad);
+    TEST_FAILS(CREATE(context, NULL, 1, &good, &optimizer), bad, "desc");
+    TEST_FAILS(CREATE(context, &desc, 1, NULL, &optimizer), bad, "params");
+    TEST_FAILS(CREATE(context, &desc, 1, &good, NULL), bad, "optimizer");
+    TEST_FAILS(CREATE(context, &desc, 1, &gap_value, &optimizer), size, "dense");
+    TEST_FAILS(CREATE(context, &desc, 1, &gap_grad, &optimizer), size, "dense");
+    TEST_FAILS(CREATE(context, &desc, 1, &other_grad, &optimizer), size, "gradient");
+    TEST_FAILS(CREATE(context, &desc, 1, &same, &optimizer), bad, "overlaps");
+    assert_null(optimizer);
+    invalid_desc();
+
+    assert_int_equal(clprune_optimizer_step(NULL, 0.1f, NULL), bad);
+    assert_int_equal(clprune_optimizer_clip(NULL, 1, CLPRUNE_NO_MAT, NULL), bad);
+    assert_int_equal(clprune_optimizer_steps(NULL), 0);
+    assert_int_equal(clprune_optimizer_slots(NULL), 0);
+    assert_null(clprune_optimizer_state(NULL, 0, 0).buffer);
+    clprune_optimizer_set_steps(NULL, 3);
+    clprune_optimizer_destroy(NULL);
+
+    TEST_OK(CREATE(context, &desc, 1, &good, &optimizer));
+    cl_event event = NULL;
+    static const float bad_lr[] = {-1e-3f, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad_lr / sizeof bad_lr[0]; i++)
+        TEST_FAILS(clprune_optimizer_step(optimizer, bad_lr[i], &event), bad, "lr");
+    static const float bad_norm[] = {0.0f, -1.0f, NAN};
+    for (size_t i = 0; i < sizeof bad_norm / sizeof bad_norm[0]; i++)
+        TEST_FAILS(clprune_optimizer_clip(optimizer, bad_norm[i], CLPRUNE_NO_MAT, &event), bad,
+            "max_norm");
+    TEST_FAILS(clprune_optimizer_clip(optimizer, 1, value.mat, &event), size, "norm is");
+    clprune_mat inside = clprune_mat_rows(grad.mat, 1, 1);
+    inside.cols = 1;
+    TEST_FAILS(clprune_optimizer_clip(optimizer, 1, inside, &event), bad, "norm overlaps");
+    assert_null(event);
+    assert_int_equal(clprune_optimizer_steps(optimizer), 0);
+    clprune_optimizer_destroy(optimizer);
+    test_mat *mats[] = {&value, &grad, &gap, &other};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_free(mats[i]);
+    }
+}
+
+int main(void)
+{
+    static const size_t shapes[][2] = {{1, 1}, {3, 1}, {1, 4}, {1, 15}, {4, 4}, {1, 17}, {8, 25},
+        {1, 2047}, {32, 64}, {1, 2049}, {128, 128}, {1, 50001}, {0, 3}};
+    enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+    static step_case steps[SHAPES * 8];
+    static const clprune_optimizer_kind kinds[] = {
+        CLPRUNE_OPTIMIZER_SGD, CLPRUNE_OPTIMIZER_ADAMW, CLPRUNE_OPTIMIZER_LAMB};
+    test_list list = {0};
+    for (size_t i = 0; i < (size_t)golden_optim_runs_count; i++)
+        test_add(&list, golden, &golden_optim_runs[i], "PyTorch's %s", golden_optim_runs[i].name);
+    size_t count = 0;
+    for (size_t i = 0; i < SHAPES; i++)
+        for (size_t k = 0; k < 4; k++)
+            for (int decay = 0; decay < 2; decay++) {
+                const clprune_optimizer_kind kind = kinds[k % 3];
+                steps[count] = (step_case){
+                    kind, shapes[i][0], shapes[i][1], decay != 0, k == 0, 1 + (i + k) % 3};
+                test_add(&list, step, &steps[count++], "%s%s, %zu x %zu%s", kind_names[kind],
+                    k == 3 ? " without momentum" : "", shapes[i][0], shapes[i][1],
+                    decay ? ", decay" : "");
+            }
+    test_add(&list, sgd_start, NULL, "the first step of SGD");
+    test_add(&list, lamb_zero_norms, NULL, "zero norms in LAMB");
+    test_add(&list, lamb_huge, NULL, "huge norms in LAMB");
+    for (size_t i = 0; i < sizeof clip_cases / sizeof clip_cases[0]; i++)
+        test_add(&list, clip, &clip_cases[i], "clip: %s", clip_cases[i].name);
+    test_add(&list, no_parameters, NULL, "no parameters");
+    for (size_t k = 0; k < 3; k++)
+        test_add(&list, checkpoint, &kinds[k], "checkpoint of %s", kind_names[k]);
+    test_add(&list, ledger, NULL, "names and bytes in the ledger");
+    test_add(&list, over_budget, NULL, "over the budget");
+    test_add(&list, invalid, NULL, "invalid arguments");
+    return test_run_on_devices("optimizer", &list);
+}

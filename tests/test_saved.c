@@ -1,0 +1,189 @@
+/* Saved activations in both forms: target, store, products. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bspmm_ref.h"
+#include "ref/bsr_ref.h"
+#include "ref/prune_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+enum { BATCH = 3, ROWS = 10, COLS = 41, OUT = 18 };
+
+static const clprune_saved_desc descs[] = {
+    {CLPRUNE_SAVED_DENSE, BATCH, ROWS, COLS, {0, 0}, 0, CLPRUNE_NORM_L2},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.7f, CLPRUNE_NORM_L2},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 1.0f, CLPRUNE_NORM_L2},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1},
+};
+
+static const char *const names[] = {"dense", "1x16, 0.7", "1x16, 0", "1x16, 1", "3x7, 0.5, l1"};
+
+/* What must be kept of x, as a dense array. */
+static float *kept_of(const clprune_saved_desc *d, size_t batch, const float *x)
+{
+    const bool dense = d->form == CLPRUNE_SAVED_DENSE;
+    bsr_ref ref =
+        bsr_ref_make(batch, ROWS, COLS, dense ? 1 : d->block.rows, dense ? 1 : d->block.cols, 0);
+    unsigned char *mask = malloc(batch * ref.blocks + 1);
+    memset(mask, 1, batch * ref.blocks);
+    if (!dense) {
+        double *scores = prune_ref_scores(
+            (prune_ref_norm)d->norm, batch, ROWS, COLS, d->block.rows, d->block.cols, x);
+        float *rounded = test_new_normal(0, batch * ref.blocks);
+        for (size_t i = 0; i < batch * ref.blocks; i++)
+            rounded[i] = (float)scores[i];
+        const size_t tenths = (size_t)(d->sparsity * 10 + 0.5f);
+        const size_t keep = bsr_ref_keep_count(ref.blocks, tenths, 10);
+        for (size_t n = 0; n < batch; n++)
+            prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
+        free(scores);
+        free(rounded);
+    }
+    float *kept = bsr_ref_masked(&ref, x, mask);
+    free(mask);
+    bsr_ref_free(&ref);
+    return kept;
+}
+
+/* Checks both products of the kept activation of `batch` samples. */
+static void check_products(
+    const clprune_saved *saved, size_t batch, const float *kept, const char *name)
+{
+    const bspmm_ref_sizes sizes = {batch, ROWS, COLS, OUT};
+    for (int nt = 0; nt < 2; nt++) {
+        const size_t dy_rows = batch * (nt ? OUT : ROWS), dy_cols = nt ? COLS : OUT;
+        const size_t dw_cols = nt ? ROWS : COLS;
+        float *dy = test_new_normal(41, dy_rows * dy_cols);
+        test_mat ddy = test_mat_make(dy_rows, dy_cols, 2, dy);
+        test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
+        cl_event event = NULL;
+        TEST_OK((nt ? clprune_saved_product_nt : clprune_saved_product_tn)(
+            test_context(), batch, ddy.mat, saved, dw.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        gemm_ref ref = nt ? bspmm_ref_nt(sizes, 1, 0, dy, kept, NULL)
+                          : bspmm_ref_tn(sizes, 1, 0, dy, kept, NULL);
+        float *got = test_mat_get(&dw, "dw");
+        test_close("dw", OUT, dw_cols, got, ref.want, ref.bound, "%s, %s, %zu samples",
+            nt ? "nt" : "tn", name, batch);
+        gemm_ref_free(&ref);
+        free(dy);
+        free(got);
+        test_mat_free(&ddy);
+        test_mat_free(&dw);
+    }
+}
+
+static void store_and_multiply(void **state)
+{
+    const clprune_saved_desc *d = *state;
+    const char *name = names[d - descs];
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    static const size_t batches[] = {BATCH, 1, 0, 2};
+    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
+        const size_t batch = batches[i];
+        float *x = test_new_normal(50 + i, batch * ROWS * COLS);
+        test_mat dx = test_mat_make(batch * ROWS, COLS, 3, x);
+        cl_event event = NULL;
+        TEST_OK(clprune_saved_store(saved, batch, dx.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        test_mat_unchanged(&dx, "x");
+        TEST_OK(clprune_mat_fill(test_context(), NAN, dx.mat, NULL)); /* x may be overwritten */
+        float *kept = kept_of(d, batch, x);
+        check_products(saved, batch, kept, name);
+
+        const clprune_mat dense = clprune_saved_dense(saved, batch);
+        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
+        float *got = test_new_normal(0, batch * ROWS * COLS);
+        if (d->form == CLPRUNE_SAVED_DENSE) {
+            assert_int_equal(dense.rows, batch * ROWS);
+            assert_int_equal(bsr.desc.batch, 0);
+            TEST_OK(clprune_mat_read(test_context(), dense, got));
+        } else {
+            assert_int_equal(dense.rows, 0);
+            assert_int_equal(bsr.desc.batch, batch);
+            TEST_OK(clprune_bsr_validate(test_context(), &bsr));
+            test_mat y = test_mat_make(batch * ROWS, COLS, 0, NULL);
+            TEST_OK(clprune_bsr_unpack(test_context(), &bsr, y.mat, NULL));
+            free(got);
+            got = test_mat_get(&y, "y");
+            test_mat_free(&y);
+        }
+        test_same_floats("kept", batch * ROWS, COLS, got, kept, "%s", name);
+        free(x);
+        free(kept);
+        free(got);
+        test_mat_free(&dx);
+    }
+    clprune_saved_destroy(saved);
+}
+
+/* The target of a dense form is its storage, so that storing copies nothing. */
+static void target(void **state)
+{
+    const clprune_saved_desc *d = *state;
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    float *x = test_new_normal(61, 2 * ROWS * COLS);
+    test_mat scratch = test_mat_make(2 * ROWS, COLS, 0, NULL);
+    const clprune_mat where = clprune_saved_target(saved, 2, scratch.mat);
+    assert_int_equal(where.rows, 2 * ROWS);
+    assert_int_equal(where.cols, COLS);
+    if (d->form == CLPRUNE_SAVED_DENSE)
+        assert_ptr_not_equal(where.buffer, scratch.mat.buffer);
+    else
+        assert_memory_equal(&where, &scratch.mat, sizeof where);
+    TEST_OK(clprune_mat_write(test_context(), where, x));
+    TEST_OK(clprune_saved_store(saved, 2, where, NULL));
+    float *kept = kept_of(d, 2, x);
+    check_products(saved, 2, kept, names[d - descs]);
+    free(x);
+    free(kept);
+    test_mat_free(&scratch);
+    clprune_saved_destroy(saved);
+}
+
+static void collect(void *user, const clprune_memory_entry *entry)
+{
+    char *text = user;
+    const size_t used = strlen(text);
+    if (entry->category == CLPRUNE_MEMORY_ACTIVATIONS)
+        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
+}
+
+static void booked(void **state)
+{
+    (void)state;
+    clprune_saved *saved;
+    char text[256] = "";
+    TEST_OK(clprune_saved_create(test_context(), "act", &descs[0], &saved));
+    clprune_memory_visit(test_context(), collect, text);
+    assert_string_equal(text, "act=4920 "); /* 3 * 10 * 41 floats */
+    clprune_saved_destroy(saved);
+    TEST_OK(clprune_saved_create(test_context(), "act", &descs[1], &saved));
+    text[0] = '\0';
+    clprune_memory_visit(test_context(), collect, text);
+    /* 30 blocks a sample, 9 kept */
+    assert_string_equal(text, "act.values=1728 act.crow=132 act.col=108 ");
+    clprune_saved_destroy(saved);
+    assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
+    clprune_saved_destroy(NULL);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++) {
+        test_add(&list, store_and_multiply, &descs[i], "store, multiply: %s", names[i]);
+        test_add(&list, target, &descs[i], "target: %s", names[i]);
+    }
+    test_add(&list, booked, NULL, "booked under activations");
+    return test_run_on_devices("saved", &list);
+}
