@@ -105,13 +105,12 @@ static int run_family(const char *group, const test_list *list, const clprune_de
     const char *only = getenv("CLPRUNE_TEST_KERNELS");
     if (only != NULL && only[0] != '\0' && strcmp(only, names[kernels]) != 0 && kernels != 0)
         return 0;
-    char title[384];
     family = kernels;
     (void)snprintf(
         selection, sizeof selection, "%zu:%zu", info->platform_index, info->device_index);
     (void)snprintf(label, sizeof label, "%s %s, %s", selection, info->device, names[kernels]);
-    (void)snprintf(title, sizeof title, "%.150s on %s", group, label);
-    return _cmocka_run_group_tests(title, list->tests, list->count, open_context, close_context) !=
+    print_message("%s on %s\n", group, label); /* not every cmocka prints a group's name */
+    return _cmocka_run_group_tests(group, list->tests, list->count, open_context, close_context) !=
            0;
 }
 
