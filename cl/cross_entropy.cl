@@ -8,8 +8,8 @@
  *     with       on = 1 - smoothing, off = smoothing / K
  *
  * Group g takes rows [g * ROWS, (g + 1) * ROWS). A team of TEAM work-items shares a row: each takes
- * vectors of VW classes in turn, the last one padded, then the team joins its results in a tree; the
- * group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0, and
+ * vectors of VW classes in turn, the last one padded, then the team joins its results in a tree;
+ * the group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0, and
  * no class is k = label. log_p may be logits, dlogits may be log_p: a work-item writes only what it
  * alone reads, after all have read. Local memory: LOCAL floats where TEAM > 1.
  * ROWS: any >= 1; TEAM: a power of two that divides LOCAL. */
@@ -37,7 +37,8 @@ static inline vec count_above(const vec logits, const float label_logit, const i
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_forward(
     const ulong rows, const ulong classes, const float on, const float off, const uint has_hit,
-    MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p), MAT_OUT(loss), MAT_OUT(hit))
+    MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p), MAT_OUT(loss),
+    MAT_OUT(hit))
 {
     local float part[LOCAL];
     const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;

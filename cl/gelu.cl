@@ -1,7 +1,8 @@
 /* GELU: g = h * Phi(h), Phi the normal distribution function.
  *
- *     forward    g[r][c]  = h * Phi(h)                              with h = h[r][c]
- *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))        phi(h) = exp(-h^2/2) / sqrt(2 pi)
+ *     forward    g[r][c]  = h * Phi(h)
+ *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
+ *     with       h = h[r][c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
  * Group i takes rows [i * ROWS, (i + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
  * turn, the last one padded. g may be h; dh may be h or dg. No local memory.

@@ -28,8 +28,8 @@
 #endif
 
 #define GROUP kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1)))
-#define FIRST (get_group_id(0) * CHUNK + get_local_id(0) * VW)
-#define LAST  min((get_group_id(0) + 1) * CHUNK, count)
+#define FIRST ((ulong)get_group_id(0) * CHUNK + get_local_id(0) * VW)
+#define LAST  min((ulong)(get_group_id(0) + 1) * CHUNK, count)
 #define STEP  (LOCAL * VW)
 
 GROUP void sgd(const ulong count, const float lr, const float momentum, const float wd,

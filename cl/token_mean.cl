@@ -1,6 +1,7 @@
 /* Mean over the tokens of each sample.
  *
- *     forward    y[n][c] = (sum over p < tokens of x[n * tokens + p][c]) * scale,  scale = 1 / tokens
+ *     forward    y[n][c] = (sum over p < tokens of x[n * tokens + p][c]) * scale
+ *     with       scale = 1 / tokens; NaN for no tokens
  *
  * Group (i, n) takes sample n and the columns from i * LOCAL * VW on, a vector of VW of them for
  * each of its LOCAL work-items, the last one padded, and adds the tokens up in order.
@@ -14,7 +15,8 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void token_mean_forward(
-    const ulong tokens, const ulong cols, const float scale, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
+    const ulong tokens, const ulong cols, const float scale, MAT_IN_RESTRICT(x),
+    MAT_OUT_RESTRICT(y))
 {
     const ulong c = get_global_id(0) * VW;
     const ulong n = get_group_id(1);

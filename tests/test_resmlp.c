@@ -384,29 +384,41 @@ static void paper_memory(void **state)
 
 static void initial_values(void **state)
 {
-    const golden_resmlp_case *row = *state;
+    const double deviations[] = {0.02, 0};
+    resmlp_arch arch = arch_of(*state);
     const keep_policy policy = policy_of(0, 0);
-    fixture f = make_fixture(row, &policy, 1, 1);
-    TEST_OK(resmlp_init(&f.model, 5));
-    for (size_t i = 0; i < f.model.tensors; i++) {
-        const resmlp_tensor tensor = resmlp_arch_tensor(&f.model.arch, i);
-        const clprune_param *param = &f.model.params[i];
-        const size_t count = tensor.rows * tensor.cols;
-        float *values = read_mat(param->value);
-        const double rms = golden_norm(count, values) / sqrt((double)count);
-        const double fan_in = 3.0 * (double)(row->patch * row->patch);
-        assert_true(param->decay == (tensor.rows > 1));
-        if (tensor.kind == RESMLP_WEIGHT && count > 1000)
-            near(param->name, "deviation", rms, 0.02, 0.002);
-        if (tensor.kind == RESMLP_STEM_WEIGHT)
-            near(param->name, "deviation", rms, 1 / sqrt(3 * fan_in), 0.1 / sqrt(3 * fan_in));
-        if (tensor.kind == RESMLP_ALPHA)
-            near(param->name, "value", rms, 1, 0);
-        if (tensor.kind == RESMLP_BIAS || tensor.kind == RESMLP_BETA)
-            near(param->name, "value", rms, 0, 0);
-        free(values);
+    arch.scale = 0.25;
+    for (int d = 0; d < 2; d++) {
+        resmlp model;
+        arch.deviation = deviations[d];
+        TEST_OK(resmlp_create(test_context(), &arch, &policy, 1, &model));
+        TEST_OK(resmlp_init(&model, 5));
+        for (size_t i = 0; i < model.tensors; i++) {
+            const resmlp_tensor tensor = resmlp_arch_tensor(&arch, i);
+            const clprune_param *param = &model.params[i];
+            const size_t count = tensor.rows * tensor.cols;
+            const double inputs = (double)tensor.cols,
+                         stem = 3.0 * (double)(arch.patch * arch.patch);
+            float *values = read_mat(param->value);
+            const double rms = golden_norm(count, values) / sqrt((double)count);
+            assert_true(param->decay == (tensor.rows > 1));
+            if (tensor.kind == RESMLP_WEIGHT) {
+                const double want = d == 0 ? 0.02 : 1 / sqrt(3 * inputs);
+                near(param->name, "deviation", rms, want, 3 * want / sqrt((double)count));
+            } else if (tensor.kind == RESMLP_STEM_WEIGHT) {
+                near(param->name, "deviation", rms, 1 / sqrt(3 * stem), 0.05 / sqrt(stem));
+            } else if (tensor.kind != RESMLP_STEM_BIAS) {
+                const bool zero = tensor.kind == RESMLP_BIAS || tensor.kind == RESMLP_BETA;
+                near(param->name, "value", rms,
+                    zero                          ? 0
+                    : tensor.kind == RESMLP_SCALE ? arch.scale
+                                                  : 1,
+                    1e-12);
+            }
+            free(values);
+        }
+        resmlp_destroy(&model);
     }
-    free_fixture(&f);
 }
 
 static void training_run(void **state)

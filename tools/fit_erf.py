@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of cl/vector_math.clh and measures them as the kernels evaluate them.
+"""Fits the polynomials of cl/nn.clh and measures them as the kernels evaluate them.
 
-    python3 tools/fit_erf.py     needs NumPy; prints the coefficients, highest power first, and errors
+    python3 tools/fit_erf.py     needs NumPy; prints coefficients, highest power first, and errors
 
 Upper tail of the normal distribution, t >= 0:
     Q(t) = 1 - Phi(t) = exp(-t^2 / 2) * u * P(1 - 2 u),   u = A / (A + t)
@@ -90,6 +90,10 @@ def report(name, coefficients, error):
         print(f"    {float(c):.9g}f")
 
 
+def report_error(name, unit, error):
+    print(f"{name}: {np.max(error) * 2.0**24:.2f} * 2^-24 {unit}")
+
+
 def main():
     nodes = np.cos(np.pi * (np.arange(2000) + 0.5) / 2000)
     q_low = 1 - 2 * A / (A + CLAMP)
@@ -115,14 +119,14 @@ def main():
     forward = np.abs(h * phi - wide * exact)
     backward = np.abs(slope - (exact + wide * density))
     normal = np.abs(exact) > 1e-36  # below, fp32 runs out of bits
-    ulp = 2.0**-24
-    print(f"g:  {np.max(forward[normal] / np.abs(wide * exact)[normal].clip(1e-300)) / ulp:.2f} * 2^-24 relative")
-    print(f"g:  {np.max(forward / np.abs(wide).clip(1e-30)) / ulp:.2f} * 2^-24 * |h|")
-    print(f"g': {np.max(backward) / ulp:.2f} * 2^-24 absolute")
-    print(f"g': {np.max(backward / (exact + np.abs(wide) * density)) / ulp:.2f} * 2^-24 * (Phi + |h| phi), all")
+    true = np.abs(wide * exact)
+    report_error("g ", "relative", (forward / true.clip(1e-300))[normal])
+    report_error("g ", "* |h|", forward / np.abs(wide).clip(1e-30))
+    report_error("g'", "absolute", backward)
+    report_error("g'", "* (Phi + |h| phi)", backward / (exact + np.abs(wide) * density))
     x = np.linspace(-87, 88, 400001).astype(F)
     true = np.exp(x.astype(np.float64))
-    print(f"exp: {np.max(np.abs(exp_low(x, F(0), e) - true) / true) / ulp:.2f} * 2^-24 relative")
+    report_error("exp", "relative", np.abs(exp_low(x, F(0), e) - true) / true)
 
 
 if __name__ == "__main__":

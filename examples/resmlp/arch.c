@@ -2,14 +2,14 @@
 
 #include <stdio.h> /* snprintf */
 
-/* Sizes and LayerScale of the first four as in the authors' code, facebookresearch/deit. */
+/* Sizes and initial values of the first four as in the authors' code, facebookresearch/deit. */
 static const resmlp_arch archs[] = {
-    /* name        image patch  dim depth hidden classes scale */
-    {"resmlp_s12", 224, 16, 384, 12, 1536, 1000, 0.1},
-    {"resmlp_s24", 224, 16, 384, 24, 1536, 1000, 1e-5},
-    {"resmlp_s36", 224, 16, 384, 36, 1536, 1000, 1e-6},
-    {"resmlp_b24", 224, 8, 768, 24, 3072, 1000, 1e-6},
-    {"resmlp_tiny", 32, 4, 128, 6, 512, 10, 0.1},
+    /* name        image patch  dim depth hidden classes scale deviation */
+    {"resmlp_s12", 224, 16, 384, 12, 1536, 1000, 0.1, 0.02},
+    {"resmlp_s24", 224, 16, 384, 24, 1536, 1000, 1e-5, 0.02},
+    {"resmlp_s36", 224, 16, 384, 36, 1536, 1000, 1e-6, 0.02},
+    {"resmlp_b24", 224, 8, 768, 24, 3072, 1000, 1e-6, 0.02},
+    {"resmlp_tiny", 32, 4, 128, 6, 512, 10, 0.1, 0},
 };
 
 const char *const resmlp_arch_names[] = {

@@ -16,13 +16,14 @@ enum { RESMLP_CHANNELS = 3, RESMLP_BLOCK_TENSORS = 12, RESMLP_STEM_TENSORS = 2 }
 
 typedef struct resmlp_arch {
     const char *name;
-    size_t image;   /* pixels per side; a multiple of patch */
-    size_t patch;   /* pixels per side of a patch; (image / patch)^2 tokens */
-    size_t dim;     /* D, features of a token */
-    size_t depth;   /* blocks */
-    size_t hidden;  /* features between fc1 and fc2 */
-    size_t classes; /* outputs of the head */
-    double scale;   /* LayerScale's initial value */
+    size_t image;     /* pixels per side; a multiple of patch */
+    size_t patch;     /* pixels per side of a patch; (image / patch)^2 tokens */
+    size_t dim;       /* D, features of a token */
+    size_t depth;     /* blocks */
+    size_t hidden;    /* features between fc1 and fc2 */
+    size_t classes;   /* outputs of the head */
+    double scale;     /* LayerScale's initial value */
+    double deviation; /* of the initial weights of linear layers; 0: 1 / sqrt(3 * inputs) */
 } resmlp_arch;
 
 /* "resmlp_s12", "resmlp_s24", "resmlp_s36", "resmlp_b24", "resmlp_tiny", NULL. */

@@ -42,7 +42,7 @@ static const options defaults = {
 /* The usual strengths of each optimizer; LAMB's decay is that of the ResMLP paper. */
 static void fill_by_optimizer(options *o)
 {
-    static const double lr[] = {0.05, 0.001, 0.005};
+    static const double lr[] = {0.05, 0.002, 0.005};
     static const double decay[] = {0.0005, 0.05, 0.2};
     if (!options_given(o, "lr"))
         o->lr = lr[o->optimizer];

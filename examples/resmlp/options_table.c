@@ -66,7 +66,7 @@ const option_row option_rows[] = {
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
         "sgd (momentum 0.9), adamw (the default) or lamb"),
     REAL("lr", OPTION_MATCH, lr, 0, 1e6,
-        "highest learning rate, cosine schedule; default: adamw 0.001, lamb 0.005, sgd 0.05"),
+        "highest learning rate, cosine schedule; default: adamw 0.002, lamb 0.005, sgd 0.05"),
     REAL("weight-decay", OPTION_MATCH, weight_decay, 0, 1e6,
         "on the weights of linear layers; default: adamw 0.05, lamb 0.2, sgd 0.0005"),
     REAL("warmup-epochs", OPTION_MATCH, warmup_epochs, 0, 1000000,

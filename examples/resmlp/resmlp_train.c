@@ -139,22 +139,28 @@ static void fill_closed_streams(void)
             (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
 }
 
+static bool act(int argc, char **argv, options *o, fault *f)
+{
+    if (!options_parse(argc, argv, o, f))
+        return false;
+    if (o->help) {
+        options_print_help(stdout);
+        return true;
+    }
+    if (o->version)
+        return puts("resmlp-train (clprune) " CLPRUNE_VERSION) >= 0;
+    return o->list_devices ? list_devices(f) : run(o, f);
+}
+
 int main(int argc, char **argv)
 {
     options o;
     fault f = {0};
-    bool good;
     fill_closed_streams();
     stop_install();
-    good = options_parse(argc, argv, &o, &f);
-    if (good && o.help)
-        options_print_help(stdout);
-    else if (good && o.version)
-        (void)puts("resmlp-train (clprune) " CLPRUNE_VERSION);
-    else if (good)
-        good = o.list_devices ? list_devices(&f) : run(&o, &f);
-    options_close(&o);
+    (void)act(argc, argv, &o, &f); /* failures are in f */
     (void)check_output(&f);
+    options_close(&o);
     if (f.code != CODE_OK)
         (void)fprintf(stderr, "resmlp-train: %s\n", f.text);
     if (f.code == CODE_OK && stop_signal() != 0)

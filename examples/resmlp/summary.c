@@ -5,8 +5,8 @@
 
 void summary_device(const trainer *t, char *name, size_t size)
 {
-    const cl_device_id device = clprune_context_device(t->context);
-    if (clGetDeviceInfo(device, CL_DEVICE_NAME, size, name, NULL) != CL_SUCCESS)
+    if (clGetDeviceInfo(clprune_context_device(t->context), CL_DEVICE_NAME, size, name, NULL) !=
+        CL_SUCCESS)
         (void)snprintf(name, size, "unknown");
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/checked.h"
+#include "nn/team_plan.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -12,8 +13,6 @@
 #define MAX_GROUPS 512
 /* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
 #define FINAL_LANES 8
-/* Work-items that share a row of row_sum on GPUs. */
-#define ROW_TEAM 32
 
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols)
 {
@@ -23,8 +22,8 @@ clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t 
         plan.groups = clprune__ceil_div(rows, plan.group_rows);
     }
     plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DVW=%d", plan.local,
-        plan.group_rows, context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4);
+    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DVW=%zu", plan.local,
+        plan.group_rows, clprune__vector_width(context));
     return plan;
 }
 
@@ -33,7 +32,7 @@ clprune_status clprune__column_sum_final(clprune_context *context, size_t groups
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t width = vector ? 16 : 4;
+    const size_t width = clprune__vector_width(context);
     size_t local = vector ? 1 : clprune__min(128, context->max_work_group);
     const size_t lanes = clprune__min(FINAL_LANES, local);
     local -= local % lanes;
@@ -91,23 +90,14 @@ done:
 static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_mat sum)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
-    size_t team = vector ? 1 : ROW_TEAM;
-    while (team > plan.local)
-        team /= 2;
-    plan.local -= plan.local % team;
-    const size_t global = plan.groups * plan.local;
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%zu -DROWS=%zu -DTEAM=%zu -DVW=%d", plan.local,
-        plan.group_rows, team, vector ? 16 : 4);
+    const clprune__team_plan plan = clprune__plan_teams(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
     clprune__arg_mat(&launch, sum);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &plan.local, NULL));
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
 done:
     return status;
 }

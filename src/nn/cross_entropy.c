@@ -1,36 +1,8 @@
 #include "clprune/cross_entropy.h"
 
-#include <stdio.h>
-
-#include "core/checked.h"
+#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/launch.h"
-#include "runtime/rowwise.h"
-
-/* Work-items that share a row on GPUs. */
-#define ROW_TEAM 32
-
-/* The row-wise plan, its work-items grouped into teams. */
-typedef struct team_plan {
-    size_t global, local;
-    char defines[96];
-} team_plan;
-
-static team_plan plan_teams(const clprune_context *context, size_t rows, size_t cols)
-{
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const clprune__rowwise rowwise = clprune__rowwise_plan(context, rows, cols);
-    size_t team = vector ? 1 : ROW_TEAM;
-    while (team > rowwise.local)
-        team /= 2;
-    team_plan plan;
-    plan.local = rowwise.local - rowwise.local % team;
-    plan.global = rowwise.groups * plan.local;
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DTEAM=%zu -DVW=%d",
-        plan.local, rowwise.group_rows, team, vector ? 16 : 4);
-    return plan;
-}
 
 /* The target is `on` more than `off` at the label and `off` elsewhere. */
 static float target_on(float smoothing)
@@ -71,7 +43,7 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
         TRY(clprune__check_apart(context, "hit", hit, "log_p", log_p));
         TRY(clprune__check_apart(context, "hit", hit, "loss", loss));
     }
-    const team_plan plan = plan_teams(context, batch, classes);
+    const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_FORWARD, plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);
@@ -101,7 +73,7 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     TRY(clprune__check_mat(context, "dlogits", dlogits, batch, classes));
     if (!clprune__same_mat(dlogits, log_p))
         TRY(clprune__check_apart(context, "dlogits", dlogits, "log_p", log_p));
-    const team_plan plan = plan_teams(context, batch, classes);
+    const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_BACKWARD, plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);

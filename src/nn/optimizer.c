@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "nn/column_sum.h"
+#include "nn/team_plan.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -178,8 +179,8 @@ static flat_plan plan_flat(const clprune_context *context, size_t count, bool mo
     plan.groups = clprune__ceil_div(count, chunk);
     plan.global = plan.groups * plan.local;
     (void)snprintf(plan.defines, sizeof plan.defines,
-        "-DCHUNK=%zu -DLOCAL=%zu -DMOMENTUM=%d -DTEAM=%zu -DVW=%d", chunk, plan.local, momentum,
-        plan.local, vector ? 16 : 4);
+        "-DCHUNK=%zu -DLOCAL=%zu -DMOMENTUM=%d -DTEAM=%zu -DVW=%zu", chunk, plan.local, momentum,
+        plan.local, clprune__vector_width(context));
     return plan;
 }
 

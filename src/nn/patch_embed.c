@@ -5,8 +5,8 @@
 #include "core/checked.h"
 #include "nn/bias.h"
 #include "nn/column_sum.h"
+#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
@@ -47,7 +47,7 @@ static clprune_status copy_patches(clprune_context *context, clprune__kernel_id 
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, s->rows, s->cols);
     /* The widest vector that tiles a row of a patch. */
-    size_t width = context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
+    size_t width = clprune__vector_width(context);
     while (desc->patch % width != 0)
         width /= 2;
     if (width == 2)

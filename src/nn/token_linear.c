@@ -5,11 +5,13 @@
 #include "core/checked.h"
 #include "nn/bias.h"
 #include "nn/column_sum.h"
+#include "nn/kept_input.h"
 #include "runtime/check.h"
 
 struct clprune_token_linear {
     clprune_context *context;
     clprune_token_linear_desc desc;
+    clprune__kept_input input;
 };
 
 clprune_status clprune_token_linear_create(
@@ -19,18 +21,13 @@ clprune_status clprune_token_linear_create(
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
-    REQUIRE(desc->sparsity >= 0.0f && desc->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
-        "sparsity is %g, expected 0 to 1", (double)desc->sparsity);
-    REQUIRE((desc->block.rows == 0) == (desc->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
-        "a block of %zu x %zu", desc->block.rows, desc->block.cols);
-    REQUIRE((unsigned)desc->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
-        (int)desc->norm);
+    clprune__kept_input input = {desc->in, desc->features, desc->block, desc->sparsity, desc->norm};
+    TRY(clprune__kept_input_check(context, &input));
     clprune_token_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
     made->context = context;
     made->desc = *desc;
-    if (desc->block.rows == 0)
-        made->desc.block = (clprune_block){1, 16};
+    made->input = input;
     *layer = made;
 done:
     return status;
@@ -49,16 +46,7 @@ clprune_status clprune_token_linear_saved_create(
     if (layer == NULL)
         return clprune__fail(
             NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
-    const clprune_token_linear_desc *desc = &layer->desc;
-    const clprune_saved_desc form = {
-        .form = desc->sparsity > 0.0f ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
-        .batch = batch,
-        .rows = desc->in,
-        .cols = desc->features,
-        .block = desc->block,
-        .sparsity = desc->sparsity,
-        .norm = desc->norm};
-    return clprune_saved_create(layer->context, name, &form, saved);
+    return clprune__kept_input_create(layer->context, &layer->input, batch, name, saved);
 }
 
 /* The rows of x and of y for `batch` samples. */

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/checked.h"
+#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
@@ -25,7 +25,7 @@ clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch
     TRY(clprune__check_mat(context, "y", y, batch, x.cols));
     TRY(clprune__check_apart(context, "y", y, "x", x));
     const clprune__rowwise plan = clprune__rowwise_plan(context, batch, x.cols);
-    const size_t width = context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
+    const size_t width = clprune__vector_width(context);
     const size_t local[2] = {plan.local, 1};
     const size_t global[2] = {
         clprune__round_up(clprune__ceil_div(x.cols, width), plan.local), batch};

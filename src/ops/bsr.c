@@ -149,11 +149,26 @@ done:
     return status;
 }
 
-static void block_defines(
-    const clprune_context *context, clprune_block block, size_t local, char defines[128])
+/* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
+static clprune_status begin_block_rows(clprune_context *context, clprune__kernel_id id,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__launch *launch, size_t *global,
+    size_t *local)
 {
-    (void)snprintf(defines, 128, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu", (unsigned)local,
-        context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4, block.rows, block.cols);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &bsr->desc;
+    *local = clprune__group_size(context, 64);
+    *global = desc->batch * sizes->block_rows * *local;
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu",
+        (unsigned)*local, context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4, desc->block.rows,
+        desc->block.cols);
+    TRY(clprune__launch_begin(context, id, defines, launch));
+    clprune__arg_ulong(launch, desc->rows);
+    clprune__arg_ulong(launch, desc->cols);
+    clprune__arg_ulong(launch, sizes->block_rows);
+    clprune__arg_ulong(launch, desc->keep);
+done:
+    return status;
 }
 
 clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
@@ -175,16 +190,9 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
         TRY(clprune__empty_event(context, event));
         goto done;
     }
-    const size_t local = clprune__group_size(context, 64);
-    const size_t global = desc->batch * sizes.block_rows * local;
-    char defines[128];
-    block_defines(context, desc->block, local, defines);
+    size_t global, local;
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_PACK, defines, &launch));
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, sizes.block_rows);
-    clprune__arg_ulong(&launch, desc->keep);
+    TRY(begin_block_rows(context, CLPRUNE__BSR_PACK, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);
@@ -212,16 +220,9 @@ clprune_status clprune_bsr_unpack(
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;
     }
-    const size_t local = clprune__group_size(context, 64);
-    const size_t global = desc->batch * sizes.block_rows * local;
-    char defines[128];
-    block_defines(context, desc->block, local, defines);
+    size_t global, local;
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_UNPACK, defines, &launch));
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, sizes.block_rows);
-    clprune__arg_ulong(&launch, desc->keep);
+    TRY(begin_block_rows(context, CLPRUNE__BSR_UNPACK, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mem(&launch, bsr->values);
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);

@@ -1,0 +1,22 @@
+/* What linear and token linear share: how a layer keeps its input for the weight gradient. */
+#ifndef CLPRUNE_NN_KEPT_INPUT_H
+#define CLPRUNE_NN_KEPT_INPUT_H
+
+#include "clprune/saved.h"
+
+typedef struct clprune__kept_input {
+    size_t rows, cols;   /* of one sample */
+    clprune_block block; /* {0, 0} stands for {1, 16} until checked */
+    float sparsity;      /* 0 keeps the input dense */
+    clprune_norm norm;
+} clprune__kept_input;
+
+/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm; fills in the
+ * default block. */
+clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept_input *input);
+
+/* The store for up to `batch` inputs. */
+clprune_status clprune__kept_input_create(clprune_context *context,
+    const clprune__kept_input *input, size_t batch, const char *name, clprune_saved **saved);
+
+#endif
