@@ -9,9 +9,9 @@
  *
  * Group g takes rows [g * ROWS, (g + 1) * ROWS). A team of TEAM work-items shares a row: each takes
  * vectors of VW classes in turn, the last one padded, then the team joins its results in a tree;
- * the group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0, and
- * no class is k = label. log_p may be logits, dlogits may be log_p: a work-item writes only what it
- * alone reads, after all have read. Local memory: LOCAL floats where TEAM > 1.
+ * the group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0,
+ * and no class is k = label. log_p may be logits, dlogits may be log_p: a work-item writes only
+ * what it alone reads, after all have read. Local memory: LOCAL floats where TEAM > 1.
  * ROWS: any >= 1; TEAM: a power of two that divides LOCAL. */
 #if !defined(LOCAL) || !defined(ROWS) || !defined(VW) || !defined(TEAM)
 #error "cross_entropy.cl needs LOCAL, ROWS, VW and TEAM"
@@ -46,7 +46,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_for
     const ulong last = min(first + ROWS, rows);
     for (ulong next = first; next < last; next += TEAMS) {
         const ulong n = next + team;
-        const ulong end = n < last ? classes : 0; /* a team without a row keeps step with the rest */
+        const ulong end = n < last ? classes : 0; /* a team without a row keeps step */
         const int label = n < last ? labels[n] : -1;
         const bool legal = label >= 0 && (ulong)label < end;
         const float label_logit = legal ? AT(logits, n, label) : NAN;

@@ -15,13 +15,17 @@ size_t clprune_keep_count(size_t blocks, float sparsity)
 {
     if (!(sparsity >= 0.0f && sparsity <= 1.0f))
         return blocks;
-    /* As an exact decimal fraction of seven places: 0.7f is 0.69999998..., but 0.7 was meant. */
-    const uint64_t scale = 10000000;
-    const uint64_t parts = (uint64_t)llround((double)sparsity * (double)scale);
-    /* pruned = floor(parts * blocks / scale + 1/2), split so that no product overflows. */
-    const uint64_t whole = blocks / scale, rest = blocks % scale;
-    const uint64_t pruned = parts * whole + (2 * parts * rest + scale) / (2 * scale);
-    return blocks - (size_t)pruned;
+    /* 0.7f is 0.69999998..., but 0.7 was meant: the shortest decimal that reads back as the float,
+     * parts / scale, in exact integers. Floats in [0, 1] that matter have at most nine digits. */
+    for (uint64_t scale = 1; scale <= 1000000000; scale *= 10) {
+        const uint64_t parts = (uint64_t)llround((double)sparsity * (double)scale);
+        if ((float)((double)parts / (double)scale) != sparsity)
+            continue;
+        /* floor(parts * blocks / scale + 1/2), split so that no product overflows. */
+        const uint64_t whole = blocks / scale, rest = blocks % scale;
+        return blocks - (size_t)(parts * whole + (2 * parts * rest + scale) / (2 * scale));
+    }
+    return blocks - (size_t)floor((double)sparsity * (double)blocks + 0.5);
 }
 
 clprune_status clprune__check_bsr_desc(
