@@ -9,8 +9,8 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* Rows of a segment: as many as leave a panel of dy in the first-level cache of a CPU. */
-#define SEGMENT_ROWS 256
+/* Most rows of a segment: a panel of so many rows of dy stays near the core of a CPU. */
+#define MAX_SEGMENT_ROWS 256
 /* Columns of dy that nt holds transposed at a time. */
 #define CHUNK_COLS 32
 /* Outputs of a group of the tiled kernels, and its widest tile. */
@@ -25,6 +25,8 @@ typedef struct partial_plan {
     size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
+    size_t segment;       /* rows of a segment of the column lists */
+    size_t segments;      /* of a sample */
 } partial_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -32,6 +34,16 @@ typedef struct product_scratch {
     cl_mem starts, entries, partial;
     size_t starts_offset, entries_offset, partial_offset;
 } product_scratch;
+
+/* Rows of a segment: a power of two, so that few different programs are built, of which `panel`
+ * floats a row fit the local memory. */
+static size_t segment_rows(const clprune_context *context, size_t panel)
+{
+    size_t rows = MAX_SEGMENT_ROWS;
+    while (rows > 1 && rows * panel * sizeof(float) > clprune__local_budget(context))
+        rows /= 2;
+    return rows;
+}
 
 static size_t largest_divisor(size_t n, size_t limit)
 {
@@ -49,13 +61,12 @@ static size_t choose_splits(const clprune_context *context, size_t groups, size_
 }
 
 static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, const partial_plan *plan, size_t segments,
-    product_scratch *scratch)
+    const clprune_bsr_sizes *sizes, const partial_plan *plan, product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &xs->desc;
     size_t starts, entries, partial;
-    const bool fits = clprune__mul3(desc->batch, segments, sizes->block_cols + 1, &starts) &&
+    const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
                       clprune__mul(starts, sizeof(cl_uint), &starts) &&
                       clprune__mul3(desc->batch, desc->keep, desc->block.rows, &entries) &&
                       clprune__mul(entries, sizeof(cl_uint2), &entries) &&
@@ -88,20 +99,20 @@ static void arg_partial(clprune__launch *launch, const product_scratch *scratch)
 
 /* Enqueues bspmm_lists: the kept blocks by block column. */
 static clprune_status list_columns(clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t segments, const product_scratch *scratch)
+    const clprune_bsr_sizes *sizes, const partial_plan *plan, const product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
-    const size_t global = xs->desc.batch * segments * local;
+    const size_t global = xs->desc.batch * plan->segments * local;
     char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DBR=%zu -DSEG=%d", (unsigned)local,
-        xs->desc.block.rows, SEGMENT_ROWS);
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DBR=%zu -DSEG=%zu", (unsigned)local,
+        xs->desc.block.rows, plan->segment);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mem(&launch, xs->crow);
     clprune__arg_mem(&launch, xs->col);
@@ -178,12 +189,15 @@ static partial_plan plan_tn(const clprune_context *context, const clprune_bsr *x
         groups = plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile);
     }
     plan.splits = choose_splits(context, groups, xs->desc.batch);
+    plan.segment = context->kernels == CLPRUNE_KERNELS_VECTOR ? segment_rows(context, plan.panel)
+                                                              : MAX_SEGMENT_ROWS;
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
 
 /* Enqueues the partial sums of tn, bspmm_tn_vector or bspmm_tn_tiled. */
 static clprune_status multiply_tn(clprune_context *context, const partial_plan *plan,
-    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, size_t segments,
+    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
     const product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -191,11 +205,11 @@ static clprune_status multiply_tn(clprune_context *context, const partial_plan *
     const clprune_block block = xs->desc.block;
     char defines[128];
     if (vector)
-        (void)snprintf(defines, sizeof defines, "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%d",
-            plan->vectors, plan->tile, block.cols, block.rows, SEGMENT_ROWS);
+        (void)snprintf(defines, sizeof defines, "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu",
+            plan->vectors, plan->tile, block.cols, block.rows, plan->segment);
     else
-        (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%d -DCT=%zu", block.cols,
-            block.rows, SEGMENT_ROWS, plan->tile);
+        (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu", block.cols,
+            block.rows, plan->segment, plan->tile);
     const size_t tiles = sizes->block_cols * clprune__ceil_div(block.cols, plan->tile);
     const size_t local[3] = {vector ? 1 : TILED_PANEL, 1, 1};
     const size_t global[3] = {
@@ -207,7 +221,7 @@ static clprune_status multiply_tn(clprune_context *context, const partial_plan *
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, dy.cols);
     clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mem(&launch, xs->values);
@@ -223,25 +237,25 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
     TRY(clprune__check_bsr(context, xs, &sizes));
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    const size_t segments = clprune__ceil_div(xs->desc.rows, SEGMENT_ROWS);
     const partial_plan plan = plan_tn(context, xs, &sizes, dy.cols);
+    mark = clprune__scratch_begin(context);
+    open = true;
     product_scratch scratch;
-    status = take_scratch(context, xs, &sizes, &plan, segments, &scratch);
-    if (status == CLPRUNE_SUCCESS)
-        status = list_columns(context, xs, &sizes, segments, &scratch);
-    if (status == CLPRUNE_SUCCESS)
-        status = multiply_tn(context, &plan, dy, xs, &sizes, segments, &scratch);
-    if (status == CLPRUNE_SUCCESS)
-        status = finish(context, &plan, alpha, beta, &scratch, dw, event);
-    clprune__scratch_end(context, mark);
+    TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
+    TRY(list_columns(context, xs, &sizes, &plan, &scratch));
+    TRY(multiply_tn(context, &plan, dy, xs, &sizes, &scratch));
+    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -260,19 +274,21 @@ static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *x
         groups = plan.panels * xs->desc.rows;
     }
     plan.splits = choose_splits(context, groups, xs->desc.batch);
+    plan.segment = MAX_SEGMENT_ROWS; /* here only the rows of a list entry count from its start */
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
 
 static clprune_status multiply_nt_vector(clprune_context *context, const partial_plan *plan,
     clprune_mat dy, size_t outputs, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    size_t segments, const product_scratch *scratch)
+    const product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = xs->desc.block;
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%d -DCHUNK=%zu", plan->vectors, plan->tile,
-        block.cols, block.rows, SEGMENT_ROWS, clprune__min(block.cols, CHUNK_COLS));
+        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DCHUNK=%zu", plan->vectors, plan->tile,
+        block.cols, block.rows, plan->segment, clprune__min(block.cols, CHUNK_COLS));
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));
@@ -281,7 +297,7 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
     clprune__arg_ulong(&launch, xs->desc.cols);
     clprune__arg_ulong(&launch, outputs);
     clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, segments);
+    clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mem(&launch, xs->values);
@@ -325,6 +341,8 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
     TRY(clprune__check_bsr(context, xs, &sizes));
     const size_t outputs = dw.rows;
     size_t dy_rows;
@@ -335,22 +353,22 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t segments = vector ? clprune__ceil_div(xs->desc.rows, SEGMENT_ROWS) : 0;
     const partial_plan plan = plan_nt(context, xs, outputs);
+    mark = clprune__scratch_begin(context);
+    open = true;
     product_scratch scratch;
-    status = take_scratch(context, xs, &sizes, &plan, segments, &scratch);
-    if (status == CLPRUNE_SUCCESS && vector)
-        status = list_columns(context, xs, &sizes, segments, &scratch);
-    if (status == CLPRUNE_SUCCESS)
-        status =
-            vector ? multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, segments, &scratch)
-                   : multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch);
-    if (status == CLPRUNE_SUCCESS)
-        status = finish(context, &plan, alpha, beta, &scratch, dw, event);
-    clprune__scratch_end(context, mark);
+    TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
+    if (vector) {
+        TRY(list_columns(context, xs, &sizes, &plan, &scratch));
+        TRY(multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, &scratch));
+    } else {
+        TRY(multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch));
+    }
+    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }
 

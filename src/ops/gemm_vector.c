@@ -29,6 +29,12 @@ size_t clprune__choose_vectors(size_t outputs, size_t tile)
     return best;
 }
 
+size_t clprune__local_budget(const clprune_context *context)
+{
+    const size_t spare = 1024;
+    return context->local_memory > 2 * spare ? (size_t)context->local_memory - spare : spare;
+}
+
 clprune_status clprune__gemm_vector(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
@@ -38,6 +44,9 @@ clprune_status clprune__gemm_vector(
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
     const size_t tile_rows = CLPRUNE__MAX_ACCUMULATORS / vectors;
+    size_t depth = PANEL_DEPTH;
+    while (depth > 1 && depth * 16 * vectors * sizeof(float) > clprune__local_budget(context))
+        depth /= 2;
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
     /* Enough groups for the device, but rows enough in each to pay for its panel. */
     const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
@@ -48,8 +57,8 @@ clprune_status clprune__gemm_vector(
     const size_t global[3] = {panels, clprune__ceil_div(job->m, range), job->batch};
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DMR=%zu -DKC=%d -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows,
-        PANEL_DEPTH, job->transpose_a, job->transpose_b);
+        "-DV=%zu -DMR=%zu -DKC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows, depth,
+        job->transpose_a, job->transpose_b);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
     clprune__arg_ulong(&launch, job->m);
