@@ -2,8 +2,9 @@
  *
  *     column_sum_partial   partial[g][c] = sum over the rows r of group g of x[r][c]
  *
- * Group g takes rows [g * ROWS, (g + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
- * turn, the last one padded; a column is one work-item's, in the order of the rows.
+ * Group g takes rows [g * ROWS, (g + 1) * ROWS), one strip of STRIP rows after the other; its LOCAL
+ * work-items take vectors of VW columns in turn, the last one padded, and the partial sums wait in
+ * memory between the strips. A column is one work-item's, in the order of the rows.
  *
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
  *
@@ -14,7 +15,8 @@
  *     slice 0  g = 0, SLICES, 2 SLICES, ...    local memory: LOCAL vectors where SLICES > 1
  *     slice 1  g = 1, SLICES + 1, ...
  *
- * LOCAL, ROWS: any >= 1; ROWS is needed by the first, LANES, a divisor of LOCAL, by the second. */
+ * LOCAL, ROWS, STRIP: any >= 1; ROWS is needed by the first, LANES, a divisor of LOCAL, by the
+ * second. */
 #if !defined(LOCAL) || !defined(VW)
 #error "column_sum.cl needs LOCAL and VW"
 #endif
@@ -23,16 +25,26 @@
 #endif
 
 #ifdef ROWS
+#ifndef STRIP
+#define STRIP ROWS
+#endif
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_partial(
     const ulong rows, const ulong cols, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(partial))
 {
     const ulong first = get_group_id(0) * ROWS;
     const ulong last = min(first + ROWS, rows);
-    for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-        vec sum = 0;
-        for (ulong r = first; r < last; r++)
-            sum += load_part(ROW(x, r) + c, cols - c, 0);
-        store_part(sum, ROW(partial, get_group_id(0)) + c, cols - c);
+    global float *sums = ROW(partial, get_group_id(0));
+    for (ulong top = first; top < last; top += STRIP) {
+        const ulong bottom = min(top + STRIP, last);
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            vec sum = 0;
+            if (top > first)
+                sum = load_part(sums + c, cols - c, 0);
+            for (ulong r = top; r < bottom; r++)
+                sum += load_part(ROW(x, r) + c, cols - c, 0);
+            store_part(sum, sums + c, cols - c);
+        }
     }
 }
 #endif

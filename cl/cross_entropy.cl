@@ -79,7 +79,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_for
         const float sum = team_sum(part, SUM(own_sum));
         if (n < last && member == 0) {
             const float smooth = off > 0 ? off * sum : 0; /* 0 * -Inf would be NaN */
-            AT(loss, n, 0) = legal ? -fma(on, label_logit - max_n - log_mass, smooth) : NAN;
+            AT(loss, n, 0) = -fma(on, label_logit - max_n - log_mass, smooth);
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
         }

@@ -5,9 +5,11 @@
  *                partial[g][c] = sum over the rows r of group g of t[r][c] * dy[r][c]
  *
  * Group g takes rows [g * ROWS, (g + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
- * turn, the last one padded, so each column's partial sum is one work-item's, in the order of the
- * rows. column_sum_final adds the partial sums up. y may be x or t; dt may be t. No local memory.
- * LOCAL, ROWS: any >= 1. */
+ * turn, the last one padded. In the backward pass they do so for one strip of STRIP rows after the
+ * other, and the partial sums wait in memory meanwhile: on CPUs few rows read side by side are what
+ * the caches are good at. A column is one work-item's, in the order of the rows. column_sum_final
+ * adds the partial sums up. y may be x or t; dt may be t. No local memory.
+ * LOCAL, ROWS, STRIP: any >= 1. */
 #if !defined(LOCAL) || !defined(ROWS) || !defined(VW)
 #error "layerscale.cl needs LOCAL, ROWS and VW"
 #endif
@@ -28,6 +30,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void layerscale_forwar
     }
 }
 
+#ifndef STRIP
+#define STRIP ROWS
+#endif
+
 /* Forward: y = x + ls * t. */
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void layerscale_backward(
     const ulong rows, const ulong cols, MAT_IN(t), MAT_IN(ls), MAT_IN(dy), MAT_OUT(dt),
@@ -35,15 +41,21 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void layerscale_backwa
 {
     const ulong first = get_group_id(0) * ROWS;
     const ulong last = min(first + ROWS, rows);
-    for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-        const ulong left = cols - c;
-        const vec scale = load_part(ROW(ls, 0) + c, left, 0);
-        vec dls = 0;
-        for (ulong r = first; r < last; r++) {
-            const vec d = load_part(ROW(dy, r) + c, left, 0);
-            dls = fma(load_part(ROW(t, r) + c, left, 0), d, dls);
-            store_part(scale * d, ROW(dt, r) + c, left);
+    global float *sum = ROW(partial, get_group_id(0));
+    for (ulong top = first; top < last; top += STRIP) {
+        const ulong bottom = min(top + STRIP, last);
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            const ulong left = cols - c;
+            const vec scale = load_part(ROW(ls, 0) + c, left, 0);
+            vec dls = 0;
+            if (top > first)
+                dls = load_part(sum + c, left, 0);
+            for (ulong r = top; r < bottom; r++) {
+                const vec d = load_part(ROW(dy, r) + c, left, 0);
+                dls = fma(load_part(ROW(t, r) + c, left, 0), d, dls);
+                store_part(scale * d, ROW(dt, r) + c, left);
+            }
+            store_part(dls, sum + c, left);
         }
-        store_part(dls, ROW(partial, get_group_id(0)) + c, left);
     }
 }

@@ -315,20 +315,26 @@ static void nan_is_kept(void **state)
     test_bsr_free(&bsr);
 }
 
+/* Arguments: "full" for the full list of shapes, "select" for the selection alone. */
 int main(int argc, char **argv)
 {
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    const bool select_only = argc > 1 && strcmp(argv[1], "select") == 0;
     test_list list = {0};
     if (!full) {
-        test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
-        test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
         test_add(&list, select_order, NULL, "the order of scores");
         test_add(&list, select_sizes, NULL, "selection at many sizes");
         test_add(&list, select_random, NULL, "selection in 10000 random samples");
+    }
+    if (!full && !select_only) {
+        test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
+        test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
         test_add(&list, scale_invariance, NULL, "selection does not depend on the scale");
         test_add(&list, nan_is_kept, NULL, "a NaN is kept");
     }
-    test_add_shapes(&list, scores, full, "scores");
-    test_add_shapes(&list, whole, full, "prune");
+    if (!select_only) {
+        test_add_shapes(&list, scores, full, "scores");
+        test_add_shapes(&list, whole, full, "prune");
+    }
     return test_run_on_devices("prune", &list);
 }

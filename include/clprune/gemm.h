@@ -1,4 +1,6 @@
-/* Dense matrix products through CLBlast, with BLAS semantics at every size. */
+/* Dense matrix products with BLAS semantics at every size: by CLBlast on GPUs, by a kernel of our own
+ * on CPUs, where CLBlast with its best parameters trails it ($CLPRUNE_GEMM = clblast or vector
+ * overrides the choice). */
 #ifndef CLPRUNE_GEMM_H
 #define CLPRUNE_GEMM_H
 

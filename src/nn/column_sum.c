@@ -11,6 +11,9 @@
 
 /* Enough groups to fill any device, few enough for the second stage. */
 #define MAX_GROUPS 512
+/* CPUs read 8 rows side by side: a third of the time of all rows of a group at once, where the
+ * matrix does not fit the caches. */
+#define CPU_STRIP " -DSTRIP=8"
 /* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
 #define FINAL_LANES 8
 
@@ -22,8 +25,9 @@ clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t 
         plan.groups = clprune__ceil_div(rows, plan.group_rows);
     }
     plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DVW=%zu", plan.local,
-        plan.group_rows, clprune__vector_width(context));
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu%s -DVW=%zu",
+        plan.local, plan.group_rows, vector ? CPU_STRIP : "", clprune__vector_width(context));
     return plan;
 }
 
