@@ -71,10 +71,9 @@ static sides sides_of(product p, clprune_bsr_desc d, size_t o)
     }
 }
 
-static clprune_status multiply(product p, float alpha, float beta, clprune_mat in,
-    const clprune_bsr *xs, clprune_mat out, cl_event *event)
+static clprune_status multiply_on(clprune_context *context, product p, float alpha, float beta,
+    clprune_mat in, const clprune_bsr *xs, clprune_mat out, cl_event *event)
 {
-    clprune_context *context = test_context();
     switch (p) {
     case TN:
         return clprune_bspmm_tn(context, alpha, beta, in, xs, out, event);
@@ -83,6 +82,12 @@ static clprune_status multiply(product p, float alpha, float beta, clprune_mat i
     default:
         return clprune_bspmm_nn(context, alpha, beta, xs, in, out, event);
     }
+}
+
+static clprune_status multiply(product p, float alpha, float beta, clprune_mat in,
+    const clprune_bsr *xs, clprune_mat out, cl_event *event)
+{
+    return multiply_on(test_context(), p, alpha, beta, in, xs, out, event);
 }
 
 static gemm_ref reference(product p, clprune_bsr_desc d, size_t o, float alpha, float beta,
@@ -177,6 +182,66 @@ static void same_bits(void **state)
         test_mat_free(&din);
     }
     free_operand(&xs);
+}
+
+/* An allocator whose buffers are full of ones: as a float a NaN, as an index far out of range. */
+static cl_mem dirty_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
+    const unsigned char ones = 0xFF;
+    if (buffer != NULL)
+        *error = clEnqueueFillBuffer(user, buffer, &ones, 1, 0, bytes, 0, NULL, NULL);
+    return buffer;
+}
+
+static void dirty_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    (void)clReleaseMemObject(buffer);
+}
+
+/* Pruning and products do not depend on what scratch held before: nothing is read unwritten. */
+static void dirty_scratch(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {5, 300, 53, {3, 7}, 411};
+    enum { O = 29 };
+    cl_command_queue queue = clprune_context_queue(test_context());
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
+        .allocator = {dirty_allocate, dirty_release, queue}};
+    clprune_context *dirty = NULL;
+    assert_int_equal(clprune_context_create(queue, &options, &dirty), CLPRUNE_SUCCESS);
+    float *x = test_new_normal(141, d.batch * d.rows * d.cols), *first[3] = {NULL, NULL, NULL};
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
+    for (int run = 0; run < 2; run++) {
+        clprune_context *context = run == 0 ? test_context() : dirty;
+        test_bsr xs = test_bsr_make(d);
+        TEST_OK(clprune_prune(context, CLPRUNE_NORM_L2, dx.mat, &xs.bsr, NULL));
+        for (int p = TN; p <= NN; p++) {
+            const sides side = sides_of((product)p, d, O);
+            float *in = test_new_normal(142, side.in_rows * side.in_cols);
+            test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
+            test_mat out = test_mat_make(side.out_rows, side.out_cols, 0, NULL);
+            TEST_OK(multiply_on(context, (product)p, 1, 0, din.mat, &xs.bsr, out.mat, NULL));
+            float *got = test_mat_get(&out, "output");
+            if (run == 0) {
+                first[p] = got;
+            } else {
+                test_same_floats("output", side.out_rows, side.out_cols, got, first[p],
+                    "%s, scratch full of ones", product_names[p]);
+                free(got);
+            }
+            free(in);
+            test_mat_free(&din);
+            test_mat_free(&out);
+        }
+        test_bsr_free(&xs);
+    }
+    for (int p = TN; p <= NN; p++)
+        free(first[p]);
+    free(x);
+    test_mat_free(&dx);
+    clprune_context_destroy(dirty);
 }
 
 /* f(2 dy) = 2 f(dy) bit for bit, as doubling is exact; f(a + b) = f(a) + f(b) within the bound. */
@@ -346,6 +411,7 @@ int main(int argc, char **argv)
         test_add(&list, big_nt, NULL, "nt with 32 samples of 196 x 384");
     } else {
         test_add(&list, same_bits, NULL, "five runs give the same bits");
+        test_add(&list, dirty_scratch, NULL, "scratch full of ones");
         test_add(&list, linear, NULL, "linear in the dense operand");
         test_add(&list, zero_sizes, NULL, "sizes of zero");
     }

@@ -17,7 +17,7 @@ run() {
     shift
     [ -s "$out/$name/summary.json" ] && return # finished earlier
     mkdir -p "$out/$name"
-    "$train" --arch resmlp_tiny --data "$data" --epochs 5 --batch-size 64 --lr 0.002 \
+    "$train" --arch resmlp_tiny --data "$data" --epochs 5 --batch-size 32 --no-augment --lr 0.002 \
         --warmup-epochs 0.5 --seed 1 --output-dir "$out/$name" \
         --summary-json "$out/$name/summary.json" "$@"
 }
