@@ -85,7 +85,7 @@ typedef struct golden_optim_run {
 
 /**
  * Parameter tensor i = `tensor` after GOLDEN_OPTIM_STEPS steps. It starts at
- * start_scale * value(3000 + i, j); its gradient at step t is value(3100 + 10 t + i, j).
+ * start_scale * value(3000 + i, j); its gradient at step t, from 0, is value(3100 + 10 t + i, j).
  */
 typedef struct golden_optim_tensor {
     const char *run_name;
