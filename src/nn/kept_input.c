@@ -1,5 +1,6 @@
 #include "nn/kept_input.h"
 
+#include "nn/saved_private.h"
 #include "runtime/check.h"
 
 clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept_input *input)
@@ -29,4 +30,35 @@ clprune_status clprune__kept_input_create(clprune_context *context,
         .sparsity = input->sparsity,
         .norm = input->norm};
     return clprune_saved_create(context, name, &desc, saved);
+}
+
+clprune_status clprune__kept_input_check_saved(clprune_context *context,
+    const clprune__kept_input *input, size_t batch, const clprune_saved *saved)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    const clprune_saved_desc desc = clprune__saved_desc(saved);
+    REQUIRE(desc.rows == input->rows && desc.cols == input->cols, CLPRUNE_INVALID_SIZE,
+        "saved holds samples of %zu x %zu, expected %zu x %zu", desc.rows, desc.cols, input->rows,
+        input->cols);
+    REQUIRE(batch <= desc.batch, CLPRUNE_INVALID_SIZE, "saved: %zu samples, with room for %zu",
+        batch, desc.batch);
+done:
+    return status;
+}
+
+clprune_status clprune__check_gradients_apart(clprune_context *context, clprune_mat dy,
+    clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const struct {
+        const char *name;
+        clprune_mat mat;
+    } part[5] = {{"dy", dy}, {"w", w}, {"dx", dx}, {"dw", dw}, {"db", db}};
+    for (int output = 2; output < 5; output++)
+        for (int other = 0; other < output; other++)
+            TRY(clprune__check_apart(
+                context, part[output].name, part[output].mat, part[other].name, part[other].mat));
+done:
+    return status;
 }

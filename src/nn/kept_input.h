@@ -19,4 +19,13 @@ clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept
 clprune_status clprune__kept_input_create(clprune_context *context,
     const clprune__kept_input *input, size_t batch, const char *name, clprune_saved **saved);
 
+/* Fails unless `saved` holds rows x cols samples of this layer and has room for `batch`. */
+clprune_status clprune__kept_input_check_saved(clprune_context *context,
+    const clprune__kept_input *input, size_t batch, const clprune_saved *saved);
+
+/* Fails where an output of a backward pass meets an input or another output; absent ones do not.
+ * Checked before anything is enqueued, so that a refused call leaves every output as it was. */
+clprune_status clprune__check_gradients_apart(clprune_context *context, clprune_mat dy,
+    clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db);
+
 #endif

@@ -65,8 +65,10 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     const bool bias = b.buffer != NULL;
     if (bias)
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
-    if (saved != NULL)
+    if (saved != NULL) {
+        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
         TRY(clprune_saved_store(saved, batch, x, NULL));
+    }
     TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, bias ? NULL : event));
     if (bias)
         TRY(clprune__bias_rows(context, b, y, event));
@@ -90,12 +92,14 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     if (want_dx) {
         TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
         TRY(clprune__check_mat(context, "dx", dx, rows, desc->in));
-        TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
     }
-    if (want_dw)
+    if (want_dw) {
         TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
+        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
+    }
     if (want_db)
         TRY(clprune__check_mat(context, "db", db, 1, desc->out));
+    TRY(clprune__check_gradients_apart(context, dy, w, dx, dw, db));
 
     /* The forward pass was y = x * w^T + b, so: db = sum of the rows of dy ... */
     if (want_db)

@@ -5,6 +5,7 @@
 #include "clprune/bspmm.h"
 #include "clprune/gemm.h"
 #include "core/checked.h"
+#include "nn/saved_private.h"
 #include "runtime/check.h"
 
 struct clprune_saved {
@@ -61,6 +62,11 @@ void clprune_saved_destroy(clprune_saved *saved)
     clprune_buffer_release(saved->context, saved->dense.buffer);
     clprune_bsr_destroy(saved->context, &saved->bsr);
     free(saved);
+}
+
+clprune_saved_desc clprune__saved_desc(const clprune_saved *saved)
+{
+    return saved->desc;
 }
 
 clprune_mat clprune_saved_target(const clprune_saved *saved, size_t batch, clprune_mat scratch)

@@ -79,8 +79,10 @@ clprune_status clprune_token_linear_forward(clprune_token_linear *layer, size_t 
     const bool bias = b.buffer != NULL;
     if (bias)
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
-    if (saved != NULL)
+    if (saved != NULL) {
+        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
         TRY(clprune_saved_store(saved, batch, x, NULL));
+    }
     if (batch == 0) {
         TRY(clprune__empty_event(context, event));
         goto done;
@@ -110,12 +112,14 @@ clprune_status clprune_token_linear_backward(clprune_token_linear *layer, size_t
     if (want_dx) {
         TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
         TRY(clprune__check_mat(context, "dx", dx, x_rows, desc->features));
-        TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
     }
-    if (want_dw)
+    if (want_dw) {
         TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
+        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
+    }
     if (want_db)
         TRY(clprune__check_mat(context, "db", db, 1, desc->out));
+    TRY(clprune__check_gradients_apart(context, dy, w, dx, dw, db));
 
     /* The forward pass was y_n = w * x_n + b * 1^T, so: db = sum over n of dy_n * 1 ... */
     if (want_db)

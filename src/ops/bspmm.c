@@ -243,6 +243,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    TRY(clprune__check_bsr_apart(context, "dw", dw, xs, &sizes));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const partial_plan plan = plan_tn(context, xs, &sizes, dy.cols);
@@ -351,6 +352,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, xs->desc.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    TRY(clprune__check_bsr_apart(context, "dw", dw, xs, &sizes));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -382,6 +384,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
     TRY(clprune__check_apart(context, "y", y, "w", w));
+    TRY(clprune__check_bsr_apart(context, "y", y, xs, &sizes));
     if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return scale_only(context, beta, y, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;

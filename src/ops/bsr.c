@@ -84,6 +84,23 @@ done:
     return status;
 }
 
+clprune_status clprune__check_bsr_apart(clprune_context *context, const char *name, clprune_mat mat,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const struct {
+        const char *name;
+        cl_mem buffer;
+        size_t bytes;
+    } part[3] = {{"bsr.values", bsr->values, sizes->values_bytes},
+        {"bsr.crow", bsr->crow, sizes->crow_bytes}, {"bsr.col", bsr->col, sizes->col_bytes}};
+    for (int i = 0; i < 3; i++)
+        TRY(clprune__check_apart(context, name, mat, part[i].name,
+            clprune_mat_of(part[i].buffer, 1, part[i].bytes / sizeof(float))));
+done:
+    return status;
+}
+
 size_t clprune__group_size(const clprune_context *context, size_t wanted)
 {
     return context->kernels == CLPRUNE_KERNELS_VECTOR
@@ -183,6 +200,7 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    TRY(clprune__check_bsr_apart(context, "x", x, bsr, &sizes));
     if (mask == NULL)
         REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
             "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
@@ -220,6 +238,7 @@ clprune_status clprune_bsr_unpack(
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, desc->cols));
+    TRY(clprune__check_bsr_apart(context, "y", y, bsr, &sizes));
     if (desc->keep == 0) {
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;

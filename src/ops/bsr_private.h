@@ -12,6 +12,10 @@ clprune_status clprune__check_bsr(
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 
+/* Fails where `mat` meets one of the buffers of `bsr`. */
+clprune_status clprune__check_bsr_apart(clprune_context *context, const char *name, clprune_mat mat,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes);
+
 /* The work-group size of kernels with one group a sample or a block row: 1 on CPUs. */
 size_t clprune__group_size(const clprune_context *context, size_t wanted);
 

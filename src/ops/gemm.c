@@ -40,6 +40,15 @@ done:
     return status;
 }
 
+/* The elements from the first sample of a checked operand to its last, as one row. */
+static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
+{
+    if (mat.rows == 0 || mat.cols == 0)
+        return CLPRUNE_NO_MAT;
+    const size_t span = (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols;
+    return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
+}
+
 clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool transpose_a,
     bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
     size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event)
@@ -49,8 +58,6 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
     TRY(clprune__check_mat(context, "a", a, transpose_a ? k : m, transpose_a ? m : k));
     TRY(clprune__check_mat(context, "b", b, transpose_b ? n : k, transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
-    TRY(clprune__check_apart(context, "c", c, "a", a));
-    TRY(clprune__check_apart(context, "c", c, "b", b));
     if (batch == 0 || m == 0 || n == 0) {
         TRY(clprune__empty_event(context, event));
         goto done;
@@ -60,6 +67,9 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
     TRY(check_last_sample(context, "c", c, batch, stride_c));
     REQUIRE(batch == 1 || stride_c >= (m - 1) * c.ld + n, CLPRUNE_INVALID_ARGUMENT,
         "stride_c is %zu: the samples of c overlap", stride_c);
+    const clprune_mat all_c = all_samples(c, batch, stride_c);
+    TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, stride_a)));
+    TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, stride_b)));
     if (k == 0) {
         for (size_t i = 0; i < batch; i++) {
             const clprune_mat ci = {c.buffer, c.offset + i * stride_c, m, n, c.ld};

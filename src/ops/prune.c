@@ -128,6 +128,7 @@ clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprun
     REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    TRY(clprune__check_bsr_apart(context, "x", x, bsr, &sizes));
     if (desc->keep == sizes.blocks) {
         TRY(clprune_bsr_pack(context, x, NULL, bsr, event));
         goto done;
