@@ -1,5 +1,5 @@
-/* Dense matrix products with BLAS semantics at every size: by CLBlast on GPUs, by a kernel of our own
- * on CPUs, where CLBlast with its best parameters trails it ($CLPRUNE_GEMM = clblast or vector
+/* Dense matrix products with BLAS semantics at every size: by CLBlast on GPUs, by a kernel of our
+ * own on CPUs, where CLBlast with its best parameters trails it ($CLPRUNE_GEMM = clblast or vector
  * overrides the choice). */
 #ifndef CLPRUNE_GEMM_H
 #define CLPRUNE_GEMM_H
@@ -22,8 +22,8 @@ CLPRUNE_API clprune_status clprune_gemm(clprune_context *context, bool transpose
     cl_event *event);
 
 /* `batch` products of the same sizes: a, b and c are the operands of sample 0, those of sample i
- * start i * stride elements later. A stride of 0 for a or b shares that operand; the c of
- * different samples must not overlap. Otherwise as clprune_gemm. */
+ * start i * stride elements later. A stride of 0 for a or b shares that operand; each c must end
+ * before the next begins, stride_c >= (M - 1) * ld + N. Otherwise as clprune_gemm. */
 CLPRUNE_API clprune_status clprune_gemm_batched(clprune_context *context, size_t batch,
     bool transpose_a, bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a,
     clprune_mat b, size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event);

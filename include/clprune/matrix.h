@@ -22,7 +22,11 @@ typedef struct clprune_mat {
 } clprune_mat;
 
 /* The absent matrix, for optional arguments. */
+#ifdef __cplusplus
+#define CLPRUNE_NO_MAT (clprune_mat())
+#else
 #define CLPRUNE_NO_MAT ((clprune_mat){0})
+#endif
 
 /* A dense matrix at the start of `buffer`: offset 0, ld = cols. */
 static inline clprune_mat clprune_mat_of(cl_mem buffer, size_t rows, size_t cols)

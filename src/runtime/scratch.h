@@ -6,8 +6,8 @@
  *     clprune__scratch_end(context, mark);
  *
  * The queue is in-order, so memory given back may be taken by the next operation at once. The stack
- * grows by chunks; when it is empty again, several chunks become one of their joint size, so a
- * repeated step allocates nothing from its second run on. */
+ * grows by chunks; when it is empty again, several chunks become one of their joint size at the
+ * next run, so a repeated step allocates nothing from its third run on. */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
 
