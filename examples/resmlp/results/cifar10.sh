@@ -36,5 +36,5 @@ field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
         echo "$name,$(field "$s" sparsity),$(field "$s" block),$(field "$s" top1),$(field "$s" test_loss),$(field "$s" train_loss),$(field "$s" saved_activation_bytes),$(field "$s" peak_bytes),$(field "$s" step_ms),$(field "$s" seconds)"
     done
 } >"$out/cifar10.csv"
-(cd "$out" && gnuplot "$here/cifar10.gp")
+(cd "$out" && gnuplot -e "runs='dense s50-b16 s70-b16 s80-b16 s70-b64'" "$here/cifar10.gp")
 cat "$out/cifar10.csv"
