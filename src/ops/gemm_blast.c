@@ -1,9 +1,10 @@
 /* The only file that knows CLBlast. */
+#include "ops/gemm_private.h" /* first: it sets the OpenCL version that clblast_c.h then sees */
+
 #include <clblast_c.h>
 #include <pthread.h>
 
 #include "core/checked.h"
-#include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/tuning.h"

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Plants one bug at a time in the kernels of the operations, in a copy of the tree, and checks that a
+# test notices it.
+#   tests/mutants.sh [FOLDER]        FOLDER (default: a new temporary one) holds the copy and its build
+# Exits 0 if every bug was caught. Lists of shapes are short (CLPRUNE_TEST_SMALL).
+root=$(cd "$(dirname "$0")/.." && pwd)
+folder=${1:-$(mktemp -d)}
+mkdir -p "$folder/tree"
+(cd "$root" && tar cf - CMakeLists.txt include src cl tests tools) | (cd "$folder/tree" && tar xf -)
+cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCLPRUNE_TESTS=ON \
+    -DCLPRUNE_EXAMPLES=OFF -DCLPRUNE_TOOLS=OFF >/dev/null || exit 2
+export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
+mkdir -p "$POCL_CACHE_DIR"
+missed=0
+
+# mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of cl/FILE by NEW.
+mutant() {
+    kernel=$folder/tree/cl/$2
+    OLD=$3 NEW=$4 awk '!done && (at = index($0, ENVIRON["OLD"])) {
+        $0 = substr($0, 1, at - 1) ENVIRON["NEW"] substr($0, at + length(ENVIRON["OLD"])); done = 1 }
+        { print } END { exit !done }' "$root/cl/$2" >"$kernel" || {
+        echo "STALE   $2: no '$3'"
+        missed=1
+        cp "$root/cl/$2" "$kernel"
+        return
+    }
+    cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
+    if "$folder/build/bin/$1" >"$folder/out" 2>&1; then
+        echo "MISSED  $2: '$3' -> '$4'"
+        missed=1
+    else
+        echo "caught  $2: '$3' -> '$4' ($(grep -c '^\[  FAILED  \]' "$folder/out") lines of $1)"
+    fi
+    cp "$root/cl/$2" "$kernel"
+}
+
+mutant test_matrix fill.cl 'first + ROWS' 'first + ROWS - 1'
+mutant test_gemm fill.cl 'factor * LOAD' 'LOAD'
+mutant test_prune prune_score.cl 'j * BC' 'j * BC + 1'
+mutant test_prune prune_score.cl 'a > b || isnan(a)' 'a > b'
+mutant test_prune prune_select.cl 'rank++ < left' 'rank++ <= left'
+mutant test_prune prune_select.cl 'isnan(score)' 'isinf(score)'
+mutant test_bsr bsr_index.cl 'next += kept_in_run[i]' 'next += kept_in_run[0]'
+mutant test_bsr bsr_pack.cl 'r < height ? width : 0' 'width'
+mutant test_bsr bsr_pack.cl 'r < height && c < cols ? row[r * x_ld + c] : 0.0f' 'row[r * x_ld + c]'
+mutant test_bsr bsr_pack.cl 'e / cols * y_ld' 'e / cols * cols'
+mutant test_bspmm bspmm_lists.cl 'for (int k = crow[i]; k < crow[i + 1]; k++)' 'for (int k = crow[i] + 1; k < crow[i + 1]; k++)'
+mutant test_bspmm bspmm_lists.cl 'col[middle] < j' 'col[middle] <= j'
+mutant test_bspmm bspmm_tn_vector.cl 'entry.x * PANEL' '(entry.x + 1) % SEG * PANEL'
+mutant test_bspmm bspmm_tn_vector.cl 'uint e = begin' 'uint e = begin + 1'
+mutant test_bspmm bspmm_tn_tiled.cl 'v + 4 * i < CT' 'v + 4 * i + 1 < CT'
+mutant test_bspmm bspmm_nt_vector.cl 'sample_entries[e + r]' 'sample_entries[e + r / 2]'
+mutant test_bspmm bspmm_nt_vector.cl 'for (; e < end; e++)' 'for (; e + 1 < end; e++)'
+mutant test_bspmm bspmm_nt_tiled.cl 'p % BR' '0'
+mutant test_bspmm bspmm_nn.cl 'ulong first = (ulong)col[k] * BC' 'ulong first = (ulong)col[k]'
+mutant test_bspmm bspmm_finish.cl 's < splits' 's + 1 < splits'
+mutant test_gemm gemm_vector.cl 'k == 0' 'true'
+mutant test_gemm gemm_vector.cl 'b[j * ld + k]' 'b[j * ld + (k > 0 ? k - 1 : k)]'
+exit "$missed"
