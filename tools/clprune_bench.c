@@ -1,7 +1,7 @@
 /* clprune-bench: times each operation on a device, beside a dense peer where OpenBLAS was found.
  *
- * A figure is the median over repetitions; ours and the peer's alternate, so that a drifting machine
- * touches both alike. Patterns come from clprune_prune on random activations. */
+ * A figure is the median over repetitions; ours and the peer's alternate, so that a drifting
+ * machine touches both alike. Patterns come from clprune_prune on random activations. */
 #include <clprune/clprune.h>
 
 #include <getopt.h>
@@ -48,7 +48,7 @@ typedef struct measurement {
     do {                                                                                           \
         const clprune_status status_ = (call);                                                     \
         if (status_ != CLPRUNE_SUCCESS) {                                                          \
-            fprintf(stderr, "clprune-bench: %s\n  %s\n", clprune_status_string(status_),          \
+            fprintf(stderr, "clprune-bench: %s\n  %s\n", clprune_status_string(status_),           \
                 clprune_last_error(context));                                                      \
             exit(status_ == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);                           \
         }                                                                                          \
@@ -183,8 +183,8 @@ static void run_ours(clprune_context *context, const bench_case *bench, operands
 static bool run_peer(const bench_case *bench, const operands *o)
 {
 #ifdef CLPRUNE_BENCH_OPENBLAS
-    const int total = (int)(bench->batch * bench->rows), in = (int)bench->in,
-              out = (int)bench->out, rows = (int)bench->rows;
+    const int total = (int)(bench->batch * bench->rows), in = (int)bench->in, out = (int)bench->out,
+              rows = (int)bench->rows;
     switch (bench->op) {
     case OP_GEMM:
     case OP_BSPMM_NN:
@@ -198,9 +198,8 @@ static bool run_peer(const bench_case *bench, const operands *o)
     case OP_BSPMM_NT:
         for (size_t n = 0; n < bench->batch; n++)
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, out, rows, in, 1.0f,
-                o->host_b + n * bench->out * bench->in, in,
-                o->host_a + n * bench->rows * bench->in, in, n == 0 ? 0.0f : 1.0f, o->host_c,
-                rows);
+                o->host_b + n * bench->out * bench->in, in, o->host_a + n * bench->rows * bench->in,
+                in, n == 0 ? 0.0f : 1.0f, o->host_c, rows);
         return true;
     case OP_PRUNE:
         return false;
@@ -253,9 +252,7 @@ static void print_result(const settings *set, const bench_case *bench, measureme
 {
     const double total = (double)bench->batch * (double)bench->rows;
     const double dense_flops =
-        bench->op == OP_PRUNE
-            ? 0.0
-            : 2.0 * total * (double)bench->in * (double)bench->out;
+        bench->op == OP_PRUNE ? 0.0 : 2.0 * total * (double)bench->in * (double)bench->out;
     const double kept = bench->op == OP_GEMM ? 1.0 : 1.0 - (double)bench->sparsity;
     const double low = quantile(m->ours, m->count, 0.25), high = quantile(m->ours, m->count, 0.75),
                  ours = quantile(m->ours, m->count, 0.5);
@@ -288,18 +285,17 @@ static void print_result(const settings *set, const bench_case *bench, measureme
 
 static void usage(FILE *stream)
 {
-    fprintf(stream,
-        "usage: clprune-bench gemm|prune|bspmm-tn|bspmm-nt|bspmm-nn|all [options]\n"
-        "  --batch N        samples (32)\n"
-        "  --rows R         rows of a sample (196)\n"
-        "  --in I           columns of a sample (384)\n"
-        "  --out O          outputs (1536)\n"
-        "  --block LIST     block widths, such as 4,16,64 (16)\n"
-        "  --sparsity LIST  such as 0.3,0.5,0.9 (0.5,0.7,0.9)\n"
-        "  --repeat N       repetitions behind a median (11)\n"
-        "  --device TEXT    \"platform:device\" or part of a name\n"
-        "  --json FILE      one object a line instead of the table; - is stdout\n"
-        "  --help\n");
+    fprintf(stream, "usage: clprune-bench gemm|prune|bspmm-tn|bspmm-nt|bspmm-nn|all [options]\n"
+                    "  --batch N        samples (32)\n"
+                    "  --rows R         rows of a sample (196)\n"
+                    "  --in I           columns of a sample (384)\n"
+                    "  --out O          outputs (1536)\n"
+                    "  --block LIST     block widths, such as 4,16,64 (16)\n"
+                    "  --sparsity LIST  such as 0.3,0.5,0.9 (0.5,0.7,0.9)\n"
+                    "  --repeat N       repetitions behind a median (11)\n"
+                    "  --device TEXT    \"platform:device\" or part of a name\n"
+                    "  --json FILE      one object a line instead of the table; - is stdout\n"
+                    "  --help\n");
 }
 
 static size_t parse_size(const char *option, const char *text)
@@ -314,8 +310,8 @@ static size_t parse_size(const char *option, const char *text)
 }
 
 /* Splits "a,b,c" in place and calls `take` for each part. */
-static void parse_list(const char *option, char *text, settings *set,
-    void (*take)(settings *set, const char *part))
+static void parse_list(
+    const char *option, char *text, settings *set, void (*take)(settings *set, const char *part))
 {
     int count = 0;
     for (char *part = strtok(text, ","); part != NULL; part = strtok(NULL, ",")) {
@@ -381,8 +377,7 @@ static void parse_options(int argc, char **argv, settings *set)
             break;
         case 'k': {
             const size_t repetitions = parse_size("repeat", optarg);
-            set->repetitions =
-                (int)(repetitions < MAX_REPETITIONS ? repetitions : MAX_REPETITIONS);
+            set->repetitions = (int)(repetitions < MAX_REPETITIONS ? repetitions : MAX_REPETITIONS);
             break;
         }
         case 'd':

@@ -85,8 +85,7 @@ static int show_choices(const char *selection)
     char name[256] = "";
     cl_uint width = 0;
     (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name - 1, name, NULL);
-    (void)clGetDeviceInfo(
-        device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
+    (void)clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
     const char *dir = clprune_context_cache_dir(context);
     printf("chosen device    %s\n", name);
     printf("kernels          %s\n", clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR
