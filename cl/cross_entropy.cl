@@ -69,6 +69,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_for
         for (ulong c = member * VW; c < end; c += TEAM * VW)
             mass += exp_sum(load_part(ROW(logits, n) + c, end - c, -INFINITY) - max_n, (vec)(0.0f));
         const float log_mass = log(team_sum(part, SUM(mass)));
+#if TEAM > 1
+        barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits, which the whole team has read */
+#endif
 
         vec own_sum = 0;
         for (ulong c = member * VW; c < end; c += TEAM * VW) {
