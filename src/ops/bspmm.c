@@ -26,7 +26,7 @@ typedef struct partial_plan {
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
-    size_t segments;      /* of a sample */
+    size_t segments;      /* of a sample; 0: no column lists are made */
 } partial_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -34,16 +34,6 @@ typedef struct product_scratch {
     cl_mem starts, entries, partial;
     size_t starts_offset, entries_offset, partial_offset;
 } product_scratch;
-
-/* Rows of a segment: a power of two, so that few different programs are built, of which `panel`
- * floats a row fit the local memory. */
-static size_t segment_rows(const clprune_context *context, size_t panel)
-{
-    size_t rows = MAX_SEGMENT_ROWS;
-    while (rows > 1 && rows * panel * sizeof(float) > clprune__local_budget(context))
-        rows /= 2;
-    return rows;
-}
 
 static size_t largest_divisor(size_t n, size_t limit)
 {
@@ -66,9 +56,10 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &xs->desc;
     size_t starts, entries, partial;
+    const size_t listed = plan->segments > 0 ? desc->keep : 0;
     const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
                       clprune__mul(starts, sizeof(cl_uint), &starts) &&
-                      clprune__mul3(desc->batch, desc->keep, desc->block.rows, &entries) &&
+                      clprune__mul3(desc->batch, listed, desc->block.rows, &entries) &&
                       clprune__mul(entries, sizeof(cl_uint2), &entries) &&
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
@@ -189,8 +180,9 @@ static partial_plan plan_tn(const clprune_context *context, const clprune_bsr *x
         groups = plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile);
     }
     plan.splits = choose_splits(context, groups, xs->desc.batch);
-    plan.segment = context->kernels == CLPRUNE_KERNELS_VECTOR ? segment_rows(context, plan.panel)
-                                                              : MAX_SEGMENT_ROWS;
+    plan.segment = context->kernels == CLPRUNE_KERNELS_VECTOR
+                       ? clprune__panel_rows(context, MAX_SEGMENT_ROWS, plan.panel)
+                       : MAX_SEGMENT_ROWS;
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
@@ -276,7 +268,8 @@ static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *x
     }
     plan.splits = choose_splits(context, groups, xs->desc.batch);
     plan.segment = MAX_SEGMENT_ROWS; /* here only the rows of a list entry count from its start */
-    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR) /* the tiled kernel walks the rows itself */
+        plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
 

@@ -27,8 +27,9 @@ clprune_status clprune__gemm_vector(
  * columns: padding beyond the columns, and loads beside the tile * V multiplications. */
 size_t clprune__choose_vectors(size_t outputs, size_t tile);
 
-/* Bytes of local memory that a panel may take; a little is left to the compiler. */
-size_t clprune__local_budget(const clprune_context *context);
+/* The rows of a panel of `width` floats in local memory: `most`, halved until the panel fits, a
+ * little being left to the compiler. Few values, so that few different programs are built. */
+size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);
 
 /* Accumulators of 16 floats that leave registers for the operands, of the 32 that AVX-512 has. */
 #define CLPRUNE__MAX_ACCUMULATORS 24

@@ -29,10 +29,15 @@ size_t clprune__choose_vectors(size_t outputs, size_t tile)
     return best;
 }
 
-size_t clprune__local_budget(const clprune_context *context)
+size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
 {
     const size_t spare = 1024;
-    return context->local_memory > 2 * spare ? (size_t)context->local_memory - spare : spare;
+    const size_t budget =
+        context->local_memory > 2 * spare ? (size_t)context->local_memory - spare : spare;
+    size_t rows = most;
+    while (rows > 1 && rows * width * sizeof(float) > budget)
+        rows /= 2;
+    return rows;
 }
 
 clprune_status clprune__gemm_vector(
@@ -44,9 +49,7 @@ clprune_status clprune__gemm_vector(
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
     const size_t tile_rows = CLPRUNE__MAX_ACCUMULATORS / vectors;
-    size_t depth = PANEL_DEPTH;
-    while (depth > 1 && depth * 16 * vectors * sizeof(float) > clprune__local_budget(context))
-        depth /= 2;
+    const size_t depth = clprune__panel_rows(context, PANEL_DEPTH, 16 * vectors);
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
     /* Enough groups for the device, but rows enough in each to pay for its panel. */
     const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
