@@ -1,0 +1,324 @@
+#!/usr/bin/env bash
+# Compiles every kernel that a GPU runs for NVIDIA, without a GPU, and prints what ptxas says of it:
+# registers, spills, stack, local memory, and the occupancy that these allow.
+#
+#     tools/kernel-report.sh [--arch sm_90] [--csv FILE] [--allow-spills] [--plain] [KERNEL...]
+#
+# --arch SM        the target of ptxas, sm_90 by default
+# --csv FILE       writes the table to FILE too
+# --allow-spills   does not fail where a kernel spills
+# --plain          keeps the group size from ptxas, which then chooses registers differently
+# KERNEL...        only these entry points
+#
+# Exit status: 0; 1 where a kernel spills or does not compile; 2 where a tool or a define set is
+# missing. Needs clang >= 14, libclc (Debian: libclc-15), ptxas (CUDA) and readelf; $CLANG, $LIBCLC
+# (nvptx64--nvidiacl.bc) and $PTXAS name others than those found. The compiler in NVIDIA's driver is
+# another one: the numbers are close to its own, not the same.
+set -euo pipefail
+
+# The define sets, as src/ passes them on a GPU (CLPRUNE_KERNELS_TILED). ROWS: the row-wise plan of
+# 384 and 1536 columns (ResMLP-S12), of 16 where a reduction keeps its groups few. Several lines for
+# one kernel are several programs.
+define_sets() {
+    cat <<'TABLE'
+fill                    LOCAL=128 ROWS=8 VW=4
+mat_scale               LOCAL=128 ROWS=8 VW=4
+prune_score             LOCAL=32 VW=1 BR=1 BC=1 NORM=0
+prune_score             LOCAL=32 VW=4 BR=1 BC=4 NORM=0
+prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=0
+prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=1
+prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=2
+prune_score             LOCAL=32 VW=16 BR=16 BC=16 NORM=0
+prune_score             LOCAL=32 VW=16 BR=1 BC=64 NORM=0
+prune_select            LOCAL=256 RADIX=8
+bsr_index               LOCAL=64 ALL=0
+bsr_index               LOCAL=64 ALL=1
+bsr_pack                LOCAL=64 VW=4 BR=1 BC=4
+bsr_pack                LOCAL=64 VW=4 BR=1 BC=16
+bsr_pack                LOCAL=64 VW=4 BR=16 BC=16
+bsr_pack                LOCAL=64 VW=4 BR=1 BC=64
+bsr_unpack              LOCAL=64 VW=4 BR=1 BC=16
+bsr_unpack              LOCAL=64 VW=4 BR=16 BC=16
+bspmm_lists             LOCAL=64 BR=1 SEG=256
+bspmm_lists             LOCAL=64 BR=16 SEG=256
+bspmm_tn_tiled          BC=1 BR=1 SEG=256 CT=1
+bspmm_tn_tiled          BC=4 BR=1 SEG=256 CT=4
+bspmm_tn_tiled          BC=8 BR=1 SEG=256 CT=8
+bspmm_tn_tiled          BC=16 BR=1 SEG=256 CT=16
+bspmm_tn_tiled          BC=16 BR=16 SEG=256 CT=16
+bspmm_tn_tiled          BC=64 BR=1 SEG=256 CT=16
+bspmm_nt_tiled          BC=1 BR=1
+bspmm_nt_tiled          BC=4 BR=1
+bspmm_nt_tiled          BC=16 BR=1
+bspmm_nt_tiled          BC=16 BR=16
+bspmm_nt_tiled          BC=64 BR=1
+bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=0
+bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=1
+bspmm_nn                LOCAL=64 VW=1 BR=16 BC=16 READ_Y=0
+bspmm_finish            LOCAL=32 PANEL=64 STRIP=16 COLS=64 READ_DW=0
+bspmm_finish            LOCAL=32 PANEL=64 STRIP=16 COLS=64 READ_DW=1
+affine_forward          LOCAL=128 ROWS=8 VW=4
+affine_backward         ACCUMULATE=0 LOCAL=128 ROWS=16 VW=4
+affine_backward         ACCUMULATE=1 LOCAL=128 ROWS=16 VW=4
+gelu_forward            LOCAL=128 ROWS=2 VW=4
+gelu_backward           LOCAL=128 ROWS=2 VW=4
+layerscale_forward      LOCAL=128 ROWS=8 VW=4
+layerscale_backward     LOCAL=128 ROWS=16 VW=4
+bias_rows               LOCAL=128 ROWS=2 VW=4
+bias_tokens             LOCAL=128 ROWS=8 VW=4
+column_sum_partial      LOCAL=128 ROWS=16 VW=4
+column_sum_final        LANES=8 LOCAL=128 VW=4
+row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4
+patch_cut               LOCAL=128 PATCH=16 ROWS=4 VW=4
+patch_cut               LOCAL=128 PATCH=4 ROWS=64 VW=4
+patch_cut               LOCAL=128 PATCH=14 ROWS=4 VW=1
+patch_put               LOCAL=128 PATCH=16 ROWS=4 VW=4
+token_mean_forward      LOCAL=128 ROWS=8 VW=4
+token_mean_backward     LOCAL=128 ROWS=8 VW=4
+cross_entropy_forward   LOCAL=128 ROWS=4 TEAM=32 VW=4
+cross_entropy_backward  LOCAL=128 ROWS=4 TEAM=32 VW=4
+sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=1 TEAM=128 VW=4
+adamw                   CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+lamb_moments            CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+lamb_apply              CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+square_sum              CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+clip_factor             CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+scale                   CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+TABLE
+}
+
+# Kernels that only CPUs run.
+cpu_only=" gemm_vector bspmm_tn_vector bspmm_nt_vector "
+
+die() {
+    echo "kernel-report: $*" >&2
+    exit 2
+}
+
+arch=sm_90 csv='' allow_spills=no group_known=yes
+wanted=' '
+while [ $# -gt 0 ]; do
+    case $1 in
+    --arch) arch=${2:?--arch needs a target, such as sm_90}; shift 2 ;;
+    --csv) csv=${2:?--csv needs a file}; shift 2 ;;
+    --allow-spills) allow_spills=yes; shift ;;
+    --plain) group_known=no; shift ;;
+    --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    -*) die "no option $1; --help lists them" ;;
+    *) wanted+="$1 "; shift ;;
+    esac
+done
+[[ $arch =~ ^sm_([0-9]+)[a-z]?$ ]] || die "--arch $arch: not of the form sm_90"
+capability=${BASH_REMATCH[1]}
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+# clang need not know the newest target: ptxas compiles the PTX of an older one for it.
+ptx_arch=sm_80
+[ "$capability" -ge 80 ] || ptx_arch=$arch
+
+# What a multiprocessor has: registers (64 Ki on all of these), warps, groups, local memory, and
+# what a group's local memory costs beside its own.
+case $capability in
+75) sm_warps=32 sm_groups=16 sm_local=65536 reserved=0 ;;
+80) sm_warps=64 sm_groups=32 sm_local=167936 reserved=1024 ;;
+86) sm_warps=48 sm_groups=16 sm_local=102400 reserved=1024 ;;
+89) sm_warps=48 sm_groups=24 sm_local=102400 reserved=1024 ;;
+90 | 100) sm_warps=64 sm_groups=32 sm_local=233472 reserved=1024 ;;
+*) sm_warps=0 sm_groups=0 sm_local=0 reserved=0 ;; # the occupancy stays unknown
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# --- the kernels ---------------------------------------------------------------------------------
+
+list=$root/src/runtime/kernel_list.inc
+tr '\n' ' ' <"$list" | grep -o 'CLPRUNE__KERNEL([A-Z0-9_]*, *"[^)]*)' |
+    sed 's/^[^(]*([^,]*, *"\([^"]*\)", *"\([^"]*\)", *"\{0,1\}\([^")]*\).*/\2 \1 \3/' >"$work/kernels"
+[ "$(wc -l <"$work/kernels")" -eq "$(grep -c '^CLPRUNE__KERNEL(' "$list")" ] ||
+    die "not every line of $list could be read"
+define_sets >"$work/sets"
+
+missing=''
+while read -r kernel _ _; do
+    case $cpu_only in *" $kernel "*) continue ;; esac
+    grep -q "^$kernel " "$work/sets" || missing+=" $kernel"
+done <"$work/kernels"
+[ -z "$missing" ] || die "no define set for:$missing; add one to define_sets in tools/kernel-report.sh"
+while read -r kernel _; do
+    grep -q "^$kernel " "$work/kernels" ||
+        die "the define sets name $kernel, which is not in src/runtime/kernel_list.inc"
+done <"$work/sets"
+for kernel in $cpu_only $wanted; do
+    grep -q "^$kernel " "$work/kernels" || die "no kernel $kernel in src/runtime/kernel_list.inc"
+done
+
+# --- the tools -----------------------------------------------------------------------------------
+
+ptxas=${PTXAS:-}
+for candidate in ptxas /usr/local/cuda/bin/ptxas; do
+    [ -z "$ptxas" ] && command -v "$candidate" >/dev/null && ptxas=$candidate
+done
+[ -n "$ptxas" ] || die "no ptxas in PATH or /usr/local/cuda/bin; it is part of the CUDA toolkit (set PTXAS)"
+command -v "$ptxas" >/dev/null || die "PTXAS is $ptxas, which is not there"
+command -v readelf >/dev/null || die "no readelf; Debian: apt-get install binutils"
+
+library=${LIBCLC:-}
+for candidate in /usr/lib/clc/nvptx64--nvidiacl.bc /usr/share/clc/nvptx64--nvidiacl.bc; do
+    [ -z "$library" ] && [ -f "$candidate" ] && library=$candidate
+done
+[ -n "$library" ] ||
+    die "no libclc, which has OpenCL's functions; Debian: apt-get install libclc-15 (set LIBCLC to nvptx64--nvidiacl.bc)"
+[ -f "$library" ] || die "LIBCLC is $library, which is not there"
+
+compilers=()
+if [ -n "${CLANG:-}" ]; then
+    compilers=("$CLANG")
+else
+    for candidate in clang clang-{21..14}; do
+        command -v "$candidate" >/dev/null && compilers+=("$candidate")
+    done
+fi
+[ ${#compilers[@]} -gt 0 ] || die "no clang >= 14; Debian: apt-get install clang-15 (set CLANG)"
+
+# to_ptx SOURCE PTX DEFINE...: with the options of src/runtime/program_cache.c.
+to_ptx() {
+    local source=$1 ptx=$2
+    shift 2
+    "$clang" -x cl -cl-std=CL1.2 -target nvptx64--nvidiacl -Xclang -target-cpu -Xclang "$ptx_arch" \
+        -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$library" \
+        -O3 -S "$@" -o "$ptx" "$source"
+}
+
+# A clang reads a libclc of its own version or an older one.
+echo 'kernel void probe(global float *x) { size_t i = get_global_id(0); x[i] = fma(x[i], 2, 1); }' \
+    >"$work/probe.cl"
+found=no
+for clang in "${compilers[@]}"; do
+    to_ptx "$work/probe.cl" "$work/probe.ptx" 2>"$work/probe.log" && found=yes && break
+done
+if [ $found = no ]; then
+    head -3 "$work/probe.log" >&2
+    die "none of ${compilers[*]} compiles OpenCL C with $library; clang must be as new as libclc (Debian: clang-15 and libclc-15)"
+fi
+"$ptxas" -arch="$arch" -o "$work/probe.cubin" "$work/probe.ptx" 2>"$work/probe.log" || {
+    head -3 "$work/probe.log" >&2
+    die "$ptxas does not compile for $arch"
+}
+
+# --- the report ----------------------------------------------------------------------------------
+
+# make_ptx STEM FILE PRELUDE DEFINE...: $work/STEM.ptx of a program.
+make_ptx() {
+    local stem=$work/$1 file=$2 prelude=$3 name
+    shift 3
+    for name in common.clh "$prelude" "$file"; do
+        [ "$name" = NULL ] || { printf '\n#line 1 "cl/%s"\n' "$name" && cat "$root/cl/$name"; }
+    done >"$stem.cl"
+    to_ptx "$stem.cl" "$stem.ptx" "$@" 2>"$stem.log" || {
+        cat "$stem.log" >&2
+        return 1
+    }
+}
+
+# group_size STEM KERNEL DEFINE...: from reqd_work_group_size, which all kernels have.
+group_size() {
+    local stem=$work/$1 kernel=$2
+    shift 2
+    "$clang" -x cl -cl-std=CL1.2 -target nvptx64--nvidiacl -E -P "$@" "$stem.cl" | tr '\n' ' ' |
+        sed -n 's/.*reqd_work_group_size(\([0-9]*\), 1, 1))) *void '"$kernel"'(.*/\1/p'
+}
+
+# occupancy REGISTERS LOCAL GROUP: percent of the warps of a multiprocessor, and what limits them.
+# Registers come in 256 for a warp, and each quarter of a multiprocessor has its own 16 Ki.
+occupancy() {
+    [ "$sm_warps" -gt 0 ] || { echo "- -"; return; }
+    local warps registers bytes groups=$sm_groups by=groups limit
+    warps=$((($3 + 31) / 32))
+    registers=$((($1 * 32 + 255) & ~255))
+    bytes=$((($2 + reserved + 127) & ~127))
+    limit=$((sm_warps / warps))
+    [ $limit -gt "$groups" ] || groups=$limit by=none
+    limit=$((16384 / registers))
+    limit=$((limit * 4 / warps))
+    [ $limit -ge "$groups" ] || groups=$limit by=registers
+    limit=$((sm_local / (bytes > 0 ? bytes : 1)))
+    [ $limit -ge "$groups" ] || groups=$limit by=local
+    echo "$((groups * warps * 100 / sm_warps)) $by"
+}
+
+row='%-23s %-46s %4s %5s %6s %6s %5s %6s %6s %5s %5s %s\n'
+header=(kernel defines regs spill+ spill- stack local const div64 group occup limit)
+# shellcheck disable=SC2059
+printf "$row" "${header[@]}"
+printf '%s\n' 'kernel,defines,registers,spill_store_bytes,spill_load_bytes,stack_bytes,local_bytes,constant_bytes,divisions_64bit,group_size,occupancy_percent,occupancy_limit' \
+    >"$work/table.csv"
+
+spills=0 failed=0
+while read -r kernel defines; do
+    [ "$wanted" = ' ' ] || [[ $wanted == *" $kernel "* ]] || continue
+    read -r _ file prelude < <(grep "^$kernel " "$work/kernels")
+    read -r -a options <<<"-D${defines// / -D}"
+    stem=${file%.cl}-${defines// /-}
+    if [ ! -f "$work/$stem.ptx" ] && ! make_ptx "$stem" "$file" "$prelude" "${options[@]}"; then
+        echo "kernel-report: $kernel ($defines) does not compile" >&2
+        failed=$((failed + 1))
+        continue
+    fi
+    group=$(group_size "$stem" "$kernel" "${options[@]}")
+    [ -n "$group" ] || die "$kernel has no reqd_work_group_size(X, 1, 1)"
+    # The required group size is .reqntid in PTX, which clang 14 and 15 leave out.
+    awk -v kernel="$kernel" -v group="$group" -v known=$group_known '
+        index($0, ".entry " kernel "(") { inside = 1 }
+        inside && /^\.reqntid/ { next }
+        inside && /^\{/ { if (known == "yes") print ".reqntid " group ", 1, 1"; inside = 0 }
+        { print }' "$work/$stem.ptx" >"$work/kernel.ptx"
+    if ! "$ptxas" -v -arch="$arch" -e "$kernel" -o "$work/kernel.cubin" "$work/kernel.ptx" \
+        >"$work/ptxas.log" 2>&1; then
+        cat "$work/ptxas.log" >&2
+        echo "kernel-report: ptxas refuses $kernel ($defines)" >&2
+        failed=$((failed + 1))
+        continue
+    fi
+    # number PATTERN: the number before PATTERN in the log, 0 where it is absent.
+    number() { sed -n "s/.*[^0-9]\([0-9][0-9]*\) $1.*/\1/p" "$work/ptxas.log" | tail -1 | grep . || echo 0; }
+    registers=$(number registers) stores=$(number 'bytes spill stores')
+    loads=$(number 'bytes spill loads') stack=$(number 'bytes stack frame')
+    local_bytes=$(number 'bytes smem')
+    # All banks: arguments, constant arrays, literals.
+    constant=0
+    while read -r size; do
+        constant=$((constant + 16#$size))
+    done < <(readelf -SW "$work/kernel.cubin" 2>/dev/null |
+        sed -n 's/.*\] *\.nv\.constant[^ ]* *[A-Z_]* *[0-9a-f]* *[0-9a-f]* *\([0-9a-f]*\) .*/\1/p')
+    divisions=$(awk -v kernel="$kernel" '
+        index($0, ".entry " kernel "(") { inside = 1 }
+        /^}/ { inside = 0 }
+        inside && /(div|rem)\.[us]64/ { n++ }
+        END { print n + 0 }' "$work/kernel.ptx")
+    read -r percent limit < <(occupancy "$registers" "$local_bytes" "$group")
+    cells=("$kernel" "$defines" "$registers" "$stores" "$loads" "$stack" "$local_bytes" "$constant"
+        "$divisions" "$group" "$percent" "$limit")
+    # shellcheck disable=SC2059
+    printf "$row" "${cells[@]}"
+    (IFS=, && printf '%s\n' "${cells[*]}") >>"$work/table.csv"
+    [ $((stores + loads)) -eq 0 ] || spills=$((spills + 1))
+done <"$work/sets"
+
+echo
+echo "$arch, $("$clang" --version | head -1), ptxas $("$ptxas" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
+echo "regs: of a work-item; spill+ and spill-: bytes stored and loaded; stack, local, const: bytes;"
+echo "div64: 64-bit divisions; occup: percent of the warps that fit a multiprocessor; limit: why not more"
+if [ -n "$csv" ]; then
+    mkdir -p "$(dirname "$csv")"
+    cp "$work/table.csv" "$csv"
+fi
+[ $failed -eq 0 ] || {
+    echo "kernel-report: $failed programs do not compile" >&2
+    exit 1
+}
+[ $spills -eq 0 ] || {
+    echo "kernel-report: $spills programs spill registers" >&2
+    [ $allow_spills = yes ] || exit 1
+}
