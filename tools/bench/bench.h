@@ -1,0 +1,150 @@
+/* bench.h: the parts of clprune-bench: operations, cases, measurement, peer, peak, report. */
+#ifndef CLPRUNE_BENCH_H
+#define CLPRUNE_BENCH_H
+
+#include <clprune/clprune.h>
+
+#include <stdio.h> /* FILE */
+
+enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+enum { MAX_LIST = 64, MAX_REPETITIONS = 1000 };
+
+/* Ends the program with the library's message where a call fails. */
+#define CHECK(context, call)                                                                       \
+    do {                                                                                           \
+        const clprune_status status_ = (call);                                                     \
+        if (status_ != CLPRUNE_SUCCESS)                                                            \
+            bench_fail((context), status_);                                                        \
+    } while (0)
+
+_Noreturn void bench_fail(const clprune_context *context, clprune_status status);
+
+/* Values of a numeric option: a list, a range or the default. */
+typedef struct bench_list {
+    double values[MAX_LIST];
+    int count; /* 0: the option was not given */
+} bench_list;
+
+/* The numeric options; a case takes one value of each that its operation uses. */
+typedef enum bench_axis {
+    AXIS_BATCH,
+    AXIS_TOKENS, /* by --tokens, or by --rows as rows / batch */
+    AXIS_IN,
+    AXIS_OUT,
+    AXIS_BLOCK,
+    AXIS_SPARSITY,
+    AXES
+} bench_axis;
+
+typedef struct bench_settings {
+    char **ops; /* the operations named on the command line */
+    int op_count;
+    bench_list axes[AXES];
+    bool by_rows;                /* axes[AXIS_TOKENS] holds totals of rows */
+    const char *forms[MAX_LIST]; /* none: every form */
+    int form_count;
+    int repetitions;
+    const char *device;
+    const char *output_dir; /* of the figures */
+    FILE *json;             /* NULL: a table on stdout */
+} bench_settings;
+
+/* Fills *settings from the command line; ends the program on an error and on --help. */
+void bench_options_parse(int argc, char **argv, bench_settings *settings);
+
+typedef struct bench_shape {
+    size_t batch, tokens; /* samples, rows of one */
+    size_t in, out;
+    size_t block; /* 1 x block */
+    float sparsity;
+} bench_shape;
+
+/* The program's state: the device and what is known of it. */
+typedef struct bench {
+    clprune_context *context;
+    const bench_settings *settings;
+    char device[128];
+    const char *peer;   /* NULL: no peer on this device */
+    double peak_gflops; /* measured; NaN where it could not be */
+} bench;
+
+/* A matrix on the device and its copy on the host, where the peer works. */
+typedef struct bench_tensor {
+    clprune_mat mat;
+    float *host;
+} bench_tensor;
+
+typedef struct bench_op bench_op;
+
+/* One case with its operands. What the peer reads are the host copies. */
+typedef struct bench_job {
+    clprune_context *context;
+    const bench_op *op;
+    bench_shape shape;
+    size_t rows; /* batch * tokens */
+    bench_tensor x, w, b, y, t, dx, dy, dw, db;
+    clprune_bsr xs; /* x pruned */
+    clprune_linear *layer, *dense_layer;
+    clprune_saved *saved, *dense_saved;
+    clprune_optimizer *optimizer;
+    clprune_patch_embed_desc patch;
+    cl_mem labels;
+    double kept;  /* fraction of the blocks that is multiplied */
+    double flops; /* useful ones; 0: not a product */
+    double bytes; /* that must be read and written at least; 0: bound by compute */
+} bench_job;
+
+/* One operation in one form. The steps enqueue; the measurement waits. */
+struct bench_op {
+    const char *name;
+    const char *form; /* NULL: the operation has one form */
+    unsigned axes;    /* 1u << bench_axis of those it uses */
+    void (*prepare)(bench_job *job);
+    void (*ours)(bench_job *job);
+    void (*dense)(bench_job *job); /* the same product, dense; for prune the forward product */
+    void (*peer)(bench_job *job);  /* the same product by OpenBLAS, on the host */
+    bool dense_is_forward;
+};
+
+/* Three tables, each ended by a name of NULL, and all operations in the order of `all`. */
+extern const bench_op bench_products[], bench_pruning[], bench_layers[];
+extern const bench_op *const bench_tables[3];
+const bench_op *bench_op_find(const char *name, const char *form);
+
+/* For the `prepare` steps: a random matrix; the pruned x. */
+void bench_tensor_create(
+    bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor);
+void bench_prune_x(bench_job *job);
+void bench_job_release(bench_job *job);
+
+/* The name of the peer with its version, or NULL where the program was built without one. */
+const char *bench_peer_name(void);
+/* c = op(a) * op(b) + beta * c by the peer, all dense and row-major: M x K, K x N, M x N. */
+void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
+    const float *a, const float *b, float *c);
+
+/* Medians in milliseconds; NaN where there is nothing to run. */
+typedef struct bench_result {
+    bench_shape shape;          /* zero, sparsity NaN, where the operation has no such axis */
+    double ms, low_ms, high_ms; /* ours and its quartiles */
+    double dense_ms, peer_ms;
+    double kept, flops, bytes; /* of the job */
+    int repetitions;
+} bench_result;
+
+/* Prepares, warms up, times and releases one case. */
+bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape *shape);
+double bench_now(void); /* seconds */
+
+/* The rate of independent fused multiply-adds on the device in GFLOP/s, NaN where it fails. */
+double bench_peak(clprune_context *context);
+
+/* Writes one result: a JSON object in one line, or by the settings an object or a table row. */
+void bench_report_json(
+    FILE *stream, const bench *b, const bench_op *op, const bench_result *result);
+void bench_report(const bench *b, const bench_op *op, const bench_result *result);
+
+/* Measures and draws Fig. 4 and Fig. 5 of arXiv 2311.16883 into settings->output_dir. */
+void bench_figures(const bench *b);
+
+#endif

@@ -1,0 +1,249 @@
+/* bench_layers.c: the layers bound by memory, and the optimizers.
+ *
+ * `bytes` counts each operand once, so it is what a fused kernel could not do without. */
+#include "bench.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double floats(size_t rows, size_t cols)
+{
+    return 4.0 * (double)rows * (double)cols;
+}
+
+static bool is_forward(const bench_job *job)
+{
+    return strcmp(job->op->form, "forward") == 0;
+}
+
+/* h = x; g = y; dg = dy; dh = dx */
+static void prepare_gelu(bench_job *job)
+{
+    const size_t in = job->shape.in;
+    bench_tensor_create(job, "x", job->rows, in, &job->x);
+    if (is_forward(job)) {
+        bench_tensor_create(job, "y", job->rows, in, &job->y);
+    } else {
+        bench_tensor_create(job, "dy", job->rows, in, &job->dy);
+        bench_tensor_create(job, "dx", job->rows, in, &job->dx);
+    }
+    job->bytes = (is_forward(job) ? 2.0 : 3.0) * floats(job->rows, in);
+}
+
+static void gelu_forward(bench_job *job)
+{
+    CHECK(job->context, clprune_gelu_forward(job->context, job->x.mat, job->y.mat, NULL));
+}
+
+static void gelu_backward(bench_job *job)
+{
+    CHECK(job->context,
+        clprune_gelu_backward(job->context, job->x.mat, job->dy.mat, job->dx.mat, NULL));
+}
+
+/* alpha = w; beta = b */
+static void prepare_affine(bench_job *job)
+{
+    prepare_gelu(job);
+    bench_tensor_create(job, "alpha", 1, job->shape.in, &job->w);
+    bench_tensor_create(job, "beta", 1, job->shape.in, &job->b);
+    bench_tensor_create(job, "dalpha", 1, job->shape.in, &job->dw);
+    bench_tensor_create(job, "dbeta", 1, job->shape.in, &job->db);
+}
+
+static void affine_forward(bench_job *job)
+{
+    CHECK(job->context,
+        clprune_affine_forward(job->context, job->x.mat, job->w.mat, job->b.mat, job->y.mat, NULL));
+}
+
+static void affine_backward(bench_job *job)
+{
+    CHECK(job->context, clprune_affine_backward(job->context, false, job->x.mat, job->w.mat,
+                            job->dy.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL));
+}
+
+/* ls = w; backward: t = x; dt = dx */
+static void prepare_layerscale(bench_job *job)
+{
+    prepare_gelu(job);
+    bench_tensor_create(job, "ls", 1, job->shape.in, &job->w);
+    bench_tensor_create(job, "dls", 1, job->shape.in, &job->dw);
+    if (is_forward(job))
+        bench_tensor_create(job, "t", job->rows, job->shape.in, &job->t);
+    job->bytes = 3.0 * floats(job->rows, job->shape.in);
+}
+
+static void layerscale_forward(bench_job *job)
+{
+    CHECK(job->context, clprune_layerscale_forward(
+                            job->context, job->x.mat, job->t.mat, job->w.mat, job->y.mat, NULL));
+}
+
+static void layerscale_backward(bench_job *job)
+{
+    CHECK(job->context, clprune_layerscale_backward(job->context, job->x.mat, job->w.mat,
+                            job->dy.mat, job->dx.mat, job->dw.mat, NULL));
+}
+
+/* Images of `tokens` patches of 16 x 16, as near to a square as they can be; x = images. */
+static void prepare_patch_embed(bench_job *job)
+{
+    enum { PATCH = 16, CHANNELS = 3 };
+    const bench_shape *shape = &job->shape;
+    const size_t features = CHANNELS * PATCH * PATCH;
+    size_t across = 1;
+    for (size_t i = 1; i * i <= shape->tokens; i++)
+        if (shape->tokens % i == 0)
+            across = i;
+    job->patch = (clprune_patch_embed_desc){
+        CHANNELS, across * PATCH, shape->tokens / across * PATCH, PATCH, shape->out};
+    bench_tensor_create(job, "images", shape->batch, features * shape->tokens, &job->x);
+    bench_tensor_create(job, "w", shape->out, features, &job->w);
+    bench_tensor_create(job, "b", 1, shape->out, &job->b);
+    if (is_forward(job)) {
+        bench_tensor_create(job, "y", job->rows, shape->out, &job->y);
+    } else {
+        bench_tensor_create(job, "dy", job->rows, shape->out, &job->dy);
+        bench_tensor_create(job, "dw", shape->out, features, &job->dw);
+        bench_tensor_create(job, "db", 1, shape->out, &job->db);
+    }
+    job->shape.in = features;
+    job->bytes =
+        floats(job->rows, features) + floats(job->rows, shape->out) + floats(shape->out, features);
+    job->flops = 2.0 * (double)job->rows * (double)features * (double)shape->out;
+}
+
+static void patch_embed_forward(bench_job *job)
+{
+    CHECK(job->context, clprune_patch_embed_forward(job->context, &job->patch, job->shape.batch,
+                            job->x.mat, job->w.mat, job->b.mat, job->y.mat, NULL));
+}
+
+/* As in training: images have no gradient. */
+static void patch_embed_backward(bench_job *job)
+{
+    CHECK(job->context,
+        clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, job->x.mat,
+            job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL));
+}
+
+static void prepare_token_mean(bench_job *job)
+{
+    const size_t batch = job->shape.batch, in = job->shape.in;
+    bench_tensor_create(job, "x", job->rows, in, &job->x); /* dx backward */
+    bench_tensor_create(job, "y", batch, in, &job->y);     /* dy backward */
+    job->bytes = floats(job->rows, in) + floats(batch, in);
+}
+
+static void token_mean_forward(bench_job *job)
+{
+    CHECK(job->context, clprune_token_mean_forward(job->context, job->shape.batch,
+                            job->shape.tokens, job->x.mat, job->y.mat, NULL));
+}
+
+static void token_mean_backward(bench_job *job)
+{
+    CHECK(job->context, clprune_token_mean_backward(job->context, job->shape.batch,
+                            job->shape.tokens, job->y.mat, job->x.mat, NULL));
+}
+
+/* logits = x; log_p = y; loss = t; dlogits = dx */
+static void prepare_cross_entropy(bench_job *job)
+{
+    const size_t batch = job->shape.batch, classes = job->shape.out;
+    bench_tensor_create(job, "logits", batch, classes, &job->x);
+    bench_tensor_create(job, "log_p", batch, classes, &job->y);
+    bench_tensor_create(job, "loss", batch, 1, &job->t);
+    bench_tensor_create(job, "dlogits", batch, classes, &job->dx);
+    CHECK(job->context, clprune_buffer_create(job->context, CLPRUNE_MEMORY_INPUT, "labels",
+                            batch * sizeof(int32_t), &job->labels));
+    int32_t *labels = malloc(batch * sizeof *labels);
+    if (labels == NULL) {
+        fprintf(stderr, "clprune-bench: no host memory for %zu labels\n", batch);
+        exit(EXIT_RUN);
+    }
+    for (size_t n = 0; n < batch; n++)
+        labels[n] = (int32_t)(n * 7919 % classes);
+    const cl_int error = clEnqueueWriteBuffer(clprune_context_queue(job->context), job->labels,
+        CL_TRUE, 0, batch * sizeof *labels, labels, 0, NULL, NULL);
+    free(labels);
+    if (error != CL_SUCCESS) {
+        fprintf(stderr, "clprune-bench: OpenCL error %d while writing labels\n", error);
+        exit(EXIT_RUN);
+    }
+    job->bytes = 2.0 * floats(batch, classes);
+}
+
+static void cross_entropy_forward(bench_job *job)
+{
+    CHECK(job->context, clprune_cross_entropy_forward(job->context, 0.1f, job->x.mat, job->labels,
+                            job->y.mat, job->t.mat, CLPRUNE_NO_MAT, NULL));
+}
+
+static void cross_entropy_backward(bench_job *job)
+{
+    CHECK(job->context, clprune_cross_entropy_backward(
+                            job->context, 0.1f, 1.0f, job->y.mat, job->labels, job->dx.mat, NULL));
+}
+
+/* Parameter, gradient and states are read; parameter and states are written. */
+static void prepare_optimizer(bench_job *job)
+{
+    const size_t in = job->shape.in, out = job->shape.out;
+    clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_LAMB,
+        .momentum = 0.9f,
+        .beta1 = 0.9f,
+        .beta2 = 0.999f,
+        .eps = 1e-6f,
+        .weight_decay = 0.05f};
+    if (strcmp(job->op->form, "sgd") == 0)
+        desc.kind = CLPRUNE_OPTIMIZER_SGD;
+    else if (strcmp(job->op->form, "adamw") == 0)
+        desc.kind = CLPRUNE_OPTIMIZER_ADAMW;
+    bench_tensor_create(job, "w", out, in, &job->w);
+    bench_tensor_create(job, "b", 1, out, &job->b);
+    bench_tensor_create(job, "dw", out, in, &job->dw);
+    bench_tensor_create(job, "db", 1, out, &job->db);
+    const clprune_param params[] = {
+        {"w", job->w.mat, job->dw.mat, true}, {"b", job->b.mat, job->db.mat, false}};
+    CHECK(job->context, clprune_optimizer_create(job->context, &desc, 2, params, &job->optimizer));
+    job->bytes =
+        (desc.kind == CLPRUNE_OPTIMIZER_SGD ? 5.0 : 7.0) * (floats(out, in) + floats(1, out));
+}
+
+static void optimizer_step(bench_job *job)
+{
+    CHECK(job->context, clprune_optimizer_step(job->optimizer, 1e-3f, NULL));
+}
+
+enum {
+    ROWS = 1u << AXIS_BATCH | 1u << AXIS_TOKENS,
+    IN = 1u << AXIS_IN,
+    OUT = 1u << AXIS_OUT,
+    BATCH = 1u << AXIS_BATCH
+};
+
+#define LAYER(name, axes)                                                                          \
+    {#name, "forward", axes, prepare_##name, name##_forward, NULL, NULL, false},                   \
+    {                                                                                              \
+#name, "backward", axes, prepare_##name, name##_backward, NULL, NULL, false                \
+    }
+#define OPTIMIZER(form)                                                                            \
+    {                                                                                              \
+        "optimizer", form, IN | OUT, prepare_optimizer, optimizer_step, NULL, NULL, false          \
+    }
+
+const bench_op bench_layers[] = {
+    LAYER(gelu, ROWS | IN),
+    LAYER(affine, ROWS | IN),
+    LAYER(layerscale, ROWS | IN),
+    LAYER(patch_embed, ROWS | OUT),
+    LAYER(token_mean, ROWS | IN),
+    LAYER(cross_entropy, BATCH | OUT),
+    OPTIMIZER("sgd"),
+    OPTIMIZER("adamw"),
+    OPTIMIZER("lamb"),
+    {0},
+};

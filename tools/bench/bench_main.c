@@ -1,0 +1,108 @@
+/* clprune-bench: times each operation on a device, beside our dense product and a dense peer.
+ *
+ * A figure is the median over repetitions; ours, the dense product and the peer's alternate, so
+ * that a drifting machine touches all alike. Patterns come from clprune_prune on random
+ * activations. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const bench_op *const bench_tables[3] = {bench_products, bench_pruning, bench_layers};
+
+_Noreturn void bench_fail(const clprune_context *context, clprune_status status)
+{
+    fprintf(stderr, "clprune-bench: %s\n  %s\n", clprune_status_string(status),
+        clprune_last_error(context));
+    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
+}
+
+const bench_op *bench_op_find(const char *name, const char *form)
+{
+    for (size_t t = 0; t < sizeof bench_tables / sizeof *bench_tables; t++)
+        for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
+            if (strcmp(op->name, name) == 0 &&
+                (form == NULL || (op->form != NULL && strcmp(op->form, form) == 0)))
+                return op;
+    return NULL;
+}
+
+/* Whether the command line asks for this operation in this form. */
+static bool is_selected(const bench_settings *set, const bench_op *op, const char *name)
+{
+    if (strcmp(name, "all") != 0 && strcmp(name, op->name) != 0)
+        return false;
+    for (int i = 0; i < set->form_count; i++)
+        if (op->form != NULL && strcmp(set->forms[i], op->form) == 0)
+            return true;
+    return set->form_count == 0;
+}
+
+static bench_shape shape_of(const bench_settings *set, const int index[AXES])
+{
+    double value[AXES];
+    for (int a = 0; a < AXES; a++)
+        value[a] = set->axes[a].values[index[a]];
+    const size_t batch = (size_t)value[AXIS_BATCH], tokens = (size_t)value[AXIS_TOKENS];
+    return (bench_shape){
+        .batch = batch,
+        .tokens = set->by_rows ? tokens / batch : tokens,
+        .in = (size_t)value[AXIS_IN],
+        .out = (size_t)value[AXIS_OUT],
+        .block = (size_t)value[AXIS_BLOCK],
+        .sparsity = (float)value[AXIS_SPARSITY],
+    };
+}
+
+/* Every case of an operation: the product of the values of the axes that it uses. */
+static void run_operation(const bench *b, const bench_op *op)
+{
+    const bench_settings *set = b->settings;
+    int index[AXES] = {0};
+    int axis;
+    do {
+        const bench_shape shape = shape_of(set, index);
+        const bench_result result = bench_measure(b, op, &shape);
+        bench_report(b, op, &result);
+        for (axis = AXES - 1; axis >= 0; axis--) { /* counts up, the last axis fastest */
+            if ((op->axes >> axis & 1u) != 0 && ++index[axis] < set->axes[axis].count)
+                break;
+            index[axis] = 0;
+        }
+    } while (axis >= 0);
+}
+
+static void run_selected(const bench *b)
+{
+    const bench_settings *set = b->settings;
+    for (int i = 0; i < set->op_count; i++)
+        for (size_t t = 0; t < sizeof bench_tables / sizeof *bench_tables; t++)
+            for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
+                if (is_selected(set, op, set->ops[i]))
+                    run_operation(b, op);
+}
+
+int main(int argc, char **argv)
+{
+    bench_settings settings;
+    bench_options_parse(argc, argv, &settings);
+    bench b = {.settings = &settings};
+    const clprune_context_options options = {.device = settings.device};
+    CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
+    const cl_device_id device = clprune_context_device(b.context);
+    cl_device_type type = 0;
+    (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);
+    (void)clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    b.peer = (type & CL_DEVICE_TYPE_CPU) != 0 ? bench_peer_name() : NULL;
+    b.peak_gflops = bench_peak(b.context);
+    if (strcmp(settings.ops[0], "figures") == 0)
+        bench_figures(&b);
+    else
+        run_selected(&b);
+    clprune_context_destroy(b.context);
+    if (settings.json != NULL && fclose(settings.json) != 0) {
+        perror("clprune-bench: --json");
+        return EXIT_RUN;
+    }
+    return EXIT_SUCCESS;
+}

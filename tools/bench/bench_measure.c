@@ -1,0 +1,188 @@
+/* bench_measure.c: operands of a case, and the alternating repetitions behind its medians. */
+#include "bench.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
+
+#define WARM_UP_SECONDS 0.04
+
+static double clock_seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_now(void)
+{
+    return clock_seconds(CLOCK_MONOTONIC);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, int count, double q)
+{
+    return sorted[(int)(q * (count - 1) + 0.5)];
+}
+
+/* Random activations: GELU-like, so most are small and some large. */
+static void fill(float *values, size_t count)
+{
+    static uint64_t state = 88172645463325252u;
+    for (size_t i = 0; i < count; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        const float u = (float)(state >> 40) * 0x1p-23f - 1.0f;
+        values[i] = u > 0.0f ? u : 0.05f * u;
+    }
+}
+
+void bench_tensor_create(
+    bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor)
+{
+    CHECK(job->context, clprune_mat_create(job->context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols,
+                            &tensor->mat)); /* refuses sizes that overflow */
+    tensor->host = malloc(rows * cols * sizeof *tensor->host);
+    if (tensor->host == NULL) {
+        fprintf(stderr, "clprune-bench: no host memory for %zu floats\n", rows * cols);
+        exit(EXIT_RUN);
+    }
+    fill(tensor->host, rows * cols);
+    CHECK(job->context, clprune_mat_write(job->context, tensor->mat, tensor->host));
+}
+
+void bench_prune_x(bench_job *job)
+{
+    const bench_shape *shape = &job->shape;
+    clprune_bsr_sizes sizes;
+    clprune_bsr_desc desc = {shape->batch, shape->tokens, shape->in, {1, shape->block}, 0};
+    CHECK(job->context, clprune_bsr_size_query(&desc, &sizes));
+    desc.keep = clprune_keep_count(sizes.blocks, shape->sparsity);
+    job->kept = (double)desc.keep / (double)sizes.blocks;
+    CHECK(job->context,
+        clprune_bsr_create(job->context, CLPRUNE_MEMORY_ACTIVATIONS, "xs", &desc, &job->xs));
+    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, job->x.mat, &job->xs, NULL));
+}
+
+void bench_job_release(bench_job *job)
+{
+    bench_tensor *tensors[] = {
+        &job->x, &job->w, &job->b, &job->y, &job->t, &job->dx, &job->dy, &job->dw, &job->db};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        clprune_buffer_release(job->context, tensors[i]->mat.buffer);
+        free(tensors[i]->host);
+    }
+    clprune_bsr_destroy(job->context, &job->xs);
+    clprune_saved_destroy(job->saved);
+    clprune_saved_destroy(job->dense_saved);
+    clprune_linear_destroy(job->layer);
+    clprune_linear_destroy(job->dense_layer);
+    clprune_optimizer_destroy(job->optimizer);
+    clprune_buffer_release(job->context, job->labels);
+}
+
+/* Waits until the process is idle, at most 0.1 s: the threads of a BLAS spin for some ten
+ * milliseconds after a call and would take the cores from what is timed next. */
+static void settle(void)
+{
+    const struct timespec pause = {0, 1000000};
+    const double limit = bench_now() + 0.1;
+    double wall, busy;
+    do {
+        wall = bench_now();
+        busy = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+        (void)nanosleep(&pause, NULL);
+        wall = bench_now() - wall;
+        busy = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - busy;
+    } while (busy > 0.2 * wall && bench_now() < limit);
+}
+
+static double time_run(bench_job *job, void (*step)(bench_job *job), bool on_device)
+{
+    const double start = bench_now();
+    step(job);
+    if (on_device)
+        CHECK(job->context, clprune_context_finish(job->context));
+    return bench_now() - start;
+}
+
+/* Runs untimed until the threads are awake and each has found a core of its own. */
+static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device)
+{
+    const double end = bench_now() + WARM_UP_SECONDS;
+    do
+        (void)time_run(job, step, on_device);
+    while (bench_now() < end);
+}
+
+/* Zero (sparsity NaN) where the operation has no such axis. */
+static bench_shape used_part(const bench_op *op, const bench_shape *shape)
+{
+    bench_shape used = *shape;
+    if ((op->axes >> AXIS_BATCH & 1u) == 0)
+        used.batch = 0;
+    if ((op->axes >> AXIS_TOKENS & 1u) == 0)
+        used.tokens = 0;
+    if ((op->axes >> AXIS_IN & 1u) == 0)
+        used.in = 0;
+    if ((op->axes >> AXIS_OUT & 1u) == 0)
+        used.out = 0;
+    if ((op->axes >> AXIS_BLOCK & 1u) == 0)
+        used.block = 0;
+    if ((op->axes >> AXIS_SPARSITY & 1u) == 0)
+        used.sparsity = NAN;
+    return used;
+}
+
+bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape *shape)
+{
+    static double seconds[RUNS][MAX_REPETITIONS];
+    const int repetitions = b->settings->repetitions;
+    void (*const steps[RUNS])(bench_job * job) = {
+        op->ours, op->dense, b->peer != NULL ? op->peer : NULL};
+    bench_job job = {.context = b->context, .op = op, .shape = used_part(op, shape), .kept = 1.0};
+    job.rows = job.shape.batch * job.shape.tokens;
+    op->prepare(&job);
+    for (int r = 0; r < RUNS; r++)
+        if (steps[r] != NULL)
+            (void)time_run(&job, steps[r], r != RUN_PEER); /* builds the kernels */
+    for (int i = 0; i < repetitions; i++)
+        for (int r = 0; r < RUNS; r++) {
+            if (steps[r] == NULL)
+                continue;
+            if (steps[RUN_PEER] != NULL) {
+                settle();
+                warm_up(&job, steps[r], r != RUN_PEER);
+            }
+            seconds[r][i] = time_run(&job, steps[r], r != RUN_PEER);
+        }
+    double median[RUNS];
+    for (int r = 0; r < RUNS; r++) {
+        qsort(seconds[r], (size_t)repetitions, sizeof **seconds, compare_doubles);
+        median[r] = steps[r] != NULL ? 1e3 * quantile(seconds[r], repetitions, 0.5) : NAN;
+    }
+    const bench_result result = {
+        .shape = job.shape,
+        .ms = median[RUN_OURS],
+        .low_ms = 1e3 * quantile(seconds[RUN_OURS], repetitions, 0.25),
+        .high_ms = 1e3 * quantile(seconds[RUN_OURS], repetitions, 0.75),
+        .dense_ms = median[RUN_DENSE],
+        .peer_ms = median[RUN_PEER],
+        .kept = job.kept,
+        .flops = job.flops,
+        .bytes = job.bytes,
+        .repetitions = repetitions,
+    };
+    bench_job_release(&job);
+    return result;
+}

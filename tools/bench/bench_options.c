@@ -1,0 +1,298 @@
+/* bench_options.c: the command line: operations, lists and ranges of the numeric options. */
+#include "bench.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void usage(FILE *stream)
+{
+    fputs("usage: clprune-bench OPERATION... [options]\n"
+          "       clprune-bench figures --output-dir DIR [options]\n"
+          "operations, with their forms:\n"
+          "  gemm          nt  y = x * w^T       nn  dx = dy * w      tn  dw = dy^T * x\n"
+          "  gemm-batched  nn  y_n = w * x_n     tn  dx_n = w^T * dy_n   (token layer)\n"
+          "  bspmm         tn  dw = dy^T * xs    nn  y = xs * w\n"
+          "                nt  dw = sum_n dy_n * xs_n^T                  (token layer)\n"
+          "  prune unpack  dense to BSR and back\n"
+          "  linear        forward, prune and backward of clprune_linear\n"
+          "  gelu affine layerscale patch_embed token_mean cross_entropy   forward, backward\n"
+          "  optimizer     sgd, adamw, lamb: one step of an O x I weight and its bias\n"
+          "  all           every one of them\n",
+        stream);
+    fputs("options; those with a * take lists and ranges (4,16,64 or first:last:step), and the\n"
+          "cases are their product:\n"
+          "  --form LIST    forms to run (all of the operation)\n"
+          "  --batch N *    samples (32)\n"
+          "  --tokens T *   rows of one sample (196)\n"
+          "  --rows R *     rows of all samples, instead of --tokens: T = R / N\n"
+          "  --in I *       features of x (384)\n"
+          "  --out O *      outputs (1536); of the token layer: output tokens, with the T tokens\n"
+          "                 as its inputs and I features, so that bspmm nt reduces over N * I;\n"
+          "                 classes of cross_entropy; features that patch_embed makes of patches\n"
+          "                 of 3 x 16 x 16\n"
+          "  --block B *    blocks of 1 x B (16)\n"
+          "  --sparsity S * from 0 to 1 (0.5,0.7,0.9)\n"
+          "  --repeat N     repetitions behind a median (11)\n"
+          "  --device TEXT  \"platform:device\" or part of a name\n"
+          "  --json FILE    one object a line instead of the table; - is stdout. rows is the\n"
+          "                 total, ms and all other times are medians, null is not applicable\n"
+          "  --output-dir DIR   of the figures: CSV, JSON lines, gnuplot scripts and plots;\n"
+          "                 --batch, --block and --sparsity replace the paper's values\n"
+          "  --help\n",
+        stream);
+}
+
+static _Noreturn void bad_value(const char *option, const char *text, const char *rule)
+{
+    fprintf(stderr, "clprune-bench: --%s: \"%s\" is not %s\n", option, text, rule);
+    exit(EXIT_USAGE);
+}
+
+/* What an option may hold. */
+typedef struct value_rule {
+    const char *option;
+    bool whole;
+    double low, high;
+    const char *text;
+} value_rule;
+
+static const char count_text[] = "a count from 1 to 2^30";
+
+static double parse_number(const value_rule *rule, const char *text, const char **end)
+{
+    char *stop;
+    const double value = strtod(text, &stop);
+    if (stop == text || !isfinite(value))
+        bad_value(rule->option, text, rule->text);
+    *end = stop;
+    return value;
+}
+
+static void list_add(const value_rule *rule, const char *text, double value, bench_list *list)
+{
+    if (!(value >= rule->low && value <= rule->high) || (rule->whole && value != floor(value)))
+        bad_value(rule->option, text, rule->text);
+    if (list->count == MAX_LIST) {
+        fprintf(stderr, "clprune-bench: --%s: more than %d values\n", rule->option, MAX_LIST);
+        exit(EXIT_USAGE);
+    }
+    list->values[list->count++] = value;
+}
+
+/* One part of a list: a number or first:last:step. */
+static void parse_part(const value_rule *rule, const char *part, bench_list *list)
+{
+    const char *end;
+    const double first = parse_number(rule, part, &end);
+    if (*end == '\0') {
+        list_add(rule, part, first, list);
+        return;
+    }
+    double last = NAN, step = NAN;
+    if (*end == ':')
+        last = parse_number(rule, end + 1, &end);
+    if (*end == ':')
+        step = parse_number(rule, end + 1, &end);
+    if (*end != '\0' || !(step > 0.0) || !(last >= first))
+        bad_value(rule->option, part, "a number or a range first:last:step");
+    for (int i = 0; first + i * step <= last + 1e-6 * step; i++)
+        /* the nearest short decimal, so that 0.1 + 2 * 0.1 is 0.3 */
+        list_add(rule, part, round((first + i * step) * 1e9) / 1e9, list);
+}
+
+/* Calls `take` for each part of "a,b,c", which it cuts in place. */
+static void parse_list(const value_rule *rule, char *text, bench_list *list)
+{
+    list->count = 0;
+    for (char *part = strtok(text, ","); part != NULL; part = strtok(NULL, ","))
+        parse_part(rule, part, list);
+    if (list->count == 0)
+        bad_value(rule->option, text, rule->text);
+}
+
+static void parse_forms(char *text, bench_settings *set)
+{
+    set->form_count = 0;
+    for (char *part = strtok(text, ","); part != NULL; part = strtok(NULL, ",")) {
+        if (set->form_count == MAX_LIST)
+            bad_value("form", part, "one of few enough forms");
+        set->forms[set->form_count++] = part;
+    }
+    if (set->form_count == 0)
+        bad_value("form", text, "a list of forms");
+}
+
+static void check_operations(const bench_settings *set)
+{
+    if (set->op_count == 0) {
+        usage(stderr);
+        exit(EXIT_USAGE);
+    }
+    if (strcmp(set->ops[0], "figures") == 0) {
+        if (set->op_count > 1 || set->output_dir == NULL) {
+            fprintf(stderr, "clprune-bench: figures stands alone and needs --output-dir\n");
+            exit(EXIT_USAGE);
+        }
+        return;
+    }
+    for (int i = 0; i < set->op_count; i++) {
+        const bool all = strcmp(set->ops[i], "all") == 0;
+        if (!all && bench_op_find(set->ops[i], NULL) == NULL) {
+            fprintf(stderr, "clprune-bench: no operation \"%s\"\n", set->ops[i]);
+            exit(EXIT_USAGE);
+        }
+        for (int f = 0; !all && f < set->form_count; f++)
+            if (bench_op_find(set->ops[i], set->forms[f]) == NULL) {
+                fprintf(
+                    stderr, "clprune-bench: %s has no form \"%s\"\n", set->ops[i], set->forms[f]);
+                exit(EXIT_USAGE);
+            }
+    }
+}
+
+/* Every combination of samples and rows must be one of whole samples that an int can count. */
+static void check_rows(const bench_settings *set)
+{
+    const bench_list *batch = &set->axes[AXIS_BATCH], *tokens = &set->axes[AXIS_TOKENS];
+    for (int i = 0; i < batch->count; i++)
+        for (int k = 0; k < tokens->count; k++) {
+            const double samples = batch->values[i];
+            const double rows = set->by_rows ? tokens->values[k] : tokens->values[k] * samples;
+            if (fmod(rows, samples) != 0.0) {
+                fprintf(stderr,
+                    "clprune-bench: --rows: %.0f rows are not a multiple of --batch %.0f\n", rows,
+                    samples);
+                exit(EXIT_USAGE);
+            }
+            if (rows > INT_MAX) {
+                fprintf(stderr, "clprune-bench: %.0f rows are more than %d\n", rows, INT_MAX);
+                exit(EXIT_USAGE);
+            }
+        }
+}
+
+static void set_defaults(bench_settings *set)
+{
+    static const bench_list defaults[AXES] = {
+        [AXIS_BATCH] = {{32.0}, 1},
+        [AXIS_TOKENS] = {{196.0}, 1},
+        [AXIS_IN] = {{384.0}, 1},
+        [AXIS_OUT] = {{1536.0}, 1},
+        [AXIS_BLOCK] = {{16.0}, 1},
+        [AXIS_SPARSITY] = {{0.5, 0.7, 0.9}, 3},
+    };
+    for (int a = 0; a < AXES; a++)
+        if (set->axes[a].count == 0)
+            set->axes[a] = defaults[a];
+}
+
+static FILE *open_json(const char *path)
+{
+    FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (stream == NULL) {
+        fprintf(stderr, "clprune-bench: --json: cannot write \"%s\"\n", path);
+        exit(EXIT_USAGE);
+    }
+    return stream;
+}
+
+void bench_options_parse(int argc, char **argv, bench_settings *set)
+{
+    enum {
+        OPTION_ROWS = 'a',
+        OPTION_FORM,
+        OPTION_REPEAT,
+        OPTION_DEVICE,
+        OPTION_JSON,
+        OPTION_DIR,
+        OPTION_HELP,
+        OPTION_AXIS = 0x100
+    };
+    static const struct option options[] = {
+        {"batch", required_argument, NULL, OPTION_AXIS + AXIS_BATCH},
+        {"tokens", required_argument, NULL, OPTION_AXIS + AXIS_TOKENS},
+        {"in", required_argument, NULL, OPTION_AXIS + AXIS_IN},
+        {"out", required_argument, NULL, OPTION_AXIS + AXIS_OUT},
+        {"block", required_argument, NULL, OPTION_AXIS + AXIS_BLOCK},
+        {"sparsity", required_argument, NULL, OPTION_AXIS + AXIS_SPARSITY},
+        {"rows", required_argument, NULL, OPTION_ROWS},
+        {"form", required_argument, NULL, OPTION_FORM},
+        {"repeat", required_argument, NULL, OPTION_REPEAT},
+        {"device", required_argument, NULL, OPTION_DEVICE},
+        {"json", required_argument, NULL, OPTION_JSON},
+        {"output-dir", required_argument, NULL, OPTION_DIR},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {NULL, 0, NULL, 0},
+    };
+    static const value_rule axis_rules[AXES] = {
+        [AXIS_BATCH] = {"batch", true, 1.0, 0x1p30, count_text},
+        [AXIS_TOKENS] = {"tokens", true, 1.0, 0x1p30, count_text},
+        [AXIS_IN] = {"in", true, 1.0, 0x1p30, count_text},
+        [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text},
+        [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text},
+        [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1"},
+    };
+    static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
+    static const value_rule repeat_rule = {
+        "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
+    *set = (bench_settings){.repetitions = 11};
+    bench_list rows = {.count = 0};
+    const char *json = NULL, *end;
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option >= OPTION_AXIS) {
+            const int axis = option - OPTION_AXIS;
+            parse_list(&axis_rules[axis], optarg, &set->axes[axis]);
+            continue;
+        }
+        switch (option) {
+        case OPTION_ROWS:
+            parse_list(&rows_rule, optarg, &rows);
+            break;
+        case OPTION_FORM:
+            parse_forms(optarg, set);
+            break;
+        case OPTION_REPEAT: {
+            bench_list one = {.count = 0};
+            list_add(&repeat_rule, optarg, parse_number(&repeat_rule, optarg, &end), &one);
+            if (*end != '\0')
+                bad_value("repeat", optarg, repeat_rule.text);
+            set->repetitions = (int)one.values[0];
+            break;
+        }
+        case OPTION_DEVICE:
+            set->device = optarg;
+            break;
+        case OPTION_JSON:
+            json = optarg;
+            break;
+        case OPTION_DIR:
+            set->output_dir = optarg;
+            break;
+        case OPTION_HELP:
+            usage(stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            usage(stderr);
+            exit(EXIT_USAGE);
+        }
+    }
+    if (rows.count > 0 && set->axes[AXIS_TOKENS].count > 0) {
+        fprintf(stderr, "clprune-bench: give --rows or --tokens, not both\n");
+        exit(EXIT_USAGE);
+    }
+    set->by_rows = rows.count > 0;
+    if (set->by_rows)
+        set->axes[AXIS_TOKENS] = rows;
+    set->ops = argv + optind;
+    set->op_count = argc - optind;
+    check_operations(set);
+    if (strcmp(set->ops[0], "figures") != 0)
+        set_defaults(set);
+    check_rows(set);
+    if (json != NULL)
+        set->json = open_json(json);
+}

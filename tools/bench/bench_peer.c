@@ -1,0 +1,36 @@
+/* bench_peer.c: the dense peer of CPU devices, OpenBLAS, where the build found it. */
+#include "bench.h"
+
+#ifdef CLPRUNE_BENCH_OPENBLAS
+#include <cblas.h>
+
+/* The configuration reads "OpenBLAS 0.3.21 DYNAMIC_ARCH ...": two words are name and version. */
+const char *bench_peer_name(void)
+{
+    static char name[64];
+    char library[24] = "OpenBLAS", version[24] = "";
+    (void)sscanf(openblas_get_config(), "%23s %23s", library, version);
+    (void)snprintf(name, sizeof name, "%s %s sgemm", library, version);
+    return name;
+}
+
+void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
+    const float *a, const float *b, float *c)
+{
+    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+        transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a,
+        (int)(transpose_a ? m : k), b, (int)(transpose_b ? k : n), beta, c, (int)n);
+}
+#else
+const char *bench_peer_name(void)
+{
+    return NULL;
+}
+
+void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
+    const float *a, const float *b, float *c)
+{
+    (void)transpose_a, (void)transpose_b, (void)m, (void)n, (void)k, (void)beta;
+    (void)a, (void)b, (void)c;
+}
+#endif

@@ -1,0 +1,126 @@
+/* bench_pruning.c: prune + pack, unpack, and the whole linear layer around them. */
+#include "bench.h"
+
+/* BSR and dense are each touched once. */
+static double pass_bytes(const bench_job *job)
+{
+    clprune_bsr_sizes sizes;
+    CHECK(job->context, clprune_bsr_size_query(&job->xs.desc, &sizes));
+    return (double)sizes.total_bytes + (double)sizes.dense_bytes;
+}
+
+/* w and y belong to the forward product whose input is pruned. */
+static void prepare_prune(bench_job *job)
+{
+    bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
+    bench_tensor_create(job, "w", job->shape.out, job->shape.in, &job->w);
+    bench_tensor_create(job, "y", job->rows, job->shape.out, &job->y);
+    bench_prune_x(job);
+    job->bytes = pass_bytes(job);
+}
+
+static void prune(bench_job *job)
+{
+    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, job->x.mat, &job->xs, NULL));
+}
+
+static void forward_product(bench_job *job)
+{
+    CHECK(job->context, clprune_gemm(job->context, false, true, 1.0f, 0.0f, job->x.mat, job->w.mat,
+                            job->y.mat, NULL));
+}
+
+static void prepare_unpack(bench_job *job)
+{
+    bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
+    bench_prune_x(job);
+    job->bytes = pass_bytes(job);
+}
+
+static void unpack(bench_job *job)
+{
+    CHECK(job->context, clprune_bsr_unpack(job->context, &job->xs, job->x.mat, NULL));
+}
+
+static void create_layer(
+    bench_job *job, float sparsity, clprune_linear **layer, clprune_saved **saved)
+{
+    const bench_shape *shape = &job->shape;
+    const clprune_linear_desc desc = {.rows = shape->tokens,
+        .in = shape->in,
+        .out = shape->out,
+        .block = {1, shape->block},
+        .sparsity = sparsity};
+    CHECK(job->context, clprune_linear_create(job->context, &desc, layer));
+    CHECK(job->context, clprune_linear_saved_create(*layer, shape->batch, "saved", saved));
+}
+
+/* The layer as it is used, with bias; `dense` is the same layer at sparsity 0. */
+static void prepare_linear(bench_job *job)
+{
+    const bench_shape *shape = &job->shape;
+    bench_tensor_create(job, "x", job->rows, shape->in, &job->x);
+    bench_tensor_create(job, "w", shape->out, shape->in, &job->w);
+    bench_tensor_create(job, "b", 1, shape->out, &job->b);
+    bench_tensor_create(job, "y", job->rows, shape->out, &job->y);
+    bench_tensor_create(job, "dy", job->rows, shape->out, &job->dy);
+    bench_tensor_create(job, "dx", job->rows, shape->in, &job->dx);
+    bench_tensor_create(job, "dw", shape->out, shape->in, &job->dw);
+    bench_tensor_create(job, "db", 1, shape->out, &job->db);
+    create_layer(job, shape->sparsity, &job->layer, &job->saved);
+    create_layer(job, 0.0f, &job->dense_layer, &job->dense_saved);
+    CHECK(job->context,
+        clprune_mat_write(job->context,
+            clprune_saved_target(job->dense_saved, shape->batch, job->x.mat), job->x.host));
+    const clprune_bsr bsr = clprune_saved_bsr(job->saved, shape->batch);
+    if (bsr.desc.batch > 0) {
+        clprune_bsr_sizes sizes;
+        CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
+        job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
+    }
+    job->flops =
+        (2.0 + job->kept) * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
+}
+
+/* y and kept x forward; dx, dw and db backward. */
+static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved)
+{
+    const size_t batch = job->shape.batch;
+    const clprune_mat x = clprune_saved_target(saved, batch, job->x.mat);
+    CHECK(job->context,
+        clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL));
+    CHECK(job->context, clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
+                            job->dx.mat, job->dw.mat, job->db.mat, NULL));
+}
+
+static void linear(bench_job *job)
+{
+    pass(job, job->layer, job->saved);
+}
+
+static void dense_linear(bench_job *job)
+{
+    pass(job, job->dense_layer, job->dense_saved);
+}
+
+/* The three products alone: y = x * w^T, dx = dy * w, dw = dy^T * x. */
+static void peer_linear(bench_job *job)
+{
+    const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
+    bench_peer_gemm(false, true, rows, out, in, 0.0f, job->x.host, job->w.host, job->y.host);
+    bench_peer_gemm(false, false, rows, in, out, 0.0f, job->dy.host, job->w.host, job->dx.host);
+    bench_peer_gemm(true, false, out, in, rows, 0.0f, job->dy.host, job->x.host, job->dw.host);
+}
+
+enum {
+    X_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_BLOCK |
+             1u << AXIS_SPARSITY,
+    LAYER_AXES = X_AXES | 1u << AXIS_OUT
+};
+
+const bench_op bench_pruning[] = {
+    {"prune", NULL, LAYER_AXES, prepare_prune, prune, forward_product, NULL, true},
+    {"unpack", NULL, X_AXES, prepare_unpack, unpack, NULL, NULL, false},
+    {"linear", NULL, LAYER_AXES, prepare_linear, linear, dense_linear, peer_linear, false},
+    {0},
+};
