@@ -10,6 +10,9 @@
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
 #error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
 #endif
+#if LOCAL == 1 && STRIP != 16
+#error "a single work-item takes strips of 16"
+#endif
 #if PANEL % STRIP != 0
 #error "STRIP must divide PANEL"
 #endif
@@ -23,7 +26,33 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     const uint count = (uint)min((ulong)STRIP, rows - first);
     const ulong last_column = min((get_group_id(1) + 1) * COLS, cols);
     partial += partial_offset + first / PANEL * inner * PANEL + first % PANEL;
-    for (ulong c = get_group_id(1) * COLS + get_local_id(0); c < last_column; c += LOCAL) {
+    ulong c = get_group_id(1) * COLS + get_local_id(0);
+#if LOCAL == 1
+    /* STRIP x 16 results at a time, so that rows of dw are written in runs. */
+    for (; c + 16 <= last_column; c += 16) {
+        float sum[16 * STRIP];
+#pragma unroll
+        for (uint k = 0; k < 16; k++) {
+            float16 total = vload16(0, partial + (c + k) * PANEL);
+            for (ulong s = 1; s < splits; s++)
+                total += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
+            vstore16(total, k, sum);
+        }
+        for (uint i = 0; i < count; i++) {
+            float16 row;
+            float *r = (float *)&row;
+#pragma unroll
+            for (uint k = 0; k < 16; k++)
+                r[k] = sum[k * 16 + i];
+            row *= alpha;
+#if READ_DW
+            row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
+#endif
+            STORE16(row, &AT(dw, first + i, c));
+        }
+    }
+#endif
+    for (; c < last_column; c += LOCAL) {
         float sum[STRIP];
         for (uint i = 0; i < STRIP; i++)
             sum[i] = 0.0f;

@@ -11,22 +11,25 @@
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+
  *     +----+------+-----+        +-----+----+-----+
  *
- * One work-item a group; group (P, split). It copies the panel of dy to local memory once per segment
- * and reuses it for every block column: only surviving rows are multiplied, so the work falls by
- * exactly the sparsity, at any block size. CB columns of a block are worked on at a time; vectors run
- * along the outputs, so narrow blocks are as fast as wide ones.
+ * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in
+ * turn, segment by segment, so that the values and the lines of dy that they share are still near. It
+ * copies the panel of dy to local memory once per segment and reuses it for every block column: only
+ * surviving rows are multiplied, so the work falls by exactly the sparsity, at any block size. CB
+ * columns of a block are worked on at a time; vectors run along the outputs, so narrow blocks are as
+ * fast as wide ones.
  *
- * The values of a column lie scattered over the sample, so they are prefetched.
+ * The values of a column lie scattered over the sample, and the rows of the next panel far apart:
+ * both are prefetched. `entries` holds AHEAD more elements than there are entries.
  *
  * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V <= 24 accumulators. V: 1 to 8. */
-#if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG)
-#error "bspmm_tn_vector.cl needs V, CB, BC, BR and SEG"
+#if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(AHEAD)
+#error "bspmm_tn_vector.cl needs V, CB, BC, BR, SEG and AHEAD"
 #endif
 #if BC % CB != 0
 #error "CB must divide BC"
 #endif
 #define PANEL (16 * V)
-#define AHEAD 16 /* rows between a prefetch and its use: the latency of the last-level cache */
+#define LINE 16 /* floats of a cache line */
 
 /* local panel[r][i] = dy[row + r][first + i], zero beyond the last output. */
 inline void load_panel(local float *panel, global const float *dy, const ulong ld,
@@ -46,21 +49,24 @@ inline void load_panel(local float *panel, global const float *dy, const ulong l
     }
 }
 
-/* tile += the products of the rows in [begin, end). */
-inline void multiply_rows(global const uint2 *entries, const uint begin, const uint end,
-    local const float *panel, global const float *x, global float *tile)
+/* tile += the products of `count` rows; a fresh tile starts from zero. With `fetch`, each row asks for
+ * the values that come AHEAD rows later. */
+inline void multiply_rows(global const uint2 *entries, const uint count, const bool fresh,
+    const bool fetch, local const float *panel, global const float *x, global float *tile)
 {
+    /* Scalars, as they are addresses. */
+    global const uint *entry = (global const uint *)entries, *end = entry + 2 * (ulong)count;
     float16 sum[CB][V];
 #pragma unroll
     for (int c = 0; c < CB; c++)
 #pragma unroll
         for (int v = 0; v < V; v++)
-            sum[c][v] = vload16(c * V + v, tile);
-    for (uint e = begin; e < end; e++) {
-        const uint2 entry = entries[e];
-        PREFETCH(x + (ulong)entries[min(e + AHEAD, end - 1)].y * BC);
-        local const float *dy_row = panel + entry.x * PANEL;
-        global const float *x_row = x + (ulong)entry.y * BC;
+            sum[c][v] = fresh ? (float16)(0.0f) : vload16(c * V + v, tile);
+    for (; entry < end; entry += 2) {
+        if (fetch)
+            PREFETCH(x + (ulong)entry[2 * AHEAD + 1] * BC);
+        local const float *dy_row = panel + (ulong)entry[0] * PANEL;
+        global const float *x_row = x + (ulong)entry[1] * BC;
         float16 d[V];
 #pragma unroll
         for (int v = 0; v < V; v++)
@@ -80,35 +86,50 @@ inline void multiply_rows(global const uint2 *entries, const uint begin, const u
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const ulong batch,
     const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
-    const ulong keep, MAT_IN_RESTRICT(dy), global const float *restrict values,
-    const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
+    const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
+    global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
     local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
     local float *panel = (local float *)panel_vectors;
-    const ulong first_output = get_group_id(0) * PANEL;
+    const ulong first_panel = get_group_id(0) * panel_run;
+    const ulong end_panel = min(first_panel + panel_run, panels);
     const ulong split = get_group_id(1), splits = get_num_groups(1);
+    const ulong first_sample = split * batch / splits, end_sample = (split + 1) * batch / splits;
+    const ulong panel_size = block_cols * BC * PANEL;
+    const uint fetch_rows = (uint)((SEG * CB + block_cols * BC - 1) / (block_cols * BC));
     starts += starts_offset;
     entries += entries_offset;
-    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * block_cols * BC * PANEL;
-    for (ulong i = 0; i < block_cols * BC * V; i++)
-        vstore16((float16)(0.0f), i, partial);
+    partial += partial_offset + split * panels * panel_size;
 
-    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
-        global const uint2 *sample_entries = entries + n * keep * BR;
+    for (ulong n = first_sample; n < end_sample; n++) {
         global const float *x = values + n * keep * BR * BC;
         for (ulong s = 0; s < segments; s++) {
-            load_panel(panel, ROW(dy, n * rows + s * SEG) + first_output, dy_ld,
-                min((ulong)SEG, rows - s * SEG), outputs - first_output);
+            const bool fresh = n == first_sample && s == 0;
+            const uint height = (uint)min((ulong)SEG, rows - s * SEG);
             global const uint *column_start = starts + (n * segments + s) * (block_cols + 1);
-            for (ulong j = 0; j < block_cols; j++) {
-                const uint begin = column_start[j], end = column_start[j + 1];
-                if (begin == end)
-                    continue;
-                for (uint c = 0; c < BC; c += CB)
-                    multiply_rows(sample_entries, begin, end, panel, x + c,
-                        partial + (j * BC + c) * PANEL);
+            global const float *segment = ROW(dy, n * rows + s * SEG);
+            for (ulong p = first_panel; p < end_panel; p++) {
+                load_panel(panel, segment + p * PANEL, dy_ld, height, outputs - p * PANEL);
+                global const float *next = segment + (p + 1) * PANEL;
+                if (p + 1 == end_panel) /* then the first panel of the next rows */
+                    next = segment + height * dy_ld + first_panel * PANEL;
+                for (ulong j = 0; j < block_cols; j++) {
+                    const uint begin = column_start[j], count = column_start[j + 1] - begin;
+                    if (count == 0 && !fresh)
+                        continue;
+                    for (uint c = 0; c < BC; c += CB) {
+                        for (uint i = 0; i < fetch_rows; i++, next += dy_ld)
+#pragma unroll
+                            for (int v = 0; v < V; v++)
+                                PREFETCH_FAR(next + v * LINE);
+                        multiply_rows(entries + n * keep * BR + begin, count, fresh,
+                            c % LINE < CB, panel, x + c,
+                            partial + p * panel_size + (j * BC + c) * PANEL);
+                    }
+                }
             }
         }
     }

@@ -3,67 +3,97 @@
  *     op(a)[r][k] = a[r][k], or a[k][r] with TRANSPOSE_A       m x inner
  *     op(b)[k][j] = b[k][j], or b[j][k] with TRANSPOSE_B       inner x n
  *
- *          op(b), KC rows                   c
+ *          op(b), depth rows                c
  *        +------+-------+------+        +--------------+
  *        |      | panel |      |        | MR rows x    |   MR * V registers of 16
  *        |      |(local)|      |        | PANEL = 16 V |
  *        +------+-------+------+        +--------------+
  *
- * One work-item a group; group (P, R, i) computes columns P * PANEL .. of rows R * row_range .. of
- * sample i. For each KC of the inner size it packs a panel of op(b) into local memory, then passes
- * over its rows, MR at a time. The inner sum runs in order within a KC, the KCs in order. With
- * beta = 0, c is not read.
+ * One work-item a group; group (g, R, i) computes the panels [g * panel_run, (g + 1) * panel_run) of
+ * rows R * MC .. of sample i, MC rows at most. It takes the inner size `depth` <= KC at a time, so that
+ * this part of op(a) stays in the second-level cache; for each panel it packs that part of op(b) into
+ * local memory and passes over its rows, MR at a time. A transposed a is packed too: its columns lie
+ * strides apart that would share few sets of a cache. The inner sum runs in order within a depth, the
+ * depths in order. With beta = 0, c is not read.
  *
- * Local memory: KC * PANEL * 4 bytes. MR * V <= 24. KC: any >= 1, 32 KiB of panel fit most caches. */
-#if !defined(V) || !defined(MR) || !defined(KC)
-#error "gemm_vector.cl needs V, MR and KC"
+ * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V <= 24, MR divides MC. */
+#if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC)
+#error "gemm_vector.cl needs V, MR, KC and MC"
 #endif
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
 #error "gemm_vector.cl needs TRANSPOSE_A and TRANSPOSE_B"
 #endif
+#if MC % MR != 0
+#error "MR must divide MC"
+#endif
 #define PANEL (16 * V)
+
+/* local to[k][j] = from[k][j] for `depth` rows of `width` floats, `pitch` apart, a multiple of 16. */
+inline void copy_rows(local float *to, const uint pitch, global const float *from, const ulong ld,
+    const uint depth, const uint width)
+{
+    for (uint k = 0; k < depth; k++, from += ld, to += pitch) {
+        uint j = 0;
+        for (; j + 16 <= width; j += 16)
+            *(local float16 *)(to + j) = vload16(0, from + j);
+        for (; j < width; j++)
+            to[j] = from[j];
+    }
+}
 
 /* local panel[k][j] = op(b)[k][j] for `depth` rows, zero beyond column `width`. */
 inline void load_panel(local float *panel, global const float *b, const ulong ld,
     const uint depth, const uint width)
 {
+    for (uint k = 0; k < depth && width < PANEL; k++)
+        for (uint j = width; j < PANEL; j++)
+            panel[k * PANEL + j] = 0.0f;
 #if TRANSPOSE_B
-    for (uint j = 0; j < width; j++)
+    uint j = 0;
+    for (; j + 16 <= width; j += 16) {
+        uint k = 0;
+        for (; k + 16 <= depth; k += 16)
+            transpose16(b + j * ld + k, ld, panel + k * PANEL + j, PANEL);
+        for (; k < depth; k++)
+            for (uint i = 0; i < 16; i++)
+                panel[k * PANEL + j + i] = b[(j + i) * ld + k];
+    }
+    for (; j < width; j++)
         for (uint k = 0; k < depth; k++)
             panel[k * PANEL + j] = b[j * ld + k];
-    for (uint j = width; j < PANEL; j++)
-        for (uint k = 0; k < depth; k++)
-            panel[k * PANEL + j] = 0.0f;
 #else
-    for (uint k = 0; k < depth; k++) {
-        global const float *from = b + k * ld;
-        local float *to = panel + k * PANEL;
-        if (width == PANEL) {
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                vstore16(vload16(v, from), v, to);
-        } else {
-            for (uint j = 0; j < PANEL; j++)
-                to[j] = j < width ? from[j] : 0.0f;
-        }
-    }
+    copy_rows(panel, PANEL, b, ld, depth, width);
 #endif
 }
 
-/* tile[r][j] += alpha * sum over depth of op(a)[r][k] * panel[k][j], for `height` <= MR rows; with
- * `first` the old tile is scaled by beta. Rows beyond `height` repeat the last one, unstored. */
-inline void multiply_tile(const float alpha, const float beta, const bool first,
-    global const float *a, const ulong lda, local const float *panel, const uint depth,
-    const uint height, const uint width, global float *tile, const ulong ldc)
+#if TRANSPOSE_A
+#define A_SPACE   local
+#define A_AT(r, k) a[(k)*MC + (r)]
+#else
+#define A_SPACE   global
+#define A_AT(r, k) a_row[r][k]
+#endif
+
+/* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j], for
+ * `height` <= MR rows. Rows beyond `height` repeat the last one, or are anything, unstored. */
+inline void multiply_tile(const float alpha, const float old, A_SPACE const float *a,
+    const ulong lda, local const float *panel, const uint depth, const uint height,
+    const uint width, global float *tile, const ulong ldc)
 {
-    global const float *a_row[MR];
     float16 sum[MR][V];
+#if !TRANSPOSE_A
+    global const float *a_row[MR];
+#endif
 #pragma unroll
     for (uint r = 0; r < MR; r++) {
-        a_row[r] = a + min(r, height - 1) * (TRANSPOSE_A ? 1 : lda);
+#if !TRANSPOSE_A
+        a_row[r] = a + min(r, height - 1) * lda;
+#endif
 #pragma unroll
-        for (int v = 0; v < V; v++)
+        for (int v = 0; v < V; v++) {
+            PREFETCH_WRITE(tile + min(r, height - 1) * ldc + 16 * v);
             sum[r][v] = (float16)(0.0f);
+        }
     }
     for (uint k = 0; k < depth; k++) {
         float16 d[V];
@@ -72,21 +102,20 @@ inline void multiply_tile(const float alpha, const float beta, const bool first,
             d[v] = vload16(v, panel + k * PANEL);
 #pragma unroll
         for (uint r = 0; r < MR; r++) {
-            const float16 value = (float16)(a_row[r][k * (TRANSPOSE_A ? lda : 1)]);
+            const float16 value = (float16)(A_AT(r, k));
 #pragma unroll
             for (int v = 0; v < V; v++)
                 sum[r][v] = fma(value, d[v], sum[r][v]);
         }
     }
-    const float old = first ? beta : 1.0f;
     if (width == PANEL && height == MR) {
 #pragma unroll
         for (uint r = 0; r < MR; r++)
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                global float *to = tile + r * ldc;
+                global float *to = tile + r * ldc + 16 * v;
                 const float16 scaled = alpha * sum[r][v];
-                STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(v, to), scaled), to + 16 * v);
+                STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(0, to), scaled), to);
             }
         return;
     }
@@ -103,25 +132,41 @@ inline void multiply_tile(const float alpha, const float beta, const bool first,
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulong m,
-    const ulong n, const ulong inner, const ulong row_range, const float alpha, const float beta,
-    MAT_IN_RESTRICT(a), const ulong stride_a, MAT_IN_RESTRICT(b), const ulong stride_b,
-    MAT_OUT_RESTRICT(c), const ulong stride_c)
+    const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
+    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, MAT_IN_RESTRICT(b),
+    const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c)
 {
     local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
     local float *panel = (local float *)panel_vectors;
-    const ulong first_column = get_group_id(0) * PANEL;
-    const uint width = (uint)min((ulong)PANEL, n - first_column);
-    const ulong first_row = get_group_id(1) * row_range;
-    const ulong last_row = min(first_row + row_range, m);
-    a_buffer += a_offset + get_group_id(2) * stride_a;
-    b_buffer += b_offset + get_group_id(2) * stride_b + first_column * (TRANSPOSE_B ? b_ld : 1);
-    c_buffer += c_offset + get_group_id(2) * stride_c + first_column;
-    for (ulong k = 0; k < inner; k += KC) {
-        const uint depth = (uint)min((ulong)KC, inner - k);
-        load_panel(panel, b_buffer + k * (TRANSPOSE_B ? 1 : b_ld), b_ld, depth, width);
-        for (ulong r = first_row; r < last_row; r += MR)
-            multiply_tile(alpha, beta, k == 0, a_buffer + (TRANSPOSE_A ? k * a_ld + r : r * a_ld + k),
-                a_ld, panel, depth, (uint)min((ulong)MR, last_row - r), width,
-                c_buffer + r * c_ld, c_ld);
+    const ulong first_column = get_group_id(0) * panel_run * PANEL;
+    const ulong last_column = min(first_column + panel_run * PANEL, n);
+    const ulong first_row = get_group_id(1) * MC;
+    const uint rows = (uint)min((ulong)MC, m - first_row);
+    a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
+    b_buffer += b_offset + get_group_id(2) * stride_b;
+    c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
+#if TRANSPOSE_A
+    local float16 a_vectors[KC * MC / 16];
+    local float *a_block = (local float *)a_vectors;
+#endif
+    for (ulong k = 0; k < inner; k += depth) {
+        const uint deep = (uint)min((ulong)depth, inner - k);
+#if TRANSPOSE_A
+        copy_rows(a_block, MC, a_buffer + k * a_ld, a_ld, deep, rows);
+#endif
+        for (ulong column = first_column; column < last_column; column += PANEL) {
+            const uint width = (uint)min((ulong)PANEL, last_column - column);
+            load_panel(panel, b_buffer + (TRANSPOSE_B ? column * b_ld + k : k * b_ld + column), b_ld,
+                deep, width);
+            for (uint r = 0; r < rows; r += MR)
+                multiply_tile(alpha, k == 0 ? beta : 1.0f,
+#if TRANSPOSE_A
+                    a_block + r,
+#else
+                    a_buffer + r * a_ld + k,
+#endif
+                    a_ld, panel, deep, min((uint)MR, rows - r), width,
+                    c_buffer + r * c_ld + column, c_ld);
+        }
     }
 }

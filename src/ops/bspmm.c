@@ -16,8 +16,15 @@
 /* Outputs of a group of the tiled kernels, and its widest tile. */
 #define TILED_PANEL 64
 #define TILED_COLS  16
-/* Groups that keep one compute unit busy to the end. */
-#define GROUPS_PER_UNIT 8
+/* Groups that keep one compute unit busy to the end; tn's vector kernel has equal ones. */
+#define GROUPS_PER_UNIT    8
+#define TN_GROUPS_PER_UNIT 4
+/* Bytes of a panel of dy beside which values and results fit a CPU's first-level cache, and of the
+ * partial results that its second-level cache holds. */
+#define PANEL_BYTES   (40 << 10)
+#define RESULTS_BYTES (768 << 10)
+/* Rows between the prefetch of a value and its use; list entries to spare for it. */
+#define AHEAD 32
 
 /* A product that is summed in `splits` partial results of panels x inner x panel floats. */
 typedef struct partial_plan {
@@ -27,6 +34,7 @@ typedef struct partial_plan {
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
     size_t segments;      /* of a sample; 0: no column lists are made */
+    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
 } partial_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -44,9 +52,8 @@ static size_t largest_divisor(size_t n, size_t limit)
 }
 
 /* Runs of samples, so that there are groups enough for every compute unit. */
-static size_t choose_splits(const clprune_context *context, size_t groups, size_t batch)
+static size_t choose_splits(size_t wanted, size_t groups, size_t batch)
 {
-    const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
     return clprune__max(1, clprune__min(batch, clprune__ceil_div(wanted, clprune__max(groups, 1))));
 }
 
@@ -60,6 +67,7 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
     const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
                       clprune__mul(starts, sizeof(cl_uint), &starts) &&
                       clprune__mul3(desc->batch, listed, desc->block.rows, &entries) &&
+                      clprune__add(entries, AHEAD, &entries) &&
                       clprune__mul(entries, sizeof(cl_uint2), &entries) &&
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
@@ -162,64 +170,105 @@ done:
     return status;
 }
 
-static partial_plan plan_tn(const clprune_context *context, const clprune_bsr *xs,
+/* tn's vector kernel: panels of dy that fit the first-level cache; a group takes several of them in
+ * turn where there are groups enough, and their results fit the second-level cache. */
+static partial_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
+    const size_t wanted = (size_t)context->compute_units * TN_GROUPS_PER_UNIT;
+    partial_plan plan = {.inner = sizes->block_cols * bc};
+    plan.tile = largest_divisor(bc, 8);
+    plan.vectors = clprune__choose_vectors(outputs, plan.tile);
+    plan.panel = 16 * plan.vectors;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    const size_t fits = clprune__panel_rows(context, MAX_SEGMENT_ROWS, plan.panel);
+    const size_t near = clprune__max(1, PANEL_BYTES / (plan.panel * sizeof(float)));
+    plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, clprune__min(fits, near)));
+    plan.segments = clprune__ceil_div(rows, plan.segment);
+    const size_t results = plan.inner * plan.panel * sizeof(float);
+    plan.panel_run = clprune__max(1, clprune__min(plan.panels / wanted, RESULTS_BYTES / results));
+    plan.splits =
+        choose_splits(wanted, clprune__ceil_div(plan.panels, plan.panel_run), xs->desc.batch);
+    return plan;
+}
+
+static partial_plan plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const size_t bc = xs->desc.block.cols;
     partial_plan plan = {.inner = sizes->block_cols * bc};
-    size_t groups;
-    if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
-        plan.tile = largest_divisor(bc, 8);
-        plan.vectors = clprune__choose_vectors(outputs, plan.tile);
-        plan.panel = 16 * plan.vectors;
-        plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
-    } else {
-        plan.tile = clprune__min(bc, TILED_COLS);
-        plan.panel = TILED_PANEL;
-        plan.panels = clprune__ceil_div(outputs, plan.panel);
-        groups = plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile);
-    }
-    plan.splits = choose_splits(context, groups, xs->desc.batch);
-    plan.segment = context->kernels == CLPRUNE_KERNELS_VECTOR
-                       ? clprune__panel_rows(context, MAX_SEGMENT_ROWS, plan.panel)
-                       : MAX_SEGMENT_ROWS;
+    plan.tile = clprune__min(bc, TILED_COLS);
+    plan.panel = TILED_PANEL;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    plan.splits = choose_splits((size_t)context->compute_units * GROUPS_PER_UNIT,
+        plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile), xs->desc.batch);
+    plan.segment = MAX_SEGMENT_ROWS;
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
 
-/* Enqueues the partial sums of tn, bspmm_tn_vector or bspmm_tn_tiled. */
-static clprune_status multiply_tn(clprune_context *context, const partial_plan *plan,
+/* The arguments that the two kernels of tn share, in two runs. */
+static void arg_tn_sizes(clprune__launch *launch, const partial_plan *plan, clprune_mat dy,
+    const clprune_bsr *xs, const clprune_bsr_sizes *sizes)
+{
+    clprune__arg_ulong(launch, xs->desc.batch);
+    clprune__arg_ulong(launch, xs->desc.rows);
+    clprune__arg_ulong(launch, dy.cols);
+    clprune__arg_ulong(launch, sizes->block_cols);
+    clprune__arg_ulong(launch, plan->segments);
+    clprune__arg_ulong(launch, xs->desc.keep);
+}
+
+static void arg_tn_operands(
+    clprune__launch *launch, clprune_mat dy, const clprune_bsr *xs, const product_scratch *scratch)
+{
+    clprune__arg_mat(launch, dy);
+    clprune__arg_mem(launch, xs->values);
+    arg_starts(launch, scratch);
+    arg_partial(launch, scratch);
+}
+
+static clprune_status multiply_tn_vector(clprune_context *context, const partial_plan *plan,
     clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
     const product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const clprune_block block = xs->desc.block;
+    const size_t local[2] = {1, 1};
+    const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
     char defines[128];
-    if (vector)
-        (void)snprintf(defines, sizeof defines, "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu",
-            plan->vectors, plan->tile, block.cols, block.rows, plan->segment);
-    else
-        (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu", block.cols,
-            block.rows, plan->segment, plan->tile);
-    const size_t tiles = sizes->block_cols * clprune__ceil_div(block.cols, plan->tile);
-    const size_t local[3] = {vector ? 1 : TILED_PANEL, 1, 1};
-    const size_t global[3] = {
-        plan->panels * local[0], vector ? plan->splits : tiles, vector ? 1 : plan->splits};
+    (void)snprintf(defines, sizeof defines,
+        "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DAHEAD=%d", plan->vectors, plan->tile,
+        block.cols, block.rows, plan->segment, AHEAD);
     clprune__launch launch;
-    TRY(clprune__launch_begin(
-        context, vector ? CLPRUNE__BSPMM_TN_VECTOR : CLPRUNE__BSPMM_TN_TILED, defines, &launch));
-    clprune__arg_ulong(&launch, xs->desc.batch);
-    clprune__arg_ulong(&launch, xs->desc.rows);
-    clprune__arg_ulong(&launch, dy.cols);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, xs->desc.keep);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_mem(&launch, xs->values);
-    arg_starts(&launch, scratch);
-    arg_partial(&launch, scratch);
-    TRY(clprune__launch_enqueue(&launch, vector ? 2 : 3, global, local, NULL));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, defines, &launch));
+    arg_tn_sizes(&launch, plan, dy, xs, sizes);
+    clprune__arg_ulong(&launch, plan->panels);
+    clprune__arg_ulong(&launch, plan->panel_run);
+    arg_tn_operands(&launch, dy, xs, scratch);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
+
+static clprune_status multiply_tn_tiled(clprune_context *context, const partial_plan *plan,
+    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
+    const product_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_block block = xs->desc.block;
+    const size_t local[3] = {TILED_PANEL, 1, 1};
+    const size_t global[3] = {plan->panels * TILED_PANEL,
+        sizes->block_cols * clprune__ceil_div(block.cols, plan->tile), plan->splits};
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu", block.cols,
+        block.rows, plan->segment, plan->tile);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
+    arg_tn_sizes(&launch, plan, dy, xs, sizes);
+    arg_tn_operands(&launch, dy, xs, scratch);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
 done:
     return status;
 }
@@ -238,13 +287,16 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs, &sizes));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
-    const partial_plan plan = plan_tn(context, xs, &sizes, dy.cols);
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const partial_plan plan = vector ? plan_tn_vector(context, xs, &sizes, dy.cols)
+                                     : plan_tn_tiled(context, xs, &sizes, dy.cols);
     mark = clprune__scratch_begin(context);
     open = true;
     product_scratch scratch;
     TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
     TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-    TRY(multiply_tn(context, &plan, dy, xs, &sizes, &scratch));
+    TRY(vector ? multiply_tn_vector(context, &plan, dy, xs, &sizes, &scratch)
+               : multiply_tn_tiled(context, &plan, dy, xs, &sizes, &scratch));
     TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
     if (open)
@@ -266,7 +318,8 @@ static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *x
         plan.panels = clprune__ceil_div(outputs, plan.panel);
         groups = plan.panels * xs->desc.rows;
     }
-    plan.splits = choose_splits(context, groups, xs->desc.batch);
+    plan.splits =
+        choose_splits((size_t)context->compute_units * GROUPS_PER_UNIT, groups, xs->desc.batch);
     plan.segment = MAX_SEGMENT_ROWS; /* here only the rows of a list entry count from its start */
     if (context->kernels == CLPRUNE_KERNELS_VECTOR) /* the tiled kernel walks the rows itself */
         plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);

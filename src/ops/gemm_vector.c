@@ -6,10 +6,14 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* Rows of a packed panel: 128 rows of 64 columns are 32 KiB, two thirds of a first-level cache. */
-#define PANEL_DEPTH 128
-/* Rows that pay for packing a panel, and groups that keep a compute unit busy to the end. */
-#define LEAST_ROWS      64
+/* Rows of a packed panel at most, and rows of op(a) that pass over it. Deep panels pay although
+ * they leave the first-level cache: c is updated less often. 240 x 384 floats of op(a) are 360 KiB,
+ * for a second-level cache to hold beside the panel; of a transposed a, packed, it holds fewer. */
+#define PANEL_DEPTH  384
+#define BLOCK_ROWS   240
+#define PACKED_DEPTH 256
+#define PACKED_ROWS  96
+/* Groups that keep a compute unit busy to the end. */
 #define GROUPS_PER_UNIT 6
 #define MAX_VECTORS     8
 
@@ -49,25 +53,32 @@ clprune_status clprune__gemm_vector(
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
     const size_t tile_rows = CLPRUNE__MAX_ACCUMULATORS / vectors;
-    const size_t depth = clprune__panel_rows(context, PANEL_DEPTH, 16 * vectors);
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
-    /* Enough groups for the device, but rows enough in each to pay for its panel. */
+    const size_t most_rows = clprune__round_up(
+        job->transpose_a ? PACKED_ROWS : BLOCK_ROWS, 48); /* 48: a multiple of every tile's rows */
+    const size_t floats_a_row = 16 * vectors + (job->transpose_a ? most_rows : 0);
+    const size_t most_depth =
+        clprune__panel_rows(context, job->transpose_a ? PACKED_DEPTH : PANEL_DEPTH, floats_a_row);
+    const size_t depth =
+        clprune__ceil_div(job->k, clprune__ceil_div(job->k, most_depth)); /* equal panels */
+    const size_t ranges = clprune__ceil_div(job->m, most_rows);
+    /* Runs of panels as long as groups enough for the device remain. */
     const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
-    const size_t ranges = clprune__max(
-        1, clprune__min(clprune__ceil_div(wanted, panels * job->batch), job->m / LEAST_ROWS));
-    const size_t range = clprune__round_up(clprune__ceil_div(job->m, ranges), tile_rows);
+    const size_t run = clprune__max(
+        1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
     const size_t local[3] = {1, 1, 1};
-    const size_t global[3] = {panels, clprune__ceil_div(job->m, range), job->batch};
+    const size_t global[3] = {clprune__ceil_div(panels, run), ranges, job->batch};
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DMR=%zu -DKC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows, depth,
-        job->transpose_a, job->transpose_b);
+        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows,
+        most_depth, most_rows, job->transpose_a, job->transpose_b);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);
-    clprune__arg_ulong(&launch, range);
+    clprune__arg_uint(&launch, (cl_uint)depth);
+    clprune__arg_ulong(&launch, run);
     clprune__arg_float(&launch, job->alpha);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_mat(&launch, job->a);
