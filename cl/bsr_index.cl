@@ -44,12 +44,20 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
         next += kept_in_run[i];
     for (ulong row = first; row < last; row++) {
         crow[row] = (int)next;
-        for (ulong j = 0; j < block_cols; j++)
+        for (ulong j = 0; j < block_cols; j++) {
+#if LOCAL == 1
+            /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
+            if (next < keep)
+                col[next] = (int)j;
+            next += KEPT(row * block_cols + j);
+#else
             if (KEPT(row * block_cols + j)) {
                 if (next < keep)
                     col[next] = (int)j;
                 next++;
             }
+#endif
+        }
     }
     if (last == block_rows && (first < last || me == 0)) {
         /* Several runs may be empty at the end: only the one that reaches it writes the total. */

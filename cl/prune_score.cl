@@ -69,6 +69,29 @@ inline float block_sum(
     return SUM(sums) + rest;
 }
 
+/* Sums of eight vectors, each added up as sum16 does: lanes i and i + 8 first, then 4, 2, 1 apart. The
+ * halves of two sums share a vector. */
+#if NORM != 2 && BR == 1 && BC % 16 == 0 && VW == 16 && LOCAL == 1
+#define EIGHT_AT_A_TIME
+inline float8 sum16_of_eight(const float16 v[8])
+{
+    float16 two[4], four[2];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        two[i] = (float16)(v[2 * i].lo, v[2 * i + 1].lo) + (float16)(v[2 * i].hi, v[2 * i + 1].hi);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float16 a = two[2 * i], b = two[2 * i + 1];
+        four[i] = (float16)(a.s0123, a.s89ab, b.s0123, b.s89ab) +
+                  (float16)(a.s4567, a.scdef, b.s4567, b.scdef);
+    }
+    const float16 a = four[0], b = four[1];
+    const float16 eight = (float16)(a.s01, a.s45, a.s89, a.scd, b.s01, b.s45, b.s89, b.scd) +
+                          (float16)(a.s23, a.s67, a.sab, a.sef, b.s23, b.s67, b.sab, b.sef);
+    return eight.even + eight.odd;
+}
+#endif
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong block_cols, MAT_IN_RESTRICT(x),
     const ulong scores_offset, global float *restrict scores)
@@ -78,7 +101,32 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
     global float *out = scores + scores_offset + (n * block_rows + block_row) * block_cols;
-    for (ulong j = get_local_id(0); j < block_cols; j += LOCAL) {
+    ulong j = get_local_id(0);
+#ifdef EIGHT_AT_A_TIME
+    for (; (j + 8) * BC <= cols; j += 8) {
+        float16 sums[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            sums[i] = (float16)(0.0f);
+            for (uint c = 0; c < BC; c += 16) {
+                const float16 v = vload16(0, row + (j + i) * BC + c);
+                sums[i] = NORM == 0 ? fma(v, v, sums[i]) : sums[i] + fabs(v);
+            }
+        }
+        const float8 sum = sum16_of_eight(sums);
+#if NORM == 1
+        vstore8(sum, 0, out + j);
+#else
+        vstore8(sqrt(sum), 0, out + j);
+        const int8 safe = sum > SAFE_LOW && sum < SAFE_HIGH;
+        if (!all(safe))
+            for (int i = 0; i < 8; i++)
+                if (!((const int *)&safe)[i])
+                    out[j + i] = block_l2_scaled(row + (j + i) * BC, x_ld, height, BC);
+#endif
+    }
+#endif
+    for (; j < block_cols; j += LOCAL) {
         global const float *first = row + j * BC;
         const uint width = (uint)min((ulong)BC, cols - j * BC);
 #if NORM == 2

@@ -9,17 +9,13 @@
  *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks, so that counting ties
  *                                                       before a run gives their ranks
  *
- * Local memory: (2^RADIX + LOCAL + 3) * 4 bytes. LOCAL: any >= 1. RADIX: 4 to 11. */
-#if !defined(LOCAL) || !defined(RADIX)
-#error "prune_select.cl needs LOCAL and RADIX"
+ * With THRESHOLD, thresholds[n] = the best score that is not kept; keep < blocks.
+ *
+ * Local memory: (2^RADIX + LOCAL + 4) * 4 bytes. LOCAL: any >= 1. RADIX: 4 to 11. */
+#if !defined(LOCAL) || !defined(RADIX) || !defined(THRESHOLD)
+#error "prune_select.cl needs LOCAL, RADIX and THRESHOLD"
 #endif
 #define BINS (1u << RADIX)
-
-#if LOCAL == 1
-#define COUNT(bin) ((bin)++)
-#else
-#define COUNT(bin) atomic_inc(&(bin))
-#endif
 
 /* Unsigned integers in the order of the scores. */
 inline uint key_of(const float score)
@@ -30,9 +26,19 @@ inline uint key_of(const float score)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
+inline float score_of(const uint key)
+{
+    return as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(const ulong blocks,
     const uint keep, const ulong scores_offset, global const float *restrict scores,
-    const ulong mask_offset, global uchar *restrict mask)
+    const ulong mask_offset, global uchar *restrict mask
+#if THRESHOLD
+    ,
+    const ulong thresholds_offset, global float *restrict thresholds
+#endif
+)
 {
     local uint bins[BINS];
     local uint ties_before[LOCAL];
@@ -54,7 +60,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(cons
         for (ulong i = me; i < blocks; i += LOCAL) {
             const uint key = key_of(scores[i]);
             if (high == 32 || key >> high == prefix)
-                COUNT(bins[(key >> low) & bin_mask]);
+                atomic_inc(&bins[(key >> low) & bin_mask]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (me == 0) {
@@ -83,8 +89,25 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(cons
     uint rank = 0;
     for (uint i = 0; i < me; i++)
         rank += ties_before[i];
+#if THRESHOLD
+    local uint best_dropped;
+    uint best = 0;
+    if (me == 0)
+        best_dropped = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
     for (ulong i = first; i < last; i++) {
         const uint key = key_of(scores[i]);
-        mask[i] = key > prefix || (key == prefix && rank++ < left);
+        const bool kept = key > prefix || (key == prefix && rank++ < left);
+        mask[i] = kept;
+#if THRESHOLD
+        best = kept ? best : max(best, key);
+#endif
     }
+#if THRESHOLD
+    (void)atomic_max(&best_dropped, best);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me == 0)
+        thresholds[thresholds_offset + get_group_id(0)] = score_of(best_dropped);
+#endif
 }

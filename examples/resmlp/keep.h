@@ -37,6 +37,7 @@ typedef struct keep_rule {
     float sparsity;
     clprune_block block;
     clprune_norm norm;
+    clprune_criterion criterion;
 } keep_rule;
 
 /* A pruned tensor that is not the input of a linear layer is restored before it is used. */

@@ -111,6 +111,7 @@ static clprune_saved_desc keep_desc(const resmlp *model, keep_tensor tensor)
         .block = rule->block,
         .sparsity = rule->sparsity,
         .norm = rule->norm,
+        .criterion = rule->criterion,
     };
 }
 
@@ -148,21 +149,24 @@ static clprune_status create_layers(resmlp *model)
         .features = arch->dim,
         .block = n1->block,
         .sparsity = n1->sparsity,
-        .norm = n1->norm};
+        .norm = n1->norm,
+        .criterion = n1->criterion};
     TRY(clprune_token_linear_create(model->context, &token, &model->token));
     const clprune_linear_desc fc1 = {.rows = p,
         .in = arch->dim,
         .out = arch->hidden,
         .block = n2->block,
         .sparsity = n2->sparsity,
-        .norm = n2->norm};
+        .norm = n2->norm,
+        .criterion = n2->criterion};
     TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
     const clprune_linear_desc fc2 = {.rows = p,
         .in = arch->hidden,
         .out = arch->dim,
         .block = g->block,
         .sparsity = g->sparsity,
-        .norm = g->norm};
+        .norm = g->norm,
+        .criterion = g->criterion};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
     const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
     TRY(clprune_linear_create(model->context, &head, &model->head));

@@ -93,6 +93,10 @@ void resmlp_destroy(resmlp *model);
 /* Writes initial parameters: the same for the same seed on any device. See init.c. Blocking. */
 clprune_status resmlp_init(resmlp *model, uint64_t seed);
 
+/* What the next forward pass draws its kept blocks from, where the policy samples them: the same
+ * number draws the same blocks. */
+void resmlp_set_seed(resmlp *model, uint64_t seed);
+
 /* model->logits = f(images) for `batch` samples. images: batch x (3 * image * image), NCHW.
  * `training` keeps activations for the backward pass. */
 clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training);

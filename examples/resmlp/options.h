@@ -29,7 +29,8 @@ typedef struct options {
     size_t activations; /* position in keep_presets */
     double sparsity;
     clprune_block block;
-    size_t norm; /* clprune_norm */
+    size_t norm;      /* clprune_norm */
+    size_t criterion; /* clprune_criterion */
 
     uint64_t epochs, batch_size;
     size_t optimizer; /* options_optimizer */
@@ -76,6 +77,7 @@ bool options_restore(options *o, const char *text, size_t size, fault *f);
 void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
+extern const char *const options_criteria[];   /* by clprune_criterion */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 
 #endif

@@ -3,6 +3,7 @@
 #include "arch.h"
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
+const char *const options_criteria[] = {"largest", "sampled", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
 #define FIELD(name) offsetof(options, name)
@@ -61,6 +62,9 @@ const option_row option_rows[] = {
     BLOCK("block", OPTION_MATCH, block, "block shape: 16 or 1x16 (the default), 4x4, ..."),
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
         "what ranks blocks: l2 (the default), l1 or max"),
+    CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
+        "largest (the default): keep the best blocks; sampled: draw them, so that weight gradients "
+        "are the dense ones in expectation"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",

@@ -22,8 +22,9 @@ static void say_start(trainer *t)
     summary_device(t, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     if (o->sparsity > 0)
-        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s by %s norm",
-            keep_presets[o->activations], o->sparsity, block, options_norms[o->norm]);
+        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s, %s by %s norm",
+            keep_presets[o->activations], o->sparsity, block, options_criteria[o->criterion],
+            options_norms[o->norm]);
     else
         (void)snprintf(kept, sizeof kept, "%s", keep_presets[o->activations]);
     progress_say(&t->progress, "%s, %llu parameters, %zu px, patch %zu, %zu classes", t->arch.name,

@@ -31,6 +31,7 @@ static void write_settings(json *j, const trainer *t)
     json_real(j, "sparsity", o->sparsity);
     json_text(j, "block", block);
     json_text(j, "norm", options_norms[o->norm]);
+    json_text(j, "criterion", options_criteria[o->criterion]);
     json_text(j, "optimizer", options_optimizers[o->optimizer]);
     json_real(j, "lr", o->lr);
     json_real(j, "weight_decay", o->weight_decay);

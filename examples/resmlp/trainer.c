@@ -58,8 +58,10 @@ static bool open_device(trainer *t, fault *f)
 static bool create_model(trainer *t, fault *f)
 {
     const options *o = t->options;
-    const keep_rule pruned = {
-        .sparsity = (float)o->sparsity, .block = o->block, .norm = (clprune_norm)o->norm};
+    const keep_rule pruned = {.sparsity = (float)o->sparsity,
+        .block = o->block,
+        .norm = (clprune_norm)o->norm,
+        .criterion = (clprune_criterion)o->criterion};
     const keep_policy policy = keep_preset(o->activations, pruned);
     return fault_check(f, t->context,
         resmlp_create(t->context, &t->arch, &policy, (size_t)o->batch_size, &t->model),

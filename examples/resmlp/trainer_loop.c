@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "rng.h"
 #include "stop.h"
 #include "try.h"
 
@@ -21,6 +22,9 @@ static clprune_status step(trainer *t, size_t count, clprune_mat loss, clprune_m
     const float lr = (float)clprune_schedule_lr(&t->schedule, t->at.step);
     const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
 
+    rng r = rng_open(o->seed, RNG_PRUNE, (uint32_t)t->at.step, (uint32_t)(t->at.step >> 32));
+    const uint64_t high = rng_next(&r);
+    resmlp_set_seed(&t->model, high << 32 | rng_next(&r));
     TRY(resmlp_forward(&t->model, count, images, true));
     TRY(resmlp_loss(&t->model, count, t->feed.labels, smoothing, loss, hit));
     t->saved_activation_bytes = clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live;

@@ -18,6 +18,7 @@ typedef struct clprune_linear_desc {
     clprune_block block; /* default {1, 16} where both are 0 */
     float sparsity;      /* 0 keeps the input dense: the dense layer, bit for bit */
     clprune_norm norm;
+    clprune_criterion criterion;
 } clprune_linear_desc;
 
 /* On failure *layer is NULL. The layer holds no parameters: they are the caller's matrices.

@@ -6,6 +6,8 @@
 #ifndef CLPRUNE_PRUNE_H
 #define CLPRUNE_PRUNE_H
 
+#include <stdint.h>
+
 #include "clprune/bsr.h"
 
 #ifdef __cplusplus
@@ -15,10 +17,27 @@ extern "C" {
 /* The norm that scores a block; padding of an overhanging block counts as zero. */
 typedef enum clprune_norm { CLPRUNE_NORM_L2, CLPRUNE_NORM_L1, CLPRUNE_NORM_MAX } clprune_norm;
 
+/* Which blocks of a sample are kept. LARGEST: those of the largest norm, as they are; the packed x
+ * is the nearest to x that so many blocks can be, but what is dropped is always the small ones.
+ * SAMPLED: drawn, so that the packed x, and any product with it, equals the dense one in
+ * expectation. */
+typedef enum clprune_criterion {
+    CLPRUNE_CRITERION_LARGEST,
+    CLPRUNE_CRITERION_SAMPLED
+} clprune_criterion;
+
 /* bsr = the bsr->desc.keep best blocks of each sample of x, all on the device and without a round
  * trip. x: (batch * rows) x cols, not changed. Scratch is the context's arena. */
 CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
     const clprune_bsr *bsr, cl_event *event);
+
+/* As clprune_prune, by priority sampling (Duffield, Lund, Thorup 2007): block i of norm w gets the
+ * priority w / u, u uniform in (0, 1]; the bsr->desc.keep highest priorities are kept, and with T
+ * the highest one that is not, a kept block is scaled by max(1, T / w). A block of w >= T is so
+ * kept for certain and as it is; E[unpacked bsr] = x. u depends on seed, sample and block alone:
+ * the same seed draws the same blocks on every device. */
+CLPRUNE_API clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm,
+    uint64_t seed, clprune_mat x, const clprune_bsr *bsr, cl_event *event);
 
 /* The steps of clprune_prune, for those who score or select in their own way. */
 

@@ -28,6 +28,7 @@ typedef struct clprune_saved_desc {
     float
         sparsity; /* in [0, 1]; round-half-up(sparsity * blocks) blocks of each sample are pruned */
     clprune_norm norm;
+    clprune_criterion criterion;
 } clprune_saved_desc;
 
 /* Creates the storage, booked under activations as `name` (or name.values, name.crow, name.col).
@@ -47,6 +48,10 @@ CLPRUNE_API clprune_mat clprune_saved_target(
  * copy for DENSE, prune and pack for PRUNED. x may be overwritten by later commands. */
 CLPRUNE_API clprune_status clprune_saved_store(
     clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event);
+
+/* What the next store of a SAMPLED form draws from, 0 at first: the same seed draws the same
+ * blocks, so give each store of a training run its own. No effect on other forms. */
+CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
 
 /* What is kept: the dense matrix (rows 0 where the form is PRUNED) ... */
 CLPRUNE_API clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t batch);

@@ -20,6 +20,7 @@ typedef struct clprune_token_linear_desc {
     clprune_block block; /* default {1, 16} where both are 0 */
     float sparsity;
     clprune_norm norm;
+    clprune_criterion criterion;
 } clprune_token_linear_desc;
 
 /* As clprune_linear_create. */

@@ -12,6 +12,8 @@ clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept
         "a block of %zu x %zu", input->block.rows, input->block.cols);
     REQUIRE((unsigned)input->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
         (int)input->norm);
+    REQUIRE((unsigned)input->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
+        "criterion is %d", (int)input->criterion);
     if (input->block.rows == 0)
         input->block = (clprune_block){1, 16};
 done:
@@ -28,7 +30,8 @@ clprune_status clprune__kept_input_create(clprune_context *context,
         .cols = input->cols,
         .block = input->block,
         .sparsity = input->sparsity,
-        .norm = input->norm};
+        .norm = input->norm,
+        .criterion = input->criterion};
     return clprune_saved_create(context, name, &desc, saved);
 }
 

@@ -9,10 +9,11 @@ typedef struct clprune__kept_input {
     clprune_block block; /* {0, 0} stands for {1, 16} until checked */
     float sparsity;      /* 0 keeps the input dense */
     clprune_norm norm;
+    clprune_criterion criterion;
 } clprune__kept_input;
 
-/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm; fills in the
- * default block. */
+/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm or criterion;
+ * fills in the default block. */
 clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept_input *input);
 
 /* The store for up to `batch` inputs. */

@@ -21,7 +21,8 @@ clprune_status clprune_linear_create(
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
-    clprune__kept_input input = {desc->rows, desc->in, desc->block, desc->sparsity, desc->norm};
+    clprune__kept_input input = {
+        desc->rows, desc->in, desc->block, desc->sparsity, desc->norm, desc->criterion};
     TRY(clprune__kept_input_check(context, &input));
     clprune_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");

@@ -13,6 +13,7 @@ struct clprune_saved {
     clprune_saved_desc desc;
     clprune_mat dense; /* DENSE: room for desc.batch samples */
     clprune_bsr bsr;   /* PRUNED */
+    uint64_t seed;     /* SAMPLED */
 };
 
 clprune_status clprune_saved_create(clprune_context *context, const char *name,
@@ -41,6 +42,8 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
             "sparsity is %g, expected 0 to 1", (double)desc->sparsity);
         REQUIRE((unsigned)desc->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
             (int)desc->norm);
+        REQUIRE((unsigned)desc->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
+            "criterion is %d", (int)desc->criterion);
         clprune_bsr_desc shape = {desc->batch, desc->rows, desc->cols, desc->block, 0};
         clprune_bsr_sizes sizes;
         status = clprune_bsr_size_query(&shape, &sizes);
@@ -93,10 +96,19 @@ clprune_status clprune_saved_store(
             TRY(clprune_mat_copy(context, x, kept, event));
     } else {
         const clprune_bsr kept = clprune_saved_bsr(saved, batch);
-        TRY(clprune_prune(context, saved->desc.norm, x, &kept, event));
+        if (saved->desc.criterion == CLPRUNE_CRITERION_SAMPLED)
+            TRY(clprune_prune_sampled(context, saved->desc.norm, saved->seed, x, &kept, event));
+        else
+            TRY(clprune_prune(context, saved->desc.norm, x, &kept, event));
     }
 done:
     return status;
+}
+
+void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
+{
+    if (saved != NULL)
+        saved->seed = seed;
 }
 
 clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t batch)

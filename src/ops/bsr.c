@@ -172,17 +172,17 @@ done:
 
 /* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
 static clprune_status begin_block_rows(clprune_context *context, clprune__kernel_id id,
-    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__launch *launch, size_t *global,
-    size_t *local)
+    bool weighted, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__launch *launch,
+    size_t *global, size_t *local)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
     *local = clprune__group_size(context, 64);
     *global = desc->batch * sizes->block_rows * *local;
     char defines[128];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu",
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu%s",
         (unsigned)*local, context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4, desc->block.rows,
-        desc->block.cols);
+        desc->block.cols, weighted ? " -DWEIGHTED=1" : "");
     TRY(clprune__launch_begin(context, id, defines, launch));
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
@@ -193,7 +193,7 @@ done:
 }
 
 clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
-    size_t mask_offset, const clprune_bsr *bsr, cl_event *event)
+    size_t mask_offset, const clprune__weights *weights, const clprune_bsr *bsr, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
@@ -214,11 +214,19 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     }
     size_t global, local;
     clprune__launch launch;
-    TRY(begin_block_rows(context, CLPRUNE__BSR_PACK, bsr, &sizes, &launch, &global, &local));
+    TRY(begin_block_rows(
+        context, CLPRUNE__BSR_PACK, weights != NULL, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);
     clprune__arg_mem(&launch, bsr->values);
+    if (weights != NULL) {
+        clprune__arg_ulong(&launch, sizes.block_cols);
+        clprune__arg_ulong(&launch, weights->scores_offset);
+        clprune__arg_mem(&launch, weights->scores);
+        clprune__arg_ulong(&launch, weights->thresholds_offset);
+        clprune__arg_mem(&launch, weights->thresholds);
+    }
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
@@ -227,7 +235,7 @@ done:
 clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event)
 {
-    return clprune__bsr_pack_at(context, x, mask, 0, bsr, event);
+    return clprune__bsr_pack_at(context, x, mask, 0, NULL, bsr, event);
 }
 
 clprune_status clprune_bsr_unpack(
@@ -245,7 +253,8 @@ clprune_status clprune_bsr_unpack(
     }
     size_t global, local;
     clprune__launch launch;
-    TRY(begin_block_rows(context, CLPRUNE__BSR_UNPACK, bsr, &sizes, &launch, &global, &local));
+    TRY(begin_block_rows(
+        context, CLPRUNE__BSR_UNPACK, false, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mem(&launch, bsr->values);
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);

@@ -19,8 +19,15 @@ clprune_status clprune__check_bsr_apart(clprune_context *context, const char *na
 /* The work-group size of kernels with one group a sample or a block row: 1 on CPUs. */
 size_t clprune__group_size(const clprune_context *context, size_t wanted);
 
-/* As clprune_bsr_pack, with the mask at a byte offset of its buffer. */
+/* The weights of a sampled selection: a score for each block, a threshold for each sample; offsets
+ * in floats. */
+typedef struct clprune__weights {
+    cl_mem scores, thresholds;
+    size_t scores_offset, thresholds_offset;
+} clprune__weights;
+
+/* As clprune_bsr_pack, with the mask at a byte offset of its buffer; weights: NULL for ones. */
 clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
-    size_t mask_offset, const clprune_bsr *bsr, cl_event *event);
+    size_t mask_offset, const clprune__weights *weights, const clprune_bsr *bsr, cl_event *event);
 
 #endif

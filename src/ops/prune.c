@@ -15,10 +15,8 @@ typedef struct region {
     size_t offset;
 } region;
 
-/* Digits of the radix selection: few passes where one work-item counts, small histograms where
- * many do. */
-#define RADIX_VECTOR 11
-#define RADIX_TILED  8
+/* Bits of a digit of the radix selection: small histograms, which many work-items count in. */
+#define RADIX 8
 
 static clprune_status score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x, region scores,
@@ -48,8 +46,9 @@ done:
     return status;
 }
 
+/* thresholds.buffer NULL: none are wanted. */
 static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
-    size_t keep, region scores, region mask, cl_event *event)
+    size_t keep, region scores, region mask, region thresholds, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = batch * blocks;
@@ -62,19 +61,28 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
             TRY(clprune__empty_event(context, event));
         goto done;
     }
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 256);
     const size_t global = batch * local;
     char defines[64];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRADIX=%d", (unsigned)local,
-        local == 1 ? RADIX_VECTOR : RADIX_TILED);
+    if (vector)
+        (void)snprintf(defines, sizeof defines, "-DTHRESHOLD=%d", thresholds.buffer != NULL);
+    else
+        (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRADIX=%d -DTHRESHOLD=%d",
+            (unsigned)local, RADIX, thresholds.buffer != NULL);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SELECT, defines, &launch));
+    TRY(clprune__launch_begin(
+        context, vector ? CLPRUNE__PRUNE_SELECT_VECTOR : CLPRUNE__PRUNE_SELECT, defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_uint(&launch, (uint32_t)keep);
     clprune__arg_ulong(&launch, scores.offset);
     clprune__arg_mem(&launch, scores.buffer);
     clprune__arg_ulong(&launch, mask.offset);
     clprune__arg_mem(&launch, mask.buffer);
+    if (thresholds.buffer != NULL) {
+        clprune__arg_ulong(&launch, thresholds.offset);
+        clprune__arg_mem(&launch, thresholds.buffer);
+    }
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
@@ -112,13 +120,45 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks", keep, blocks);
     TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
-    TRY(select_best(context, batch, blocks, keep, (region){scores, 0}, (region){mask, 0}, event));
+    TRY(select_best(context, batch, blocks, keep, (region){scores, 0}, (region){mask, 0},
+        (region){NULL, 0}, event));
 done:
     return status;
 }
 
-clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
-    const clprune_bsr *bsr, cl_event *event)
+/* priorities = scores / u. */
+static clprune_status draw(clprune_context *context, size_t batch, size_t blocks, uint64_t seed,
+    region scores, region priorities)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = batch * local;
+    char defines[32];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u", (unsigned)local);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_DRAW, defines, &launch));
+    clprune__arg_ulong(&launch, blocks);
+    clprune__arg_ulong(&launch, seed);
+    clprune__arg_ulong(&launch, scores.offset);
+    clprune__arg_mem(&launch, scores.buffer);
+    clprune__arg_ulong(&launch, priorities.offset);
+    clprune__arg_mem(&launch, priorities.buffer);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+static clprune_status take_floats(clprune_context *context, size_t count, region *floats)
+{
+    clprune_status status =
+        clprune__scratch_take(context, count * sizeof(float), &floats->buffer, &floats->offset);
+    floats->offset /= sizeof(float);
+    return status;
+}
+
+/* seed: NULL keeps the largest blocks, else they are drawn from *seed. */
+static clprune_status prune(clprune_context *context, clprune_norm norm, const uint64_t *seed,
+    clprune_mat x, const clprune_bsr *bsr, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
@@ -135,17 +175,39 @@ clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprun
     }
     mark = clprune__scratch_begin(context);
     open = true;
-    region scores, mask;
+    region scores, priorities, mask, thresholds = {NULL, 0};
     const size_t blocks = desc->batch * sizes.blocks;
-    TRY(clprune__scratch_take(context, blocks * sizeof(float), &scores.buffer, &scores.offset));
+    TRY(take_floats(context, blocks, &scores));
     TRY(clprune__scratch_take(context, blocks, &mask.buffer, &mask.offset));
-    scores.offset /= sizeof(float);
+    priorities = scores;
+    const bool drawn = seed != NULL && desc->keep > 0;
     if (desc->keep > 0)
         TRY(score(context, norm, desc, &sizes, x, scores, NULL));
-    TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, scores, mask, NULL));
-    TRY(clprune__bsr_pack_at(context, x, mask.buffer, mask.offset, bsr, event));
+    if (drawn) {
+        TRY(take_floats(context, blocks, &priorities));
+        TRY(take_floats(context, desc->batch, &thresholds));
+        TRY(draw(context, desc->batch, sizes.blocks, *seed, scores, priorities));
+    }
+    TRY(select_best(
+        context, desc->batch, sizes.blocks, desc->keep, priorities, mask, thresholds, NULL));
+    const clprune__weights weights = {
+        scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
+    TRY(clprune__bsr_pack_at(
+        context, x, mask.buffer, mask.offset, drawn ? &weights : NULL, bsr, event));
 done:
     if (open)
         clprune__scratch_end(context, mark);
     return status;
+}
+
+clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
+    const clprune_bsr *bsr, cl_event *event)
+{
+    return prune(context, norm, NULL, x, bsr, event);
+}
+
+clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm, uint64_t seed,
+    clprune_mat x, const clprune_bsr *bsr, cl_event *event)
+{
+    return prune(context, norm, &seed, x, bsr, event);
 }
