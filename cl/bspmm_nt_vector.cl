@@ -26,8 +26,17 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
     const uint count, const ulong outputs)
 {
     const uint inside = (uint)min((ulong)PANEL, outputs);
+    uint done = 0; /* columns */
+    for (; done + 16 <= count; done += 16) {
+        uint i = 0;
+        for (; i + 16 <= inside; i += 16)
+            transpose16(dy + i * ld + done, ld, panel + done * PANEL + i, PANEL);
+        for (; i < inside; i++)
+            for (uint c = done; c < done + 16; c++)
+                panel[c * PANEL + i] = dy[i * ld + c];
+    }
     for (uint i = 0; i < inside; i++)
-        for (uint c = 0; c < count; c++)
+        for (uint c = done; c < count; c++)
             panel[c * PANEL + i] = dy[i * ld + c];
     for (uint c = 0; c < count; c++)
         for (uint i = inside; i < PANEL; i++)
