@@ -14,7 +14,8 @@
  * this part of op(a) stays in the second-level cache; for each panel it packs that part of op(b) into
  * local memory and passes over its rows, MR at a time. A transposed a is packed too: its columns lie
  * strides apart that would share few sets of a cache. The inner sum runs in order within a depth, the
- * depths in order. With beta = 0, c is not read.
+ * depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row
+ * r of each sample.
  *
  * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V <= 24, MR divides MC. */
 #if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC)
@@ -22,6 +23,9 @@
 #endif
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
 #error "gemm_vector.cl needs TRANSPOSE_A and TRANSPOSE_B"
+#endif
+#ifndef BIAS
+#define BIAS 0
 #endif
 #if MC % MR != 0
 #error "MR must divide MC"
@@ -74,10 +78,17 @@ inline void load_panel(local float *panel, global const float *b, const ulong ld
 #define A_AT(r, k) a_row[r][k]
 #endif
 
+#if BIAS == 1
+#define BIAS_AT(r, j) bias[j]
+#elif BIAS == 2
+#define BIAS_AT(r, j) bias[r]
+#endif
+
 /* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j], for
- * `height` <= MR rows. Rows beyond `height` repeat the last one, or are anything, unstored. */
-inline void multiply_tile(const float alpha, const float old, A_SPACE const float *a,
-    const ulong lda, local const float *panel, const uint depth, const uint height,
+ * `height` <= MR rows, and the bias unless it is NULL. Rows beyond `height` repeat the last one, or
+ * are anything, unstored. */
+inline void multiply_tile(const float alpha, const float old, global const float *bias,
+    A_SPACE const float *a, const ulong lda, local const float *panel, const uint depth, const uint height,
     const uint width, global float *tile, const ulong ldc)
 {
     float16 sum[MR][V];
@@ -114,7 +125,14 @@ inline void multiply_tile(const float alpha, const float old, A_SPACE const floa
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 global float *to = tile + r * ldc + 16 * v;
-                const float16 scaled = alpha * sum[r][v];
+                float16 scaled = alpha * sum[r][v];
+#if BIAS == 1
+                if (bias)
+                    scaled += vload16(v, bias);
+#elif BIAS == 2
+                if (bias)
+                    scaled += bias[r];
+#endif
                 STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(0, to), scaled), to);
             }
         return;
@@ -125,6 +143,11 @@ inline void multiply_tile(const float alpha, const float old, A_SPACE const floa
 #pragma unroll
         for (int v = 0; v < V; v++)
             vstore16(alpha * sum[r][v], r * V + v, rows);
+#if BIAS
+    for (uint r = 0; bias && r < height; r++)
+        for (uint j = 0; j < width; j++)
+            rows[r * PANEL + j] += BIAS_AT(r, j);
+#endif
     for (uint r = 0; r < height; r++)
         for (uint j = 0; j < width; j++)
             tile[r * ldc + j] = old == 0.0f ? rows[r * PANEL + j]
@@ -134,7 +157,12 @@ inline void multiply_tile(const float alpha, const float old, A_SPACE const floa
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulong m,
     const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
     const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, MAT_IN_RESTRICT(b),
-    const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c)
+    const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c
+#if BIAS
+    ,
+    MAT_IN_RESTRICT(bias)
+#endif
+)
 {
     local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
     local float *panel = (local float *)panel_vectors;
@@ -160,6 +188,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
                 deep, width);
             for (uint r = 0; r < rows; r += MR)
                 multiply_tile(alpha, k == 0 ? beta : 1.0f,
+#if BIAS
+                    k != 0 ? 0 : bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r),
+#else
+                    0,
+#endif
 #if TRANSPOSE_A
                     a_block + r,
 #else

@@ -1,6 +1,7 @@
 #include "nn/bias.h"
 
 #include "core/checked.h"
+#include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
@@ -43,6 +44,41 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     clprune__arg_mat(&launch, b);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+clprune_status clprune__product_bias_rows(clprune_context *context, clprune_mat x, clprune_mat w,
+    clprune_mat b, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    bool fused = false;
+    TRY(clprune__check_mat(context, "b", b, 1, y.cols));
+    TRY(clprune__check_apart(context, "y", y, "b", b));
+    TRY(clprune__gemm_plus_bias(
+        context, 1, true, x, 0, w, 0, CLPRUNE__BIAS_OF_COLUMNS, b, y, 0, &fused, NULL));
+    if (fused)
+        TRY(clprune__empty_event(context, event));
+    else
+        TRY(clprune__bias_rows(context, b, y, event));
+done:
+    return status;
+}
+
+clprune_status clprune__product_bias_tokens(clprune_context *context, size_t batch, clprune_mat x,
+    clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    bool fused = false;
+    TRY(clprune__check_mat(context, "b", b, 1, w.rows));
+    TRY(clprune__check_apart(context, "y", y, "b", b));
+    TRY(clprune__gemm_plus_bias(context, batch, false, w, 0, clprune_mat_rows(x, 0, w.cols),
+        w.cols * x.ld, CLPRUNE__BIAS_OF_ROWS, b, clprune_mat_rows(y, 0, w.rows), w.rows * y.ld,
+        &fused, NULL));
+    if (fused)
+        TRY(clprune__empty_event(context, event));
+    else
+        TRY(clprune__bias_tokens(context, batch, w.rows, b, y, event));
 done:
     return status;
 }

@@ -1,4 +1,4 @@
-/* Bias additions, in place, on the result of a product. */
+/* Products with a bias, and bias additions in place. */
 #ifndef CLPRUNE_NN_BIAS_H
 #define CLPRUNE_NN_BIAS_H
 
@@ -11,5 +11,14 @@ clprune_status clprune__bias_rows(
 /* y[n * tokens + q][c] += b[0][q]. b: 1 x tokens; y: (batch * tokens) x d, apart from b. */
 clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size_t tokens,
     clprune_mat b, clprune_mat y, cl_event *event);
+
+/* y = x * w^T + 1 * b. x: M x k; w: d x k; b: 1 x d; y: M x d, apart from the others. */
+clprune_status clprune__product_bias_rows(clprune_context *context, clprune_mat x, clprune_mat w,
+    clprune_mat b, clprune_mat y, cl_event *event);
+
+/* y_n = w * x_n + b^T * 1 for each of `batch` >= 1 samples. x: (batch * p) x d; w: tokens x p; b: 1
+ * x tokens; y: (batch * tokens) x d, apart from the others. */
+clprune_status clprune__product_bias_tokens(clprune_context *context, size_t batch, clprune_mat x,
+    clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
 
 #endif

@@ -70,9 +70,10 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
         TRY(clprune_saved_store(saved, batch, x, NULL));
     }
-    TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, bias ? NULL : event));
     if (bias)
-        TRY(clprune__bias_rows(context, b, y, event));
+        TRY(clprune__product_bias_rows(context, x, w, b, y, event));
+    else
+        TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, event));
 done:
     return status;
 }

@@ -88,11 +88,12 @@ clprune_status clprune_token_linear_forward(clprune_token_linear *layer, size_t 
         TRY(clprune__empty_event(context, event));
         goto done;
     }
-    TRY(clprune_gemm_batched(context, batch, false, false, 1.0f, 0.0f, w, 0,
-        first_sample(x, batch, desc->in), desc->in * x.ld, first_sample(y, batch, desc->out),
-        desc->out * y.ld, bias ? NULL : event));
     if (bias)
-        TRY(clprune__bias_tokens(context, batch, desc->out, b, y, event));
+        TRY(clprune__product_bias_tokens(context, batch, x, w, b, y, event));
+    else
+        TRY(clprune_gemm_batched(context, batch, false, false, 1.0f, 0.0f, w, 0,
+            first_sample(x, batch, desc->in), desc->in * x.ld, first_sample(y, batch, desc->out),
+            desc->out * y.ld, event));
 done:
     return status;
 }

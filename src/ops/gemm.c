@@ -49,39 +49,79 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
     return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
 }
 
-clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool transpose_a,
-    bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
-    size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event)
+/* Checks a job whose sizes are not filled in yet, fills them in and runs it. */
+static clprune_status run(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t m = c.rows, n = c.cols, k = transpose_a ? a.rows : a.cols;
-    TRY(clprune__check_mat(context, "a", a, transpose_a ? k : m, transpose_a ? m : k));
-    TRY(clprune__check_mat(context, "b", b, transpose_b ? n : k, transpose_b ? k : n));
+    const clprune_mat a = job->a, b = job->b, c = job->c;
+    const size_t batch = job->batch, m = c.rows, n = c.cols, k = job->transpose_a ? a.rows : a.cols;
+    job->m = m;
+    job->n = n;
+    job->k = k;
+    TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
+    TRY(clprune__check_mat(context, "b", b, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
     if (batch == 0 || m == 0 || n == 0) {
         TRY(clprune__empty_event(context, event));
         goto done;
     }
-    TRY(check_last_sample(context, "a", a, batch, stride_a));
-    TRY(check_last_sample(context, "b", b, batch, stride_b));
-    TRY(check_last_sample(context, "c", c, batch, stride_c));
-    REQUIRE(batch == 1 || stride_c >= (m - 1) * c.ld + n, CLPRUNE_INVALID_ARGUMENT,
-        "stride_c is %zu: the samples of c overlap", stride_c);
-    const clprune_mat all_c = all_samples(c, batch, stride_c);
-    TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, stride_a)));
-    TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, stride_b)));
+    TRY(check_last_sample(context, "a", a, batch, job->stride_a));
+    TRY(check_last_sample(context, "b", b, batch, job->stride_b));
+    TRY(check_last_sample(context, "c", c, batch, job->stride_c));
+    REQUIRE(batch == 1 || job->stride_c >= (m - 1) * c.ld + n, CLPRUNE_INVALID_ARGUMENT,
+        "stride_c is %zu: the samples of c overlap", job->stride_c);
+    const clprune_mat all_c = all_samples(c, batch, job->stride_c);
+    TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, job->stride_a)));
+    TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
     if (k == 0) {
+        job->bias = CLPRUNE__NO_BIAS;
         for (size_t i = 0; i < batch; i++) {
-            const clprune_mat ci = {c.buffer, c.offset + i * stride_c, m, n, c.ld};
-            TRY(scale(context, beta, ci, i + 1 == batch ? event : NULL));
+            const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
+            TRY(scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
         }
         goto done;
     }
-    const clprune__gemm_job job = {batch, m, n, k, transpose_a, transpose_b, alpha, beta, a, b, c,
-        stride_a, stride_b, stride_c};
-    TRY(context->gemm_vector ? clprune__gemm_vector(context, &job, event)
-                             : clprune__gemm_blast(context, &job, event));
+    TRY(context->gemm_vector ? clprune__gemm_vector(context, job, event)
+                             : clprune__gemm_blast(context, job, event));
 done:
+    return status;
+}
+
+clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool transpose_a,
+    bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
+    size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event)
+{
+    clprune__gemm_job job = {.batch = batch,
+        .transpose_a = transpose_a,
+        .transpose_b = transpose_b,
+        .alpha = alpha,
+        .beta = beta,
+        .a = a,
+        .b = b,
+        .c = c,
+        .stride_a = stride_a,
+        .stride_b = stride_b,
+        .stride_c = stride_c};
+    return run(context, &job, event);
+}
+
+clprune_status clprune__gemm_plus_bias(clprune_context *context, size_t batch, bool transpose_b,
+    clprune_mat a, size_t stride_a, clprune_mat b, size_t stride_b, clprune__gemm_bias bias,
+    clprune_mat bias_values, clprune_mat c, size_t stride_c, bool *fused, cl_event *event)
+{
+    clprune__gemm_job job = {.batch = batch,
+        .transpose_b = transpose_b,
+        .alpha = 1.0f,
+        .a = a,
+        .b = b,
+        .c = c,
+        .stride_a = stride_a,
+        .stride_b = stride_b,
+        .stride_c = stride_c,
+        .bias = context->gemm_vector ? bias : CLPRUNE__NO_BIAS,
+        .bias_values = bias_values};
+    const clprune_status status = run(context, &job, event);
+    *fused = job.bias != CLPRUNE__NO_BIAS;
     return status;
 }
 

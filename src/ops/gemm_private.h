@@ -6,6 +6,13 @@
 
 #include "clprune/matrix.h"
 
+/* What is added to a product: nothing, a value for each column of c, or for each row of a sample. */
+typedef enum clprune__gemm_bias {
+    CLPRUNE__NO_BIAS,
+    CLPRUNE__BIAS_OF_COLUMNS,
+    CLPRUNE__BIAS_OF_ROWS
+} clprune__gemm_bias;
+
 /* `batch` products; operands of sample i start i * stride elements after those of sample 0. */
 typedef struct clprune__gemm_job {
     size_t batch, m, n, k;
@@ -13,7 +20,15 @@ typedef struct clprune__gemm_job {
     float alpha, beta;
     clprune_mat a, b, c;
     size_t stride_a, stride_b, stride_c;
+    clprune__gemm_bias bias;
+    clprune_mat bias_values; /* 1 x n or 1 x m */
 } clprune__gemm_job;
+
+/* As clprune_gemm_batched with alpha 1 and beta 0, plus a bias, fused where the engine can: *fused
+ * tells. Where it is false c is the product without its bias. */
+clprune_status clprune__gemm_plus_bias(clprune_context *context, size_t batch, bool transpose_b,
+    clprune_mat a, size_t stride_a, clprune_mat b, size_t stride_b, clprune__gemm_bias bias,
+    clprune_mat bias_values, clprune_mat c, size_t stride_c, bool *fused, cl_event *event);
 
 /* CLBlast, one product a sample: the engine of GPUs. */
 clprune_status clprune__gemm_blast(

@@ -70,8 +70,8 @@ clprune_status clprune__gemm_vector(
     const size_t global[3] = {clprune__ceil_div(panels, run), ranges, job->batch};
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d", vectors, tile_rows,
-        most_depth, most_rows, job->transpose_a, job->transpose_b);
+        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d", vectors,
+        tile_rows, most_depth, most_rows, job->transpose_a, job->transpose_b, (int)job->bias);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
     clprune__arg_ulong(&launch, job->m);
@@ -87,6 +87,8 @@ clprune_status clprune__gemm_vector(
     clprune__arg_ulong(&launch, job->stride_b);
     clprune__arg_mat(&launch, job->c);
     clprune__arg_ulong(&launch, job->stride_c);
+    if (job->bias != CLPRUNE__NO_BIAS)
+        clprune__arg_mat(&launch, job->bias_values);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
 done:
     return status;
