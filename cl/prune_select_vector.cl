@@ -17,19 +17,37 @@ inline float score_of(const uint key)
 }
 #define KEY_OF_INF 0xff800000u
 
+inline uint sum_of_lanes(const int16 v)
+{
+    const int8 eight = v.lo + v.hi;
+    const int4 four = eight.lo + eight.hi;
+    return (uint)(four.s0 + four.s1 + four.s2 + four.s3);
+}
+
 /* How many of the scores are below `bound`, which NaN is not. */
-inline ulong count_below(global const float *scores, const ulong blocks, const float bound)
+inline uint count_below(global const float *scores, const ulong blocks, const float bound)
 {
     int16 total = (int16)(0);
     ulong i = 0;
     for (; i + 16 <= blocks; i += 16)
         total -= vload16(0, scores + i) < (float16)(bound);
-    uint below = 0;
+    uint below = sum_of_lanes(total);
     for (; i < blocks; i++)
         below += scores[i] < bound;
-    const int8 eight = total.lo + total.hi;
-    const int4 four = eight.lo + eight.hi;
-    return below + (uint)(four.s0 + four.s1 + four.s2 + four.s3);
+    return below;
+}
+
+/* How many are `bound` or below, which NaN is not. */
+inline uint count_up_to(global const float *scores, const ulong blocks, const float bound)
+{
+    int16 total = (int16)(0);
+    ulong i = 0;
+    for (; i + 16 <= blocks; i += 16)
+        total -= vload16(0, scores + i) <= (float16)(bound);
+    uint up_to = sum_of_lanes(total);
+    for (; i < blocks; i++)
+        up_to += scores[i] <= bound;
+    return up_to;
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(const ulong blocks,
@@ -43,33 +61,45 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(c
 {
     scores += scores_offset + get_group_id(0) * blocks;
     mask += mask_offset + get_group_id(0) * blocks;
-    ulong nans = 0;
-    for (ulong i = 0; i < blocks; i++)
-        nans += isnan(scores[i]) ? 1 : 0;
+    const uint all = (uint)blocks;
+    const uint nans = all - count_up_to(scores, blocks, INFINITY);
 
     /* T, as long as it is a number; else all numbers are below it. */
     const bool number = nans < keep;
     uint key = 0;
     for (uint bit = 0x80000000u; number && bit != 0; bit >>= 1)
         if ((key | bit) <= KEY_OF_INF &&
-            blocks - count_below(scores, blocks, score_of(key | bit)) >= keep)
+            all - count_below(scores, blocks, score_of(key | bit)) >= keep)
             key |= bit;
     const float t = score_of(key);
+    const uint from_t = number ? all - count_below(scores, blocks, t) : nans;
 
-    ulong above = number ? nans : 0;
-    if (number)
-        for (ulong i = 0; i < blocks; i++)
-            above += scores[i] > t ? 1 : 0;
-    ulong ties = keep - above; /* those of T's rank that are kept: the first ones */
-    float best = -INFINITY;    /* of the scores that are not */
-    for (ulong i = 0; i < blocks; i++) {
+    float best = -INFINITY; /* of the scores that are not kept */
+    ulong i = 0;
+    if (number && from_t == keep) { /* no tie is left out */
+        float16 most = (float16)(-INFINITY);
+        for (; i + 16 <= blocks; i += 16) {
+            const float16 score = vload16(0, scores + i);
+            const int16 dropped = score < (float16)(t);
+            vstore16(convert_uchar16(dropped + 1), 0, mask + i);
+            most = dropped && score > most ? score : most;
+        }
+        float lanes[16];
+        vstore16(most, 0, lanes);
+        for (uint lane = 0; lane < 16; lane++)
+            best = max(best, lanes[lane]);
+    }
+    /* The ties that are kept are the first ones: all but from_t - keep. */
+    const uint above = number ? all - count_up_to(scores, blocks, t) : 0;
+    uint ties = keep - above;
+    for (; i < blocks; i++) {
         const float score = scores[i];
+        const bool better = number && (score > t || isnan(score));
         const bool tied = number ? score == t : isnan(score);
-        const bool kept = number ? score > t || isnan(score) : false;
-        const bool late = tied && ties > 0;
-        ties -= late;
-        mask[i] = kept || late;
-        best = kept || late || best > score ? best : score;
+        const bool kept = better || (tied && (from_t == keep || ties > 0));
+        ties -= tied && ties > 0 ? 1 : 0;
+        mask[i] = kept;
+        best = kept || best > score ? best : score;
     }
 #if THRESHOLD
     thresholds[thresholds_offset + get_group_id(0)] = best;
