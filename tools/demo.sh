@@ -32,6 +32,7 @@ cmake --preset release >/dev/null
 cmake --build --preset release --parallel "$(nproc)" --target resmlp-train
 train=build/release/bin/resmlp-train
 mkdir -p demo
+export POCL_AFFINITY=${POCL_AFFINITY:-1} # PoCL: a core for each thread; two on one core halve the speed
 
 # run NAME OPTIONS...: one training run into demo/NAME
 run() {

@@ -1,4 +1,4 @@
-# cifar10.png: test accuracy over epochs, and accuracy over the bytes kept.  gnuplot -e "runs='dense ...'"
+# cifar10.png: test accuracy over epochs, and accuracy over the bytes kept.  gnuplot -e "runs='dense ...'; epochs=10"
 set datafile separator ','
 set terminal pngcairo size 1100,460 font 'sans,12'
 set output 'cifar10.png'
@@ -11,7 +11,7 @@ set xtics 1
 set title 'resmlp\_tiny on CIFAR-10, seed 1'
 plot for [run in runs] \
     run.'/log.csv' using 'epoch':'top1' with linespoints lw 2 pt 7 ps 0.8 title run
-set title 'accuracy and memory after 5 epochs'
+set title sprintf('accuracy and memory after %d epochs', epochs)
 set xlabel 'saved activations (MiB)'
 set xtics auto
 set xrange [0:*]
