@@ -6,15 +6,15 @@
  *
  * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP), one vector of partial sums, and the columns
  * [h * COLS, (h + 1) * COLS) in turn over its LOCAL work-items. No local memory. STRIP divides
- * PANEL. */
+ * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
 #error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
 #endif
 #if LOCAL == 1 && STRIP != 16
 #error "a single work-item takes strips of 16"
 #endif
-#if PANEL % STRIP != 0
-#error "STRIP must divide PANEL"
+#if PANEL % STRIP != 0 || STRIP % 4 != 0
+#error "STRIP must divide PANEL, and 4 STRIP"
 #endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(const ulong rows,
@@ -53,20 +53,26 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     }
 #endif
     for (; c < last_column; c += LOCAL) {
-        float sum[STRIP];
+        float4 sum[STRIP / 4];
+#pragma unroll
+        for (uint k = 0; k < STRIP / 4; k++)
+            sum[k] = (float4)(0.0f);
+        global const float *from = partial + c * PANEL;
+        for (ulong s = 0; s < splits; s++, from += panels * inner * PANEL)
+#pragma unroll
+            for (uint k = 0; k < STRIP / 4; k++)
+                sum[k] += *(global const float4 *)(from + 4 * k);
+        float result[STRIP];
+#pragma unroll
+        for (uint k = 0; k < STRIP / 4; k++)
+            vstore4(alpha * sum[k], k, result);
+#pragma unroll
         for (uint i = 0; i < STRIP; i++)
-            sum[i] = 0.0f;
-        for (ulong s = 0; s < splits; s++) {
-            global const float *from = partial + (s * panels * inner + c) * PANEL;
-            for (uint i = 0; i < STRIP; i++)
-                sum[i] += from[i];
-        }
-        for (uint i = 0; i < count; i++) {
+            if (i < count) {
 #if READ_DW
-            AT(dw, first + i, c) = fma(beta, AT(dw, first + i, c), alpha * sum[i]);
-#else
-            AT(dw, first + i, c) = alpha * sum[i];
+                result[i] = fma(beta, AT(dw, first + i, c), result[i]);
 #endif
-        }
+                AT(dw, first + i, c) = result[i];
+            }
     }
 }

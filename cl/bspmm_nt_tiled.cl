@@ -1,35 +1,189 @@
-/* BSpMM nt for GPUs: the same partial sums as bspmm_nt_vector.cl, with PANEL = 64 rows of dw.
+/* BSpMM nt for GPUs: the same partial sums as bspmm_nt_vector.cl, with PANEL = 4 * LANES rows of dw.
  *
- * Group (Q, p, split) computes partial[split][Q][p][0 .. 63]: work-item i holds output Q * 64 + i
- * and walks the kept blocks of row p in each sample of `split`, BC products a block. The values of
- * a block are the same for all work-items; each reads its own row of dy along the columns.
- * No local memory. */
-#if !defined(BC) || !defined(BR)
-#error "bspmm_nt_tiled.cl needs BC and BR"
+ *       dy_n^T, CT columns             xs_n, block column j         partial
+ *     c +-------------------+     p -> |kept| x x x x x|        +----------------+
+ *       | panel, CT x 4 in  |     p'-> |kept| x x x x x|        | SEG rows x     |  in local
+ *       | each work-item    |          +----+                   | PANEL outputs  |  memory
+ *       +-------------------+                                   +----------------+
+ *
+ * A group is TEAMS teams of LANES work-items; group (Q, G, split) takes panel Q of the outputs and
+ * the samples of `split`. Team t owns the rows of segment G * TEAMS + t; work-item `lane` of a team
+ * holds the outputs 4 * lane .. 4 * lane + 3. For each sample, block column and run of CT columns
+ *
+ *     local dy_tile[CT][PANEL]  <- the panel of dy, read along the columns, once for all teams
+ *     local list[team][SEG]     <- the entries of the block column in the team's segment
+ *     d[CT]                     <- the work-item's four outputs of dy_tile, in registers
+ *
+ * and each team walks its own list: an entry costs CT values that are the same for the whole team,
+ * CT float4 of fma, and one float4 of local sums, which no other work-item touches. While one run is
+ * multiplied, the next one is on its way in registers, and the bounds of the list after that; the
+ * values of an entry are read while the one before it is multiplied.
+ *
+ * Local memory: 16 * (TEAMS * SEG * LANES + CT * (LANES + 1)) + TEAMS * (16 * SEG + 8) bytes.
+ * CT: 1 to 16, divides BC. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of 4
+ * columns, 4 divides CT; else 1. */
+#if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
+#error "bspmm_nt_tiled.cl needs BC, BR, SEG and CT"
 #endif
-#define PANEL 64
+#if !defined(LANES) || !defined(TEAMS) || !defined(DYV)
+#error "bspmm_nt_tiled.cl needs LANES, TEAMS and DYV"
+#endif
+#if BC % CT != 0 || CT > 16 || CT % DYV != 0
+#error "CT divides BC, is at most 16 and a multiple of DYV"
+#endif
+#define LOCAL      (TEAMS * LANES)
+#define PANEL      (4 * LANES)
+#define PITCH      (PANEL + 4) /* of dy_tile, so that a column of it lies in several banks */
+#define RUNS       (CT / DYV)  /* reads of a row of dy_tile^T */
+#define DY_READS   ((PANEL * RUNS + LOCAL - 1) / LOCAL)
+#define LIST_READS ((SEG + LANES - 1) / LANES)
 
-kernel __attribute__((reqd_work_group_size(PANEL, 1, 1))) void bspmm_nt_tiled(const ulong batch,
-    const ulong rows, const ulong cols, const ulong outputs, const ulong block_rows,
-    const ulong keep, MAT_IN_RESTRICT(dy), global const float *restrict values,
-    global const int *restrict crow, global const int *restrict col,
-    const ulong partial_offset, global float *restrict partial)
+#if DYV == 4
+typedef float4 dy_run;
+#else
+typedef float dy_run;
+#endif
+
+/* Values of an entry that are read at once: value[0 .. RUN - 1] = x[0 .. RUN - 1]. */
+#if BC % 4 == 0 && CT % 4 == 0
+#define RUN 4
+inline void read_run(float *value, global const float *x)
 {
-    const uint me = get_local_id(0);
-    const ulong output = get_group_id(0) * PANEL + me;
-    const ulong p = get_group_id(1);
-    const ulong split = get_group_id(2), splits = get_num_groups(2);
-    float sum = 0.0f;
-    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
-        global const int *row_start = crow + n * (block_rows + 1) + p / BR;
-        for (int k = row_start[0]; k < row_start[1] && output < outputs; k++) {
-            const ulong first = (ulong)col[n * keep + k] * BC;
-            const uint width = (uint)min((ulong)BC, cols - first);
-            global const float *x = values + ((n * keep + k) * BR + p % BR) * BC;
-            global const float *d = ROW(dy, n * outputs + output) + first;
-            for (uint c = 0; c < width; c++)
-                sum = fma(x[c], d[c], sum);
-        }
+    const float4 run = *(global const float4 *)x;
+    value[0] = run.x, value[1] = run.y, value[2] = run.z, value[3] = run.w;
+}
+#else
+#define RUN 1
+inline void read_run(float *value, global const float *x)
+{
+    *value = *x;
+}
+#endif
+
+/* sums += the products of `count` entries. Each value makes room for that of the next entry; the
+ * zeros keep compilers from moving these reads to where the values are used. */
+inline void multiply(local const uint2 *list, const uint count, const float4 *d,
+    global const float *x, local float4 *sums)
+{
+    uint2 entry = (uint2)(0);
+    float value[CT];
+#pragma unroll
+    for (uint c = 0; c < CT; c++)
+        value[c] = 0.0f;
+    if (count > 0) {
+        entry = list[0];
+#pragma unroll
+        for (uint c = 0; c < CT; c += RUN)
+            read_run(value + c, x + (ulong)entry.y * BC + c);
     }
-    partial[partial_offset + ((split * get_num_groups(0) + get_group_id(0)) * rows + p) * PANEL + me] = sum;
+#pragma nounroll
+    for (uint e = 1; e <= count; e++) {
+        local float4 *to = sums + entry.x * LANES;
+        float4 sum = *to;
+        entry = list[min(e, count - 1)];
+        global const float *next = x + (ulong)entry.y * BC;
+#pragma unroll
+        for (uint c = 0; c < CT; c += RUN) {
+#pragma unroll
+            for (uint i = c; i < c + RUN; i++)
+                sum = fma((float4)(value[i]), d[i], sum);
+            read_run(value + c, next + c);
+        }
+        *to = sum;
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(const ulong batch,
+    const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
+    const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
+    global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
+    global const uint2 *restrict entries, const ulong partial_offset,
+    global float *restrict partial)
+{
+    local float4 sums[TEAMS * SEG * LANES];
+    local float4 dy_tile_vectors[CT * PITCH / 4]; /* as vectors, for their alignment */
+    local uint2 list[2][TEAMS][SEG];
+    local uint count[2][TEAMS];
+    local float *dy_tile = (local float *)dy_tile_vectors;
+    /* The bound lets compilers simplify the divisions below, which saves registers. */
+    const uint me = get_local_id(0) % LOCAL, lane = me % LANES, team = me / LANES;
+    const ulong split = get_group_id(2), splits = get_num_groups(2);
+    const uint first_output = (uint)get_group_id(0) * PANEL;
+    const uint last_output = (uint)min((ulong)PANEL, outputs - first_output) - 1;
+    const uint segment = (uint)get_group_id(1) * TEAMS + team;
+    uint n = (uint)(split * batch / splits), j = 0, offset = 0; /* the run that is read */
+    const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)block_cols * (BC / CT);
+    global const uint *bounds = starts + starts_offset + (n * segments + segment) * (block_cols + 1);
+    uint begin = 0, end = 0; /* of the list of the run that is read */
+    if (segment < segments)
+        begin = bounds[0], end = bounds[1];
+    local float4 *my_sums = sums + team * SEG * LANES + lane;
+    for (uint r = 0; r < SEG; r++)
+        my_sums[r * LANES] = (float4)(0.0f);
+    float4 d[CT];
+    global const float *x = values; /* of the run that is multiplied */
+
+    for (uint step = 0; step <= steps; step++) {
+        const uint now = step % 2;
+        dy_run dy_read[DY_READS];
+        uint2 entry_read[LIST_READS];
+        global const float *x_read = values + n * keep * BR * BC + offset;
+        if (step < steps) {
+            global const uint2 *from = entries + entries_offset + n * keep * BR;
+            if (lane == 0)
+                count[now][team] = end - begin;
+#pragma unroll
+            for (uint k = 0; k < LIST_READS; k++) {
+                const uint e = begin + lane + k * LANES;
+                entry_read[k] = e < end ? from[e] : (uint2)(0);
+            }
+#pragma unroll
+            for (uint k = 0; k < DY_READS; k++) {
+                const uint i = me + k * LOCAL;
+                const ulong c = (ulong)j * BC + offset + i % RUNS * DYV;
+                global const float *row =
+                    ROW(dy, n * outputs + first_output + min(i / RUNS, last_output));
+                dy_read[k] = c < cols ? *(global const dy_run *)(row + c) : (dy_run)(0.0f);
+            }
+            offset += CT;
+            if (offset == BC) {
+                offset = 0, j++, bounds++;
+                if (j == block_cols)
+                    j = 0, n++, bounds += segments * (block_cols + 1) - block_cols;
+                if (segment < segments && step + 1 < steps)
+                    begin = bounds[0], end = bounds[1];
+            }
+        }
+        if (step > 0)
+            multiply(list[1 - now][team], count[1 - now][team], d, x, my_sums);
+        if (step < steps) {
+            x = x_read;
+#pragma unroll
+            for (uint k = 0; k < LIST_READS; k++)
+                if (lane + k * LANES < SEG)
+                    list[now][team][lane + k * LANES] = entry_read[k];
+#pragma unroll
+            for (uint k = 0; k < DY_READS; k++) {
+                const uint i = me + k * LOCAL;
+                local float *to = dy_tile + i % RUNS * DYV * PITCH + i / RUNS;
+                if (i >= PANEL * RUNS)
+                    continue;
+#if DYV == 4
+                to[0] = dy_read[k].x, to[PITCH] = dy_read[k].y;
+                to[2 * PITCH] = dy_read[k].z, to[3 * PITCH] = dy_read[k].w;
+#else
+                to[0] = dy_read[k];
+#endif
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (uint c = 0; c < CT; c++)
+            d[c] = dy_tile_vectors[c * (PITCH / 4) + lane];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    for (ulong r = 0; r < SEG && segment * SEG + r < rows; r++)
+        *(global float4 *)(partial + (segment * SEG + r) * PANEL + 4 * lane) = my_sums[r * LANES];
 }

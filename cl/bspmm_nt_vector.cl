@@ -15,7 +15,7 @@
  * column are taken P at a time: a register tile whose rows are gathered. The rows left over are
  * taken one by one.
  *
- * Local memory: CHUNK * PANEL * 4 bytes. P * V <= 24 accumulators. V: 1 to 8. CHUNK: 1 to BC. */
+ * Local memory: CHUNK * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. CHUNK: 1 to BC. */
 #if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK)
 #error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG and CHUNK"
 #endif
@@ -26,18 +26,7 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
     const uint count, const ulong outputs)
 {
     const uint inside = (uint)min((ulong)PANEL, outputs);
-    uint done = 0; /* columns */
-    for (; done + 16 <= count; done += 16) {
-        uint i = 0;
-        for (; i + 16 <= inside; i += 16)
-            transpose16(dy + i * ld + done, ld, panel + done * PANEL + i, PANEL);
-        for (; i < inside; i++)
-            for (uint c = done; c < done + 16; c++)
-                panel[c * PANEL + i] = dy[i * ld + c];
-    }
-    for (uint i = 0; i < inside; i++)
-        for (uint c = done; c < count; c++)
-            panel[c * PANEL + i] = dy[i * ld + c];
+    copy_transposed(panel, PANEL, dy, ld, inside, count);
     for (uint c = 0; c < count; c++)
         for (uint i = inside; i < PANEL; i++)
             panel[c * PANEL + i] = 0.0f;

@@ -1,22 +1,101 @@
-/* BSpMM tn for GPUs: the same partial sums as bspmm_tn_vector.cl, with PANEL = 64 outputs.
+/* BSpMM tn for GPUs: the same partial sums as bspmm_tn_vector.cl, with PANEL = 4 * LANES outputs.
  *
- * Group (P, j * chunks + q, split) computes the tile of PANEL outputs x CT columns that starts at
- * column j * BC + q * CT, over the samples of `split`. 64 work-items: work-item (u, v) holds outputs
- * 4u .. 4u + 3 and columns v, v + 4, ... of the tile. Surviving rows are gathered BATCH at a time:
+ *       dy_n, SEG rows            xs_n, tiles of a team          partial
+ *     +----+------+-----+        +-----+----+-----+          +------------------+
+ *     |    |panel |     |   t -> |     |kept|     |          | CT x PANEL tile  |  in registers:
+ *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  CT x 4 of each
+ *     +----+------+-----+        +-----+----+-----+                                work-item
  *
- *     local dy_tile[BATCH][PANEL]  <- dy rows of the entries      (coalesced along the outputs)
- *     local x_tile [BATCH][CT]     <- values of the entries
- *     barrier, BATCH rank-1 updates of the register tile, barrier
+ * A group is TEAMS teams of LANES work-items; group (P, G, split) takes panel P and the samples of
+ * `split`. Each team owns SLOTS tiles of CT columns, tile (G * TEAMS + team) * SLOTS + i: part
+ * tile % CHUNKS of block column tile / CHUNKS. Work-item `lane` of a team holds the outputs
+ * 4 * lane .. 4 * lane + 3 of its tiles. For each segment of SEG rows
  *
- * Local memory: BATCH * (PANEL + CT) * 4 + BATCH * 8 bytes. CT: 1 to 16. */
+ *     local dy_tile[SEG][LANES]                 <- the panel of dy, once for all teams
+ *     local list[team * SLOTS + i][SEG]         <- the entries of each tile's block column
+ *
+ * and each team walks its own lists: an entry costs one float4 of dy_tile, CT values that are the
+ * same for the whole team, and CT float4 of fma. Both are there twice: while one segment is
+ * multiplied, the next one is on its way in registers, and the bounds of the lists after that; the
+ * values of an entry are read while the one before it is multiplied. One barrier a segment.
+ *
+ * The last part of a block that CT does not divide begins earlier and leaves its first columns to
+ * the part before.
+ *
+ * Local memory: 2 * SEG * (16 * LANES + 8 * TEAMS * SLOTS) bytes. CT: 1 to 16, at most BC; SLOTS 1
+ * where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
 #if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
 #error "bspmm_tn_tiled.cl needs BC, BR, SEG and CT"
 #endif
-#define LOCAL  64
-#define PANEL  64
-#define BATCH  16
-#define CHUNKS ((BC + CT - 1) / CT)
-#define NC     ((CT + 3) / 4) /* columns of a work-item */
+#if !defined(LANES) || !defined(TEAMS) || !defined(SLOTS) || !defined(DYV)
+#error "bspmm_tn_tiled.cl needs LANES, TEAMS, SLOTS and DYV"
+#endif
+#if CT > BC || CT > 16 || (CT < BC && SLOTS != 1)
+#error "CT is at most BC and 16, SLOTS 1 where CT < BC"
+#endif
+#define LOCAL    (TEAMS * LANES)
+#define PANEL    (4 * LANES)
+#define CHUNKS   ((BC + CT - 1) / CT)
+#define DY_READS ((SEG + TEAMS - 1) / TEAMS) /* of a work-item, for a segment */
+#define LIST_READS ((SEG + LANES - 1) / LANES)
+
+/* Values of an entry that are read at once: value[0 .. RUN - 1] = x[0 .. RUN - 1]. */
+#if BC % 4 == 0 && CT % 4 == 0
+#define RUN 4
+inline void read_run(float *value, global const float *x)
+{
+    const float4 run = *(global const float4 *)x;
+    value[0] = run.x, value[1] = run.y, value[2] = run.z, value[3] = run.w;
+}
+#else
+#define RUN 1
+inline void read_run(float *value, global const float *x)
+{
+    *value = *x;
+}
+#endif
+
+/* Four outputs of a row of dy; beyond the last output they repeat it. */
+inline float4 read_outputs(global const float *row, const ulong first, const ulong outputs)
+{
+#if DYV == 4
+    return *(global const float4 *)(row + min(first, outputs - 4));
+#else
+    return (float4)(row[min(first, outputs - 1)], row[min(first + 1, outputs - 1)],
+        row[min(first + 2, outputs - 1)], row[min(first + 3, outputs - 1)]);
+#endif
+}
+
+/* sum += the products of `count` entries. Each value makes room for that of the next entry; the
+ * zeros keep compilers from moving these reads to where the values are used. */
+inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
+    global const float *x, float4 *sum)
+{
+    uint2 entry = (uint2)(0);
+    float value[CT];
+#pragma unroll
+    for (uint c = 0; c < CT; c++)
+        value[c] = 0.0f;
+    if (count > 0) {
+        entry = list[0];
+#pragma unroll
+        for (uint c = 0; c < CT; c += RUN)
+            read_run(value + c, x + (ulong)entry.y * BC + c);
+    }
+#pragma nounroll
+    for (uint e = 1; e <= count; e++) {
+        const float4 d = dy_lane[entry.x * LANES];
+        entry = list[min(e, count - 1)];
+        global const float *next = x + (ulong)entry.y * BC;
+#pragma unroll
+        for (uint c = 0; c < CT; c += RUN) {
+#pragma unroll
+            for (uint i = c; i < c + RUN; i++)
+                sum[i] = fma((float4)(value[i]), d, sum[i]);
+            read_run(value + c, next + c);
+        }
+    }
+}
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(const ulong batch,
     const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
@@ -25,56 +104,87 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(co
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
-    local float dy_tile[BATCH][PANEL];
-    local float x_tile[BATCH][CT];
-    local uint2 batch_entry[BATCH];
-    const uint me = get_local_id(0), u = me % 16, v = me / 16;
-    const ulong first_output = get_group_id(0) * PANEL;
-    const ulong j = get_group_id(1) / CHUNKS;
-    const uint offset = (uint)(get_group_id(1) % CHUNKS) * CT; /* of the tile in its block */
+    local float4 dy_tile[2][SEG * LANES];
+    local uint2 list[2][TEAMS * SLOTS][SEG];
+    local uint count[2][TEAMS * SLOTS];
+    const uint me = get_local_id(0), lane = me % LANES, team = me / LANES;
     const ulong split = get_group_id(2), splits = get_num_groups(2);
-
-    starts += starts_offset;
-    entries += entries_offset;
-    float4 sum[NC];
-    for (int i = 0; i < NC; i++)
-        sum[i] = (float4)(0.0f);
-    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++)
-        for (ulong s = 0; s < segments; s++) {
-            global const uint *column_start = starts + (n * segments + s) * (block_cols + 1) + j;
-            const uint end = column_start[1];
-            const ulong first_row = n * rows + s * SEG;
-            for (uint e = column_start[0]; e < end; e += BATCH) {
-                const uint count = min((uint)BATCH, end - e);
-                barrier(CLK_LOCAL_MEM_FENCE); /* the tiles of the last round are used up */
-                if (me < count)
-                    batch_entry[me] = entries[n * keep * BR + e + me];
-                barrier(CLK_LOCAL_MEM_FENCE);
-                for (uint r = 0; r < BATCH; r++) {
-                    const bool inside = r < count && first_output + me < outputs;
-                    dy_tile[r][me] =
-                        inside ? AT(dy, first_row + batch_entry[r].x, first_output + me) : 0.0f;
-                }
-                for (uint i = me; i < BATCH * CT; i += LOCAL) {
-                    const uint r = i / CT, c = i % CT;
-                    x_tile[r][c] =
-                        r < count && offset + c < BC
-                            ? values[(n * keep * BR + batch_entry[r].y) * BC + offset + c]
-                            : 0.0f;
-                }
-                barrier(CLK_LOCAL_MEM_FENCE);
-                for (uint r = 0; r < BATCH; r++) {
-                    const float4 d = vload4(u, dy_tile[r]);
-                    for (int i = 0; i < NC; i++)
-                        if (v + 4 * i < CT)
-                            sum[i] = fma((float4)(x_tile[r][v + 4 * i]), d, sum[i]);
-                }
-            }
-        }
-    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * block_cols * BC * PANEL;
-    for (int i = 0; i < NC; i++) {
-        const uint c = v + 4 * i;
-        if (c < CT && offset + c < BC)
-            vstore4(sum[i], u, partial + (j * BC + offset + c) * PANEL);
+    uint n = (uint)(split * batch / splits), s = 0; /* the segment that is read */
+    const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)segments;
+    const uint tile = ((uint)get_group_id(1) * TEAMS + team) * SLOTS;
+    const uint j = tile / CHUNKS, offset = min(tile % CHUNKS * CT, (uint)(BC - CT));
+    const uint first_output = (uint)get_group_id(0) * PANEL + 4 * lane;
+    /* The bounds of the team's lists, of the segment after the one that is read. */
+    global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
+    uint begin[SLOTS], end[SLOTS];
+#pragma unroll
+    for (uint i = 0; i < SLOTS; i++) {
+        begin[i] = end[i] = 0;
+        if (j + i < block_cols)
+            begin[i] = bounds[i], end[i] = bounds[i + 1];
     }
+    float4 sum[SLOTS * CT];
+#pragma unroll
+    for (uint i = 0; i < SLOTS * CT; i++)
+        sum[i] = (float4)(0.0f);
+    global const float *x = values; /* of the sample that is multiplied */
+
+    for (uint step = 0; step <= steps; step++) {
+        const uint now = step % 2;
+        float4 dy_read[DY_READS];
+        uint2 entry_read[SLOTS * LIST_READS];
+        const uint sample = n;
+        if (step < steps) {
+            global const uint2 *from = entries + entries_offset + n * keep * BR;
+            bounds += block_cols + 1;
+#pragma unroll
+            for (uint i = 0; i < SLOTS; i++) {
+                if (lane == 0)
+                    count[now][team * SLOTS + i] = end[i] - begin[i];
+#pragma unroll
+                for (uint k = 0; k < LIST_READS; k++) {
+                    const uint e = begin[i] + lane + k * LANES;
+                    entry_read[i * LIST_READS + k] = e < end[i] ? from[e] : (uint2)(0);
+                }
+                if (j + i < block_cols && step + 1 < steps)
+                    begin[i] = bounds[i], end[i] = bounds[i + 1];
+            }
+            const uint last = (uint)min((ulong)SEG, rows - s * SEG) - 1;
+#pragma unroll
+            for (uint k = 0; k < DY_READS; k++)
+                dy_read[k] = read_outputs(
+                    ROW(dy, n * rows + s * SEG + min(team + k * TEAMS, last)), first_output, outputs);
+            s++;
+            if (s == segments)
+                s = 0, n++;
+        }
+        if (step > 0)
+#pragma unroll
+            for (uint i = 0; i < SLOTS; i++)
+                multiply(list[1 - now][team * SLOTS + i], count[1 - now][team * SLOTS + i],
+                    dy_tile[1 - now] + lane, x + offset, sum + i * CT);
+        if (step < steps) {
+#pragma unroll
+            for (uint k = 0; k < DY_READS; k++)
+                if (team + k * TEAMS < SEG)
+                    dy_tile[now][(team + k * TEAMS) * LANES + lane] = dy_read[k];
+#pragma unroll
+            for (uint i = 0; i < SLOTS; i++)
+#pragma unroll
+                for (uint k = 0; k < LIST_READS; k++)
+                    if (lane + k * LANES < SEG)
+                        list[now][team * SLOTS + i][lane + k * LANES] =
+                            entry_read[i * LIST_READS + k];
+            x = values + sample * keep * BR * BC;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * block_cols * BC * PANEL;
+#pragma unroll
+    for (uint i = 0; i < SLOTS; i++)
+#pragma unroll
+        for (uint c = 0; c < CT; c++)
+            if (j + i < block_cols && offset + c >= tile % CHUNKS * CT)
+                *(global float4 *)(partial + ((ulong)(j + i) * BC + offset + c) * PANEL + 4 * lane) =
+                    sum[i * CT + c];
 }

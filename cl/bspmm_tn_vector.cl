@@ -21,7 +21,7 @@
  * The values of a column lie scattered over the sample, and the rows of the next panel far apart:
  * both are prefetched. `entries` holds AHEAD more elements than there are entries.
  *
- * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V <= 24 accumulators. V: 1 to 8. */
+ * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V accumulators. V: 1 to 8. */
 #if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(AHEAD)
 #error "bspmm_tn_vector.cl needs V, CB, BC, BR, SEG and AHEAD"
 #endif
@@ -31,22 +31,15 @@
 #define PANEL (16 * V)
 #define LINE 16 /* floats of a cache line */
 
-/* local panel[r][i] = dy[row + r][first + i], zero beyond the last output. */
+/* local panel[r][i] = dy[r][i] for `count` rows, zero beyond the last output. */
 inline void load_panel(local float *panel, global const float *dy, const ulong ld,
-    const ulong count, const ulong outputs)
+    const uint count, const ulong outputs)
 {
-    for (ulong r = 0; r < count; r++) {
-        global const float *from = dy + r * ld;
-        local float *to = panel + r * PANEL;
-        if (outputs >= PANEL) {
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                vstore16(vload16(v, from), v, to);
-        } else {
-            for (ulong i = 0; i < PANEL; i++)
-                to[i] = i < outputs ? from[i] : 0.0f;
-        }
-    }
+    const uint inside = (uint)min((ulong)PANEL, outputs);
+    copy_rows(panel, PANEL, dy, ld, count, inside);
+    for (uint r = 0; r < count && inside < PANEL; r++)
+        for (uint i = inside; i < PANEL; i++)
+            panel[r * PANEL + i] = 0.0f;
 }
 
 /* tile += the products of `count` rows; a fresh tile starts from zero. With `fetch`, each row asks for

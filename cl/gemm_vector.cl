@@ -17,7 +17,8 @@
  * depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row
  * r of each sample.
  *
- * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V <= 24, MR divides MC. */
+ * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators: as many as
+ * leave registers for the operands. MR divides MC; with TRANSPOSE_A 16 does, too. */
 #if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC)
 #error "gemm_vector.cl needs V, MR, KC and MC"
 #endif
@@ -27,23 +28,10 @@
 #ifndef BIAS
 #define BIAS 0
 #endif
-#if MC % MR != 0
-#error "MR must divide MC"
+#if MC % MR != 0 || (TRANSPOSE_A && MC % 16 != 0)
+#error "MR must divide MC, and with TRANSPOSE_A so must 16"
 #endif
 #define PANEL (16 * V)
-
-/* local to[k][j] = from[k][j] for `depth` rows of `width` floats, `pitch` apart, a multiple of 16. */
-inline void copy_rows(local float *to, const uint pitch, global const float *from, const ulong ld,
-    const uint depth, const uint width)
-{
-    for (uint k = 0; k < depth; k++, from += ld, to += pitch) {
-        uint j = 0;
-        for (; j + 16 <= width; j += 16)
-            *(local float16 *)(to + j) = vload16(0, from + j);
-        for (; j < width; j++)
-            to[j] = from[j];
-    }
-}
 
 /* local panel[k][j] = op(b)[k][j] for `depth` rows, zero beyond column `width`. */
 inline void load_panel(local float *panel, global const float *b, const ulong ld,
@@ -53,18 +41,7 @@ inline void load_panel(local float *panel, global const float *b, const ulong ld
         for (uint j = width; j < PANEL; j++)
             panel[k * PANEL + j] = 0.0f;
 #if TRANSPOSE_B
-    uint j = 0;
-    for (; j + 16 <= width; j += 16) {
-        uint k = 0;
-        for (; k + 16 <= depth; k += 16)
-            transpose16(b + j * ld + k, ld, panel + k * PANEL + j, PANEL);
-        for (; k < depth; k++)
-            for (uint i = 0; i < 16; i++)
-                panel[k * PANEL + j + i] = b[(j + i) * ld + k];
-    }
-    for (; j < width; j++)
-        for (uint k = 0; k < depth; k++)
-            panel[k * PANEL + j] = b[j * ld + k];
+    copy_transposed(panel, PANEL, b, ld, width, depth);
 #else
     copy_rows(panel, PANEL, b, ld, depth, width);
 #endif

@@ -112,7 +112,8 @@ static void against_reference(const test_shape *shape, product p)
     operand xs = make_operand(91, d);
     float *in = test_new_normal(92, side.in_rows * side.in_cols);
     float *old = test_new_normal(93, side.out_rows * side.out_cols);
-    test_mat din = test_mat_make(side.in_rows, side.in_cols, 5, in);
+    const size_t gap = side.in_cols % 4 == 0 ? 4 : 5; /* rows are aligned where they can be */
+    test_mat din = test_mat_make(side.in_rows, side.in_cols, gap, in);
     test_mat out = test_mat_make(side.out_rows, side.out_cols, 3, NULL);
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         const float alpha = scalars[i][0], beta = scalars[i][1];

@@ -44,6 +44,11 @@ static clprune_status call_prune(const arguments *a)
     return clprune_prune(a->context, a->norm, a->mat[0], a->xs, NULL);
 }
 
+static clprune_status call_prune_sampled(const arguments *a)
+{
+    return clprune_prune_sampled(a->context, a->norm, 7, a->mat[0], a->xs, NULL);
+}
+
 static clprune_status call_score(const arguments *a)
 {
     return clprune_prune_score(
@@ -147,6 +152,7 @@ static const function_row functions[] = {
         {{.name = "y", .rows = TOKENS, .cols = COLS, .output = true}}},
     {"bsr_validate", call_validate, NEEDS_BSR, {{0}}},
     {"prune", call_prune, NEEDS_BSR, {{.name = "x", .rows = TOKENS, .cols = COLS}}},
+    {"prune_sampled", call_prune_sampled, NEEDS_BSR, {{.name = "x", .rows = TOKENS, .cols = COLS}}},
     {"prune_score", call_score, NEEDS_SCORES, {{.name = "x", .rows = TOKENS, .cols = COLS}}},
     {"prune_select", call_select, NEEDS_SCORES | NEEDS_MASK, {{0}}},
     {"bspmm_tn", call_tn, NEEDS_BSR,
@@ -259,8 +265,8 @@ static void open_setting(const function_row *f, setting *s)
     a->stride_a = ROWS * COLS;
     a->stride_b = OUT * COLS;
     a->stride_c = ROWS * OUT;
-    const clprune_saved_desc saved = {
-        CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.5f, CLPRUNE_NORM_L2};
+    const clprune_saved_desc saved = {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.5f,
+        CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST};
     const clprune_linear_desc linear = {.rows = ROWS, .in = COLS, .out = OUT};
     const clprune_token_linear_desc token = {.in = ROWS, .out = OUT, .features = COLS};
     TEST_OK(clprune_saved_create(test_context(), "saved", &saved, &a->saved));
@@ -435,7 +441,7 @@ static void break_sizes(setting *s, arguments good)
         a.batch = SIZE_MAX / 2;
         fails(s, a, CLPRUNE_SIZE_OVERFLOW, "", "samples that overflow");
     }
-    if (f->call == call_prune || f->call == call_score) {
+    if (f->call == call_prune || f->call == call_prune_sampled || f->call == call_score) {
         a.norm = (clprune_norm)3;
         fails(s, a, CLPRUNE_INVALID_ARGUMENT, "norm", "an unknown norm");
         a.norm = (clprune_norm)-1;

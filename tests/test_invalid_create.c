@@ -11,30 +11,35 @@ typedef struct desc_row {
     clprune_block block;
     float sparsity;
     clprune_norm norm;
+    clprune_criterion criterion;
     clprune_status status;
     const char *part;
     bool saved_only;
 } desc_row;
 
 static const desc_row descs[] = {
-    {"sparsity NaN", CLPRUNE_SAVED_PRUNED, {1, 4}, NAN, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "sparsity", false},
-    {"sparsity -1", CLPRUNE_SAVED_PRUNED, {1, 4}, -1, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "sparsity", false},
-    {"sparsity 1.5", CLPRUNE_SAVED_PRUNED, {1, 4}, 1.5f, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "sparsity", false},
-    {"sparsity Inf", CLPRUNE_SAVED_PRUNED, {1, 4}, INFINITY, CLPRUNE_NORM_L2,
+    {"sparsity NaN", CLPRUNE_SAVED_PRUNED, {1, 4}, NAN, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_INVALID_ARGUMENT, "sparsity", false},
-    {"block 0 x 4", CLPRUNE_SAVED_PRUNED, {0, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "block", false},
-    {"block 1 x 0", CLPRUNE_SAVED_PRUNED, {1, 0}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "block", false},
-    {"block 0 x 0", CLPRUNE_SAVED_PRUNED, {0, 0}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "block", true},
-    {"norm 3", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, (clprune_norm)3, CLPRUNE_INVALID_ARGUMENT,
-        "norm", false},
-    {"form 2", (clprune_saved_form)2, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_INVALID_ARGUMENT,
-        "form", true},
+    {"sparsity -1", CLPRUNE_SAVED_PRUNED, {1, 4}, -1, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "sparsity", false},
+    {"sparsity 1.5", CLPRUNE_SAVED_PRUNED, {1, 4}, 1.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "sparsity", false},
+    {"sparsity Inf", CLPRUNE_SAVED_PRUNED, {1, 4}, INFINITY, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_INVALID_ARGUMENT, "sparsity", false},
+    {"block 0 x 4", CLPRUNE_SAVED_PRUNED, {0, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "block", false},
+    {"block 1 x 0", CLPRUNE_SAVED_PRUNED, {1, 0}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "block", false},
+    {"block 0 x 0", CLPRUNE_SAVED_PRUNED, {0, 0}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "block", true},
+    {"norm 3", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, (clprune_norm)3, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "norm", false},
+    {"criterion 2", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, (clprune_criterion)2,
+        CLPRUNE_INVALID_ARGUMENT, "criterion", false},
+    {"criterion -1", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, (clprune_criterion)-1,
+        CLPRUNE_INVALID_ARGUMENT, "criterion", false},
+    {"form 2", (clprune_saved_form)2, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "form", true},
 };
 
 static void bad_descriptor(void **state)
@@ -42,7 +47,8 @@ static void bad_descriptor(void **state)
     const desc_row *r = *state;
     clprune_context *context = test_context();
     const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
-    const clprune_saved_desc saved_desc = {r->form, 2, 6, 20, r->block, r->sparsity, r->norm};
+    const clprune_saved_desc saved_desc = {
+        r->form, 2, 6, 20, r->block, r->sparsity, r->norm, r->criterion};
     clprune_saved *saved = (clprune_saved *)&before;
     TEST_FAILS(clprune_saved_create(context, "x", &saved_desc, &saved), r->status, r->part);
     assert_null(saved);
@@ -52,7 +58,8 @@ static void bad_descriptor(void **state)
             .out = 9,
             .block = r->block,
             .sparsity = r->sparsity,
-            .norm = r->norm};
+            .norm = r->norm,
+            .criterion = r->criterion};
         clprune_linear *linear = (clprune_linear *)&before;
         TEST_FAILS(clprune_linear_create(context, &linear_desc, &linear), r->status, r->part);
         assert_null(linear);
@@ -61,7 +68,8 @@ static void bad_descriptor(void **state)
             .features = 20,
             .block = r->block,
             .sparsity = r->sparsity,
-            .norm = r->norm};
+            .norm = r->norm,
+            .criterion = r->criterion};
         clprune_token_linear *token = (clprune_token_linear *)&before;
         TEST_FAILS(clprune_token_linear_create(context, &token_desc, &token), r->status, r->part);
         assert_null(token);
@@ -74,7 +82,12 @@ static void bad_creates(void **state)
 {
     (void)state;
     clprune_context *context = test_context();
-    clprune_saved_desc d = {CLPRUNE_SAVED_DENSE, 2, 6, 20, {1, 4}, 0.5f, CLPRUNE_NORM_L2};
+    clprune_saved_desc d = {.form = CLPRUNE_SAVED_DENSE,
+        .batch = 2,
+        .rows = 6,
+        .cols = 20,
+        .block = {1, 4},
+        .sparsity = 0.5f};
     const clprune_linear_desc ld = {.rows = 6, .in = 20, .out = 9};
     const clprune_token_linear_desc td = {.in = 6, .out = 9, .features = 20};
     clprune_saved *saved;

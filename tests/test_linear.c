@@ -30,6 +30,7 @@ static const layer_row rows[] = {
     {"linear, 1x16 ragged, 0.5, no bias", false, 2, 7, 41, 9, {1, 16}, 5, false},
     {"linear, 3x7, 0.5", false, 2, 10, 33, 17, {3, 7}, 5, true},
     {"linear, 1x16, 1", false, 2, 5, 32, 6, {0, 0}, 10, true},
+    {"linear, deep and wide", false, 1, 3, 800, 70, {0, 0}, 5, true},
     {"linear, one row", false, 1, 1, 16, 1, {0, 0}, 5, true},
     {"linear, no samples", false, 0, 10, 33, 20, {0, 0}, 7, true},
     {"token, dense", true, 3, 33, 10, 12, {0, 0}, 0, true},
@@ -37,6 +38,7 @@ static const layer_row rows[] = {
     {"token, 1x16 ragged, 0.5, no bias", true, 2, 41, 7, 9, {1, 16}, 5, false},
     {"token, 3x7, 0.5", true, 2, 33, 10, 17, {3, 7}, 5, true},
     {"token, 1x16, 1", true, 2, 32, 5, 6, {0, 0}, 10, true},
+    {"token, many outputs", true, 2, 20, 6, 300, {0, 0}, 5, true},
     {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
 };
 

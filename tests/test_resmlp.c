@@ -453,6 +453,117 @@ static void training_run(void **state)
     free_fixture(&f);
 }
 
+/* ---- sampled blocks -------------------------------------------------------------------------- */
+
+static keep_policy policy_of_sampled(float sparsity, uint32_t block, bool all)
+{
+    const keep_rule rule = {.form = CLPRUNE_SAVED_PRUNED,
+        .sparsity = sparsity,
+        .block = {1, block},
+        .criterion = CLPRUNE_CRITERION_SAMPLED};
+    keep_policy policy = keep_preset(1, rule);
+    for (int i = 0; i < KEEP_TENSORS && all; i++)
+        policy.rule[i] = rule;
+    return policy;
+}
+
+/* The gradients of all tensors, one after the other; a new array. */
+static float *gradients_of(fixture *f)
+{
+    float *all = new_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
+    forward(f, true);
+    TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing, CLPRUNE_NO_MAT));
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_mat grad = f->model.params[i].grad;
+        TEST_OK(clprune_mat_read(test_context(), grad, next));
+        next += grad.rows * grad.cols;
+    }
+    return all;
+}
+
+/* The weight gradients of the layers whose input is sampled are the dense ones on average, which
+ * those of the largest blocks are not; all other gradients are the dense ones to the bit. */
+static void sampled_gradients(void **state)
+{
+    enum { DRAWS = 200 };
+    const golden_resmlp_case *row = *state;
+    const keep_policy policies[3] = {policy_of(0, 0), policy_of(row->block, row->sparsity),
+        policy_of_sampled((float)row->sparsity, row->block, false)};
+    float *all[3]; /* dense, of the largest blocks, sampled with seed 0 */
+    fixture f;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            free_fixture(&f);
+        f = make_fixture(row, &policies[i], row->batch, row->batch);
+        resmlp_set_seed(&f.model, 0);
+        all[i] = gradients_of(&f);
+    }
+    const float *want = all[0], *biased = all[1], *first = all[2];
+    const size_t count = resmlp_arch_parameters(&f.model.arch);
+    double *sums = calloc(2 * count, sizeof *sums), *squares = sums + count;
+    assert_non_null(sums);
+    for (uint64_t draw = 0; draw < DRAWS; draw++) {
+        resmlp_set_seed(&f.model, draw);
+        float *got = gradients_of(&f);
+        assert_true((memcmp(got, first, count * sizeof *got) == 0) == (draw == 0));
+        for (size_t i = 0; i < count; i++) {
+            sums[i] += (double)got[i];
+            squares[i] += (double)got[i] * (double)got[i];
+        }
+        free(got);
+    }
+    for (size_t t = 0, at = 0; t < f.model.tensors; t++) {
+        const clprune_param *param = &f.model.params[t];
+        const size_t size = param->grad.rows * param->grad.cols;
+        const bool sampled = resmlp_arch_tensor(&f.model.arch, t).kind == RESMLP_WEIGHT &&
+                             strncmp(param->name, "blocks.", 7) == 0;
+        double off = 0, off_largest = 0;
+        for (size_t i = at; i < at + size && sampled; i++) {
+            const double mean = sums[i] / DRAWS, exact = (double)want[i];
+            const double variance = fmax(squares[i] / DRAWS - mean * mean, 0);
+            near(param->name, "mean", mean, exact,
+                6 * sqrt(variance / DRAWS) + 1e-5 * fabs(exact) + 1e-9);
+            off += (mean - exact) * (mean - exact);
+            off_largest += ((double)biased[i] - exact) * ((double)biased[i] - exact);
+        }
+        if (sampled)
+            near(param->name, "distance", sqrt(off), 0, 0.5 * sqrt(off_largest));
+        else
+            test_same_floats(param->name, 1, size, first + at, want + at, "%s", row->name);
+        at += size;
+    }
+    for (int i = 0; i < 3; i++)
+        free(all[i]);
+    free(sums);
+    free_fixture(&f);
+}
+
+/* The seed reaches everything that a policy may sample. */
+static void every_tensor_is_seeded(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    const keep_policy policy = policy_of_sampled(0.5f, 4, true);
+    fixture f = make_fixture(row, &policy, row->batch, row->batch);
+    const size_t kept = row->depth * KEEP_TENSORS, floats = f.batch * f.model.tokens * row->hidden;
+    float *want = new_floats(floats), *got = new_floats(floats);
+    for (size_t i = 0; i <= kept; i++) {
+        const clprune_bsr bsr = clprune_saved_bsr(
+            i < kept ? f.model.blocks[i / KEEP_TENSORS].kept[i % KEEP_TENSORS] : f.model.last_x,
+            f.batch);
+        const clprune_mat values = clprune_mat_of(bsr.values, f.batch * bsr.desc.keep, 4);
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            resmlp_set_seed(&f.model, seed);
+            forward(&f, true);
+            TEST_OK(clprune_mat_read(test_context(), values, seed == 0 ? want : got));
+        }
+        if (memcmp(want, got, values.rows * 4 * sizeof *got) == 0)
+            fail_msg("tensor %zu of %zu is not seeded", i, kept + 1);
+    }
+    free(want);
+    free(got);
+    free_fixture(&f);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -470,6 +581,10 @@ int main(void)
         test_add(&list, smaller_batch, row, "smaller batch %s", row->name);
         test_add(&list, inference, row, "inference %s", row->name);
         test_add(&list, kept_bytes, row, "kept bytes %s", row->name);
+        if (row->block != 0) {
+            test_add(&list, sampled_gradients, row, "sampled gradients %s", row->name);
+            test_add(&list, every_tensor_is_seeded, row, "seeds %s", row->name);
+        }
         if (row->block == 0) {
             test_add(&list, gradients_from_whole_blocks, row, "whole blocks %s", row->name);
             test_add(&list, finite_differences, row, "finite differences %s", row->name);

@@ -43,7 +43,8 @@ check_message() {
 
 # A run that takes a moment: 3 steps an epoch, the last with fewer images.
 small="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32"
-pruned="$small --activations paper --sparsity 0.5 --block 16"
+sampled="$small --activations paper --sparsity 0.5 --block 16" # the default criterion
+pruned="$sampled --criterion largest"
 
 # The log without its columns of time.
 without_time() {
@@ -53,7 +54,7 @@ without_time() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -83,6 +84,7 @@ for block in 0 4x 0x4 x 4x4x4 -1 1.5 99999999; do
 done
 expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
 expect 2 "--norm: 'l3'" --norm l3
+expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
 
 # ---- devices and memory --------------------------------------------------------------------------
@@ -124,7 +126,7 @@ grep -q "$(printf '\r')" out && fail "there is a carriage return where there is 
 grep -q 'blocks\.\*\.norm1\.values' out || fail "the memory report has no pruned blocks"
 [ "$(wc -l <whole/log.csv)" = 4 ] || fail "log.csv has no header and 3 rows"
 ls whole/*.tmp >/dev/null 2>&1 && fail "a temporary file is left"
-for key in arch parameters dataset epochs batch_size activations sparsity block seed device top1 \
+for key in arch parameters dataset epochs batch_size activations sparsity block criterion seed device top1 \
     test_loss train_loss images_per_second step_ms saved_activation_bytes peak_bytes memory live \
     peak input gradients optimizer workspace; do
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
@@ -158,6 +160,15 @@ cmp -s want have || fail "the same run gives other numbers"
 expect 0 "" $pruned --epochs 3 --output-dir other --seed 2
 without_time other/log.csv >have
 cmp -s want have && fail "another seed gives the same numbers"
+expect 0 "" $sampled --epochs 3 --output-dir sampled --summary-json sampled.json
+grep -q '"criterion": "largest"' whole.json || fail "the summary does not say that blocks are largest"
+grep -q '"criterion": "sampled"' sampled.json || fail "the summary does not say that blocks are sampled"
+grep -q ', sampled by l2 norm' out || fail "it does not say that blocks are sampled"
+without_time sampled/log.csv >drawn
+cmp -s want drawn && fail "sampled blocks give the same numbers as the largest ones"
+expect 0 "" $sampled --epochs 3 --output-dir again_sampled
+without_time again_sampled/log.csv >have
+cmp -s drawn have || fail "the same sampled run gives other numbers"
 
 # ---- resuming ------------------------------------------------------------------------------------
 # Checkpoints of equal runs differ in their times only: seconds, three columns of three rows, and
@@ -168,14 +179,24 @@ same_checkpoint() {
 same_checkpoint whole/last.ckpt again/last.ckpt || fail "the same run gives another checkpoint"
 same_checkpoint whole/last.ckpt other/last.ckpt && fail "the comparison of checkpoints is blind"
 
-for steps in 1 3 5; do # within an epoch, at its end, within another
+same_checkpoint sampled/last.ckpt again_sampled/last.ckpt ||
+    fail "the same sampled run gives another checkpoint"
+
+# resumed STEPS FOLDER LOG options...: a run that stops after STEPS and goes on is that in FOLDER.
+resumed() {
+    steps=$1 folder_of=$2 log=$3
+    shift 3
     rm -rf part
-    expect 0 "" $pruned --epochs 3 --output-dir part --steps $steps
+    expect 0 "" "$@" --epochs 3 --output-dir part --steps "$steps"
     expect 0 "" --resume part/last.ckpt
     without_time part/log.csv >have
-    cmp -s want have || fail "resuming after $steps steps gives another log"
-    same_checkpoint whole/last.ckpt part/last.ckpt ||
-        fail "resuming after $steps steps gives another model"
+    cmp -s "$log" have || fail "resuming after $steps steps gives another log: $*"
+    same_checkpoint "$folder_of/last.ckpt" part/last.ckpt ||
+        fail "resuming after $steps steps gives another model: $*"
+}
+for steps in 1 3 5; do # within an epoch, at its end, within another
+    resumed $steps whole want $pruned
+    resumed $steps sampled drawn $sampled
 done
 expect 0 "" $pruned --epochs 1 --output-dir part
 cp part/last.ckpt one.ckpt
@@ -187,6 +208,7 @@ cmp -s want have || fail "resuming a finished run changes its log"
 expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
 expect 2 "cifar" --resume one.ckpt --data cifar
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7
+expect 2 "--criterion sampled" --resume one.ckpt --criterion sampled
 
 expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
 grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||

@@ -92,6 +92,7 @@ static int show_choices(const char *selection)
                                         ? "vector (one work-item a group)"
                                         : "tiled (many work-items a group)");
     printf("float vectors    %u wide\n", width);
+    printf("tuning           %s\n", clprune_context_tuning_source(context));
     printf("fp16, sub-groups %s, %s\n", has_extension(device, "cl_khr_fp16") ? "yes" : "no",
         has_extension(device, "cl_khr_subgroups") ? "yes" : "no");
     printf("program cache    %s\n", dir != NULL ? dir : "off");

@@ -30,33 +30,38 @@ prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=1
 prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=2
 prune_score             LOCAL=32 VW=16 BR=16 BC=16 NORM=0
 prune_score             LOCAL=32 VW=16 BR=1 BC=64 NORM=0
-prune_select            LOCAL=256 RADIX=8
+prune_draw              LOCAL=64
+prune_select            LOCAL=256 RADIX=8 THRESHOLD=0
+prune_select            LOCAL=256 RADIX=8 THRESHOLD=1
 bsr_index               LOCAL=64 ALL=0
 bsr_index               LOCAL=64 ALL=1
 bsr_pack                LOCAL=64 VW=4 BR=1 BC=4
 bsr_pack                LOCAL=64 VW=4 BR=1 BC=16
 bsr_pack                LOCAL=64 VW=4 BR=16 BC=16
 bsr_pack                LOCAL=64 VW=4 BR=1 BC=64
+bsr_pack                LOCAL=64 VW=4 BR=1 BC=16 WEIGHTED=1
 bsr_unpack              LOCAL=64 VW=4 BR=1 BC=16
 bsr_unpack              LOCAL=64 VW=4 BR=16 BC=16
 bspmm_lists             LOCAL=64 BR=1 SEG=256
 bspmm_lists             LOCAL=64 BR=16 SEG=256
-bspmm_tn_tiled          BC=1 BR=1 SEG=256 CT=1
-bspmm_tn_tiled          BC=4 BR=1 SEG=256 CT=4
-bspmm_tn_tiled          BC=8 BR=1 SEG=256 CT=8
-bspmm_tn_tiled          BC=16 BR=1 SEG=256 CT=16
-bspmm_tn_tiled          BC=16 BR=16 SEG=256 CT=16
-bspmm_tn_tiled          BC=64 BR=1 SEG=256 CT=16
-bspmm_nt_tiled          BC=1 BR=1
-bspmm_nt_tiled          BC=4 BR=1
-bspmm_nt_tiled          BC=16 BR=1
-bspmm_nt_tiled          BC=16 BR=16
-bspmm_nt_tiled          BC=64 BR=1
+bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4
+bspmm_tn_tiled          BC=4 BR=1 SEG=32 CT=4 LANES=32 TEAMS=8 SLOTS=2 DYV=4
+bspmm_tn_tiled          BC=8 BR=1 SEG=32 CT=8 LANES=32 TEAMS=8 SLOTS=2 DYV=4
+bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
+bspmm_tn_tiled          BC=16 BR=16 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
+bspmm_tn_tiled          BC=64 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
+bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=1
+bspmm_nt_tiled          BC=1 BR=1 SEG=16 CT=1 LANES=16 TEAMS=8 DYV=1
+bspmm_nt_tiled          BC=4 BR=1 SEG=16 CT=4 LANES=16 TEAMS=8 DYV=4
+bspmm_nt_tiled          BC=16 BR=1 SEG=16 CT=16 LANES=16 TEAMS=8 DYV=4
+bspmm_nt_tiled          BC=16 BR=16 SEG=16 CT=16 LANES=16 TEAMS=8 DYV=4
+bspmm_nt_tiled          BC=64 BR=1 SEG=16 CT=16 LANES=16 TEAMS=8 DYV=4
+bspmm_nt_tiled          BC=16 BR=1 SEG=16 CT=16 LANES=16 TEAMS=8 DYV=1
 bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=0
 bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=1
 bspmm_nn                LOCAL=64 VW=1 BR=16 BC=16 READ_Y=0
-bspmm_finish            LOCAL=32 PANEL=64 STRIP=16 COLS=64 READ_DW=0
-bspmm_finish            LOCAL=32 PANEL=64 STRIP=16 COLS=64 READ_DW=1
+bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=0
+bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=1
 affine_forward          LOCAL=128 ROWS=8 VW=4
 affine_backward         ACCUMULATE=0 LOCAL=128 ROWS=16 VW=4
 affine_backward         ACCUMULATE=1 LOCAL=128 ROWS=16 VW=4
@@ -89,7 +94,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" gemm_vector bspmm_tn_vector bspmm_nt_vector "
+cpu_only=" gemm_vector bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2
@@ -227,7 +232,7 @@ group_size() {
     local stem=$work/$1 kernel=$2
     shift 2
     "$clang" -x cl -cl-std=CL1.2 -target nvptx64--nvidiacl -E -P "$@" "$stem.cl" | tr '\n' ' ' |
-        sed -n 's/.*reqd_work_group_size(\([0-9]*\), 1, 1))) *void '"$kernel"'(.*/\1/p'
+        sed -n 's/.*reqd_work_group_size(\([0-9 *()]*\), 1, 1))) *void '"$kernel"'(.*/\1/p'
 }
 
 # occupancy REGISTERS LOCAL GROUP: percent of the warps of a multiprocessor, and what limits them.
@@ -248,7 +253,7 @@ occupancy() {
     echo "$((groups * warps * 100 / sm_warps)) $by"
 }
 
-row='%-23s %-46s %4s %5s %6s %6s %5s %6s %6s %5s %5s %s\n'
+row='%-23s %-62s %4s %5s %6s %6s %5s %6s %6s %5s %5s %s\n'
 header=(kernel defines regs spill+ spill- stack local const div64 group occup limit)
 # shellcheck disable=SC2059
 printf "$row" "${header[@]}"
@@ -268,6 +273,7 @@ while read -r kernel defines; do
     fi
     group=$(group_size "$stem" "$kernel" "${options[@]}")
     [ -n "$group" ] || die "$kernel has no reqd_work_group_size(X, 1, 1)"
+    group=$((group))
     # The required group size is .reqntid in PTX, which clang 14 and 15 leave out.
     awk -v kernel="$kernel" -v group="$group" -v known=$group_known '
         index($0, ".entry " kernel "(") { inside = 1 }

@@ -157,10 +157,13 @@ done:
 
 void resmlp_set_seed(resmlp *model, uint64_t seed)
 {
-    for (size_t i = 0; i < model->arch.depth; ++i)
-        for (int tensor = 0; tensor < KEEP_TENSORS; ++tensor)
-            clprune_saved_set_seed(model->blocks[i].kept[tensor],
-                seed + UINT64_C(0x9e3779b97f4a7c15) * (i * KEEP_TENSORS + (size_t)tensor));
+    const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
+    const size_t depth = model->arch.depth;
+    for (size_t i = 0; i < depth; ++i)
+        for (size_t tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+            clprune_saved_set_seed(
+                model->blocks[i].kept[tensor], seed + stride * (i * KEEP_TENSORS + tensor));
+    clprune_saved_set_seed(model->last_x, seed + stride * (depth * KEEP_TENSORS));
 }
 
 clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training)

@@ -30,6 +30,7 @@ static const options defaults = {
     .data = "generated",
     .sparsity = 0.5,
     .block = {1, 16},
+    .criterion = CLPRUNE_CRITERION_SAMPLED,
     .epochs = 10,
     .batch_size = 64,
     .optimizer = OPTIONS_ADAMW,

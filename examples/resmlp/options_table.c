@@ -63,8 +63,8 @@ const option_row option_rows[] = {
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
         "what ranks blocks: l2 (the default), l1 or max"),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
-        "largest (the default): keep the best blocks; sampled: draw them, so that weight gradients "
-        "are the dense ones in expectation"),
+        "sampled (the default): draw the kept blocks, so that weight gradients are the dense ones "
+        "in expectation; largest: keep the best, as the paper does"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",

@@ -45,7 +45,10 @@ typedef enum clprune_kernels {
     CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
 
-/* Zero-initialise, then set what matters; NULL and 0 mean the default said here. */
+/* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
+ *
+ * $CLPRUNE_TUNING, where set, names a JSON file of clprune-tune; its row for the context's device
+ * overrides the built-in tile sizes. */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
                               case; default $CLPRUNE_DEVICE, else the first GPU, else the first */
@@ -63,8 +66,8 @@ typedef struct clprune_context_options {
  * on a queue of its own on the device that `options` selects. `options` may be NULL; nothing in it
  * is referenced after the call but allocator and log. On failure *context is NULL and
  * clprune_last_error(NULL) tells the reason.
- * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option), OPENCL_ERROR,
- * OUT_OF_HOST_MEMORY. */
+ * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option or tuning file),
+ * OPENCL_ERROR, OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_context_create(
     cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
 
@@ -101,6 +104,23 @@ CLPRUNE_API const char *clprune_context_cache_dir(const clprune_context *context
 
 /* The kernel family in use: VECTOR or TILED. */
 CLPRUNE_API clprune_kernels clprune_context_kernels(const clprune_context *context);
+
+/* One of the numbers that shape kernels and launches: tile sizes, panels, prefetch distances. */
+typedef struct clprune_tuning_parameter {
+    const char *section, *key; /* "gemm", "panel_depth"; static storage */
+    uint32_t value;            /* in this context */
+    uint32_t least, most,
+        multiple; /* what a tuning file may say; some parameters bind each other */
+    int is_set;   /* 0: a parameter of CLBlast, whose own default serves */
+} clprune_tuning_parameter;
+
+/* Writes up to `capacity` parameters and sets *count to the number there are. `parameters` may be
+ * NULL where capacity is 0. */
+CLPRUNE_API clprune_status clprune_context_tuning(const clprune_context *context, size_t capacity,
+    clprune_tuning_parameter *parameters, size_t *count);
+
+/* Where they come from: the name of a built-in row, or the file. Owned by the context. */
+CLPRUNE_API const char *clprune_context_tuning_source(const clprune_context *context);
 
 /* What a device list shows of one device. */
 typedef struct clprune_device_info {

@@ -9,22 +9,9 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* Most rows of a segment: a panel of so many rows of dy stays near the core of a CPU. */
-#define MAX_SEGMENT_ROWS 256
-/* Columns of dy that nt holds transposed at a time. */
-#define CHUNK_COLS 32
-/* Outputs of a group of the tiled kernels, and its widest tile. */
-#define TILED_PANEL 64
-#define TILED_COLS  16
-/* Groups that keep one compute unit busy to the end; tn's vector kernel has equal ones. */
-#define GROUPS_PER_UNIT    8
-#define TN_GROUPS_PER_UNIT 4
-/* Bytes of a panel of dy beside which values and results fit a CPU's first-level cache, and of the
- * partial results that its second-level cache holds. */
-#define PANEL_BYTES   (40 << 10)
-#define RESULTS_BYTES (768 << 10)
-/* Rows between the prefetch of a value and its use; list entries to spare for it. */
-#define AHEAD 32
+/* The tiled kernels: teams of a group, the most rows of a segment of nt, the widest tile, and how
+ * many narrow ones a team of tn takes. */
+enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
 
 /* A product that is summed in `splits` partial results of panels x inner x panel floats. */
 typedef struct partial_plan {
@@ -33,8 +20,12 @@ typedef struct partial_plan {
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
-    size_t segments;      /* of a sample; 0: no column lists are made */
+    size_t segments;      /* of a sample */
     size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
+    size_t ahead;         /* of tn's vector kernel: list entries to spare for its prefetches */
+    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
+    size_t slots;         /* of tn's tiled kernel: tiles of a team */
+    size_t groups;        /* of the tiled kernels, for a panel and a split */
 } partial_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -63,11 +54,10 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &xs->desc;
     size_t starts, entries, partial;
-    const size_t listed = plan->segments > 0 ? desc->keep : 0;
     const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
                       clprune__mul(starts, sizeof(cl_uint), &starts) &&
-                      clprune__mul3(desc->batch, listed, desc->block.rows, &entries) &&
-                      clprune__add(entries, AHEAD, &entries) &&
+                      clprune__mul3(desc->batch, desc->keep, desc->block.rows, &entries) &&
+                      clprune__add(entries, plan->ahead, &entries) &&
                       clprune__mul(entries, sizeof(cl_uint2), &entries) &&
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
@@ -127,14 +117,15 @@ static clprune_status finish(clprune_context *context, const partial_plan *plan,
     float beta, const product_scratch *scratch, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    enum { STRIP = 16, COLS = 64 };
-    const size_t local[2] = {clprune__group_size(context, 32), 1};
+    enum { COLS = 64 };
+    const size_t local[2] = {clprune__group_size(context, 64), 1};
+    const size_t strip = local[0] == 1 ? 16 : 8;
     const size_t global[2] = {
-        clprune__ceil_div(dw.rows, STRIP) * local[0], clprune__ceil_div(dw.cols, COLS)};
+        clprune__ceil_div(dw.rows, strip) * local[0], clprune__ceil_div(dw.cols, COLS)};
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DLOCAL=%u -DPANEL=%zu -DSTRIP=%d -DCOLS=%d -DREAD_DW=%d", (unsigned)local[0], plan->panel,
-        STRIP, COLS, beta != 0.0f);
+        "-DLOCAL=%u -DPANEL=%zu -DSTRIP=%zu -DCOLS=%d -DREAD_DW=%d", (unsigned)local[0],
+        plan->panel, strip, COLS, beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_FINISH, defines, &launch));
     clprune__arg_ulong(&launch, dw.rows);
@@ -176,34 +167,84 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
-    const size_t wanted = (size_t)context->compute_units * TN_GROUPS_PER_UNIT;
-    partial_plan plan = {.inner = sizes->block_cols * bc};
-    plan.tile = largest_divisor(bc, 8);
-    plan.vectors = clprune__choose_vectors(outputs, plan.tile);
+    const clprune__tuning *tuning = &context->tuning;
+    const size_t wanted = (size_t)context->compute_units * tuning->bspmm_tn.groups_per_unit;
+    partial_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
+    plan.tile = largest_divisor(bc, tuning->bspmm_tn.tile_columns);
+    plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_tn.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    const size_t fits = clprune__panel_rows(context, MAX_SEGMENT_ROWS, plan.panel);
-    const size_t near = clprune__max(1, PANEL_BYTES / (plan.panel * sizeof(float)));
+    const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
+    const size_t near =
+        clprune__max(1, tuning->bspmm_tn.panel_bytes / (plan.panel * sizeof(float)));
     plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, clprune__min(fits, near)));
     plan.segments = clprune__ceil_div(rows, plan.segment);
     const size_t results = plan.inner * plan.panel * sizeof(float);
-    plan.panel_run = clprune__max(1, clprune__min(plan.panels / wanted, RESULTS_BYTES / results));
+    plan.panel_run = clprune__max(
+        1, clprune__min(plan.panels / wanted, tuning->bspmm_tn.results_bytes / results));
     plan.splits =
         choose_splits(wanted, clprune__ceil_div(plan.panels, plan.panel_run), xs->desc.batch);
     return plan;
 }
 
+/* A panel of the tiled kernels, in teams whose work-items hold four outputs each; fewer where the
+ * largest work-group is small. */
+static void choose_teams(
+    const clprune_context *context, partial_plan *plan, size_t panel, size_t teams)
+{
+    plan->panel = panel / 4 <= context->max_work_group ? panel : 16;
+    plan->lanes = plan->panel / 4;
+    plan->teams = clprune__max(1, clprune__min(teams, context->max_work_group / plan->lanes));
+}
+
+/* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
+ * memory. */
+static size_t fitting_rows(
+    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows)
+{
+    const size_t bytes = (size_t)clprune__min(context->local_memory, (uint64_t)1 << 30);
+    const size_t fit = bytes > fixed_bytes ? (bytes - fixed_bytes) / row_bytes : 1;
+    return clprune__max(1, clprune__min(clprune__min(most, rows), fit));
+}
+
+/* Splits of the batch for the tiled kernels: not more groups than run at once, as a few that are
+ * left over take as long as all the others. */
+static size_t tiled_splits(
+    const clprune_context *context, const partial_plan *plan, size_t groups_per_unit, size_t batch)
+{
+    const size_t at_once = (size_t)context->compute_units * groups_per_unit;
+    return clprune__max(1, clprune__min(batch, at_once / (plan->panels * plan->groups)));
+}
+
+/* Columns of a tile: a block's, or those of its parts, as equal as its alignment allows. */
+static size_t tile_cols(size_t bc, size_t most)
+{
+    const size_t cols = clprune__ceil_div(bc, clprune__ceil_div(bc, most));
+    return bc % 4 == 0 ? clprune__round_up(cols, 4) : cols;
+}
+
+/* Floats of dy that the tiled kernels read at once. */
+static int dy_width(clprune_mat dy)
+{
+    return dy.offset % 4 == 0 && dy.ld % 4 == 0 && dy.cols % 4 == 0 ? 4 : 1;
+}
+
 static partial_plan plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
+    const clprune__tuning *tuning = &context->tuning;
     const size_t bc = xs->desc.block.cols;
     partial_plan plan = {.inner = sizes->block_cols * bc};
-    plan.tile = clprune__min(bc, TILED_COLS);
-    plan.panel = TILED_PANEL;
+    plan.tile = tile_cols(bc, tuning->tiled_tn.tile_columns);
+    choose_teams(context, &plan, tuning->tiled_tn.panel, TILED_TEAMS);
+    plan.slots = plan.tile < bc ? 1 : clprune__min(TN_TILED_SLOTS, TILED_COLS / bc);
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.splits = choose_splits((size_t)context->compute_units * GROUPS_PER_UNIT,
-        plan.panels * sizes->block_cols * clprune__ceil_div(bc, plan.tile), xs->desc.batch);
-    plan.segment = MAX_SEGMENT_ROWS;
+    plan.groups = clprune__ceil_div(
+        sizes->block_cols * clprune__ceil_div(bc, plan.tile), plan.teams * plan.slots);
+    plan.splits = tiled_splits(context, &plan, tuning->tiled_tn.groups_per_unit, xs->desc.batch);
+    const size_t lists = plan.teams * plan.slots;
+    plan.segment = fitting_rows(context, tuning->tiled_tn.segment_rows,
+        32 * plan.lanes + 16 * lists, 8 * lists, xs->desc.rows);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
@@ -239,8 +280,8 @@ static clprune_status multiply_tn_vector(clprune_context *context, const partial
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DAHEAD=%d", plan->vectors, plan->tile,
-        block.cols, block.rows, plan->segment, AHEAD);
+        "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DAHEAD=%zu", plan->vectors, plan->tile,
+        block.cols, block.rows, plan->segment, plan->ahead);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, defines, &launch));
     arg_tn_sizes(&launch, plan, dy, xs, sizes);
@@ -258,12 +299,13 @@ static clprune_status multiply_tn_tiled(clprune_context *context, const partial_
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = xs->desc.block;
-    const size_t local[3] = {TILED_PANEL, 1, 1};
-    const size_t global[3] = {plan->panels * TILED_PANEL,
-        sizes->block_cols * clprune__ceil_div(block.cols, plan->tile), plan->splits};
-    char defines[128];
-    (void)snprintf(defines, sizeof defines, "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu", block.cols,
-        block.rows, plan->segment, plan->tile);
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
+    char defines[160];
+    (void)snprintf(defines, sizeof defines,
+        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d",
+        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, plan->slots,
+        dy_width(dy));
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
     arg_tn_sizes(&launch, plan, dy, xs, sizes);
@@ -304,25 +346,35 @@ done:
     return status;
 }
 
-static partial_plan plan_nt(const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+static partial_plan plan_nt_vector(
+    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+{
+    const clprune__tuning *tuning = &context->tuning;
+    partial_plan plan = {.inner = xs->desc.rows, .tile = tuning->bspmm_nt.tile_rows};
+    plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
+    plan.panel = 16 * plan.vectors;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    plan.splits = choose_splits((size_t)context->compute_units * tuning->bspmm_nt.groups_per_unit,
+        plan.panels, xs->desc.batch);
+    plan.segment = tuning->bspmm_nt.segment_rows; /* the rows of entries count from its start */
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    return plan;
+}
+
+static partial_plan plan_nt_tiled(
+    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
 {
     partial_plan plan = {.inner = xs->desc.rows};
-    size_t groups;
-    if (context->kernels == CLPRUNE_KERNELS_VECTOR) {
-        plan.tile = 4;
-        plan.vectors = clprune__choose_vectors(outputs, plan.tile);
-        plan.panel = 16 * plan.vectors;
-        plan.panels = groups = clprune__ceil_div(outputs, plan.panel);
-    } else {
-        plan.panel = TILED_PANEL;
-        plan.panels = clprune__ceil_div(outputs, plan.panel);
-        groups = plan.panels * xs->desc.rows;
-    }
+    plan.tile = largest_divisor(xs->desc.block.cols, TILED_COLS);
+    choose_teams(context, &plan, context->tuning.tiled_nt.panel, TILED_TEAMS);
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
+    plan.segment = fitting_rows(
+        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed, xs->desc.rows);
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    plan.groups = clprune__ceil_div(plan.segments, plan.teams);
     plan.splits =
-        choose_splits((size_t)context->compute_units * GROUPS_PER_UNIT, groups, xs->desc.batch);
-    plan.segment = MAX_SEGMENT_ROWS; /* here only the rows of a list entry count from its start */
-    if (context->kernels == CLPRUNE_KERNELS_VECTOR) /* the tiled kernel walks the rows itself */
-        plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+        tiled_splits(context, &plan, context->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
     return plan;
 }
 
@@ -332,10 +384,12 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = xs->desc.block;
+    const size_t chunk = clprune__panel_rows(
+        context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
     char defines[128];
     (void)snprintf(defines, sizeof defines,
         "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DCHUNK=%zu", plan->vectors, plan->tile,
-        block.cols, block.rows, plan->segment, clprune__min(block.cols, CHUNK_COLS));
+        block.cols, block.rows, plan->segment, chunk);
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));
@@ -360,23 +414,26 @@ static clprune_status multiply_nt_tiled(clprune_context *context, const partial_
     const product_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char defines[64];
-    (void)snprintf(
-        defines, sizeof defines, "-DBC=%zu -DBR=%zu", xs->desc.block.cols, xs->desc.block.rows);
-    const size_t local[3] = {TILED_PANEL, 1, 1};
-    const size_t global[3] = {plan->panels * TILED_PANEL, xs->desc.rows, plan->splits};
+    const clprune_block block = xs->desc.block;
+    char defines[160];
+    (void)snprintf(defines, sizeof defines,
+        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DDYV=%d", block.cols,
+        block.rows, plan->segment, plan->tile, plan->lanes, plan->teams,
+        plan->tile % 4 == 0 ? dy_width(dy) : 1);
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.batch);
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, xs->desc.cols);
     clprune__arg_ulong(&launch, outputs);
-    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mem(&launch, xs->values);
-    clprune__arg_mem(&launch, xs->crow);
-    clprune__arg_mem(&launch, xs->col);
+    arg_starts(&launch, scratch);
     arg_partial(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
 done:
@@ -402,17 +459,15 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const partial_plan plan = plan_nt(context, xs, outputs);
+    const partial_plan plan =
+        vector ? plan_nt_vector(context, xs, outputs) : plan_nt_tiled(context, xs, outputs);
     mark = clprune__scratch_begin(context);
     open = true;
     product_scratch scratch;
     TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
-    if (vector) {
-        TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-        TRY(multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, &scratch));
-    } else {
-        TRY(multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch));
-    }
+    TRY(list_columns(context, xs, &sizes, &plan, &scratch));
+    TRY(vector ? multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, &scratch)
+               : multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch));
     TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
     if (open)

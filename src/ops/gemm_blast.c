@@ -7,7 +7,6 @@
 #include "core/checked.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
-#include "runtime/tuning.h"
 
 /* Serialises the parts of CLBlast that race: its first call in a process fills a static database
  * without a lock, and overriding parameters changes it. */
@@ -34,21 +33,23 @@ static clprune_status fail_blast(
         }                                                                                          \
     } while (0)
 
-/* Tells CLBlast this device's parameters; a set it refuses leaves its own default in place. */
+/* Tells CLBlast this context's parameters; a set it refuses leaves its own default in place. They
+ * are CLBlast's for the device in the whole process: of several contexts the last one's hold. */
 static clprune_status blast_prepare(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (context->blast_ready)
         return status;
     (void)pthread_mutex_lock(&blast_mutex);
-    size_t count;
-    const clprune__blast_tuning *rows = clprune__blast_tuning_for(context, &count);
-    for (size_t i = 0; i < count; i++) {
-        const CLBlastStatusCode code = CLBlastOverrideParameters(context->device, rows[i].kernel,
-            CLBlastPrecisionSingle, rows[i].count, (const char **)rows[i].names, rows[i].values);
+    for (int i = 0; i < CLPRUNE__BLAST_KERNELS; i++) {
+        clprune__blast_tuning row = clprune__tuning_blast(&context->tuning, i);
+        if (row.count == 0)
+            continue;
+        const CLBlastStatusCode code = CLBlastOverrideParameters(
+            context->device, row.kernel, CLBlastPrecisionSingle, row.count, row.names, row.values);
         if (code != CLBlastSuccess)
             clprune__log(context, CLPRUNE_LOG_WARNING, "CLBlast refused parameters of %s: %d",
-                rows[i].kernel, (int)code);
+                row.kernel, (int)code);
     }
     /* The first call of all, on one element. */
     cl_mem one = NULL;
@@ -60,10 +61,6 @@ done:
     (void)pthread_mutex_unlock(&blast_mutex);
     return status;
 }
-
-/* The inner size is cut into runs of this many: CLBlast's kernel for CPUs does not block it, so a
- * long one falls out of the caches. */
-#define INNER_RUN 512
 
 static clprune_status multiply(clprune_context *context, const clprune__gemm_job *job, size_t i,
     size_t first, size_t count, float beta, cl_event *event)
@@ -94,7 +91,8 @@ clprune_status clprune__gemm_blast(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(blast_prepare(context));
-    const size_t run = context->is_cpu ? INNER_RUN : job->k;
+    const size_t inner_run = context->tuning.clblast.inner_run;
+    const size_t run = inner_run > 0 ? inner_run : job->k;
     for (size_t i = 0; i < job->batch; i++)
         for (size_t first = 0; first < job->k; first += run) {
             const size_t count = clprune__min(run, job->k - first);

@@ -6,7 +6,8 @@
 
 #include "clprune/matrix.h"
 
-/* What is added to a product: nothing, a value for each column of c, or for each row of a sample. */
+/* What is added to a product: nothing, a value for each column of c, or for each row of a sample.
+ */
 typedef enum clprune__gemm_bias {
     CLPRUNE__NO_BIAS,
     CLPRUNE__BIAS_OF_COLUMNS,
@@ -39,14 +40,12 @@ clprune_status clprune__gemm_vector(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 
 /* The number of 16-wide vectors of a register tile of `tile` rows that wastes least on `outputs`
- * columns: padding beyond the columns, and loads beside the tile * V multiplications. */
-size_t clprune__choose_vectors(size_t outputs, size_t tile);
+ * columns: padding beyond the columns, and loads beside the tile * V multiplications. The tile has
+ * `accumulators` registers at most; tile <= accumulators. */
+size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators);
 
 /* The rows of a panel of `width` floats in local memory: `most`, halved until the panel fits, a
  * little being left to the compiler. Few values, so that few different programs are built. */
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);
-
-/* Accumulators of 16 floats that leave registers for the operands, of the 32 that AVX-512 has. */
-#define CLPRUNE__MAX_ACCUMULATORS 24
 
 #endif

@@ -6,22 +6,14 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* Rows of a packed panel at most, and rows of op(a) that pass over it. Deep panels pay although
- * they leave the first-level cache: c is updated less often. 240 x 384 floats of op(a) are 360 KiB,
- * for a second-level cache to hold beside the panel; of a transposed a, packed, it holds fewer. */
-#define PANEL_DEPTH  384
-#define BLOCK_ROWS   240
-#define PACKED_DEPTH 256
-#define PACKED_ROWS  96
-/* Groups that keep a compute unit busy to the end. */
-#define GROUPS_PER_UNIT 6
-#define MAX_VECTORS     8
+/* The widest tile that the kernels are written for. */
+#define MAX_VECTORS 8
 
-size_t clprune__choose_vectors(size_t outputs, size_t tile)
+size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators)
 {
     size_t best = 1;
     double best_rate = 0.0;
-    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= CLPRUNE__MAX_ACCUMULATORS; v++) {
+    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= accumulators; v++) {
         const double padded = (double)(clprune__ceil_div(outputs, 16 * v) * 16 * v);
         const double work = (double)(v * tile);
         const double rate = (double)outputs / padded * work / (work + (double)v + 2.0);
@@ -44,26 +36,38 @@ size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t w
     return rows;
 }
 
+/* The rows of op(a) that pass over a panel: whole tiles, and of a packed transposed a whole
+ * vectors. */
+static size_t block_rows(size_t most, size_t tile_rows, bool packed)
+{
+    size_t rows = clprune__round_up(most, tile_rows);
+    while (packed && rows % 16 != 0)
+        rows += tile_rows;
+    return rows;
+}
+
 clprune_status clprune__gemm_vector(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    /* Tiles of 6 x 64, but narrower ones where that would mostly be padding. */
-    size_t vectors = 4;
+    const clprune__tuning *tuning = &context->tuning;
+    /* The tiles tuned, but narrower and higher ones where those would mostly be padding. */
+    size_t vectors = tuning->gemm.tile_vectors;
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
-    const size_t tile_rows = CLPRUNE__MAX_ACCUMULATORS / vectors;
+    const size_t tile_rows = tuning->gemm.accumulators / vectors;
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
-    const size_t most_rows = clprune__round_up(
-        job->transpose_a ? PACKED_ROWS : BLOCK_ROWS, 48); /* 48: a multiple of every tile's rows */
+    const size_t most_rows =
+        block_rows(job->transpose_a ? tuning->gemm.packed_rows : tuning->gemm.block_rows, tile_rows,
+            job->transpose_a);
     const size_t floats_a_row = 16 * vectors + (job->transpose_a ? most_rows : 0);
-    const size_t most_depth =
-        clprune__panel_rows(context, job->transpose_a ? PACKED_DEPTH : PANEL_DEPTH, floats_a_row);
+    const size_t most_depth = clprune__panel_rows(context,
+        job->transpose_a ? tuning->gemm.packed_depth : tuning->gemm.panel_depth, floats_a_row);
     const size_t depth =
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, most_depth)); /* equal panels */
     const size_t ranges = clprune__ceil_div(job->m, most_rows);
     /* Runs of panels as long as groups enough for the device remain. */
-    const size_t wanted = (size_t)context->compute_units * GROUPS_PER_UNIT;
+    const size_t wanted = (size_t)context->compute_units * tuning->gemm.groups_per_unit;
     const size_t run = clprune__max(
         1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
     const size_t local[3] = {1, 1, 1};

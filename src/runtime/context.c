@@ -194,6 +194,8 @@ clprune_status clprune_context_create(
     if (status == CLPRUNE_SUCCESS)
         status = choose_kernels(made, options->kernels);
     if (status == CLPRUNE_SUCCESS)
+        status = clprune__tuning_open(made);
+    if (status == CLPRUNE_SUCCESS)
         status = choose_limit(made, options->mem_limit);
     if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
         REQUIRE(false, status, "%s", made->error);

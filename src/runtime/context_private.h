@@ -8,6 +8,7 @@
 #include "runtime/ledger.h"
 #include "runtime/program_cache.h"
 #include "runtime/scratch.h"
+#include "runtime/tuning.h"
 
 #define CLPRUNE__ERROR_TEXT 16384
 
@@ -27,6 +28,7 @@ struct clprune_context {
     clprune__ledger ledger;
     clprune__scratch scratch;
     clprune__program_cache cache;
+    clprune__tuning tuning;
     bool gemm_vector; /* dense products by our own kernel, not CLBlast */
     bool blast_ready; /* CLBlast was told this device's parameters */
     char error[CLPRUNE__ERROR_TEXT];

@@ -1,19 +1,97 @@
-/* Tuned parameters are data: rows by vendor and device, chosen once per context. */
+/* Tuned parameters are data: a row of numbers, chosen once per context by its device, and
+ * overridden by the row for that device in the file $CLPRUNE_TUNING. clprune-tune finds them.
+ *
+ * The file, strict JSON; any parameter may be left out, except of a CLBlast kernel that the
+ * built-in row does not set. Rows for other devices are passed over; unknown keys are errors.
+ * `speedup`, over the built-in row, is for people.
+ *
+ *     {"clprune_tuning": 1, "rows": [{
+ *         "device": "name", "driver": "version",
+ *         "parameters": {"gemm": {"panel_depth": 256}, "clblast.Xgemm": {"KWG": 16, ...}},
+ *         "speedup": {"gemm": 1.07}}]}
+ *
+ * A new parameter is a field here, a line of the table in tuning.c with its legal range, and a
+ * value in each built-in row there. */
 #ifndef CLPRUNE_RUNTIME_TUNING_H
 #define CLPRUNE_RUNTIME_TUNING_H
 
+#include <stdbool.h>
+
 #include "clprune/context.h"
+
+enum { CLPRUNE__BLAST_KERNELS = 5, CLPRUNE__BLAST_PARAMETERS = 28, CLPRUNE__BLAST_MOST = 16 };
+
+/* A register tile has `accumulators` at most, each of 16 floats: as many as leave registers for the
+ * operands. groups_per_unit: groups that keep a compute unit busy to the end. */
+typedef struct clprune__tuning {
+    char source[256]; /* the name of the built-in row, or the file */
+
+    /* gemm_vector.cl. A tile is tile_vectors wide, less for few columns, and as high as
+     * accumulators allow. Panels are deep although they then leave the first-level cache: c is
+     * updated less often. panel_depth x block_rows floats of op(a) are for the second-level cache,
+     * beside the panel; of a transposed a, packed, it holds packed_depth x packed_rows. */
+    struct {
+        uint32_t accumulators, tile_vectors, panel_depth, block_rows, packed_depth, packed_rows,
+            groups_per_unit;
+    } gemm;
+
+    /* bspmm_tn_vector.cl. panel_bytes of dy in the first-level cache leave room for values and
+     * results; results_bytes fit the second-level cache; ahead: rows between the prefetch of a
+     * value and its use. */
+    struct {
+        uint32_t accumulators, tile_columns, panel_bytes, results_bytes, ahead, segment_rows,
+            groups_per_unit;
+    } bspmm_tn;
+
+    /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time. */
+    struct {
+        uint32_t accumulators, tile_rows, chunk_columns, segment_rows, groups_per_unit;
+    } bspmm_nt;
+
+    /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
+    struct {
+        uint32_t panel, tile_columns, segment_rows, groups_per_unit;
+    } tiled_tn;
+    struct {
+        uint32_t panel, groups_per_unit;
+    } tiled_nt;
+
+    /* inner_run: the inner size is cut into runs of so many; 0: not cut. */
+    struct {
+        uint32_t inner_run;
+    } clblast;
+    uint32_t blast[CLPRUNE__BLAST_PARAMETERS]; /* in the order of the table */
+    bool blast_set[CLPRUNE__BLAST_KERNELS];    /* false: CLBlast's own default serves */
+} clprune__tuning;
+
+/* A parameter of the table; every one is a uint32_t. */
+typedef struct clprune__tuning_entry {
+    const char *section, *key;
+    size_t offset; /* in clprune__tuning */
+    uint32_t least, most, multiple;
+    int blast; /* the number of its CLBlast kernel, or -1 */
+} clprune__tuning_entry;
+
+const clprune__tuning_entry *clprune__tuning_entries(size_t *count);
+uint32_t *clprune__tuning_value(clprune__tuning *tuning, const clprune__tuning_entry *entry);
+
+/* What the parameters break together, after each is in its range; NULL: nothing. */
+const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning);
+
+/* Sets context->tuning; the device's facts are known. Errors: INVALID_ARGUMENT (the file). */
+clprune_status clprune__tuning_open(clprune_context *context);
+
+/* Overrides context->tuning with the row for its device in a file, if there is one. */
+clprune_status clprune__tuning_read(clprune_context *context, const char *path);
 
 /* The parameters of one CLBlast kernel, for CLBlastOverrideParameters. */
 typedef struct clprune__blast_tuning {
     const char *kernel;
-    size_t count;
-    const char *const *names;
-    const size_t *values;
+    size_t count; /* 0: CLBlast's own default serves */
+    const char *names[CLPRUNE__BLAST_MOST];
+    size_t values[CLPRUNE__BLAST_MOST];
 } clprune__blast_tuning;
 
-/* The rows for this device; *count 0 where CLBlast's own defaults serve. */
-const clprune__blast_tuning *clprune__blast_tuning_for(
-    const clprune_context *context, size_t *count);
+clprune__blast_tuning clprune__tuning_blast(const clprune__tuning *tuning, int kernel);
 
 #endif

@@ -67,3 +67,41 @@ void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned 
         mask[order[i].index] = 1;
     free(order);
 }
+
+/* The finaliser of MurmurHash3 (32 bits). */
+static uint32_t finalise(uint32_t h)
+{
+    h ^= h >> 16;
+    h *= UINT32_C(0x85ebca6b);
+    h ^= h >> 13;
+    h *= UINT32_C(0xc2b2ae35);
+    return h ^ h >> 16;
+}
+
+void prune_ref_draw(
+    uint64_t seed, uint32_t sample, size_t blocks, const float *scores, float *priorities)
+{
+    const uint32_t golden = UINT32_C(0x9e3779b9);
+    const uint32_t low = (uint32_t)seed, high = (uint32_t)(seed >> 32);
+    const uint32_t stream = finalise(low ^ finalise(high + golden)) + golden * sample;
+    for (size_t i = 0; i < blocks; i++) {
+        const uint32_t inner = finalise((uint32_t)i ^ finalise(stream));
+        const uint32_t drawn = finalise(inner + stream) / 256;
+        priorities[i] = scores[i] / (float)(((double)drawn + 1) / 16777216);
+    }
+}
+
+float prune_ref_sample(size_t blocks, size_t keep, const float *scores, const float *priorities,
+    unsigned char *mask, float *weights)
+{
+    float threshold = 0;
+    prune_ref_select(blocks, keep, priorities, mask);
+    for (size_t i = 0; i < blocks; i++)
+        if (!mask[i] && priorities[i] > threshold)
+            threshold = priorities[i];
+    for (size_t i = 0; i < blocks; i++)
+        weights[i] = !mask[i]                                 ? 0
+                     : scores[i] > 0 && threshold > scores[i] ? threshold / scores[i]
+                                                              : 1;
+    return threshold;
+}

@@ -3,6 +3,7 @@
 #define CLPRUNE_PRUNE_REF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum prune_ref_norm { PRUNE_REF_L2, PRUNE_REF_L1, PRUNE_REF_MAX } prune_ref_norm;
 
@@ -14,5 +15,14 @@ double *prune_ref_scores(prune_ref_norm norm, size_t batch, size_t rows, size_t 
 /* Marks the `keep` best of the `blocks` scores of one sample, by sorting: NaN first, then the
  * larger score (-0 equals 0), then the lower index. */
 void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned char *mask);
+
+/* priorities[i] = scores[i] / u(seed, sample, i) for the blocks of one sample. */
+void prune_ref_draw(
+    uint64_t seed, uint32_t sample, size_t blocks, const float *scores, float *priorities);
+
+/* Marks the `keep` highest priorities; weights[i] = max(1, T / scores[i]) for the marked blocks,
+ * else 0, with T the highest priority that is not marked (0 where all are), which is returned. */
+float prune_ref_sample(size_t blocks, size_t keep, const float *scores, const float *priorities,
+    unsigned char *mask, float *weights);
 
 #endif

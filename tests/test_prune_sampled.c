@@ -1,0 +1,548 @@
+/* Sampled pruning: draws, selection and weights against a reference; that nothing is lost on
+ * average; special values; saved activations and layers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bsr_ref.h"
+#include "ref/prune_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+#include "support/test_shapes.h"
+
+/* Devices may divide with 2.5 units of error: twice that, for a threshold and a weight, and the
+ * product; and what two numbers must be apart by so that their order is sure. */
+static const double rounding = 6 * 0x1p-23;
+static const double apart = 1 + 0x1p-19;
+
+static void release(cl_event event)
+{
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+}
+
+static float *new_floats(size_t count)
+{
+    float *values = calloc(count + 1, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+/* Where blocks go that the reference selects: a mask, and a weight for each. */
+typedef struct selection {
+    unsigned char *mask;
+    float *weights;
+} selection;
+
+static void selection_free(selection *s)
+{
+    free(s->mask);
+    free(s->weights);
+}
+
+/* The reference's selection from given scores. No draw may be so close that a rounding decides. */
+static selection select_by_reference(
+    uint64_t seed, size_t batch, size_t blocks, size_t keep, const float *scores, const char *name)
+{
+    selection s = {malloc(batch * blocks + 1), new_floats(batch * blocks)};
+    float *priorities = new_floats(blocks);
+    for (size_t n = 0; n < batch; n++) {
+        const size_t at = n * blocks;
+        prune_ref_draw(seed, (uint32_t)n, blocks, scores + at, priorities);
+        const float threshold =
+            prune_ref_sample(blocks, keep, scores + at, priorities, s.mask + at, s.weights + at);
+        for (size_t i = 0; i < blocks; i++)
+            if (s.mask[at + i] && (double)priorities[i] < (double)threshold * apart)
+                fail_msg("%s: seed %llu, sample %zu: near tie of %.9g and %.9g; take another seed",
+                    name, (unsigned long long)seed, n, (double)priorities[i], (double)threshold);
+    }
+    free(priorities);
+    return s;
+}
+
+/* Prunes x and compares all with the reference, which gets `scores`, or else the device's own. */
+static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, const float *x,
+    const float *scores, const char *name)
+{
+    bsr_ref ref = bsr_ref_make(d->batch, d->rows, d->cols, d->block.rows, d->block.cols, d->keep);
+    const size_t count = d->batch * ref.blocks, elements = d->block.rows * d->block.cols;
+    const size_t total = d->batch * d->keep * elements;
+    test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 1, x);
+    test_buf dscores = test_buf_make(count * sizeof(float), NULL);
+    test_bsr bsr = test_bsr_make(*d);
+    cl_event event = NULL;
+    TEST_OK(clprune_prune_score(test_context(), norm, d, dx.mat, dscores.buffer, NULL));
+    TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, &event));
+    release(event);
+    float *own = test_buf_get(&dscores, "scores");
+    if (scores == NULL)
+        scores = own;
+    selection s = select_by_reference(seed, d->batch, ref.blocks, d->keep, scores, name);
+    bsr_ref_pack(&ref, x, s.mask);
+
+    /* The kept blocks, in the order of their indices, times their weights. */
+    double *want = calloc(total + 1, sizeof *want), *bound = calloc(total + 1, sizeof *bound);
+    assert_true(want != NULL && bound != NULL);
+    for (size_t i = 0, k = 0; i < count; i++) {
+        if (!s.mask[i])
+            continue;
+        const double weight = (double)s.weights[i];
+        for (size_t e = k * elements; e < (k + 1) * elements; e++) {
+            want[e] = weight * (double)ref.values[e];
+            bound[e] = weight > 1 ? rounding * fabs(want[e]) : 0;
+        }
+        k++;
+    }
+    int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
+    float *values = test_buf_get(&bsr.values, "values");
+    test_same_ints(
+        "crow", d->batch * (ref.block_rows + 1), crow, ref.crow, "%s, keep %zu", name, d->keep);
+    test_same_ints("col", d->batch * d->keep, col, ref.col, "%s, keep %zu", name, d->keep);
+    test_close(
+        "values", d->batch * d->keep, elements, values, want, bound, "%s, keep %zu", name, d->keep);
+    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+    test_mat_unchanged(&dx, "x");
+    selection_free(&s);
+    free(own);
+    free(want);
+    free(bound);
+    free(crow);
+    free(col);
+    free(values);
+    bsr_ref_free(&ref);
+    test_mat_free(&dx);
+    test_buf_free(&dscores);
+    test_bsr_free(&bsr);
+}
+
+static void whole(void **state)
+{
+    const test_shape *shape = *state;
+    clprune_bsr_desc d = shape->desc;
+    clprune_bsr_sizes sizes;
+    float *x = test_new_normal(61, d.batch * d.rows * d.cols);
+    assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
+    check(CLPRUNE_NORM_L2, UINT64_C(0x123456789abcdef), &d, x, NULL, shape->name);
+    if (d.keep == (sizes.blocks + 1) / 2 && sizes.blocks > 1) { /* once for each size */
+        check(CLPRUNE_NORM_L1, 3, &d, x, NULL, shape->name);
+        d.keep = sizes.blocks - 1;
+        check(CLPRUNE_NORM_L2, UINT64_MAX, &d, x, NULL, shape->name);
+    }
+    free(x);
+}
+
+/* Scores that no rounding touches: here the draws alone decide, and are those of the reference on
+ * every device. Block counts around the work-items of a group, samples beyond one. */
+static void same_on_every_device(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {2, 3, 63, 64, 65, 255, 256, 257, 1000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const size_t blocks = counts[i], batch = i % 2 ? 1 : 7;
+        float *x = test_new_uniform(90 + i, 0.5f, 2.0f, batch * blocks);
+        const size_t keeps[] = {1, blocks / 2, blocks - 1};
+        for (size_t k = 0; k < 3; k++) {
+            const clprune_bsr_desc d = {batch, 1, blocks, {1, 1}, keeps[k]};
+            check(CLPRUNE_NORM_MAX, 1000 * i + k, &d, x, x, "exact scores");
+        }
+        free(x);
+    }
+    const clprune_bsr_desc none = {0, 4, 16, {1, 4}, 3};
+    check(CLPRUNE_NORM_L2, 1, &none, NULL, NULL, "no samples");
+}
+
+/* ---- one small matrix, drawn from often ------------------------------------------------------ */
+
+enum { ROWS = 4, COLS = 24, BLOCKS = 24, KEEP = 9, SIZE = ROWS * COLS };
+static const clprune_block block = {1, 4};
+
+/* `samples` copies of one ROWS x COLS matrix on the device, and what is drawn from it. */
+typedef struct source {
+    size_t samples;
+    float *x; /* one of the copies */
+    test_mat dx, dy;
+    test_bsr bsr;
+} source;
+
+/* Blocks of magnitudes from 1 to `spread`, or all of one norm where it is 1. */
+static source source_make(size_t samples, float spread)
+{
+    const clprune_bsr_desc d = {samples, ROWS, COLS, block, KEEP};
+    source s = {.samples = samples, .x = test_new_uniform(7, 0.5f, 1.0f, SIZE)};
+    for (size_t i = 0; i < SIZE; i++) {
+        const float sign = i % 3 == 0 ? -1.0f : 1.0f, part = (float)(i / 4 * 7 % BLOCKS) / BLOCKS;
+        s.x[i] = sign * (spread > 1 ? s.x[i] * powf(spread, part) : 0.25f * (float)(1 + i % 4));
+    }
+    float *all = new_floats(samples * SIZE);
+    for (size_t n = 0; n < samples; n++)
+        memcpy(all + n * SIZE, s.x, SIZE * sizeof *all);
+    s.dx = test_mat_make(samples * ROWS, COLS, 0, all);
+    s.dy = test_mat_make(samples * ROWS, COLS, 0, NULL);
+    s.bsr = test_bsr_make(d);
+    free(all);
+    return s;
+}
+
+static void source_free(source *s)
+{
+    free(s->x);
+    test_mat_free(&s->dx);
+    test_mat_free(&s->dy);
+    test_bsr_free(&s->bsr);
+}
+
+/* What is drawn, as dense samples; a new array. */
+static float *source_draw(source *s, uint64_t seed)
+{
+    TEST_OK(
+        clprune_prune_sampled(test_context(), CLPRUNE_NORM_L2, seed, s->dx.mat, &s->bsr.bsr, NULL));
+    TEST_OK(clprune_bsr_unpack(test_context(), &s->bsr.bsr, s->dy.mat, NULL));
+    return test_mat_get(&s->dy, "y");
+}
+
+/* Whether both keep the same blocks. */
+static bool same_blocks(const float *a, const float *b)
+{
+    for (size_t i = 0; i < SIZE; i++)
+        if ((a[i] != 0) != (b[i] != 0))
+            return false;
+    return true;
+}
+
+/* The same seed gives the same bits; each of its bits, and the sample, selects otherwise. */
+static void seeds(void **state)
+{
+    (void)state;
+    source s = source_make(2, 2);
+    const uint64_t seed = UINT64_C(0x5eed);
+    float *first = source_draw(&s, seed), *again = source_draw(&s, seed);
+    test_same_floats("y", 2 * ROWS, COLS, again, first, "the same seed");
+    free(again);
+    assert_false(same_blocks(first, first + SIZE));
+    for (int bit = 0; bit < 64; bit++) {
+        float *other = source_draw(&s, seed ^ UINT64_C(1) << bit);
+        if (same_blocks(other, first) || same_blocks(other + SIZE, first + SIZE))
+            fail_msg("bit %d of the seed makes no difference", bit);
+        free(other);
+    }
+    free(first);
+    source_free(&s);
+}
+
+/* Sums of a number and of its square. */
+typedef struct moments {
+    double sum, squares;
+} moments;
+
+/* Elements whose mean is more than 5 standard errors off x. */
+static size_t count_off(const moments *m, size_t draws, const float *x)
+{
+    size_t off = 0;
+    for (size_t i = 0; i < SIZE; i++) {
+        const double n = (double)draws, mean = m[i].sum / n, want = (double)x[i];
+        const double variance = fmax(m[i].squares / n - mean * mean, 0);
+        off += !(fabs(mean - want) <= 5 * sqrt(variance / n) + 1e-6 * fabs(want));
+    }
+    return off;
+}
+
+/* The mean of what is drawn is x; it is not without the weights. And seeds or samples beside each
+ * other draw as if they had nothing to do with each other. */
+static void unbiased(void **state)
+{
+    enum { SEEDS = 500, SAMPLES = 4, DRAWS = SEEDS * SAMPLES };
+    const float spread = *(const float *)*state;
+    source s = source_make(SAMPLES, spread);
+    moments weighted[SIZE] = {{0}}, plain[SIZE] = {{0}}, kept[SIZE] = {{0}}, pairs[2][BLOCKS];
+    float *before = NULL;
+    memset(pairs, 0, sizeof pairs);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        float *y = source_draw(&s, seed);
+        for (size_t i = 0; i < SAMPLES * SIZE; i++) {
+            const double v = (double)y[i], u = y[i] != 0 ? (double)s.x[i % SIZE] : 0;
+            weighted[i % SIZE].sum += v;
+            weighted[i % SIZE].squares += v * v;
+            plain[i % SIZE].sum += u;
+            plain[i % SIZE].squares += u * u;
+            kept[i % SIZE].sum += y[i] != 0;
+        }
+        for (size_t i = 0; before != NULL && i < BLOCKS; i++) {
+            pairs[0][i].sum += y[4 * i] != 0 && before[4 * i] != 0;   /* this seed, and the last */
+            pairs[1][i].sum += y[4 * i] != 0 && y[SIZE + 4 * i] != 0; /* samples 0 and 1 */
+        }
+        free(before);
+        before = y;
+    }
+    free(before);
+    const size_t off = count_off(weighted, DRAWS, s.x), off_plain = count_off(plain, DRAWS, s.x);
+    if (off > 0)
+        fail_msg("%zu elements are off by more than 5 standard errors", off);
+    if (off_plain < SIZE / 2)
+        fail_msg("without weights only %zu elements would be off: the test is blind", off_plain);
+    for (size_t i = 0; i < BLOCKS; i++)
+        for (int kind = 0; kind < 2; kind++) {
+            const double n = SEEDS - 1, p = kept[4 * i].sum / DRAWS, both = p * p;
+            if (!(fabs(pairs[kind][i].sum / n - both) <= 5 * sqrt(both * (1 - both) / n) + 1e-9))
+                fail_msg("block %zu: kept %.4f of the time, in neighbouring %s both %.4f", i, p,
+                    kind == 0 ? "seeds" : "samples", pairs[kind][i].sum / n);
+        }
+    source_free(&s);
+}
+
+/* Blocks whose norm is beyond the threshold are always kept, and as they are; others are scaled,
+ * each by one factor above 1. */
+static void large_blocks_are_certain(void **state)
+{
+    (void)state;
+    source s = source_make(1, 2);
+    static const size_t large[] = {0, 7, 23};
+    for (size_t l = 0; l < 3; l++)
+        for (size_t e = 0; e < 4; e++)
+            s.x[4 * large[l] + e] *= 1e9f; /* more than any 1 / u */
+    test_mat_set(&s.dx, s.x);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        float *y = source_draw(&s, seed);
+        size_t scaled = 0;
+        for (size_t i = 0; i < BLOCKS; i++) {
+            const float *got = y + 4 * i, *want = s.x + 4 * i;
+            const double factor = (double)got[0] / (double)want[0];
+            if (i == large[0] || i == large[1] || i == large[2])
+                test_same_floats("block", 1, 4, got, want, "large block %zu", i);
+            for (size_t e = 0; e < 4; e++)
+                assert_true(fabs((double)got[e] - factor * (double)want[e]) <=
+                            rounding * fabs((double)got[e]));
+            assert_true(factor == 0 || factor >= 1);
+            scaled += factor > 1;
+        }
+        assert_true(scaled > 0 && scaled <= KEEP - 3);
+        free(y);
+    }
+    source_free(&s);
+}
+
+/* ---- special values -------------------------------------------------------------------------- */
+
+enum { ONE_NAN, ONE_MINUS_NAN, ONE_INF, ZEROS, TWO_BLOCKS, MANY_NANS, MANY_INFS, TINY, HUGE_ONES };
+enum { SPECIALS = HUGE_ONES + 1 };
+
+static void set_block(float *x, size_t n, size_t i, float value)
+{
+    for (size_t e = 0; e < 4; e++)
+        x[n * SIZE + 4 * i + e] = value;
+}
+
+static void fill_specials(float *x)
+{
+    x[ONE_NAN * SIZE + 4 * 13 + 2] = NAN;
+    x[ONE_MINUS_NAN * SIZE + 4 * 23 + 3] = -NAN;
+    x[ONE_INF * SIZE + 4 * 5] = -INFINITY;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        set_block(x, ZEROS, i, 0);
+        set_block(x, TWO_BLOCKS, i, i == 11 || i == 17 ? -3.5f : -0.0f);
+        if (i % 2 == 0) {
+            set_block(x, MANY_NANS, i, NAN);
+            x[MANY_INFS * SIZE + 4 * i + 1] = INFINITY;
+        }
+    }
+    for (size_t e = 0; e < SIZE; e++) {
+        x[TINY * SIZE + e] *= 1e-38f;
+        x[HUGE_ONES * SIZE + e] *= 1e30f;
+    }
+}
+
+/* Where NaN and Inf are beyond what x has, and how many blocks are not all zero. */
+static size_t check_special(size_t n, const float *x, const float *y)
+{
+    size_t blocks = 0;
+    for (size_t i = 0; i < SIZE; i += 4) {
+        bool some = false;
+        for (size_t e = i; e < i + 4; e++) {
+            const bool odd = !isfinite(y[e]);
+            if (odd && !(isnan(x[e]) ? isnan(y[e]) : x[e] == y[e]))
+                fail_msg("special case %zu, element %zu: %g becomes %g", n, e, (double)x[e],
+                    (double)y[e]);
+            some = some || odd || y[e] != 0;
+        }
+        blocks += some;
+    }
+    return blocks;
+}
+
+static void special_values(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {SPECIALS, ROWS, COLS, block, KEEP};
+    float *x = test_new_uniform(82, 1, 2, SPECIALS * SIZE);
+    fill_specials(x);
+    test_mat dx = test_mat_make(SPECIALS * ROWS, COLS, 0, x);
+    test_mat dy = test_mat_make(SPECIALS * ROWS, COLS, 0, NULL);
+    test_bsr bsr = test_bsr_make(d);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        const clprune_norm norm = (clprune_norm)(seed % 3);
+        TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, NULL));
+        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, dy.mat, NULL));
+        float *y = test_mat_get(&dy, "y");
+        for (size_t n = 0; n < SPECIALS; n++) {
+            const size_t blocks = check_special(n, x + n * SIZE, y + n * SIZE);
+            if (n != TINY) /* where denormal numbers may be zero */
+                assert_int_equal(blocks, n == ZEROS ? 0 : n == TWO_BLOCKS ? 2 : KEEP);
+        }
+        /* The certain ones are kept, with all their bits. */
+        static const size_t certain[][2] = {
+            {ONE_NAN, 13}, {ONE_MINUS_NAN, 23}, {ONE_INF, 5}, {TWO_BLOCKS, 11}, {TWO_BLOCKS, 17}};
+        for (size_t c = 0; c < sizeof certain / sizeof certain[0]; c++)
+            for (size_t e = 0; e < 4; e++) {
+                const size_t at = certain[c][0] * SIZE + 4 * certain[c][1] + e;
+                assert_true(isnan(x[at]) ? isnan(y[at]) : x[at] == y[at]);
+            }
+        /* More NaN than blocks: the first ones. More Inf: as they are, in the same order. */
+        for (size_t i = 0; i < BLOCKS; i++) {
+            assert_true(isnan(y[MANY_NANS * SIZE + 4 * i]) == (i % 2 == 0 && i < 2 * KEEP));
+            assert_true(isinf(y[MANY_INFS * SIZE + 4 * i + 1]) == (i % 2 == 0 && i < 2 * KEEP));
+            if (i % 2 == 0 && i < 2 * KEEP)
+                assert_true(y[MANY_INFS * SIZE + 4 * i] == x[MANY_INFS * SIZE + 4 * i]);
+        }
+        free(y);
+    }
+    free(x);
+    test_mat_free(&dx);
+    test_mat_free(&dy);
+    test_bsr_free(&bsr);
+}
+
+/* x upon the values, or upon an index: refused, and nothing is written. */
+static void overlaps(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {1, ROWS, COLS, block, KEEP};
+    test_bsr bsr = test_bsr_make(d);
+    test_buf both = test_buf_make(2 * SIZE * sizeof(float), NULL);
+    for (int part = 0; part < 3; part++) {
+        clprune_bsr on = bsr.bsr;
+        *(part == 0 ? &on.values : part == 1 ? &on.crow : &on.col) = both.buffer;
+        TEST_FAILS(clprune_prune_sampled(test_context(), CLPRUNE_NORM_L2, 1,
+                       clprune_mat_of(both.buffer, ROWS, COLS), &on, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "overlaps");
+        test_buf_unchanged(&both, "the common buffer");
+        test_buf_unchanged(&bsr.values, "values");
+    }
+    test_buf_free(&both);
+    test_bsr_free(&bsr);
+}
+
+/* ---- saved activations and layers ------------------------------------------------------------ */
+
+/* What a store keeps has the bits of clprune_prune_sampled with `seed`, or of clprune_prune where
+ * seed is NULL. */
+static void check_saved(
+    const clprune_saved *saved, clprune_mat x, const uint64_t *seed, const char *name)
+{
+    const clprune_bsr got = clprune_saved_bsr(saved, 2);
+    test_bsr want = test_bsr_make(got.desc);
+    test_mat y = test_mat_make(2 * ROWS, COLS, 0, NULL), z = test_mat_make(2 * ROWS, COLS, 0, NULL);
+    if (seed != NULL)
+        TEST_OK(clprune_prune_sampled(test_context(), CLPRUNE_NORM_L1, *seed, x, &want.bsr, NULL));
+    else
+        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L1, x, &want.bsr, NULL));
+    TEST_OK(clprune_bsr_unpack(test_context(), &got, y.mat, NULL));
+    TEST_OK(clprune_bsr_unpack(test_context(), &want.bsr, z.mat, NULL));
+    float *left = test_mat_get(&y, "kept"), *right = test_mat_get(&z, "expected");
+    test_same_floats("kept", 2 * ROWS, COLS, left, right, "%s", name);
+    free(left);
+    free(right);
+    test_mat_free(&y);
+    test_mat_free(&z);
+    test_bsr_free(&want);
+}
+
+static void saved_activations(void **state)
+{
+    (void)state;
+    source s = source_make(2, 3);
+    clprune_saved_desc d = {CLPRUNE_SAVED_PRUNED, 2, ROWS, COLS, block, 0.6f, CLPRUNE_NORM_L1,
+        CLPRUNE_CRITERION_SAMPLED};
+    static const uint64_t drawn[] = {0, 7, UINT64_C(1) << 40, 7};
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
+        if (i > 0)
+            clprune_saved_set_seed(saved, drawn[i]);
+        for (int twice = 0; twice < 2; twice++) { /* a seed stays */
+            TEST_OK(clprune_saved_store(saved, 2, s.dx.mat, NULL));
+            check_saved(saved, s.dx.mat, &drawn[i], "sampled");
+        }
+    }
+    clprune_saved_destroy(saved);
+    d.criterion = CLPRUNE_CRITERION_LARGEST;
+    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    clprune_saved_set_seed(saved, 7);
+    TEST_OK(clprune_saved_store(saved, 2, s.dx.mat, NULL));
+    check_saved(saved, s.dx.mat, NULL, "largest");
+    clprune_saved_destroy(saved);
+    clprune_saved_set_seed(NULL, 7);
+    source_free(&s);
+}
+
+/* A layer hands its criterion to what it saves. */
+static void layers(void **state)
+{
+    (void)state;
+    enum { OUT = 5 };
+    source s = source_make(2, 3);
+    test_mat w = test_mat_make(OUT, COLS, 0, NULL), y = test_mat_make(2 * ROWS, OUT, 0, NULL);
+    test_mat tw = test_mat_make(OUT, ROWS, 0, NULL), ty = test_mat_make(2 * OUT, COLS, 0, NULL);
+    const uint64_t seed = 99;
+    for (int sampled = 0; sampled < 2; sampled++) {
+        const clprune_criterion criterion = (clprune_criterion)sampled;
+        const clprune_linear_desc d = {ROWS, COLS, OUT, block, 0.6f, CLPRUNE_NORM_L1, criterion};
+        const clprune_token_linear_desc td = {
+            ROWS, OUT, COLS, block, 0.6f, CLPRUNE_NORM_L1, criterion};
+        clprune_linear *linear = NULL;
+        clprune_token_linear *token = NULL;
+        clprune_saved *saved = NULL, *token_saved = NULL;
+        TEST_OK(clprune_linear_create(test_context(), &d, &linear));
+        TEST_OK(clprune_token_linear_create(test_context(), &td, &token));
+        TEST_OK(clprune_linear_saved_create(linear, 2, "x", &saved));
+        TEST_OK(clprune_token_linear_saved_create(token, 2, "x", &token_saved));
+        clprune_saved_set_seed(saved, seed);
+        clprune_saved_set_seed(token_saved, seed);
+        TEST_OK(
+            clprune_linear_forward(linear, 2, s.dx.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+        TEST_OK(clprune_token_linear_forward(
+            token, 2, s.dx.mat, tw.mat, CLPRUNE_NO_MAT, ty.mat, token_saved, NULL));
+        check_saved(saved, s.dx.mat, sampled ? &seed : NULL, "linear");
+        check_saved(token_saved, s.dx.mat, sampled ? &seed : NULL, "token linear");
+        clprune_linear_destroy(linear);
+        clprune_token_linear_destroy(token);
+        clprune_saved_destroy(saved);
+        clprune_saved_destroy(token_saved);
+    }
+    test_mat_free(&w);
+    test_mat_free(&y);
+    test_mat_free(&tw);
+    test_mat_free(&ty);
+    source_free(&s);
+}
+
+/* Argument: "full" for the full list of shapes. */
+int main(int argc, char **argv)
+{
+    static const float spreads[] = {1, 3, 100};
+    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
+    test_list list = {0};
+    if (!full) {
+        test_add(&list, same_on_every_device, NULL, "the same draws on every device");
+        test_add(&list, seeds, NULL, "seeds");
+        for (size_t i = 0; i < 3 && !test_small(); i++)
+            test_add(&list, unbiased, &spreads[i], "unbiased, norms 1 to %g", (double)spreads[i]);
+        test_add(&list, large_blocks_are_certain, NULL, "large blocks are certain");
+        test_add(&list, special_values, NULL, "NaN, Inf and zero");
+        test_add(&list, overlaps, NULL, "x upon the result");
+        test_add(&list, saved_activations, NULL, "saved activations");
+        test_add(&list, layers, NULL, "layers");
+    }
+    test_add_shapes(&list, whole, full, "sampled");
+    return test_run_on_devices("prune sampled", &list);
+}

@@ -1,0 +1,95 @@
+/* tune.h: the parts of clprune-tune: operations and their cases, checks, measurement, search,
+ * files. */
+#ifndef CLPRUNE_TUNE_H
+#define CLPRUNE_TUNE_H
+
+#include <clprune/clprune.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+enum { MAX_PARAMETERS = 64, MAX_CASES = 32, OPS = 4 };
+
+/* Ends the program with the library's message where a call fails. */
+#define CHECK(context, call)                                                                       \
+    do {                                                                                           \
+        const clprune_status status_ = (call);                                                     \
+        if (status_ != CLPRUNE_SUCCESS)                                                            \
+            tune_fail((context), status_);                                                         \
+    } while (0)
+
+_Noreturn void tune_fail(const clprune_context *context, clprune_status status);
+
+typedef enum tune_kind { KIND_GEMM, KIND_TN, KIND_NT } tune_kind;
+
+/* One product with its operands. Dense: c = op(a) op(b), for `batch` samples that share a. Sparse:
+ * a is dy, xs its other side, c is dw. */
+typedef struct tune_case {
+    tune_kind kind;
+    bool transpose_a, transpose_b;
+    size_t batch, m, n, k;
+    clprune_mat a, b, c;
+    clprune_bsr xs;
+} tune_case;
+
+/* An operation: its name on the command line, and the sections of parameters that it searches in
+ * each family of kernels. */
+typedef struct tune_op {
+    const char *name;
+    tune_kind kind;
+    bool blast;                       /* CLBlast is the engine */
+    const char *vector[3], *tiled[3]; /* sections, ended by NULL */
+    double speedup;                   /* over the built-in row; 0: not searched */
+} tune_op;
+
+/* A value for each parameter of the library, in its order; is_set as there. */
+typedef struct tune_row {
+    uint32_t values[MAX_PARAMETERS];
+    bool is_set[MAX_PARAMETERS];
+} tune_row;
+
+typedef struct tune {
+    clprune_context *base; /* with the built-in row; owns the operands */
+    char device[256], driver[64];
+    clprune_tuning_parameter parameters[MAX_PARAMETERS];
+    size_t count;
+    tune_row built_in, best;
+    tune_op ops[OPS];
+    bool quick;
+    double seconds; /* for each operation */
+    char folder[256], file[300];
+    tune_case cases[MAX_CASES];
+    size_t case_count;
+    const tune_op *op; /* the one being searched */
+} tune;
+
+double tune_now(void); /* seconds */
+
+/* Whether an operation searches a parameter. */
+bool tune_searches(const tune *t, const tune_op *op, size_t parameter);
+
+/* A fresh context with a row, on the queue of t->base; NULL where the library refuses the row. */
+clprune_context *tune_open(const tune *t, const tune_row *row);
+
+/* The timed cases of t->op. */
+void tune_cases_make(tune *t);
+void tune_cases_free(tune *t);
+clprune_status tune_case_run(clprune_context *context, const tune_case *c);
+void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat *mat);
+void tune_xs_make(
+    tune *t, const clprune_bsr_desc *shape, float sparsity, float **dense, clprune_bsr *xs);
+
+/* Runs ragged and boundary shapes against naive sums in double; all of them with `full`. False
+ * where one is wrong or fails; `why` says which. */
+bool tune_check(tune *t, clprune_context *context, const tune_row *row, bool full, char why[256]);
+
+/* Searches t->op from t->best, which it improves, and sets the speed-up. */
+void tune_search(tune *t, tune_op *op);
+
+/* Writes a row as the library reads it: the parameters of `op`, or (NULL) of every section searched
+ * or changed. */
+void tune_write_json(FILE *stream, const tune *t, const tune_row *row, const tune_op *op);
+void tune_write_c(FILE *stream, const tune *t, const tune_row *row);
+
+#endif

@@ -1,0 +1,239 @@
+/* clprune-tune: searches the numbers that shape the kernels on a device, and writes them as the
+ * file that CLPRUNE_TUNING names.
+ *
+ * Every candidate runs in a fresh context that reads it from a temporary file, so what is measured
+ * is what the library will do. The search starts from CLPRUNE_TUNING where that is set. */
+#include "tune.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tune state; /* for cleaning up at exit */
+
+_Noreturn void tune_fail(const clprune_context *context, clprune_status status)
+{
+    fprintf(stderr, "clprune-tune: %s\n  %s\n", clprune_status_string(status),
+        clprune_last_error(context));
+    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
+}
+
+static void usage(FILE *stream)
+{
+    fputs("usage: clprune-tune [options]\n"
+          "  --op NAME       gemm, bspmm-tn, bspmm-nt, blast or all (all that the device uses)\n"
+          "  --quick         few shapes, coarse steps, 30 seconds an operation\n"
+          "  --time SECONDS  of search for each operation (600)\n"
+          "  --output FILE   where the JSON goes, replaced at once at the end (stdout)\n"
+          "  --c             prints the row as C source too, for the built-in table\n"
+          "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
+          "  --help\n"
+          "$CLPRUNE_TUNING, where set, is where the search starts. Progress goes to stderr.\n",
+        stream);
+}
+
+static void remove_temporary(void)
+{
+    if (state.folder[0] == '\0')
+        return;
+    (void)unlink(state.file);
+    (void)rmdir(state.folder);
+}
+
+static void stop(int number)
+{
+    remove_temporary(); /* unlink and rmdir: safe here */
+    _exit(128 + number);
+}
+
+static void make_temporary(tune *t)
+{
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(t->folder, sizeof t->folder, "%.200s/clprune-tune-XXXXXX",
+        base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (mkdtemp(t->folder) == NULL) {
+        perror("clprune-tune: a temporary folder");
+        t->folder[0] = '\0';
+        exit(EXIT_RUN);
+    }
+    (void)snprintf(t->file, sizeof t->file, "%s/row.json", t->folder);
+    (void)atexit(remove_temporary);
+    (void)signal(SIGINT, stop);
+    (void)signal(SIGTERM, stop);
+}
+
+static void read_row(const clprune_context *context, tune *t, tune_row *row)
+{
+    CHECK(context, clprune_context_tuning(context, MAX_PARAMETERS, t->parameters, &t->count));
+    if (t->count > MAX_PARAMETERS)
+        tune_fail(context, CLPRUNE_INTERNAL_ERROR);
+    memset(row, 0, sizeof *row);
+    for (size_t i = 0; i < t->count; i++) {
+        row->values[i] = t->parameters[i].value;
+        row->is_set[i] = t->parameters[i].is_set != 0;
+    }
+}
+
+/* The context with the built-in row, and the row that the environment asks for. */
+static void open_device(tune *t, const char *device)
+{
+    const char *text = getenv("CLPRUNE_TUNING");
+    char *given = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
+    const clprune_context_options options = {.device = device};
+    clprune_context *start = NULL;
+    (void)unsetenv("CLPRUNE_TUNING");
+    CHECK(NULL, clprune_context_create(NULL, &options, &t->base));
+    const cl_device_id id = clprune_context_device(t->base);
+    (void)clGetDeviceInfo(id, CL_DEVICE_NAME, sizeof t->device - 1, t->device, NULL);
+    (void)clGetDeviceInfo(id, CL_DRIVER_VERSION, sizeof t->driver - 1, t->driver, NULL);
+    if (given != NULL) {
+        (void)setenv("CLPRUNE_TUNING", given, 1);
+        CHECK(NULL, clprune_context_create(clprune_context_queue(t->base), NULL, &start));
+        read_row(start, t, &t->best);
+        clprune_context_destroy(start);
+        (void)unsetenv("CLPRUNE_TUNING");
+        free(given);
+    }
+    read_row(t->base, t, &t->built_in);
+    if (start == NULL)
+        t->best = t->built_in;
+}
+
+/* The dense engine of this device: CLBlast or the vector kernel. */
+static bool uses_blast(const tune *t)
+{
+    const char *engine = getenv("CLPRUNE_GEMM");
+    if (engine != NULL && strcmp(engine, "clblast") == 0)
+        return true;
+    if (engine != NULL && strcmp(engine, "vector") == 0)
+        return false;
+    return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED;
+}
+
+static bool is_asked_for(const tune_op *op, const char *name, bool blast)
+{
+    if (strcmp(name, "all") != 0)
+        return strcmp(name, op->name) == 0;
+    return op->kind != KIND_GEMM || op->blast == blast;
+}
+
+/* Writes beside the file, then renames: a reader sees the old file or the new one. */
+static bool write_output(const tune *t, const char *path)
+{
+    if (path == NULL) {
+        tune_write_json(stdout, t, &t->best, NULL);
+        return fflush(stdout) == 0;
+    }
+    const size_t size = strlen(path) + 32;
+    char *temporary = malloc(size);
+    if (temporary == NULL)
+        return false;
+    (void)snprintf(temporary, size, "%s.%ld.tmp", path, (long)getpid());
+    const int descriptor =
+        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    bool good = stream != NULL;
+    if (good) {
+        tune_write_json(stream, t, &t->best, NULL);
+        good = fflush(stream) == 0 && !ferror(stream) && fsync(descriptor) == 0;
+        good = fclose(stream) == 0 && good;
+        good = good && rename(temporary, path) == 0;
+    } else if (descriptor >= 0) {
+        (void)close(descriptor);
+    }
+    if (!good) {
+        perror("clprune-tune: --output");
+        if (descriptor >= 0)
+            (void)unlink(temporary);
+    }
+    free(temporary);
+    return good;
+}
+
+static double parse_seconds(const char *text)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value > 0.0 && value <= 1e6)) {
+        fprintf(stderr, "clprune-tune: --time: \"%s\" is not a number of seconds\n", text);
+        exit(EXIT_USAGE);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"op", required_argument, NULL, 'o'},
+        {"quick", no_argument, NULL, 'q'}, {"time", required_argument, NULL, 't'},
+        {"output", required_argument, NULL, 'f'}, {"c", no_argument, NULL, 'c'},
+        {"device", required_argument, NULL, 'd'}, {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
+    static const tune_op ops[OPS] = {
+        {.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
+        {.name = "bspmm-tn", .kind = KIND_TN, .vector = {"bspmm_tn"}, .tiled = {"tiled_tn"}},
+        {.name = "bspmm-nt", .kind = KIND_NT, .vector = {"bspmm_nt"}, .tiled = {"tiled_nt"}},
+        {.name = "blast",
+            .kind = KIND_GEMM,
+            .blast = true,
+            .vector = {"clblast", "clblast.Xgemm"},
+            .tiled = {"clblast", "clblast.Xgemm"}},
+    };
+    tune *t = &state;
+    const char *device = NULL, *output = NULL, *name = "all";
+    bool print_c = false;
+    int option;
+    memcpy(t->ops, ops, sizeof ops);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'o':
+            name = optarg;
+            break;
+        case 'q':
+            t->quick = true;
+            break;
+        case 't':
+            t->seconds = parse_seconds(optarg);
+            break;
+        case 'f':
+            output = optarg;
+            break;
+        case 'c':
+            print_c = true;
+            break;
+        case 'd':
+            device = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            return EXIT_SUCCESS;
+        default:
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    bool known = strcmp(name, "all") == 0;
+    for (size_t i = 0; i < OPS; i++)
+        known = known || strcmp(name, ops[i].name) == 0;
+    if (!known || optind != argc) {
+        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", known ? argv[optind] : name);
+        return EXIT_USAGE;
+    }
+    if (t->seconds == 0.0)
+        t->seconds = t->quick ? 30.0 : 600.0;
+    make_temporary(t);
+    open_device(t, device);
+    fprintf(stderr, "device %s, driver %s, from %s\n", t->device, t->driver,
+        clprune_context_tuning_source(t->base));
+    const bool blast = uses_blast(t);
+    for (size_t i = 0; i < OPS; i++)
+        if (is_asked_for(&t->ops[i], name, blast))
+            tune_search(t, &t->ops[i]);
+    const bool written = write_output(t, output);
+    if (print_c)
+        tune_write_c(stdout, t, &t->best);
+    clprune_context_destroy(t->base);
+    return written ? EXIT_SUCCESS : EXIT_RUN;
+}

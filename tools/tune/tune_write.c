@@ -1,0 +1,98 @@
+/* tune_write.c: a row as JSON and as C. */
+#include "tune.h"
+
+#include <string.h>
+
+/* A JSON string; what is not ASCII goes as it is. */
+static void write_string(FILE *stream, const char *text)
+{
+    fputc('"', stream);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(stream, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            fprintf(stream, "\\u%04x", (unsigned)*text);
+        else
+            fputc(*text, stream);
+    }
+    fputc('"', stream);
+}
+
+/* Whether the section of a parameter was searched, or differs from the built-in row. */
+static bool is_written(const tune *t, const tune_row *row, const tune_op *op, size_t parameter)
+{
+    if (!row->is_set[parameter])
+        return false;
+    if (op != NULL)
+        return tune_searches(t, op, parameter);
+    for (size_t i = 0; i < OPS; i++)
+        if (t->ops[i].speedup > 0.0 && tune_searches(t, &t->ops[i], parameter))
+            return true;
+    for (size_t i = 0; i < t->count; i++)
+        if (strcmp(t->parameters[i].section, t->parameters[parameter].section) == 0 &&
+            (row->values[i] != t->built_in.values[i] || row->is_set[i] != t->built_in.is_set[i]))
+            return true;
+    return false;
+}
+
+void tune_write_json(FILE *stream, const tune *t, const tune_row *row, const tune_op *op)
+{
+    const char *section = NULL;
+    fprintf(stream, "{\"clprune_tuning\": 1, \"rows\": [{\n  \"device\": ");
+    write_string(stream, t->device);
+    fprintf(stream, ",\n  \"driver\": ");
+    write_string(stream, t->driver);
+    fprintf(stream, ",\n  \"parameters\": {");
+    for (size_t i = 0; i < t->count; i++) {
+        const clprune_tuning_parameter *p = &t->parameters[i];
+        if (!is_written(t, row, op, i))
+            continue;
+        const bool first = section == NULL || strcmp(section, p->section) != 0;
+        if (first)
+            fprintf(stream, "%s\n    \"%s\": {", section != NULL ? "}," : "", p->section);
+        fprintf(stream, "%s\"%s\": %u", first ? "" : ", ", p->key, row->values[i]);
+        section = p->section;
+    }
+    fprintf(stream, "%s},\n  \"speedup\": {", section != NULL ? "}" : "");
+    const char *comma = "";
+    for (size_t i = 0; op == NULL && i < OPS; i++)
+        if (t->ops[i].speedup > 0.0) {
+            fprintf(stream, "%s\"%s\": %.3f", comma, t->ops[i].name, t->ops[i].speedup);
+            comma = ", ";
+        }
+    fprintf(stream, "}\n}]}\n");
+}
+
+void tune_write_c(FILE *stream, const tune *t, const tune_row *row)
+{
+    const char *section = NULL;
+    fprintf(stream, "/* %s, driver %s */\nstatic const clprune__tuning row = {\n", t->device,
+        t->driver);
+    for (size_t i = 0; i < t->count; i++) {
+        const clprune_tuning_parameter *p = &t->parameters[i];
+        if (strchr(p->section, '.') != NULL)
+            continue;
+        const bool first = section == NULL || strcmp(section, p->section) != 0;
+        if (first)
+            fprintf(stream, "%s    .%s = {", section != NULL ? "},\n" : "", p->section);
+        fprintf(stream, "%s.%s = %u", first ? "" : ", ", p->key, row->values[i]);
+        section = p->section;
+    }
+    /* CLBlast's, in the order of the table, and the kernels that are set. */
+    fprintf(stream, "},\n    .blast = {");
+    section = "";
+    for (size_t i = 0; i < t->count; i++)
+        if (strchr(t->parameters[i].section, '.') != NULL) {
+            fprintf(stream, "%s%u", section, row->is_set[i] ? row->values[i] : 0);
+            section = ", ";
+        }
+    fprintf(stream, "},\n    .blast_set = {");
+    section = NULL;
+    for (size_t i = 0; i < t->count; i++)
+        if (strchr(t->parameters[i].section, '.') != NULL &&
+            (section == NULL || strcmp(section, t->parameters[i].section) != 0)) {
+            fprintf(stream, "%s%s", section != NULL ? ", " : "", row->is_set[i] ? "true" : "false");
+            section = t->parameters[i].section;
+        }
+    fprintf(stream, "},\n};\n");
+}
