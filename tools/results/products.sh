@@ -11,19 +11,20 @@ out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
 export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
+repeat=${REPEAT:-11} # runs behind a median
 s=0.3,0.5,0.7,0.9
 {
-    "$bench" bspmm --form tn --in 1536 --out 384 --block 16 --sparsity $s --json -
-    "$bench" bspmm --form tn --in 384 --out 1536 --block 16 --sparsity $s --json -
-    "$bench" bspmm --form tn --in 1536 --out 384 --block 4,8,32,64,128,384 --sparsity $s --json -
-    "$bench" bspmm --form nt --in 384 --out 196 --block 16 --sparsity $s --json -
+    "$bench" bspmm --form tn --in 1536 --out 384 --block 16 --sparsity $s --repeat "$repeat" --json -
+    "$bench" bspmm --form tn --in 384 --out 1536 --block 16 --sparsity $s --repeat "$repeat" --json -
+    "$bench" bspmm --form tn --in 1536 --out 384 --block 4,8,32,64,128,384 --sparsity $s --repeat "$repeat" --json -
+    "$bench" bspmm --form nt --in 384 --out 196 --block 16 --sparsity $s --repeat "$repeat" --json -
     for form in nt nn tn; do
-        "$bench" gemm --form $form --in 384 --out 1536 --json -
-        "$bench" gemm --form $form --in 1536 --out 384 --json -
+        "$bench" gemm --form $form --in 384 --out 1536 --repeat "$repeat" --json -
+        "$bench" gemm --form $form --in 1536 --out 384 --repeat "$repeat" --json -
     done
-    "$bench" prune --in 384 --out 1536 --block 16 --sparsity 0.7 --json -
-    "$bench" prune --in 1536 --out 384 --block 16 --sparsity 0.7 --json -
-    "$bench" linear --in 384 --out 1536 --block 16 --sparsity 0.5,0.7,0.9 --json -
-    "$bench" linear --in 1536 --out 384 --block 16 --sparsity 0.5,0.7,0.9 --json -
+    "$bench" prune --in 384 --out 1536 --block 16 --sparsity 0.7 --repeat "$repeat" --json -
+    "$bench" prune --in 1536 --out 384 --block 16 --sparsity 0.7 --repeat "$repeat" --json -
+    "$bench" linear --in 384 --out 1536 --block 16 --sparsity 0.7 --repeat "$repeat" --json -
+    "$bench" linear --in 1536 --out 384 --block 16 --sparsity 0.7 --repeat "$repeat" --json -
 } | tee "$out/products.jsonl" | python3 "$here/products.py" >"$out/products.md"
 cat "$out/products.md"
