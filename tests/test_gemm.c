@@ -13,7 +13,7 @@ typedef struct gemm_shape {
 
 /* The first four are the short list; one of them is longer than a packed panel is deep. The last
  * but four has several panels, depths and ranges of rows. */
-static const gemm_shape shapes[] = {{1, 1, 1}, {7, 5, 3}, {19, 20, 200}, {65, 63, 67}, {64, 64, 64},
+static const gemm_shape shapes[] = {{1, 1, 1}, {7, 5, 3}, {19, 20, 900}, {65, 63, 67}, {64, 64, 64},
     {17, 129, 33}, {1, 100, 50}, {100, 1, 50}, {150, 70, 1}, {260, 70, 900}, {0, 5, 4}, {5, 0, 4},
     {5, 4, 0}, {0, 0, 0}};
 
