@@ -2,14 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ref/gemm_ref.h"
-#include "support/test_buffer.h"
-#include "support/test_compare.h"
-#include "support/test_rng.h"
-
-typedef struct gemm_shape {
-    size_t m, n, k;
-} gemm_shape;
+#include "support/test_product.h"
 
 /* The first four are the short list; one of them is longer than a packed panel is deep. The last
  * but four has several panels, depths and ranges of rows. */
@@ -23,49 +16,14 @@ static const float scalars[][2] = {{1, 0}, {1, 1}, {-0.5f, 0.25f}, {0, 2}};
 
 enum { SCALARS = sizeof scalars / sizeof scalars[0] };
 
-static test_mat operand(bool transpose, size_t rows, size_t cols, size_t gap, const float *values)
-{
-    return test_mat_make(transpose ? cols : rows, transpose ? rows : cols, gap, values);
-}
-
-static void against_reference(
-    gemm_shape s, bool ta, bool tb, float alpha, float beta, const size_t gaps[3])
-{
-    float *a = test_new_normal(11, s.m * s.k), *b = test_new_normal(12, s.k * s.n);
-    float *old = test_new_normal(13, s.m * s.n);
-    test_mat da = operand(ta, s.m, s.k, gaps[0], a), db = operand(tb, s.k, s.n, gaps[1], b);
-    test_mat dc = test_mat_make(s.m, s.n, gaps[2], beta == 0.0f ? NULL : old);
-    cl_event event = NULL;
-    TEST_OK(clprune_gemm(test_context(), ta, tb, alpha, beta, da.mat, db.mat, dc.mat, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    gemm_ref ref = gemm_ref_begin(s.m, s.n);
-    gemm_ref_add(&ref, ta, tb, s.k, a, b);
-    gemm_ref_end(&ref, alpha, beta, old);
-    float *got = test_mat_get(&dc, "c");
-    test_close("c", s.m, s.n, got, ref.want, ref.bound,
-        "%zu x %zu x %zu, transposes %d %d, alpha %g, beta %g, gaps %zu %zu %zu", s.m, s.n, s.k, ta,
-        tb, (double)alpha, (double)beta, gaps[0], gaps[1], gaps[2]);
-    test_mat_unchanged(&da, "a");
-    test_mat_unchanged(&db, "b");
-    gemm_ref_free(&ref);
-    free(a);
-    free(b);
-    free(old);
-    free(got);
-    test_mat_free(&da);
-    test_mat_free(&db);
-    test_mat_free(&dc);
-}
-
 static void product(void **state)
 {
     const gemm_shape *shape = *state;
     static const size_t gaps[][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}};
     for (int transposes = 0; transposes < 4; transposes++)
         for (size_t i = 0; i < SCALARS; i++)
-            against_reference(*shape, transposes & 1, transposes & 2, scalars[i][0], scalars[i][1],
-                gaps[(i + (size_t)transposes) % 3]);
+            test_product(test_context(), *shape, transposes & 1, transposes & 2, scalars[i][0],
+                scalars[i][1], gaps[(i + (size_t)transposes) % 3], "");
 }
 
 /* a, b and c in one buffer, one behind the other. */

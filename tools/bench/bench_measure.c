@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "random_activations.h"
+
 typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
 
 #define WARM_UP_SECONDS 0.04
@@ -34,19 +36,6 @@ static double quantile(const double *sorted, int count, double q)
     return sorted[(int)(q * (count - 1) + 0.5)];
 }
 
-/* Random activations: GELU-like, so most are small and some large. */
-static void fill(float *values, size_t count)
-{
-    static uint64_t state = 88172645463325252u;
-    for (size_t i = 0; i < count; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        const float u = (float)(state >> 40) * 0x1p-23f - 1.0f;
-        values[i] = u > 0.0f ? u : 0.05f * u;
-    }
-}
-
 void bench_tensor_create(
     bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor)
 {
@@ -57,7 +46,7 @@ void bench_tensor_create(
         fprintf(stderr, "clprune-bench: no host memory for %zu floats\n", rows * cols);
         exit(EXIT_RUN);
     }
-    fill(tensor->host, rows * cols);
+    random_activations(tensor->host, rows * cols);
     CHECK(job->context, clprune_mat_write(job->context, tensor->mat, tensor->host));
 }
 

@@ -4,20 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
+#include "random_activations.h"
 
-/* Random activations: GELU-like, so most are small and some large. */
-static void fill(float *values, size_t count)
-{
-    static uint64_t state = 88172645463325252u;
-    for (size_t i = 0; i < count; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        const float u = (float)(state >> 40) * 0x1p-23f - 1.0f;
-        values[i] = u > 0.0f ? u : 0.05f * u;
-    }
-}
+enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
 
 /* A random matrix; its copy on the host is the caller's where `host` is given. */
 void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat *mat)
@@ -28,7 +17,7 @@ void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat 
         fprintf(stderr, "clprune-tune: no host memory for %zu floats\n", rows * cols);
         exit(EXIT_RUN);
     }
-    fill(values, rows * cols);
+    random_activations(values, rows * cols);
     CHECK(t->base, clprune_mat_write(t->base, *mat, values));
     if (host != NULL)
         *host = values;
