@@ -44,22 +44,6 @@ typedef float4 dy_run;
 typedef float dy_run;
 #endif
 
-/* Values of an entry that are read at once: value[0 .. RUN - 1] = x[0 .. RUN - 1]. */
-#if BC % 4 == 0 && CT % 4 == 0
-#define RUN 4
-inline void read_run(float *value, global const float *x)
-{
-    const float4 run = *(global const float4 *)x;
-    value[0] = run.x, value[1] = run.y, value[2] = run.z, value[3] = run.w;
-}
-#else
-#define RUN 1
-inline void read_run(float *value, global const float *x)
-{
-    *value = *x;
-}
-#endif
-
 /* sums += the products of `count` entries. Each value makes room for that of the next entry; the
  * zeros keep compilers from moving these reads to where the values are used. */
 inline void multiply(local const uint2 *list, const uint count, const float4 *d,

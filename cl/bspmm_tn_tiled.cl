@@ -39,22 +39,6 @@
 #define DY_READS ((SEG + TEAMS - 1) / TEAMS) /* of a work-item, for a segment */
 #define LIST_READS ((SEG + LANES - 1) / LANES)
 
-/* Values of an entry that are read at once: value[0 .. RUN - 1] = x[0 .. RUN - 1]. */
-#if BC % 4 == 0 && CT % 4 == 0
-#define RUN 4
-inline void read_run(float *value, global const float *x)
-{
-    const float4 run = *(global const float4 *)x;
-    value[0] = run.x, value[1] = run.y, value[2] = run.z, value[3] = run.w;
-}
-#else
-#define RUN 1
-inline void read_run(float *value, global const float *x)
-{
-    *value = *x;
-}
-#endif
-
 /* Four outputs of a row of dy; beyond the last output they repeat it. */
 inline float4 read_outputs(global const float *row, const ulong first, const ulong outputs)
 {

@@ -15,7 +15,9 @@
  * local memory and passes over its rows, MR at a time. A transposed a is packed too: its columns lie
  * strides apart that would share few sets of a cache. The inner sum runs in order within a depth, the
  * depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row
- * r of each sample.
+ * r of each sample. With NORM, scores[r * ceil(inner / BC) + i] = norm of block i, BC columns, of
+ * row r of a, by the groups of the first panel, who have just multiplied the row; BC divides
+ * depth, or depth is inner, a is not transposed, and the batch is 1.
  *
  * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators: as many as
  * leave registers for the operands. MR divides MC; with TRANSPOSE_A 16 does, too. */
@@ -24,6 +26,9 @@
 #endif
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
 #error "gemm_vector.cl needs TRANSPOSE_A and TRANSPOSE_B"
+#endif
+#if defined(NORM) && TRANSPOSE_A
+#error "gemm_vector.cl scores the rows of a that is not transposed"
 #endif
 #ifndef BIAS
 #define BIAS 0
@@ -139,6 +144,10 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
     ,
     MAT_IN_RESTRICT(bias)
 #endif
+#ifdef NORM
+    ,
+    const ulong scores_offset, global float *restrict scores
+#endif
 )
 {
     local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
@@ -154,6 +163,9 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
     local float16 a_vectors[KC * MC / 16];
     local float *a_block = (local float *)a_vectors;
 #endif
+#ifdef NORM
+    const ulong score_cols = (inner + BC - 1) / BC;
+#endif
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
 #if TRANSPOSE_A
@@ -163,7 +175,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
             const uint width = (uint)min((ulong)PANEL, last_column - column);
             load_panel(panel, b_buffer + (TRANSPOSE_B ? column * b_ld + k : k * b_ld + column), b_ld,
                 deep, width);
-            for (uint r = 0; r < rows; r += MR)
+            for (uint r = 0; r < rows; r += MR) {
                 multiply_tile(alpha, k == 0 ? beta : 1.0f,
 #if BIAS
                     k != 0 ? 0 : bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r),
@@ -177,6 +189,12 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
 #endif
                     a_ld, panel, deep, min((uint)MR, rows - r), width,
                     c_buffer + r * c_ld + column, c_ld);
+#ifdef NORM
+                for (uint i = r; i < min(r + MR, rows) && column == 0; i++)
+                    score_blocks(a_buffer + i * a_ld + k, a_ld, 1, deep, 0,
+                        scores + scores_offset + (first_row + i) * score_cols + k / BC);
+#endif
+            }
         }
     }
 }

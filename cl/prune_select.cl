@@ -17,20 +17,6 @@
 #endif
 #define BINS (1u << RADIX)
 
-/* Unsigned integers in the order of the scores. */
-inline uint key_of(const float score)
-{
-    if (isnan(score))
-        return 0xffffffffu;
-    const uint bits = as_uint(score == 0.0f ? 0.0f : score);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-inline float score_of(const uint key)
-{
-    return as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
-}
-
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(const ulong blocks,
     const uint keep, const ulong scores_offset, global const float *restrict scores,
     const ulong mask_offset, global uchar *restrict mask

@@ -10,11 +10,6 @@
 #error "prune_select_vector.cl needs THRESHOLD"
 #endif
 
-/* Floats in the order of unsigned keys: negative ones below 0x80000000, Inf at 0xff800000. */
-inline float score_of(const uint key)
-{
-    return as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
-}
 #define KEY_OF_INF 0xff800000u
 
 inline uint sum_of_lanes(const int16 v)
@@ -24,31 +19,21 @@ inline uint sum_of_lanes(const int16 v)
     return (uint)(four.s0 + four.s1 + four.s2 + four.s3);
 }
 
-/* How many of the scores are below `bound`, which NaN is not. */
-inline uint count_below(global const float *scores, const ulong blocks, const float bound)
-{
-    int16 total = (int16)(0);
-    ulong i = 0;
-    for (; i + 16 <= blocks; i += 16)
-        total -= vload16(0, scores + i) < (float16)(bound);
-    uint below = sum_of_lanes(total);
-    for (; i < blocks; i++)
-        below += scores[i] < bound;
-    return below;
-}
-
-/* How many are `bound` or below, which NaN is not. */
-inline uint count_up_to(global const float *scores, const ulong blocks, const float bound)
-{
-    int16 total = (int16)(0);
-    ulong i = 0;
-    for (; i + 16 <= blocks; i += 16)
-        total -= vload16(0, scores + i) <= (float16)(bound);
-    uint up_to = sum_of_lanes(total);
-    for (; i < blocks; i++)
-        up_to += scores[i] <= bound;
-    return up_to;
-}
+/* COUNT(below, <): how many of the scores are below `bound`, which NaN is not. */
+#define COUNT(name, relation)                                                                      \
+    inline uint count_##name(global const float *scores, const ulong blocks, const float bound)    \
+    {                                                                                              \
+        int16 total = (int16)(0);                                                                  \
+        ulong i = 0;                                                                               \
+        for (; i + 16 <= blocks; i += 16)                                                          \
+            total -= vload16(0, scores + i) relation(float16)(bound);                              \
+        uint count = sum_of_lanes(total);                                                          \
+        for (; i < blocks; i++)                                                                    \
+            count += scores[i] relation bound;                                                     \
+        return count;                                                                              \
+    }
+COUNT(below, <)
+COUNT(up_to, <=)
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(const ulong blocks,
     const uint keep, const ulong scores_offset, global const float *restrict scores,

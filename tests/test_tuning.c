@@ -8,6 +8,7 @@
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_folder.h"
+#include "support/test_product.h"
 #include "support/test_rng.h"
 
 enum { MOST_PARAMETERS = 64 };
@@ -242,7 +243,7 @@ static const refusal refusals[] = {
     {"@,\"parameters\":{\"gemm\":{\"accumulators\":2,\"tile_vectors\":3}}",
         "tile_vectors exceeds accumulators"},
     {"@,\"parameters\":{\"bspmm_tn\":{\"accumulators\":2,\"tile_columns\":3}}",
-        "tile_columns exceeds accumulators"},
+        "tile_columns or long_list_columns exceeds accumulators"},
     {"@,\"parameters\":{\"bspmm_nt\":{\"accumulators\":2,\"tile_rows\":3}}",
         "tile_rows exceeds accumulators"},
     {"@,\"parameters\":{\"clblast.Xgemv\":{\"WGS1\":64}}", "parameters.clblast.Xgemv"},
@@ -304,34 +305,41 @@ static void incomplete_blast(void **state)
 /* Legal tunings that nobody would choose, and the AVX2 row. */
 static const char *const odd[] = {
     "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":1,\"tile_vectors\":1,\"panel_depth\":1,\"block_rows\":1,"
+    "\"gemm\":{\"accumulators\":1,\"packed_accumulators\":1,\"tile_vectors\":1,\"panel_depth\":1,"
+    "\"block_rows\":1,"
     "\"packed_depth\":1,\"packed_rows\":1,\"groups_per_unit\":1},"
-    "\"bspmm_tn\":{\"accumulators\":1,\"tile_columns\":1,\"panel_bytes\":64,\"results_bytes\":64,"
+    "\"bspmm_tn\":{\"accumulators\":1,\"tile_columns\":1,\"long_list_columns\":1,\"panel_bytes\":"
+    "64,\"results_bytes\":64,"
     "\"ahead\":0,\"segment_rows\":1,\"groups_per_unit\":1},"
     "\"bspmm_nt\":{\"accumulators\":1,\"tile_rows\":1,\"chunk_columns\":1,\"segment_rows\":1,"
     "\"groups_per_unit\":1},"
     "\"tiled_tn\":{\"panel\":16,\"tile_columns\":1,\"segment_rows\":1,\"groups_per_unit\":1},"
     "\"tiled_nt\":{\"panel\":16,\"groups_per_unit\":1}}",
     "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":10,\"tile_vectors\":2,\"panel_depth\":7,\"block_rows\":48,"
+    "\"gemm\":{\"accumulators\":10,\"packed_accumulators\":12,\"tile_vectors\":2,\"panel_depth\":7,"
+    "\"block_rows\":48,"
     "\"packed_depth\":7,\"packed_rows\":13,\"groups_per_unit\":256},"
-    "\"bspmm_tn\":{\"accumulators\":10,\"tile_columns\":3,\"panel_bytes\":9999,\"ahead\":1,"
+    "\"bspmm_tn\":{\"accumulators\":10,\"tile_columns\":3,\"long_list\":1,\"panel_bytes\":9999,"
+    "\"ahead\":1,"
     "\"segment_rows\":37,\"groups_per_unit\":256},"
     "\"bspmm_nt\":{\"accumulators\":10,\"tile_rows\":3,\"chunk_columns\":5,\"segment_rows\":11,"
     "\"groups_per_unit\":256},"
     "\"tiled_tn\":{\"panel\":48,\"tile_columns\":5,\"segment_rows\":37,\"groups_per_unit\":256},"
     "\"tiled_nt\":{\"panel\":48,\"groups_per_unit\":256}}",
     "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":29,\"tile_vectors\":8,\"panel_depth\":4096,\"block_rows\":4096,"
+    "\"gemm\":{\"accumulators\":29,\"packed_accumulators\":32,\"tile_vectors\":8,\"panel_depth\":"
+    "4096,\"block_rows\":4096,"
     "\"packed_depth\":4096,\"packed_rows\":1024},"
-    "\"bspmm_tn\":{\"accumulators\":32,\"tile_columns\":32,\"panel_bytes\":16777216,"
+    "\"bspmm_tn\":{\"accumulators\":32,\"tile_columns\":32,\"long_list_columns\":16,\"long_list\":"
+    "2,\"panel_bytes\":16777216,"
     "\"results_bytes\":268435456,\"ahead\":1024,\"segment_rows\":4096},"
     "\"bspmm_nt\":{\"accumulators\":32,\"tile_rows\":8,\"chunk_columns\":1024,"
     "\"segment_rows\":4096},"
     "\"tiled_tn\":{\"panel\":128,\"tile_columns\":7,\"segment_rows\":4096},"
     "\"tiled_nt\":{\"panel\":128}}",
     "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":6,\"tile_vectors\":1,\"panel_depth\":256,\"block_rows\":96},"
+    "\"gemm\":{\"accumulators\":6,\"packed_accumulators\":8,\"tile_vectors\":1,\"panel_depth\":256,"
+    "\"block_rows\":96},"
     "\"bspmm_tn\":{\"accumulators\":6,\"tile_columns\":6,\"panel_bytes\":20480,"
     "\"results_bytes\":131072},"
     "\"bspmm_nt\":{\"accumulators\":6,\"tile_rows\":6}}",
@@ -339,30 +347,12 @@ static const char *const odd[] = {
 
 static void gemm_under(clprune_context *context, const char *text, bool ta, bool tb)
 {
-    static const size_t shapes[][3] = {{1, 1, 1}, {19, 20, 200}, {65, 130, 67}, {247, 31, 9}};
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        const size_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
-        float *a = test_new_normal(1, m * k), *b = test_new_normal(2, k * n);
-        float *old = test_new_normal(3, m * n);
-        test_mat da = test_mat_make(ta ? k : m, ta ? m : k, 3, a);
-        test_mat db = test_mat_make(tb ? n : k, tb ? k : n, 1, b);
-        test_mat dc = test_mat_make(m, n, 2, old);
-        TEST_OK(clprune_gemm(context, ta, tb, 0.5f, -1, da.mat, db.mat, dc.mat, NULL));
-        gemm_ref ref = gemm_ref_begin(m, n);
-        gemm_ref_add(&ref, ta, tb, k, a, b);
-        gemm_ref_end(&ref, 0.5f, -1, old);
-        float *got = test_mat_get(&dc, "c");
-        test_close("c", m, n, got, ref.want, ref.bound, "%zu x %zu x %zu, transposes %d %d\n%s", m,
-            n, k, ta, tb, text);
-        gemm_ref_free(&ref);
-        free(a);
-        free(b);
-        free(old);
-        free(got);
-        test_mat_free(&da);
-        test_mat_free(&db);
-        test_mat_free(&dc);
-    }
+    static const gemm_shape shapes[] = {{1, 1, 1}, {19, 20, 200}, {65, 130, 67}, {247, 31, 9}};
+    static const size_t gaps[3] = {3, 1, 2};
+    char label[1024];
+    (void)snprintf(label, sizeof label, "\n%s", text);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        test_product(context, shapes[s], ta, tb, 0.5f, -1, gaps, label);
 }
 
 static void bspmm_under(clprune_context *context, const char *text, bool tn, clprune_bsr_desc d)

@@ -216,10 +216,10 @@ fi
 
 # make_ptx STEM FILE PRELUDE DEFINE...: $work/STEM.ptx of a program.
 make_ptx() {
-    local stem=$work/$1 file=$2 prelude=$3 name
+    local stem=$work/$1 file=$2 preludes=$3 name
     shift 3
-    for name in common.clh "$prelude" "$file"; do
-        [ "$name" = NULL ] || { printf '\n#line 1 "cl/%s"\n' "$name" && cat "$root/cl/$name"; }
+    for name in common.clh $preludes "$file"; do
+        printf '\n#line 1 "cl/%s"\n' "$name" && cat "$root/cl/$name"
     done >"$stem.cl"
     to_ptx "$stem.cl" "$stem.ptx" "$@" 2>"$stem.log" || {
         cat "$stem.log" >&2
@@ -263,10 +263,10 @@ printf '%s\n' 'kernel,defines,registers,spill_store_bytes,spill_load_bytes,stack
 spills=0 failed=0
 while read -r kernel defines; do
     [ "$wanted" = ' ' ] || [[ $wanted == *" $kernel "* ]] || continue
-    read -r _ file prelude < <(grep "^$kernel " "$work/kernels")
+    read -r _ file preludes < <(grep "^$kernel " "$work/kernels")
     read -r -a options <<<"-D${defines// / -D}"
     stem=${file%.cl}-${defines// /-}
-    if [ ! -f "$work/$stem.ptx" ] && ! make_ptx "$stem" "$file" "$prelude" "${options[@]}"; then
+    if [ ! -f "$work/$stem.ptx" ] && ! make_ptx "$stem" "$file" "$preludes" "${options[@]}"; then
         echo "kernel-report: $kernel ($defines) does not compile" >&2
         failed=$((failed + 1))
         continue

@@ -1,18 +1,26 @@
 #include "nn/bias.h"
 
 #include "core/checked.h"
-#include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
+
+static clprune_status check_bias(
+    clprune_context *context, clprune_mat b, size_t count, clprune_mat y)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "b", b, 1, count));
+    TRY(clprune__check_apart(context, "y", y, "b", b));
+done:
+    return status;
+}
 
 clprune_status clprune__bias_rows(
     clprune_context *context, clprune_mat b, clprune_mat y, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "y", y, y.rows, y.cols));
-    TRY(clprune__check_mat(context, "b", b, 1, y.cols));
-    TRY(clprune__check_apart(context, "y", y, "b", b));
+    TRY(check_bias(context, b, y.cols, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BIAS_ROWS, plan.defines, &launch));
@@ -33,8 +41,7 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
         batch, tokens);
     TRY(clprune__check_mat(context, "y", y, rows, y.cols));
-    TRY(clprune__check_mat(context, "b", b, 1, tokens));
-    TRY(clprune__check_apart(context, "y", y, "b", b));
+    TRY(check_bias(context, b, tokens, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BIAS_TOKENS, plan.defines, &launch));
@@ -48,37 +55,55 @@ done:
     return status;
 }
 
-clprune_status clprune__product_bias_rows(clprune_context *context, clprune_mat x, clprune_mat w,
-    clprune_mat b, clprune_mat y, cl_event *event)
+clprune_status clprune__product_rows(clprune_context *context, clprune_mat x, clprune_mat w,
+    clprune_mat b, clprune_mat y, clprune__gemm_scores *scores, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    bool fused = false;
-    TRY(clprune__check_mat(context, "b", b, 1, y.cols));
-    TRY(clprune__check_apart(context, "y", y, "b", b));
-    TRY(clprune__gemm_plus_bias(
-        context, 1, true, x, 0, w, 0, CLPRUNE__BIAS_OF_COLUMNS, b, y, 0, &fused, NULL));
-    if (fused)
-        TRY(clprune__empty_event(context, event));
-    else
+    const bool bias = b.buffer != NULL;
+    clprune__gemm_job job = {.batch = 1,
+        .transpose_b = true,
+        .alpha = 1.0f,
+        .a = x,
+        .b = w,
+        .c = y,
+        .bias = bias ? CLPRUNE__BIAS_OF_COLUMNS : CLPRUNE__NO_BIAS,
+        .bias_values = b};
+    if (scores != NULL)
+        job.scores = *scores;
+    if (bias)
+        TRY(check_bias(context, b, y.cols, y));
+    TRY(clprune__gemm(context, &job, bias ? NULL : event));
+    if (scores != NULL)
+        *scores = job.scores;
+    if (bias && job.bias == CLPRUNE__NO_BIAS)
         TRY(clprune__bias_rows(context, b, y, event));
+    else if (bias)
+        TRY(clprune__empty_event(context, event));
 done:
     return status;
 }
 
-clprune_status clprune__product_bias_tokens(clprune_context *context, size_t batch, clprune_mat x,
+clprune_status clprune__product_tokens(clprune_context *context, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    bool fused = false;
-    TRY(clprune__check_mat(context, "b", b, 1, w.rows));
-    TRY(clprune__check_apart(context, "y", y, "b", b));
-    TRY(clprune__gemm_plus_bias(context, batch, false, w, 0, clprune_mat_rows(x, 0, w.cols),
-        w.cols * x.ld, CLPRUNE__BIAS_OF_ROWS, b, clprune_mat_rows(y, 0, w.rows), w.rows * y.ld,
-        &fused, NULL));
-    if (fused)
-        TRY(clprune__empty_event(context, event));
-    else
+    const bool bias = b.buffer != NULL;
+    clprune__gemm_job job = {.batch = batch,
+        .alpha = 1.0f,
+        .a = w,
+        .b = clprune_mat_rows(x, 0, w.cols),
+        .c = clprune_mat_rows(y, 0, w.rows),
+        .stride_b = w.cols * x.ld,
+        .stride_c = w.rows * y.ld,
+        .bias = bias ? CLPRUNE__BIAS_OF_ROWS : CLPRUNE__NO_BIAS,
+        .bias_values = b};
+    if (bias)
+        TRY(check_bias(context, b, w.rows, y));
+    TRY(clprune__gemm(context, &job, bias ? NULL : event));
+    if (bias && job.bias == CLPRUNE__NO_BIAS)
         TRY(clprune__bias_tokens(context, batch, w.rows, b, y, event));
+    else if (bias)
+        TRY(clprune__empty_event(context, event));
 done:
     return status;
 }

@@ -6,7 +6,9 @@
 #include "nn/bias.h"
 #include "nn/column_sum.h"
 #include "nn/kept_input.h"
+#include "nn/saved_private.h"
 #include "runtime/check.h"
+#include "runtime/scratch.h"
 
 struct clprune_linear {
     clprune_context *context;
@@ -56,6 +58,9 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     size_t rows;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
+    clprune__gemm_scores scores = {.to.buffer = NULL};
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     REQUIRE(clprune__mul(batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
@@ -63,18 +68,20 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
     TRY(clprune__check_mat(context, "y", y, rows, desc->out));
     TRY(clprune__check_apart(context, "y", y, "x", x));
-    const bool bias = b.buffer != NULL;
-    if (bias)
+    if (b.buffer != NULL)
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
     if (saved != NULL) {
         TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
-        TRY(clprune_saved_store(saved, batch, x, NULL));
+        mark = clprune__scratch_begin(context);
+        open = true;
+        TRY(clprune__saved_scores(saved, batch, &scores));
     }
-    if (bias)
-        TRY(clprune__product_bias_rows(context, x, w, b, y, event));
-    else
-        TRY(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, event));
+    TRY(clprune__product_rows(context, x, w, b, y, &scores, saved != NULL ? NULL : event));
+    if (saved != NULL)
+        TRY(clprune__saved_store(saved, batch, scores.to, x, event));
 done:
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -91,7 +91,7 @@ clprune_status clprune_patch_embed_forward(clprune_context *context,
     clprune_mat patches;
     TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
-    TRY(clprune__product_bias_rows(context, patches, w, b, y, event));
+    TRY(clprune__product_rows(context, patches, w, b, y, NULL, event));
 done:
     if (marked)
         clprune__scratch_end(context, mark);

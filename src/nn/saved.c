@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
+#include "runtime/scratch.h"
 
 struct clprune_saved {
     clprune_context *context;
@@ -79,8 +80,30 @@ clprune_mat clprune_saved_target(const clprune_saved *saved, size_t batch, clpru
     return clprune_saved_dense(saved, batch);
 }
 
+clprune_status clprune__saved_scores(
+    const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores)
+{
+    const clprune_saved_desc *desc = &saved->desc;
+    *scores = (clprune__gemm_scores){.width = desc->block.cols, .norm = desc->norm};
+    if (desc->form != CLPRUNE_SAVED_PRUNED || desc->block.rows != 1)
+        return CLPRUNE_SUCCESS;
+    const size_t blocks = desc->rows * clprune__ceil_div(desc->cols, desc->block.cols);
+    if (saved->bsr.desc.keep == 0 || saved->bsr.desc.keep == blocks)
+        return CLPRUNE_SUCCESS;
+    clprune_mat floats;
+    const clprune_status status = clprune__scratch_mat(saved->context, batch, blocks, &floats);
+    scores->to = (clprune__region){floats.buffer, floats.offset};
+    return status;
+}
+
 clprune_status clprune_saved_store(
     clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event)
+{
+    return clprune__saved_store(saved, batch, (clprune__region){NULL, 0}, x, event);
+}
+
+clprune_status clprune__saved_store(
+    clprune_saved *saved, size_t batch, clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
@@ -96,10 +119,9 @@ clprune_status clprune_saved_store(
             TRY(clprune_mat_copy(context, x, kept, event));
     } else {
         const clprune_bsr kept = clprune_saved_bsr(saved, batch);
-        if (saved->desc.criterion == CLPRUNE_CRITERION_SAMPLED)
-            TRY(clprune_prune_sampled(context, saved->desc.norm, saved->seed, x, &kept, event));
-        else
-            TRY(clprune_prune(context, saved->desc.norm, x, &kept, event));
+        const bool sampled = saved->desc.criterion == CLPRUNE_CRITERION_SAMPLED;
+        TRY(clprune__prune(
+            context, saved->desc.norm, sampled ? &saved->seed : NULL, scores, x, &kept, event));
     }
 done:
     return status;

@@ -77,8 +77,7 @@ clprune_status clprune_token_linear_forward(clprune_token_linear *layer, size_t 
     TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
     TRY(clprune__check_mat(context, "y", y, y_rows, desc->features));
     TRY(clprune__check_apart(context, "y", y, "x", x));
-    const bool bias = b.buffer != NULL;
-    if (bias)
+    if (b.buffer != NULL)
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
     if (saved != NULL) {
         TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
@@ -88,12 +87,7 @@ clprune_status clprune_token_linear_forward(clprune_token_linear *layer, size_t 
         TRY(clprune__empty_event(context, event));
         goto done;
     }
-    if (bias)
-        TRY(clprune__product_bias_tokens(context, batch, x, w, b, y, event));
-    else
-        TRY(clprune_gemm_batched(context, batch, false, false, 1.0f, 0.0f, w, 0,
-            first_sample(x, batch, desc->in), desc->in * x.ld, first_sample(y, batch, desc->out),
-            desc->out * y.ld, event));
+    TRY(clprune__product_tokens(context, batch, x, w, b, y, event));
 done:
     return status;
 }

@@ -161,16 +161,15 @@ done:
     return status;
 }
 
-/* tn's vector kernel: panels of dy that fit the first-level cache; a group takes several of them in
- * turn where there are groups enough, and their results fit the second-level cache. */
-static partial_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs)
+/* tn's vector kernel with tiles of `columns`: segments whose panel of dy fits the first-level
+ * cache. */
+static partial_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     const clprune__tuning *tuning = &context->tuning;
-    const size_t wanted = (size_t)context->compute_units * tuning->bspmm_tn.groups_per_unit;
     partial_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
-    plan.tile = largest_divisor(bc, tuning->bspmm_tn.tile_columns);
+    plan.tile = largest_divisor(bc, columns);
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_tn.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
@@ -179,6 +178,22 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
         clprune__max(1, tuning->bspmm_tn.panel_bytes / (plan.panel * sizeof(float)));
     plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, clprune__min(fits, near)));
     plan.segments = clprune__ceil_div(rows, plan.segment);
+    return plan;
+}
+
+/* Narrow and long tiles load less for a product, but their segments have fewer rows, and each list
+ * of a segment loads and stores its tile: they are for long lists. A group takes several panels in
+ * turn where there are groups enough, and their results fit the second-level cache. */
+static partial_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    const clprune__tuning *tuning = &context->tuning;
+    const size_t wanted = (size_t)context->compute_units * tuning->bspmm_tn.groups_per_unit;
+    partial_plan plan =
+        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns);
+    if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
+        plan.segments * tuning->bspmm_tn.long_list)
+        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns);
     const size_t results = plan.inner * plan.panel * sizeof(float);
     plan.panel_run = clprune__max(
         1, clprune__min(plan.panels / wanted, tuning->bspmm_tn.results_bytes / results));

@@ -49,8 +49,7 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
     return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
 }
 
-/* Checks a job whose sizes are not filled in yet, fills them in and runs it. */
-static clprune_status run(clprune_context *context, clprune__gemm_job *job, cl_event *event)
+clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat a = job->a, b = job->b, c = job->c;
@@ -61,7 +60,12 @@ static clprune_status run(clprune_context *context, clprune__gemm_job *job, cl_e
     TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
     TRY(clprune__check_mat(context, "b", b, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
-    if (batch == 0 || m == 0 || n == 0) {
+    const bool empty = batch == 0 || m == 0 || n == 0;
+    if (empty || k == 0 || !context->gemm_vector) {
+        job->bias = CLPRUNE__NO_BIAS;
+        job->scores.to.buffer = NULL;
+    }
+    if (empty) {
         TRY(clprune__empty_event(context, event));
         goto done;
     }
@@ -74,7 +78,6 @@ static clprune_status run(clprune_context *context, clprune__gemm_job *job, cl_e
     TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, job->stride_a)));
     TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
     if (k == 0) {
-        job->bias = CLPRUNE__NO_BIAS;
         for (size_t i = 0; i < batch; i++) {
             const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
             TRY(scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
@@ -102,27 +105,7 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
         .stride_a = stride_a,
         .stride_b = stride_b,
         .stride_c = stride_c};
-    return run(context, &job, event);
-}
-
-clprune_status clprune__gemm_plus_bias(clprune_context *context, size_t batch, bool transpose_b,
-    clprune_mat a, size_t stride_a, clprune_mat b, size_t stride_b, clprune__gemm_bias bias,
-    clprune_mat bias_values, clprune_mat c, size_t stride_c, bool *fused, cl_event *event)
-{
-    clprune__gemm_job job = {.batch = batch,
-        .transpose_b = transpose_b,
-        .alpha = 1.0f,
-        .a = a,
-        .b = b,
-        .c = c,
-        .stride_a = stride_a,
-        .stride_b = stride_b,
-        .stride_c = stride_c,
-        .bias = context->gemm_vector ? bias : CLPRUNE__NO_BIAS,
-        .bias_values = bias_values};
-    const clprune_status status = run(context, &job, event);
-    *fused = job.bias != CLPRUNE__NO_BIAS;
-    return status;
+    return clprune__gemm(context, &job, event);
 }
 
 clprune_status clprune_gemm(clprune_context *context, bool transpose_a, bool transpose_b,

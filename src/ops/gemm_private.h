@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "clprune/matrix.h"
+#include "ops/prune_private.h"
 
 /* What is added to a product: nothing, a value for each column of c, or for each row of a sample.
  */
@@ -13,6 +13,14 @@ typedef enum clprune__gemm_bias {
     CLPRUNE__BIAS_OF_COLUMNS,
     CLPRUNE__BIAS_OF_ROWS
 } clprune__gemm_bias;
+
+/* Norms of the 1 x `width` blocks of a's rows: block i of row r at r * ceil(k / width) + i, the
+ * same bits as those of clprune_prune_score. */
+typedef struct clprune__gemm_scores {
+    clprune__region to; /* buffer NULL: none are wanted */
+    size_t width;
+    clprune_norm norm;
+} clprune__gemm_scores;
 
 /* `batch` products; operands of sample i start i * stride elements after those of sample 0. */
 typedef struct clprune__gemm_job {
@@ -23,21 +31,22 @@ typedef struct clprune__gemm_job {
     size_t stride_a, stride_b, stride_c;
     clprune__gemm_bias bias;
     clprune_mat bias_values; /* 1 x n or 1 x m */
+    clprune__gemm_scores scores;
 } clprune__gemm_job;
 
-/* As clprune_gemm_batched with alpha 1 and beta 0, plus a bias, fused where the engine can: *fused
- * tells. Where it is false c is the product without its bias. */
-clprune_status clprune__gemm_plus_bias(clprune_context *context, size_t batch, bool transpose_b,
-    clprune_mat a, size_t stride_a, clprune_mat b, size_t stride_b, clprune__gemm_bias bias,
-    clprune_mat bias_values, clprune_mat c, size_t stride_c, bool *fused, cl_event *event);
+/* As clprune_gemm_batched, with m, n and k filled in. A bias and scores are fused where the engine
+ * can; where it cannot the job is left without them: bias is CLPRUNE__NO_BIAS, scores.to.buffer
+ * NULL, and they are the caller's to make. */
+clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
 /* CLBlast, one product a sample: the engine of GPUs. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 
-/* gemm_vector.cl, one launch for the batch: the engine of CPUs. */
+/* gemm_vector.cl, one launch for the batch: the engine of CPUs. It scores blocks that lie within a
+ * depth of its panels; else job->scores.to.buffer is NULL afterwards. */
 clprune_status clprune__gemm_vector(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+    clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
 /* The number of 16-wide vectors of a register tile of `tile` rows that wastes least on `outputs`
  * columns: padding beyond the columns, and loads beside the tile * V multiplications. The tile has

@@ -47,7 +47,7 @@ static size_t block_rows(size_t most, size_t tile_rows, bool packed)
 }
 
 clprune_status clprune__gemm_vector(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+    clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->tuning;
@@ -55,7 +55,8 @@ clprune_status clprune__gemm_vector(
     size_t vectors = tuning->gemm.tile_vectors;
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
-    const size_t tile_rows = tuning->gemm.accumulators / vectors;
+    const size_t tile_rows =
+        (job->transpose_a ? tuning->gemm.packed_accumulators : tuning->gemm.accumulators) / vectors;
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
     const size_t most_rows =
         block_rows(job->transpose_a ? tuning->gemm.packed_rows : tuning->gemm.block_rows, tile_rows,
@@ -65,6 +66,10 @@ clprune_status clprune__gemm_vector(
         job->transpose_a ? tuning->gemm.packed_depth : tuning->gemm.panel_depth, floats_a_row);
     const size_t depth =
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, most_depth)); /* equal panels */
+    /* Blocks must not cross from one depth to the next. */
+    const size_t width = clprune__max(job->scores.width, 1);
+    if (job->batch != 1 || job->transpose_a || (depth < job->k && depth % width != 0))
+        job->scores.to.buffer = NULL;
     const size_t ranges = clprune__ceil_div(job->m, most_rows);
     /* Runs of panels as long as groups enough for the device remain. */
     const size_t wanted = (size_t)context->compute_units * tuning->gemm.groups_per_unit;
@@ -72,10 +77,13 @@ clprune_status clprune__gemm_vector(
         1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
     const size_t local[3] = {1, 1, 1};
     const size_t global[3] = {clprune__ceil_div(panels, run), ranges, job->batch};
-    char defines[128];
-    (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d", vectors,
+    char defines[256];
+    const int length = snprintf(defines, sizeof defines,
+        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d ", vectors,
         tile_rows, most_depth, most_rows, job->transpose_a, job->transpose_b, (int)job->bias);
+    if (job->scores.to.buffer != NULL)
+        clprune__score_defines(job->scores.norm, (clprune_block){1, job->scores.width}, 1,
+            defines + length, sizeof defines - (size_t)length);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
     clprune__arg_ulong(&launch, job->m);
@@ -93,6 +101,10 @@ clprune_status clprune__gemm_vector(
     clprune__arg_ulong(&launch, job->stride_c);
     if (job->bias != CLPRUNE__NO_BIAS)
         clprune__arg_mat(&launch, job->bias_values);
+    if (job->scores.to.buffer != NULL) {
+        clprune__arg_ulong(&launch, job->scores.to.offset);
+        clprune__arg_mem(&launch, job->scores.to.buffer);
+    }
     TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
 done:
     return status;

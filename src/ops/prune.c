@@ -5,33 +5,31 @@
 
 #include "core/checked.h"
 #include "ops/bsr_private.h"
+#include "ops/prune_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* A region of a buffer, in elements of what it holds. */
-typedef struct region {
-    cl_mem buffer;
-    size_t offset;
-} region;
-
 /* Bits of a digit of the radix selection: small histograms, which many work-items count in. */
 #define RADIX 8
 
+void clprune__score_defines(
+    clprune_norm norm, clprune_block block, size_t local, char *defines, size_t size)
+{
+    const int width = block.cols >= 16 ? 16 : block.cols >= 4 ? 4 : 1;
+    (void)snprintf(defines, size, "-DLOCAL=%zu -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d", local, width,
+        block.rows, block.cols, (int)norm);
+}
+
 static clprune_status score(clprune_context *context, clprune_norm norm,
-    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x, region scores,
-    cl_event *event)
+    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
+    clprune__region scores, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 32);
     const size_t global = sizes->blocks > 0 ? desc->batch * sizes->block_rows * local : 0;
     char defines[128];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d",
-        (unsigned)local,
-        desc->block.cols >= 16  ? 16
-        : desc->block.cols >= 4 ? 4
-                                : 1,
-        desc->block.rows, desc->block.cols, (int)norm);
+    clprune__score_defines(norm, desc->block, local, defines, sizeof defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SCORE, defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
@@ -48,7 +46,8 @@ done:
 
 /* thresholds.buffer NULL: none are wanted. */
 static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
-    size_t keep, region scores, region mask, region thresholds, cl_event *event)
+    size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = batch * blocks;
@@ -104,7 +103,7 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
     TRY(clprune__check_buffer(
         context, "scores", scores, desc->batch * sizes.blocks, sizeof(float)));
-    TRY(score(context, norm, desc, &sizes, x, (region){scores, 0}, event));
+    TRY(score(context, norm, desc, &sizes, x, (clprune__region){scores, 0}, event));
 done:
     return status;
 }
@@ -120,15 +119,15 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks", keep, blocks);
     TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
-    TRY(select_best(context, batch, blocks, keep, (region){scores, 0}, (region){mask, 0},
-        (region){NULL, 0}, event));
+    TRY(select_best(context, batch, blocks, keep, (clprune__region){scores, 0},
+        (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event));
 done:
     return status;
 }
 
 /* priorities = scores / u. */
 static clprune_status draw(clprune_context *context, size_t batch, size_t blocks, uint64_t seed,
-    region scores, region priorities)
+    clprune__region scores, clprune__region priorities)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
@@ -148,7 +147,7 @@ done:
     return status;
 }
 
-static clprune_status take_floats(clprune_context *context, size_t count, region *floats)
+static clprune_status take_floats(clprune_context *context, size_t count, clprune__region *floats)
 {
     clprune_status status =
         clprune__scratch_take(context, count * sizeof(float), &floats->buffer, &floats->offset);
@@ -156,9 +155,8 @@ static clprune_status take_floats(clprune_context *context, size_t count, region
     return status;
 }
 
-/* seed: NULL keeps the largest blocks, else they are drawn from *seed. */
-static clprune_status prune(clprune_context *context, clprune_norm norm, const uint64_t *seed,
-    clprune_mat x, const clprune_bsr *bsr, cl_event *event)
+clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const uint64_t *seed,
+    clprune__region scores, clprune_mat x, const clprune_bsr *bsr, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
@@ -175,13 +173,15 @@ static clprune_status prune(clprune_context *context, clprune_norm norm, const u
     }
     mark = clprune__scratch_begin(context);
     open = true;
-    region scores, priorities, mask, thresholds = {NULL, 0};
+    clprune__region priorities, mask, thresholds = {NULL, 0};
     const size_t blocks = desc->batch * sizes.blocks;
-    TRY(take_floats(context, blocks, &scores));
+    const bool scored = scores.buffer != NULL;
+    if (!scored)
+        TRY(take_floats(context, blocks, &scores));
     TRY(clprune__scratch_take(context, blocks, &mask.buffer, &mask.offset));
     priorities = scores;
     const bool drawn = seed != NULL && desc->keep > 0;
-    if (desc->keep > 0)
+    if (desc->keep > 0 && !scored)
         TRY(score(context, norm, desc, &sizes, x, scores, NULL));
     if (drawn) {
         TRY(take_floats(context, blocks, &priorities));
@@ -203,11 +203,11 @@ done:
 clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
     const clprune_bsr *bsr, cl_event *event)
 {
-    return prune(context, norm, NULL, x, bsr, event);
+    return clprune__prune(context, norm, NULL, (clprune__region){NULL, 0}, x, bsr, event);
 }
 
 clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm, uint64_t seed,
     clprune_mat x, const clprune_bsr *bsr, cl_event *event)
 {
-    return prune(context, norm, &seed, x, bsr, event);
+    return clprune__prune(context, norm, &seed, (clprune__region){NULL, 0}, x, bsr, event);
 }

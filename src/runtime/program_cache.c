@@ -16,9 +16,9 @@
 #define CACHE_FORMAT 1
 
 static const struct {
-    const char *file, *entry, *prelude;
+    const char *file, *entry, *preludes;
 } kernel_list[CLPRUNE__KERNELS] = {
-#define CLPRUNE__KERNEL(id, file, entry, prelude) {file, entry, prelude},
+#define CLPRUNE__KERNEL(id, file, entry, preludes) {file, entry, preludes},
 #include "runtime/kernel_list.inc"
 #undef CLPRUNE__KERNEL
 };
@@ -44,27 +44,35 @@ static const clprune__kernel_source *find_source(const char *name)
     return NULL;
 }
 
+/* Files of a program: common.clh, two preludes of its own, the kernel's. */
+enum { MOST_FILES = 4 };
+
 /* The strings a program is made of: a #line and the text of each of its files. */
 typedef struct source_list {
-    const char *text[6];
-    size_t size[6];
+    const char *text[2 * MOST_FILES];
+    size_t size[2 * MOST_FILES];
     cl_uint count;
-    char line[3][96];
+    char line[MOST_FILES][96];
 } source_list;
 
 static clprune_status collect_sources(
     clprune_context *context, clprune__kernel_id id, source_list *list)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const char *const files[3] = {"common.clh", kernel_list[id].prelude, kernel_list[id].file};
+    char names[128], *rest = names;
+    const int written = snprintf(
+        names, sizeof names, "common.clh %s %s", kernel_list[id].preludes, kernel_list[id].file);
+    REQUIRE(written > 0 && (size_t)written < sizeof names, CLPRUNE_INTERNAL_ERROR, "%s",
+        kernel_list[id].file);
     list->count = 0;
-    for (int i = 0; i < 3; i++) {
-        if (files[i] == NULL)
-            continue;
-        const clprune__kernel_source *source = find_source(files[i]);
-        REQUIRE(source != NULL, CLPRUNE_INTERNAL_ERROR, "%s is not embedded", files[i]);
+    for (char *name = strtok_r(names, " ", &rest); name != NULL;
+         name = strtok_r(NULL, " ", &rest)) {
+        const clprune__kernel_source *source = find_source(name);
+        const size_t i = list->count / 2;
+        REQUIRE(source != NULL, CLPRUNE_INTERNAL_ERROR, "%s is not embedded", name);
+        REQUIRE(i < MOST_FILES, CLPRUNE_INTERNAL_ERROR, "%s has too many files", name);
         const int length =
-            snprintf(list->line[i], sizeof list->line[i], "\n#line 1 \"cl/%s\"\n", files[i]);
+            snprintf(list->line[i], sizeof list->line[i], "\n#line 1 \"cl/%s\"\n", name);
         list->text[list->count] = list->line[i];
         list->size[list->count++] = (size_t)length;
         list->text[list->count] = (const char *)source->text;

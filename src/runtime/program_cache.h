@@ -1,7 +1,7 @@
 /* Kernels by id and defines: built once, kept in the context, and on disk as a best effort.
  *
- * A kernel file is compiled as two strings, the prelude common.clh (and the file's own prelude
- * where kernel_list.inc names one) and the file, each opened by #line so that build logs name it.
+ * A program is made of common.clh, the preludes that kernel_list.inc names and the kernel's file,
+ * each a string of its own opened by #line, so that build logs name it.
  */
 #ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 #define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
@@ -9,7 +9,7 @@
 #include "clprune/context.h"
 
 typedef enum clprune__kernel_id {
-#define CLPRUNE__KERNEL(id, file, entry, prelude) CLPRUNE__##id,
+#define CLPRUNE__KERNEL(id, file, entry, preludes) CLPRUNE__##id,
 #include "runtime/kernel_list.inc"
 #undef CLPRUNE__KERNEL
     CLPRUNE__KERNELS

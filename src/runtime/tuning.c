@@ -28,9 +28,12 @@ static const clprune__tuning_entry entries[] = {
     PARAMETER(gemm, block_rows, 1, 4096, 1),
     PARAMETER(gemm, packed_depth, 1, 4096, 1),
     PARAMETER(gemm, packed_rows, 1, 1024, 1),
+    PARAMETER(gemm, packed_accumulators, 1, 64, 1),
     PARAMETER(gemm, groups_per_unit, 1, 256, 1),
     PARAMETER(bspmm_tn, accumulators, 1, 64, 1),
     PARAMETER(bspmm_tn, tile_columns, 1, 64, 1),
+    PARAMETER(bspmm_tn, long_list_columns, 1, 64, 1),
+    PARAMETER(bspmm_tn, long_list, 1, 1 << 20, 1),
     PARAMETER(bspmm_tn, panel_bytes, 64, 1 << 24, 1),
     PARAMETER(bspmm_tn, results_bytes, 64, 1 << 28, 1),
     PARAMETER(bspmm_tn, ahead, 0, 1024, 1),
@@ -78,21 +81,29 @@ static const clprune__tuning_entry entries[] = {
     BLAST("Pad", 4, 27, "PAD_WPTY", 1, 16),
 };
 
+/* What no CPU was searched for: the tiled kernels are not the engine there. CLBlast's kernel does
+ * not block the inner size, so a long one would fall out of the caches. */
+#define CPU_COMMON                                                                                 \
+    .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
+    .tiled_nt = {.panel = 64, .groups_per_unit = 4}, .clblast = {.inner_run = 512}
+
 /* Found by search on an AVX-512 CPU with PoCL 3.1: 32 registers of 16 floats, 48 KiB and 2 MiB of
  * caches. CLBlast 1.5.3's defaults for CPUs run at a tenth of OpenBLAS there; this set is 4 to 8
- * times faster: a work-item computes 16 x 16 results in sixteen registers, without local memory.
- * Its kernel does not block the inner size, so a long one would fall out of the caches. */
+ * times faster: a work-item computes 16 x 16 results in sixteen registers, without local memory. */
 static const clprune__tuning cpu_avx512 = {
     .source = "cpu-avx512",
-    .gemm = {.accumulators = 24,
+    .gemm = {.accumulators = 28,
         .tile_vectors = 4,
         .panel_depth = 384,
-        .block_rows = 240,
-        .packed_depth = 256,
-        .packed_rows = 96,
+        .block_rows = 630,
+        .packed_depth = 384,
+        .packed_rows = 192,
+        .packed_accumulators = 24,
         .groups_per_unit = 6},
     .bspmm_tn = {.accumulators = 24,
         .tile_columns = 8,
+        .long_list_columns = 4,
+        .long_list = 28,
         .panel_bytes = 40 << 10,
         .results_bytes = 768 << 10,
         .ahead = 32,
@@ -103,9 +114,7 @@ static const clprune__tuning cpu_avx512 = {
         .chunk_columns = 32,
         .segment_rows = 256,
         .groups_per_unit = 8},
-    .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},
-    .tiled_nt = {.panel = 64, .groups_per_unit = 4},
-    .clblast = {.inner_run = 512},
+    CPU_COMMON,
     .blast = {1, 1, 16, 1, 4, 4, 64, 4, 4, 64, 0, 0, 0, 0, 16, 1, /* Xgemm */
         48,                                                       /* GemmRoutine */
         16, 0, 0, 4,                                              /* Transpose */
@@ -126,9 +135,12 @@ static const clprune__tuning cpu_avx2 = {
         .block_rows = 96,
         .packed_depth = 256,
         .packed_rows = 96,
+        .packed_accumulators = 6,
         .groups_per_unit = 6},
     .bspmm_tn = {.accumulators = 6,
         .tile_columns = 6,
+        .long_list_columns = 6,
+        .long_list = 28,
         .panel_bytes = 20 << 10,
         .results_bytes = 128 << 10,
         .ahead = 32,
@@ -139,9 +151,7 @@ static const clprune__tuning cpu_avx2 = {
         .chunk_columns = 32,
         .segment_rows = 256,
         .groups_per_unit = 8},
-    .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},
-    .tiled_nt = {.panel = 64, .groups_per_unit = 4},
-    .clblast = {.inner_run = 512},
+    CPU_COMMON,
 };
 
 /* CLBlast knows GPUs better; the vector kernels keep the values of cpu-avx512. */
@@ -224,10 +234,12 @@ static const char *xgemm_conflict(const uint32_t *v)
 
 const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning)
 {
-    if (tuning->gemm.tile_vectors > tuning->gemm.accumulators)
+    if (tuning->gemm.tile_vectors >
+        clprune__min(tuning->gemm.accumulators, tuning->gemm.packed_accumulators))
         return "gemm: tile_vectors exceeds accumulators";
-    if (tuning->bspmm_tn.tile_columns > tuning->bspmm_tn.accumulators)
-        return "bspmm_tn: tile_columns exceeds accumulators";
+    if (clprune__max(tuning->bspmm_tn.tile_columns, tuning->bspmm_tn.long_list_columns) >
+        tuning->bspmm_tn.accumulators)
+        return "bspmm_tn: tile_columns or long_list_columns exceeds accumulators";
     if (tuning->bspmm_nt.tile_rows > tuning->bspmm_nt.accumulators)
         return "bspmm_nt: tile_rows exceeds accumulators";
     if (context->kernels == CLPRUNE_KERNELS_TILED &&

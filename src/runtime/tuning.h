@@ -29,18 +29,20 @@ typedef struct clprune__tuning {
     /* gemm_vector.cl. A tile is tile_vectors wide, less for few columns, and as high as
      * accumulators allow. Panels are deep although they then leave the first-level cache: c is
      * updated less often. panel_depth x block_rows floats of op(a) are for the second-level cache,
-     * beside the panel; of a transposed a, packed, it holds packed_depth x packed_rows. */
+     * beside the panel; of a transposed a, packed, it holds packed_depth x packed_rows, and tiles
+     * have packed_accumulators. */
     struct {
         uint32_t accumulators, tile_vectors, panel_depth, block_rows, packed_depth, packed_rows,
-            groups_per_unit;
+            packed_accumulators, groups_per_unit;
     } gemm;
 
-    /* bspmm_tn_vector.cl. panel_bytes of dy in the first-level cache leave room for values and
-     * results; results_bytes fit the second-level cache; ahead: rows between the prefetch of a
-     * value and its use. */
+    /* bspmm_tn_vector.cl. Tiles have long_list_columns where the lists of a segment's columns have
+     * long_list entries or more, else tile_columns. panel_bytes of dy in the first-level cache
+     * leave room for values and results; results_bytes fit the second-level cache; ahead: rows
+     * between the prefetch of a value and its use. */
     struct {
-        uint32_t accumulators, tile_columns, panel_bytes, results_bytes, ahead, segment_rows,
-            groups_per_unit;
+        uint32_t accumulators, tile_columns, long_list_columns, long_list, panel_bytes,
+            results_bytes, ahead, segment_rows, groups_per_unit;
     } bspmm_tn;
 
     /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time. */
