@@ -17,7 +17,8 @@ static void usage(FILE *stream)
           "  bspmm         tn  dw = dy^T * xs    nn  y = xs * w\n"
           "                nt  dw = sum_n dy_n * xs_n^T                  (token layer)\n"
           "  prune unpack  dense to BSR and back\n"
-          "  linear        forward, prune and backward of clprune_linear\n"
+          "  linear        step  forward, prune and backward of clprune_linear\n"
+          "                forward  only that, with the pruning: dense_ms is without\n"
           "  gelu affine layerscale patch_embed token_mean cross_entropy   forward, backward\n"
           "  optimizer     sgd, adamw, lamb: one step of an O x I weight and its bias\n"
           "  all           every one of them\n",

@@ -4,13 +4,16 @@
 #ifdef CLPRUNE_BENCH_OPENBLAS
 #include <cblas.h>
 
-/* The configuration reads "OpenBLAS 0.3.21 DYNAMIC_ARCH ...": two words are name and version. */
+/* The configuration reads "OpenBLAS 0.3.21 DYNAMIC_ARCH ...": two words are name and version. The
+ * core is named, too: a release takes CPUs newer than itself for old ones unless OPENBLAS_CORETYPE
+ * says better. */
 const char *bench_peer_name(void)
 {
-    static char name[64];
+    static char name[96];
     char library[24] = "OpenBLAS", version[24] = "";
     (void)sscanf(openblas_get_config(), "%23s %23s", library, version);
-    (void)snprintf(name, sizeof name, "%s %s sgemm", library, version);
+    (void)snprintf(
+        name, sizeof name, "%s %s sgemm for %s", library, version, openblas_get_corename());
     return name;
 }
 

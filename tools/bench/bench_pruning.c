@@ -1,6 +1,8 @@
 /* bench_pruning.c: prune + pack, unpack, and the whole linear layer around them. */
 #include "bench.h"
 
+#include <string.h>
+
 /* BSR and dense are each touched once. */
 static double pass_bytes(const bench_job *job)
 {
@@ -78,36 +80,54 @@ static void prepare_linear(bench_job *job)
         CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
         job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
     }
-    job->flops =
-        (2.0 + job->kept) * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
+    const double products = strcmp(job->op->form, "forward") == 0 ? 1.0 : 2.0 + job->kept;
+    job->flops = products * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
 }
 
-/* y and kept x forward; dx, dw and db backward. */
-static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved)
+/* y and kept x forward; dx, dw and db backward, where wanted. */
+static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
 {
     const size_t batch = job->shape.batch;
     const clprune_mat x = clprune_saved_target(saved, batch, job->x.mat);
     CHECK(job->context,
         clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL));
-    CHECK(job->context, clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
-                            job->dx.mat, job->dw.mat, job->db.mat, NULL));
+    if (backward)
+        CHECK(job->context, clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
+                                job->dx.mat, job->dw.mat, job->db.mat, NULL));
 }
 
-static void linear(bench_job *job)
+static void linear_step(bench_job *job)
 {
-    pass(job, job->layer, job->saved);
+    pass(job, job->layer, job->saved, true);
 }
 
-static void dense_linear(bench_job *job)
+static void dense_linear_step(bench_job *job)
 {
-    pass(job, job->dense_layer, job->dense_saved);
+    pass(job, job->dense_layer, job->dense_saved, true);
 }
 
-/* The three products alone: y = x * w^T, dx = dy * w, dw = dy^T * x. */
-static void peer_linear(bench_job *job)
+static void linear_forward(bench_job *job)
+{
+    pass(job, job->layer, job->saved, false);
+}
+
+static void dense_linear_forward(bench_job *job)
+{
+    pass(job, job->dense_layer, job->dense_saved, false);
+}
+
+/* y = x * w^T */
+static void peer_linear_forward(bench_job *job)
+{
+    bench_peer_gemm(false, true, job->rows, job->shape.out, job->shape.in, 0.0f, job->x.host,
+        job->w.host, job->y.host);
+}
+
+/* The three products alone: y, dx = dy * w, dw = dy^T * x. */
+static void peer_linear_step(bench_job *job)
 {
     const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
-    bench_peer_gemm(false, true, rows, out, in, 0.0f, job->x.host, job->w.host, job->y.host);
+    peer_linear_forward(job);
     bench_peer_gemm(false, false, rows, in, out, 0.0f, job->dy.host, job->w.host, job->dx.host);
     bench_peer_gemm(true, false, out, in, rows, 0.0f, job->dy.host, job->x.host, job->dw.host);
 }
@@ -121,6 +141,9 @@ enum {
 const bench_op bench_pruning[] = {
     {"prune", NULL, LAYER_AXES, prepare_prune, prune, forward_product, NULL, true},
     {"unpack", NULL, X_AXES, prepare_unpack, unpack, NULL, NULL, false},
-    {"linear", NULL, LAYER_AXES, prepare_linear, linear, dense_linear, peer_linear, false},
+    {"linear", "step", LAYER_AXES, prepare_linear, linear_step, dense_linear_step, peer_linear_step,
+        false},
+    {"linear", "forward", LAYER_AXES, prepare_linear, linear_forward, dense_linear_forward,
+        peer_linear_forward, false},
     {0},
 };

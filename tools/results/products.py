@@ -16,6 +16,8 @@ print("| operation | form | in | out | block | s | ms | useful GF/s | of peak | 
 print("|---|---|---|---|---|---|---|---|---|---|---|")
 for c in cases:
     share = c.get("forward_share")
+    if c["op"] == "linear" and c["form"] == "forward":
+        share = c["ms"] / c["dense_ms"] - 1
     ratio = f"{100 * share:.1f} % of the forward product" if share is not None \
         else cell(c["speedup_vs_peer"], ".2f")
     fraction = c.get("peak_fraction")
