@@ -189,6 +189,106 @@ static void bad_matrix(void **state)
     test_mat_free(&good);
 }
 
+/* --- Several matrices in one buffer --- */
+
+enum { SHARED = 5 };
+
+typedef struct ledger_text {
+    char names[64];
+    uint64_t bytes;
+} ledger_text;
+
+static void note_entry(void *user, const clprune_memory_entry *entry)
+{
+    ledger_text *text = user;
+    if (entry->category != CLPRUNE_MEMORY_PARAMETERS)
+        return;
+    strcat(text->names, entry->name);
+    strcat(text->names, " ");
+    text->bytes += entry->bytes;
+}
+
+static void create_shared(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    static const size_t sizes[SHARED][2] = {{1, 7}, {3, 32}, {0, 4}, {5, 3}, {1, 16}};
+    const char *const names[SHARED] = {"a", "b", "c", "d", "e"};
+    const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
+    clprune_mat mats[SHARED];
+    uint64_t bytes = 0;
+    bool used[7 + 96 + 15 + 16] = {false};
+    for (size_t i = 0; i < SHARED; i++) {
+        mats[i] = (clprune_mat){.rows = sizes[i][0], .cols = sizes[i][1]};
+        bytes += sizes[i][0] * sizes[i][1] * sizeof(float);
+    }
+    TEST_OK(clprune_mats_create(context, CLPRUNE_MEMORY_PARAMETERS, SHARED, names, mats));
+    for (size_t i = 0; i < SHARED; i++) {
+        const size_t count = sizes[i][0] * sizes[i][1];
+        assert_true(mats[i].buffer == mats[0].buffer && mats[i].buffer != NULL);
+        assert_true(mats[i].rows == sizes[i][0] && mats[i].cols == sizes[i][1]);
+        assert_true(mats[i].ld == sizes[i][1]);
+        assert_true(count % 16 != 0 || mats[i].offset % 16 == 0);
+        for (size_t j = 0; j < count; j++) { /* apart, and no element to spare */
+            assert_true(mats[i].offset + j < sizeof used && !used[mats[i].offset + j]);
+            used[mats[i].offset + j] = true;
+        }
+    }
+    size_t size;
+    assert_int_equal(
+        clGetMemObjectInfo(mats[0].buffer, CL_MEM_SIZE, sizeof size, &size, NULL), CL_SUCCESS);
+    assert_int_equal(size, bytes);
+    ledger_text text = {"", 0};
+    clprune_memory_visit(context, note_entry, &text);
+    assert_string_equal(text.names, "a b c d e ");
+    assert_int_equal(text.bytes, bytes);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live + bytes);
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count + SHARED);
+    clprune_buffer_release(context, mats[2].buffer);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count);
+}
+
+static void create_shared_fails(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    const char *const names[2] = {"a", "b"}, *const no_names[2] = {"a", NULL};
+    TEST_OK(test_create((clprune_context_options){.cache_dir = "off", .mem_limit = 100}, &context));
+    const clprune_memory_category category = CLPRUNE_MEMORY_PARAMETERS;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat kept = test_mat_make(1, 1, 0, NULL);
+    clprune_mat mats[2] = {kept.mat, {.rows = 5, .cols = 5}};
+#define CREATE(...) clprune_mats_create(__VA_ARGS__)
+#define REFUSED()   assert_true(mats[0].buffer == NULL && mats[1].buffer == NULL)
+    mats[0].rows = 1; /* 4 + 100 bytes: each would fit */
+    TEST_OK(CREATE(context, category, 0, NULL, NULL));
+    const clprune_status got = CREATE(context, category, 2, names, mats);
+    assert_int_equal(got, CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    REFUSED();
+    mats[0].buffer = kept.mat.buffer;
+    mats[1].rows = SIZE_MAX / 8;
+    assert_int_equal(CREATE(context, category, 2, names, mats), CLPRUNE_SIZE_OVERFLOW);
+    REFUSED();
+    mats[0] = (clprune_mat){.buffer = kept.mat.buffer, .rows = SIZE_MAX / 4 - 1, .cols = 1};
+    mats[1] = mats[0]; /* only the sum overflows */
+    assert_int_equal(CREATE(context, category, 2, names, mats), CLPRUNE_SIZE_OVERFLOW);
+    REFUSED();
+    mats[0] = mats[1] = (clprune_mat){.rows = 1, .cols = 1};
+    assert_int_equal(CREATE(context, category, 2, no_names, mats), bad);
+    assert_int_equal(CREATE(context, category, 2, NULL, mats), bad);
+    assert_int_equal(CREATE(context, category, 2, names, NULL), bad);
+    assert_int_equal(CREATE(context, CLPRUNE_MEMORY_CATEGORIES, 2, names, mats), bad);
+    assert_int_equal(CREATE(NULL, category, 2, names, mats), bad);
+    REFUSED();
+#undef CREATE
+#undef REFUSED
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
+    test_mat_free(&kept);
+    clprune_context_destroy(context);
+}
+
 static void other_bad_arguments(void **state)
 {
     (void)state;
@@ -220,6 +320,8 @@ int main(void)
     test_add(&list, copy_within_a_buffer, NULL, "copies within one buffer");
     test_add(&list, copy_to_another_stride, NULL, "a copy within one buffer to another stride");
     test_add(&list, create, NULL, "creating matrices");
+    test_add(&list, create_shared, NULL, "several matrices in one buffer");
+    test_add(&list, create_shared_fails, NULL, "several matrices that cannot be made");
     for (size_t i = 0; i < sizeof bad_mats / sizeof bad_mats[0]; i++)
         test_add(&list, bad_matrix, &bad_mats[i], "bad matrix: %s", bad_mats[i].name);
     test_add(&list, other_bad_arguments, NULL, "other bad arguments");

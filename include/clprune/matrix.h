@@ -48,6 +48,13 @@ static inline clprune_mat clprune_mat_rows(clprune_mat mat, size_t first, size_t
 CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t rows, size_t cols, clprune_mat *mat);
 
+/* Creates `count` dense matrices side by side in one buffer, so that one launch can reach them all:
+ * mats[i] has its rows and cols on entry and is the matrix on return. Each is booked under its own
+ * name, names[i]. clprune_buffer_release(context, mats[0].buffer) releases them together. On
+ * failure each has a NULL buffer. Errors as clprune_mat_create. */
+CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
+    clprune_memory_category category, size_t count, const char *const *names, clprune_mat *mats);
+
 /* Blocking copies between a matrix and a dense host array of rows * cols floats. They wait for the
  * work enqueued before them. */
 CLPRUNE_API clprune_status clprune_mat_write(

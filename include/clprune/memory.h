@@ -37,14 +37,15 @@ CLPRUNE_API const char *clprune_memory_category_name(clprune_memory_category cat
 CLPRUNE_API clprune_status clprune_buffer_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t bytes, cl_mem *buffer);
 
-/* Takes the buffer out of the ledger and releases it; accepts NULL. OpenCL keeps it alive until
- * the commands that use it are done. A buffer the ledger does not know is left alone. */
+/* Takes the buffer, under all its names, out of the ledger and releases it; accepts NULL. OpenCL
+ * keeps it alive until the commands that use it are done. A buffer the ledger does not know is left
+ * alone. */
 CLPRUNE_API void clprune_buffer_release(clprune_context *context, cl_mem buffer);
 
 typedef struct clprune_memory_usage {
     uint64_t live;  /* bytes booked now */
     uint64_t peak;  /* highest `live` since creation or the last reset */
-    uint64_t count; /* buffers booked now */
+    uint64_t count; /* names booked now: of buffers, or of matrices that share one */
 } clprune_memory_usage;
 
 /* The figures of one category, or of all with CLPRUNE_MEMORY_TOTAL (whose peak is the peak of the
@@ -61,7 +62,7 @@ typedef struct clprune_memory_entry {
     uint64_t bytes;
 } clprune_memory_entry;
 
-/* Calls `visit` for each live buffer in order of creation. `visit` must not create or release
+/* Calls `visit` for each name booked now, in order of creation. `visit` must not create or release
  * buffers. */
 CLPRUNE_API void clprune_memory_visit(const clprune_context *context,
     void (*visit)(void *user, const clprune_memory_entry *entry), void *user);

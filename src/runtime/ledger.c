@@ -35,14 +35,14 @@ static void unbook(clprune_memory_usage *usage, uint64_t bytes)
     usage->count--;
 }
 
-/* Makes room for one entry more. */
-static bool grow(clprune__ledger *ledger)
+/* Makes room for `more` entries. */
+static bool reserve(clprune__ledger *ledger, size_t more)
 {
-    if (ledger->count < ledger->capacity)
+    if (more <= ledger->capacity - ledger->count)
         return true;
-    const size_t capacity = ledger->capacity == 0 ? 64 : ledger->capacity * 2;
-    size_t bytes;
-    if (!clprune__mul(capacity, sizeof *ledger->entries, &bytes))
+    size_t capacity, bytes;
+    if (!clprune__add(2 * ledger->count, clprune__max(more, 64), &capacity) ||
+        !clprune__mul(capacity, sizeof *ledger->entries, &bytes))
         return false;
     clprune__ledger_entry *entries = realloc(ledger->entries, bytes);
     if (entries == NULL)
@@ -52,26 +52,53 @@ static bool grow(clprune__ledger *ledger)
     return true;
 }
 
-clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
-    const char *name, size_t bytes, cl_mem *buffer)
+/* Writes the entries of the parts behind the last one, not yet counted. */
+static bool write_entries(clprune__ledger *ledger, clprune_memory_category category, size_t count,
+    const clprune__ledger_part *parts)
+{
+    if (!reserve(ledger, count))
+        return false;
+    clprune__ledger_entry *entries = ledger->entries + ledger->count;
+    for (size_t i = 0; i < count; i++) {
+        char *name = malloc(strlen(parts[i].name) + 1);
+        if (name == NULL) {
+            while (i-- > 0)
+                free(entries[i].name);
+            return false;
+        }
+        strcpy(name, parts[i].name);
+        entries[i] = (clprune__ledger_entry){NULL, name, parts[i].bytes, category};
+    }
+    return true;
+}
+
+clprune_status clprune__buffer_create_shared(clprune_context *context,
+    clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
+    cl_mem *buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char *copy = NULL;
+    clprune__ledger_entry *written = NULL;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
     *buffer = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE((unsigned)category < CLPRUNE_MEMORY_CATEGORIES, CLPRUNE_INVALID_ARGUMENT,
         "category %d does not exist", (int)category);
-    REQUIRE(name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
-
+    const char *name = parts[0].name;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        REQUIRE(parts[i].name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
+        REQUIRE(clprune__add(bytes, parts[i].bytes, &bytes), CLPRUNE_SIZE_OVERFLOW,
+            "%zu buffers from %s on", count, name);
+    }
     clprune__ledger *ledger = &context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
     REQUIRE(total->live <= ledger->limit && bytes <= ledger->limit - total->live,
-        CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s needs %zu bytes; %llu of %llu are in use", name, bytes,
-        (unsigned long long)total->live, (unsigned long long)ledger->limit);
-    copy = malloc(strlen(name) + 1);
-    REQUIRE(copy != NULL && grow(ledger), CLPRUNE_OUT_OF_HOST_MEMORY, "no room to book %s", name);
-    strcpy(copy, name);
+        CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", name,
+        count > 1 ? " with what shares its buffer" : "", bytes, (unsigned long long)total->live,
+        (unsigned long long)ledger->limit);
+    REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no room to book %s", name);
+    written = ledger->entries + ledger->count;
 
     cl_int code = CL_SUCCESS;
     cl_mem made = context->allocator.allocate(
@@ -79,14 +106,25 @@ clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_ca
     TRY_CL(code);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_DEVICE_MEMORY, "the allocator returned no buffer for %s",
         name);
-    ledger->entries[ledger->count++] = (clprune__ledger_entry){made, copy, bytes, category};
-    copy = NULL;
-    book(&ledger->usage[category], bytes);
-    book(total, bytes);
+    for (size_t i = 0; i < count; i++) {
+        written[i].buffer = made;
+        book(&ledger->usage[category], parts[i].bytes);
+        book(total, parts[i].bytes);
+    }
+    ledger->count += count;
+    written = NULL;
     *buffer = made;
 done:
-    free(copy);
+    for (size_t i = 0; written != NULL && i < count; i++)
+        free(written[i].name);
     return status;
+}
+
+clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
+    const char *name, size_t bytes, cl_mem *buffer)
+{
+    const clprune__ledger_part part = {name, bytes};
+    return clprune__buffer_create_shared(context, category, 1, &part, buffer);
 }
 
 void clprune_buffer_release(clprune_context *context, cl_mem buffer)
@@ -94,18 +132,21 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     if (context == NULL || buffer == NULL)
         return;
     clprune__ledger *ledger = &context->ledger;
-    for (size_t i = ledger->count; i-- > 0;) {
-        clprune__ledger_entry *entry = &ledger->entries[i];
-        if (entry->buffer != buffer)
+    size_t kept = 0;
+    for (size_t i = 0; i < ledger->count; i++) {
+        const clprune__ledger_entry entry = ledger->entries[i];
+        if (entry.buffer != buffer) {
+            ledger->entries[kept++] = entry;
             continue;
-        unbook(&ledger->usage[entry->category], entry->bytes);
-        unbook(&ledger->usage[CLPRUNE_MEMORY_TOTAL], entry->bytes);
-        free(entry->name);
-        memmove(entry, entry + 1, (ledger->count - i - 1) * sizeof *entry);
-        ledger->count--;
-        context->allocator.release(context->allocator.user, buffer);
-        return;
+        }
+        unbook(&ledger->usage[entry.category], entry.bytes);
+        unbook(&ledger->usage[CLPRUNE_MEMORY_TOTAL], entry.bytes);
+        free(entry.name);
     }
+    const bool known = kept < ledger->count;
+    ledger->count = kept;
+    if (known)
+        context->allocator.release(context->allocator.user, buffer);
 }
 
 clprune_memory_usage clprune_memory_query(

@@ -18,6 +18,17 @@ typedef struct clprune__ledger {
     uint64_t limit;                                            /* bytes; the budget */
 } clprune__ledger;
 
+/* What a buffer is booked as: one name, or several that share it. */
+typedef struct clprune__ledger_part {
+    const char *name; /* copied */
+    size_t bytes;
+} clprune__ledger_part;
+
+/* clprune_buffer_create of one buffer for `count` >= 1 parts, each an entry of its own. */
+clprune_status clprune__buffer_create_shared(clprune_context *context,
+    clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
+    cl_mem *buffer);
+
 /* Releases every buffer still booked and frees the ledger's own memory. */
 void clprune__ledger_close(clprune_context *context);
 

@@ -1,5 +1,7 @@
 #include "clprune/matrix.h"
 
+#include <stdlib.h>
+
 #include "core/checked.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
@@ -19,6 +21,46 @@ clprune_status clprune_mat_create(clprune_context *context, clprune_memory_categ
     TRY(clprune_buffer_create(context, category, name, bytes, &buffer));
     *mat = clprune_mat_of(buffer, rows, cols);
 done:
+    return status;
+}
+
+/* Elements of a cache line: where vectors of any width should start. */
+#define LINE 16
+
+clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
+    size_t count, const char *const *names, clprune_mat *mats)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ledger_part *parts = NULL;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(count == 0 || mats != NULL, CLPRUNE_INVALID_ARGUMENT, "mats is NULL");
+    for (size_t i = 0; i < count; i++)
+        mats[i].buffer = NULL;
+    REQUIRE(count == 0 || names != NULL, CLPRUNE_INVALID_ARGUMENT, "names is NULL");
+    if (count == 0)
+        goto done;
+    parts = calloc(count, sizeof *parts);
+    REQUIRE(parts != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu matrices", count);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].name = names[i];
+        REQUIRE(clprune__mul3(mats[i].rows, mats[i].cols, sizeof(float), &parts[i].bytes),
+            CLPRUNE_SIZE_OVERFLOW, "%zu x %zu", mats[i].rows, mats[i].cols);
+    }
+    cl_mem buffer;
+    TRY(clprune__buffer_create_shared(context, category, count, parts, &buffer));
+    /* Those of whole lines first: they all start on one, without a gap anywhere. */
+    size_t offset = 0;
+    for (int ragged = 0; ragged < 2; ragged++)
+        for (size_t i = 0; i < count; i++) {
+            const size_t elements = mats[i].rows * mats[i].cols;
+            if ((elements % LINE != 0) != ragged)
+                continue;
+            mats[i] = clprune_mat_of(buffer, mats[i].rows, mats[i].cols);
+            mats[i].offset = offset;
+            offset += elements;
+        }
+done:
+    free(parts);
     return status;
 }
 
