@@ -82,14 +82,15 @@ token_mean_forward      LOCAL=128 ROWS=8 VW=4
 token_mean_backward     LOCAL=128 ROWS=8 VW=4
 cross_entropy_forward   LOCAL=128 ROWS=4 TEAM=32 VW=4
 cross_entropy_backward  LOCAL=128 ROWS=4 TEAM=32 VW=4
-sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=1 TEAM=128 VW=4
-adamw                   CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-lamb_moments            CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-lamb_apply              CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-square_sum              CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-clip_factor             CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
-scale                   CHUNK=2048 LOCAL=128 MOMENTUM=0 TEAM=128 VW=4
+sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=1 SLICES=16 TEAM=128 VW=4
+adamw                   CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+lamb_moments            CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+lamb_ratio              CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+lamb_apply              CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+square_sum              CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+clip_factor             CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
+scale                   CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
 TABLE
 }
 
@@ -140,7 +141,7 @@ trap 'rm -rf "$work"' EXIT
 
 list=$root/src/runtime/kernel_list.inc
 tr '\n' ' ' <"$list" | grep -o 'CLPRUNE__KERNEL([A-Z0-9_]*, *"[^)]*)' |
-    sed 's/^[^(]*([^,]*, *"\([^"]*\)", *"\([^"]*\)", *"\{0,1\}\([^")]*\).*/\2 \1 \3/' >"$work/kernels"
+    sed 's/^[^(]*([^,]*, *"\([^"]*\)", *"\([^"]*\)", *\([^)]*\).*/\2 \1 \3/; s/[",]//g' >"$work/kernels"
 [ "$(wc -l <"$work/kernels")" -eq "$(grep -c '^CLPRUNE__KERNEL(' "$list")" ] ||
     die "not every line of $list could be read"
 define_sets >"$work/sets"
@@ -214,11 +215,12 @@ fi
 
 # --- the report ----------------------------------------------------------------------------------
 
-# make_ptx STEM FILE PRELUDE DEFINE...: $work/STEM.ptx of a program.
+# make_ptx STEM FILE PRELUDES DEFINE...: $work/STEM.ptx of a program.
 make_ptx() {
-    local stem=$work/$1 file=$2 preludes=$3 name
+    local stem=$work/$1 file=$2 preludes name
+    read -r -a preludes <<<"$3"
     shift 3
-    for name in common.clh $preludes "$file"; do
+    for name in common.clh "${preludes[@]}" "$file"; do
         printf '\n#line 1 "cl/%s"\n' "$name" && cat "$root/cl/$name"
     done >"$stem.cl"
     to_ptx "$stem.cl" "$stem.ptx" "$@" 2>"$stem.log" || {

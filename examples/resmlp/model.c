@@ -30,7 +30,10 @@ static clprune_status create_params(resmlp *model)
     model->tensors = resmlp_arch_tensors(&model->arch);
     model->params = calloc(model->tensors, sizeof *model->params);
     model->names = calloc(model->tensors, NAME_SIZE);
-    if (model->params == NULL || model->names == NULL) {
+    clprune_mat *values = calloc(model->tensors, sizeof *values);
+    clprune_mat *grads = calloc(model->tensors, sizeof *grads);
+    const char **names = calloc(model->tensors, sizeof *names);
+    if (!model->params || !model->names || !values || !grads || !names) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
         goto done;
     }
@@ -41,12 +44,24 @@ static clprune_status create_params(resmlp *model)
         memcpy(name, tensor.name, NAME_SIZE);
         param->name = name;
         param->decay = decays(tensor.kind);
-        TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_PARAMETERS, name, tensor.rows,
-            tensor.cols, &param->value));
-        TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_GRADIENTS, name, tensor.rows,
-            tensor.cols, &param->grad));
+        names[i] = name;
+        values[i] = (clprune_mat){.rows = tensor.rows, .cols = tensor.cols};
+        grads[i] = values[i];
+    }
+    /* One buffer each: the optimizer updates all of them in one launch. */
+    status = clprune_mats_create(
+        model->context, CLPRUNE_MEMORY_PARAMETERS, model->tensors, names, values);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mats_create(
+            model->context, CLPRUNE_MEMORY_GRADIENTS, model->tensors, names, grads);
+    for (size_t i = 0; i < model->tensors; ++i) {
+        model->params[i].value = values[i];
+        model->params[i].grad = grads[i];
     }
 done:
+    free(values);
+    free(grads);
+    free(names);
     return status;
 }
 
@@ -270,9 +285,9 @@ void resmlp_destroy(resmlp *model)
     for (size_t i = 0; model->blocks != NULL && i < model->arch.depth; ++i)
         for (int k = 0; k < KEEP_TENSORS; ++k)
             clprune_saved_destroy(model->blocks[i].kept[k]);
-    for (size_t i = 0; model->params != NULL && i < model->tensors; ++i) {
-        clprune_buffer_release(context, model->params[i].value.buffer);
-        clprune_buffer_release(context, model->params[i].grad.buffer);
+    if (model->params != NULL) {
+        clprune_buffer_release(context, model->params[0].value.buffer);
+        clprune_buffer_release(context, model->params[0].grad.buffer);
     }
     free(model->blocks);
     free(model->params);

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* One tensor and its gradient: dense (ld = cols) and of equal size; not owned. */
+/* One tensor and its gradient, windows of equal size; not owned. No element may be in two of an
+ * optimizer's tensors: a step updates them all at once. */
 typedef struct clprune_param {
     const char *name; /* copied into the ledger's names of the state */
     clprune_mat value, grad;
@@ -39,9 +40,13 @@ typedef struct clprune_optimizer_desc {
 
 typedef struct clprune_optimizer clprune_optimizer;
 
-/* Creates the state, zeroed and booked under optimizer. `params` is copied; the buffers in it must
- * outlive the optimizer. On failure *optimizer is NULL. Errors: INVALID_ARGUMENT, INVALID_SIZE,
- * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+/* Creates the state, zeroed and booked under optimizer, and a table of the tensors. `params` is
+ * copied; the buffers in it must outlive the optimizer.
+ *
+ * The tensors whose values lie in one buffer and whose gradients lie in one are updated together
+ * (see clprune_mats_create); with B such pairs of buffers, however many tensors, a step enqueues B
+ * kernels (LAMB 2 B + 1) and clipping 2 B + 2. On failure *optimizer is NULL. Errors:
+ * INVALID_ARGUMENT, INVALID_SIZE, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_optimizer_create(clprune_context *context,
     const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,
     clprune_optimizer **optimizer);

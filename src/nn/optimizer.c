@@ -6,33 +6,21 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/optimizer_private.h"
 #include "nn/team_plan.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
-#include "runtime/launch.h"
-#include "runtime/scratch.h"
-
-#define MAX_SLOTS 2
 
 /* Elements of a work-group. */
 #define CPU_CHUNK 16384
 #define GPU_CHUNK 2048
+/* One in so many work-items adds up the partial sums of a tensor, on GPUs. */
+#define GPU_LANES 8
 
-/* One parameter as the kernels see it: `count` elements, one row. */
-typedef struct tensor {
-    clprune_param param;
-    size_t count;
-    clprune_mat state[MAX_SLOTS]; /* of the parameter's shape; SGD: v, the others: m, v */
-} tensor;
-
-struct clprune_optimizer {
-    clprune_context *context;
-    clprune_optimizer_desc desc;
-    tensor *tensors;
-    size_t count, slots;
-    uint64_t steps;
-};
+/* A row of the table; optimizer.clh says what it means. */
+typedef struct table_row {
+    cl_ulong first_group, partial, count, cols, value, value_gap, grad, grad_gap, state, decay;
+} table_row;
 
 static size_t slots_of(const clprune_optimizer_desc *desc)
 {
@@ -68,11 +56,6 @@ done:
     return status;
 }
 
-static bool is_dense(clprune_mat mat)
-{
-    return mat.ld == mat.cols || mat.rows <= 1 || mat.cols == 0;
-}
-
 static clprune_status check_param(clprune_context *context, size_t i, const clprune_param *param)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -82,37 +65,155 @@ static clprune_status check_param(clprune_context *context, size_t i, const clpr
     (void)snprintf(grad_name, sizeof grad_name, "the gradient of parameter %zu", i);
     TRY(clprune__check_mat(context, value_name, value, value.rows, value.cols));
     TRY(clprune__check_mat(context, grad_name, param->grad, value.rows, value.cols));
-    REQUIRE(is_dense(value) && is_dense(param->grad), CLPRUNE_INVALID_SIZE,
-        "parameter %zu is not dense", i);
     TRY(clprune__check_apart(context, value_name, value, grad_name, param->grad));
 done:
     return status;
 }
 
-/* Creates the state of one parameter, zeroed, as "name.m" and "name.v". */
-static clprune_status create_state(clprune_optimizer *optimizer, size_t i)
+static clprune__flat_plan plan_flat(const clprune_context *context, bool momentum)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = optimizer->context;
-    tensor *t = &optimizer->tensors[i];
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    clprune__flat_plan plan = {.chunk = vector ? CPU_CHUNK : GPU_CHUNK};
+    plan.local = vector ? 1 : 128; /* a power of two: all of a group add up together */
+    while (plan.local > context->max_work_group)
+        plan.local /= 2;
+    plan.slices = clprune__max(plan.local / GPU_LANES, 1);
+    (void)snprintf(plan.defines, sizeof plan.defines,
+        "-DCHUNK=%zu -DLOCAL=%zu -DMOMENTUM=%d -DSLICES=%zu -DTEAM=%zu -DVW=%zu", plan.chunk,
+        plan.local, momentum, plan.slices, plan.local, clprune__vector_width(context));
+    return plan;
+}
+
+/* Puts each tensor into the bundle of its buffers. */
+static void sort_into_bundles(clprune_optimizer *optimizer)
+{
+    for (size_t i = 0; i < optimizer->count; i++) {
+        clprune__tensor *t = &optimizer->tensors[i];
+        const cl_mem value = t->param.value.buffer, grad = t->param.grad.buffer;
+        size_t b = 0;
+        while (b < optimizer->bundle_count &&
+               (optimizer->bundles[b].value != value || optimizer->bundles[b].grad != grad))
+            b++;
+        if (b == optimizer->bundle_count) {
+            optimizer->bundles[b] = (clprune__bundle){.value = value, .grad = grad};
+            optimizer->bundle_count++;
+        }
+        t->bundle = b;
+        optimizer->bundles[b].tensors++;
+    }
+}
+
+/* "name.m" or "name.v" of parameter i; malloced. */
+static char *state_name(const clprune_optimizer *optimizer, size_t i, size_t slot)
+{
     char given[32];
-    const char *base = t->param.name;
+    const char *base = optimizer->tensors[i].param.name;
     if (base == NULL) {
         (void)snprintf(given, sizeof given, "parameter %zu", i);
         base = given;
     }
     const size_t size = strlen(base) + sizeof ".m";
     char *name = malloc(size);
-    REQUIRE(name != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "the name of a state");
-    for (size_t slot = 0; slot < optimizer->slots; slot++) {
+    if (name != NULL)
         (void)snprintf(name, size, "%s.%c", base, slot + 1 == optimizer->slots ? 'v' : 'm');
-        TRY(clprune_mat_create(context, CLPRUNE_MEMORY_OPTIMIZER, name, t->param.value.rows,
-            t->param.value.cols, &t->state[slot]));
-        TRY(clprune_mat_fill(context, 0, t->state[slot], NULL));
+    return name;
+}
+
+/* Creates one slot of the state of a bundle, zeroed. */
+static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_t slot)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = optimizer->context;
+    clprune__bundle *made = &optimizer->bundles[b];
+    clprune_mat *mats = calloc(made->tensors, sizeof *mats);
+    char **names = calloc(made->tensors, sizeof *names);
+    size_t count = 0, bytes = 0;
+    REQUIRE(mats != NULL && names != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu states", made->tensors);
+    for (size_t i = 0; i < optimizer->count; i++) {
+        const clprune__tensor *t = &optimizer->tensors[i];
+        if (t->bundle != b)
+            continue;
+        names[count] = state_name(optimizer, i, slot);
+        REQUIRE(names[count] != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "the name of a state");
+        mats[count].rows = t->param.value.rows;
+        mats[count].cols = t->param.value.cols;
+        bytes += t->count * sizeof(float);
+        count++;
     }
+    TRY(clprune_mats_create(
+        context, CLPRUNE_MEMORY_OPTIMIZER, count, (const char *const *)names, mats));
+    made->state[slot] = mats[0].buffer;
+    const float zero = 0;
+    if (bytes > 0)
+        TRY_CL(clEnqueueFillBuffer(
+            context->queue, made->state[slot], &zero, sizeof zero, 0, bytes, 0, NULL, NULL));
+    count = 0;
+    for (size_t i = 0; i < optimizer->count; i++)
+        if (optimizer->tensors[i].bundle == b)
+            optimizer->tensors[i].state[slot] = mats[count++];
 done:
-    free(name);
-    t->param.name = NULL; /* the caller's string may go */
+    for (size_t i = 0; names != NULL && i < made->tensors; i++)
+        free(names[i]);
+    free((void *)names);
+    free(mats);
+    return status;
+}
+
+static bool is_dense(clprune_mat mat)
+{
+    return mat.ld == mat.cols || mat.rows <= 1;
+}
+
+static table_row row_of(const clprune_optimizer *optimizer, const clprune__tensor *t)
+{
+    const clprune_mat value = t->param.value, grad = t->param.grad;
+    const bool dense = is_dense(value) && is_dense(grad);
+    return (table_row){.first_group = optimizer->bundles[t->bundle].groups,
+        .partial = optimizer->groups,
+        .count = t->count,
+        .cols = dense ? t->count : value.cols,
+        .value = value.offset,
+        .value_gap = dense ? 0 : value.ld - value.cols,
+        .grad = grad.offset,
+        .grad_gap = dense ? 0 : grad.ld - grad.cols,
+        .state = t->state[0].offset,
+        .decay = t->param.decay};
+}
+
+/* Writes the rows of all tensors that have elements, and counts rows and groups. The partial sums
+ * lie in the order of the parameters, whatever bundle they are in. */
+static clprune_status create_table(clprune_optimizer *optimizer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = optimizer->context;
+    table_row *table = NULL;
+    for (size_t i = 0; i < optimizer->count; i++)
+        optimizer->bundles[optimizer->tensors[i].bundle].rows += optimizer->tensors[i].count > 0;
+    for (size_t b = 0; b < optimizer->bundle_count; b++) {
+        optimizer->bundles[b].first_row = optimizer->rows;
+        optimizer->rows += optimizer->bundles[b].rows;
+        optimizer->bundles[b].rows = 0; /* counted again below */
+    }
+    if (optimizer->rows == 0)
+        goto done;
+    table = calloc(optimizer->rows, sizeof *table);
+    REQUIRE(table != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a table of %zu rows", optimizer->rows);
+    for (size_t i = 0; i < optimizer->count; i++) {
+        const clprune__tensor *t = &optimizer->tensors[i];
+        clprune__bundle *b = &optimizer->bundles[t->bundle];
+        if (t->count == 0)
+            continue;
+        const size_t groups = clprune__ceil_div(t->count, optimizer->plan.chunk);
+        table[b->first_row + b->rows++] = row_of(optimizer, t);
+        b->groups += groups;
+        optimizer->groups += groups;
+    }
+    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
+        optimizer->rows * sizeof *table, &optimizer->table));
+    TRY_CL(clEnqueueWriteBuffer(context->queue, optimizer->table, CL_TRUE, 0,
+        optimizer->rows * sizeof *table, table, 0, NULL, NULL));
+done:
+    free(table);
     return status;
 }
 
@@ -135,15 +236,25 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     made->context = context;
     made->desc = *desc;
     made->slots = slots_of(desc);
-    made->tensors = count > 0 ? calloc(count, sizeof *made->tensors) : NULL;
-    REQUIRE(
-        count == 0 || made->tensors != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu parameters", count);
+    made->plan = plan_flat(context, made->slots > 0);
+    if (count > 0) {
+        made->tensors = calloc(count, sizeof *made->tensors);
+        made->bundles = calloc(count, sizeof *made->bundles);
+        REQUIRE(made->tensors != NULL && made->bundles != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+            "%zu parameters", count);
+    }
     made->count = count;
     for (size_t i = 0; i < count; i++) {
         made->tensors[i].param = params[i];
         made->tensors[i].count = params[i].value.rows * params[i].value.cols;
-        TRY(create_state(made, i));
     }
+    sort_into_bundles(made);
+    for (size_t b = 0; b < made->bundle_count; b++)
+        for (size_t slot = 0; slot < made->slots; slot++)
+            TRY(create_state(made, b, slot));
+    for (size_t i = 0; i < count; i++)
+        made->tensors[i].param.name = NULL; /* the caller's string may go */
+    TRY(create_table(made));
     *optimizer = made;
     made = NULL;
 done:
@@ -155,253 +266,13 @@ void clprune_optimizer_destroy(clprune_optimizer *optimizer)
 {
     if (optimizer == NULL)
         return;
-    for (size_t i = 0; i < optimizer->count; i++)
+    for (size_t b = 0; b < optimizer->bundle_count; b++)
         for (size_t slot = 0; slot < optimizer->slots; slot++)
-            clprune_buffer_release(optimizer->context, optimizer->tensors[i].state[slot].buffer);
+            clprune_buffer_release(optimizer->context, optimizer->bundles[b].state[slot]);
+    clprune_buffer_release(optimizer->context, optimizer->table);
+    free(optimizer->bundles);
     free(optimizer->tensors);
     free(optimizer);
-}
-
-/* How a flat array of `count` elements is divided. */
-typedef struct flat_plan {
-    size_t global, local, groups;
-    char defines[96];
-} flat_plan;
-
-static flat_plan plan_flat(const clprune_context *context, size_t count, bool momentum)
-{
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t chunk = vector ? CPU_CHUNK : GPU_CHUNK;
-    flat_plan plan;
-    plan.local = vector ? 1 : 128; /* a power of two: all of a group add up together */
-    while (plan.local > context->max_work_group)
-        plan.local /= 2;
-    plan.groups = clprune__ceil_div(count, chunk);
-    plan.global = plan.groups * plan.local;
-    (void)snprintf(plan.defines, sizeof plan.defines,
-        "-DCHUNK=%zu -DLOCAL=%zu -DMOMENTUM=%d -DTEAM=%zu -DVW=%zu", chunk, plan.local, momentum,
-        plan.local, clprune__vector_width(context));
-    return plan;
-}
-
-static clprune_status step_sgd(const clprune_optimizer *optimizer, const tensor *t, float lr)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_optimizer_desc *desc = &optimizer->desc;
-    const bool momentum = optimizer->slots > 0;
-    const flat_plan plan = plan_flat(optimizer->context, t->count, momentum);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(optimizer->context, CLPRUNE__SGD, plan.defines, &launch));
-    clprune__arg_ulong(&launch, t->count);
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, desc->momentum);
-    clprune__arg_float(&launch, t->param.decay ? desc->weight_decay : 0);
-    clprune__arg_uint(&launch, optimizer->steps == 0);
-    clprune__arg_mat(&launch, t->param.grad);
-    clprune__arg_mat(&launch, t->param.value);
-    clprune__arg_mat(&launch, t->state[0]);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-done:
-    return status;
-}
-
-/* The numbers that the moments of a step depend on, in the precision of the kernels. */
-typedef struct moments {
-    float b1, b1_rest, b2, b2_rest; /* rest: 1 - b */
-    float m_scale, v_scale;         /* 1 / (1 - b^t) */
-} moments;
-
-static moments moments_of(const clprune_optimizer *optimizer)
-{
-    const double t = (double)optimizer->steps + 1;
-    const double b1 = (double)optimizer->desc.beta1, b2 = (double)optimizer->desc.beta2;
-    return (moments){.b1 = optimizer->desc.beta1,
-        .b1_rest = (float)(1 - b1),
-        .b2 = optimizer->desc.beta2,
-        .b2_rest = (float)(1 - b2),
-        .m_scale = (float)(1 / (1 - pow(b1, t))),
-        .v_scale = (float)(1 / (1 - pow(b2, t)))};
-}
-
-static void arg_moments(clprune__launch *launch, const moments *m)
-{
-    clprune__arg_float(launch, m->b1);
-    clprune__arg_float(launch, m->b1_rest);
-    clprune__arg_float(launch, m->b2);
-    clprune__arg_float(launch, m->b2_rest);
-    clprune__arg_float(launch, m->m_scale);
-    clprune__arg_float(launch, m->v_scale);
-}
-
-static clprune_status step_adamw(
-    const clprune_optimizer *optimizer, const moments *m, const tensor *t, float lr)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_optimizer_desc *desc = &optimizer->desc;
-    const double decay = t->param.decay ? (double)desc->weight_decay : 0;
-    const flat_plan plan = plan_flat(optimizer->context, t->count, false);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(optimizer->context, CLPRUNE__ADAMW, plan.defines, &launch));
-    clprune__arg_ulong(&launch, t->count);
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, (float)((double)lr * decay));
-    arg_moments(&launch, m);
-    clprune__arg_float(&launch, desc->eps);
-    clprune__arg_mat(&launch, t->param.grad);
-    clprune__arg_mat(&launch, t->param.value);
-    clprune__arg_mat(&launch, t->state[0]);
-    clprune__arg_mat(&launch, t->state[1]);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-done:
-    return status;
-}
-
-/* Three commands: the moments with square sums per group, their sums, the update. */
-static clprune_status step_lamb(
-    const clprune_optimizer *optimizer, const moments *m, const tensor *t, float lr)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = optimizer->context;
-    const clprune_optimizer_desc *desc = &optimizer->desc;
-    const float decay = t->param.decay ? desc->weight_decay : 0;
-    const flat_plan plan = plan_flat(context, t->count, false);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune_mat partial, sums;
-    clprune__launch launch;
-    TRY(clprune__scratch_mat(context, plan.groups, 4, &partial));
-    TRY(clprune__scratch_mat(context, 1, 4, &sums));
-    TRY(clprune__launch_begin(context, CLPRUNE__LAMB_MOMENTS, plan.defines, &launch));
-    clprune__arg_ulong(&launch, t->count);
-    clprune__arg_float(&launch, decay);
-    arg_moments(&launch, m);
-    clprune__arg_float(&launch, desc->eps);
-    clprune__arg_mat(&launch, t->param.grad);
-    clprune__arg_mat(&launch, t->param.value);
-    clprune__arg_mat(&launch, t->state[0]);
-    clprune__arg_mat(&launch, t->state[1]);
-    clprune__arg_mat(&launch, partial);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    TRY(clprune__column_sum_final(context, plan.groups, 1, partial, sums, NULL));
-    TRY(clprune__launch_begin(context, CLPRUNE__LAMB_APPLY, plan.defines, &launch));
-    clprune__arg_ulong(&launch, t->count);
-    clprune__arg_float(&launch, lr);
-    clprune__arg_float(&launch, decay);
-    clprune__arg_float(&launch, m->m_scale);
-    clprune__arg_float(&launch, m->v_scale);
-    clprune__arg_float(&launch, desc->eps);
-    clprune__arg_mat(&launch, sums);
-    clprune__arg_mat(&launch, t->state[0]);
-    clprune__arg_mat(&launch, t->state[1]);
-    clprune__arg_mat(&launch, t->param.value);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
-}
-
-clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
-    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT, "lr is %g", (double)lr);
-    const moments m = moments_of(optimizer);
-    for (size_t i = 0; i < optimizer->count; i++) {
-        const tensor *t = &optimizer->tensors[i];
-        if (t->count == 0)
-            continue;
-        if (optimizer->desc.kind == CLPRUNE_OPTIMIZER_SGD)
-            TRY(step_sgd(optimizer, t, lr));
-        else if (optimizer->desc.kind == CLPRUNE_OPTIMIZER_ADAMW)
-            TRY(step_adamw(optimizer, &m, t, lr));
-        else
-            TRY(step_lamb(optimizer, &m, t, lr));
-    }
-    optimizer->steps++;
-    TRY(clprune__empty_event(context, event));
-done:
-    return status;
-}
-
-/* The square sums of every gradient's groups, one tensor after the other, in `partial`. */
-static clprune_status sum_squares(const clprune_optimizer *optimizer, clprune_mat partial)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    for (size_t i = 0; i < optimizer->count; i++) {
-        const tensor *t = &optimizer->tensors[i];
-        const flat_plan plan = plan_flat(optimizer->context, t->count, false);
-        clprune__launch launch;
-        TRY(clprune__launch_begin(optimizer->context, CLPRUNE__SQUARE_SUM, plan.defines, &launch));
-        clprune__arg_ulong(&launch, t->count);
-        clprune__arg_mat(&launch, t->param.grad);
-        clprune__arg_mat(&launch, partial);
-        TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-        partial.offset += plan.groups * partial.ld;
-    }
-done:
-    return status;
-}
-
-static clprune_status scale_gradients(const clprune_optimizer *optimizer, clprune_mat factor)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    for (size_t i = 0; i < optimizer->count; i++) {
-        const tensor *t = &optimizer->tensors[i];
-        const flat_plan plan = plan_flat(optimizer->context, t->count, false);
-        clprune__launch launch;
-        TRY(clprune__launch_begin(optimizer->context, CLPRUNE__SCALE, plan.defines, &launch));
-        clprune__arg_ulong(&launch, t->count);
-        clprune__arg_mat(&launch, factor);
-        clprune__arg_mat(&launch, t->param.grad);
-        TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    }
-done:
-    return status;
-}
-
-clprune_status clprune_optimizer_clip(
-    clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
-    clprune__scratch_mark mark = {0};
-    bool marked = false;
-    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g", (double)max_norm);
-    const bool has_norm = norm.buffer != NULL || norm.rows != 0 || norm.cols != 0;
-    if (has_norm)
-        TRY(clprune__check_mat(context, "norm", norm, 1, 1));
-    size_t groups = 0;
-    for (size_t i = 0; i < optimizer->count; i++) {
-        if (has_norm)
-            TRY(clprune__check_apart(
-                context, "norm", norm, "a gradient", optimizer->tensors[i].param.grad));
-        groups += plan_flat(context, optimizer->tensors[i].count, false).groups;
-    }
-    mark = clprune__scratch_begin(context);
-    marked = true;
-    clprune_mat partial, sums, factor;
-    TRY(clprune__scratch_mat(context, groups, 2, &partial));
-    TRY(clprune__scratch_mat(context, 1, 2, &sums));
-    TRY(clprune__scratch_mat(context, 1, 1, &factor));
-    if (!has_norm)
-        TRY(clprune__scratch_mat(context, 1, 1, &norm));
-    TRY(sum_squares(optimizer, partial));
-    TRY(clprune__column_sum_final(context, groups, 1, partial, sums, NULL));
-    const flat_plan plan = plan_flat(context, 1, false);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__CLIP_FACTOR, plan.defines, &launch));
-    clprune__arg_float(&launch, max_norm);
-    clprune__arg_mat(&launch, sums);
-    clprune__arg_mat(&launch, norm);
-    clprune__arg_mat(&launch, factor);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.local, &plan.local, NULL));
-    TRY(scale_gradients(optimizer, factor));
-    TRY(clprune__empty_event(context, event));
-done:
-    if (marked)
-        clprune__scratch_end(context, mark);
-    return status;
 }
 
 uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer)
