@@ -12,32 +12,18 @@
 #error "gelu.cl needs LOCAL, ROWS and VW"
 #endif
 
-static inline vec gelu(const vec h)
-{
-    vec gauss;
-    const vec phi = normal_cdf(h, &gauss);
-    /* Phi(-15) is 0: a finite factor keeps -Inf from making a NaN of it. */
-    return (h < (vec)(-15.0f) ? (vec)(-15.0f) : h) * phi;
-}
-
-/* Forward: g = h * Phi(h), so g' = Phi(h) + h * Phi'(h). */
-static inline vec gelu_slope(const vec h)
-{
-    vec gauss;
-    const vec phi = normal_cdf(h, &gauss);
-    const vec above = h < (vec)(-15.0f) ? (vec)(-15.0f) : h;
-    const vec bounded = above > (vec)(15.0f) ? (vec)(15.0f) : above;
-    return fma(bounded * 0.39894228f, gauss, phi);
-}
-
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_forward(
     const ulong rows, const ulong cols, MAT_IN(h), MAT_OUT(g))
 {
     const ulong first = get_group_id(0) * ROWS;
     const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++)
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW)
-            store_part(gelu(load_part(ROW(h, r) + c, cols - c, 0)), ROW(g, r) + c, cols - c);
+    for (ulong r = first; r < last; r++) {
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            vec slope; /* not wanted */
+            const vec value = gelu_with_slope(load_part(ROW(h, r) + c, cols - c, 0), &slope);
+            store_part(value, ROW(g, r) + c, cols - c);
+        }
+    }
 }
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_backward(
@@ -47,7 +33,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_backward(
     const ulong last = min(first + ROWS, rows);
     for (ulong r = first; r < last; r++) {
         for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            const vec slope = gelu_slope(load_part(ROW(h, r) + c, cols - c, 0));
+            vec slope; /* forward: g = h * Phi(h), so g' = Phi(h) + h * Phi'(h) */
+            (void)gelu_with_slope(load_part(ROW(h, r) + c, cols - c, 0), &slope);
             const vec gradient = load_part(ROW(dg, r) + c, cols - c, 0);
             store_part(gradient * slope, ROW(dh, r) + c, cols - c);
         }

@@ -8,7 +8,7 @@
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
  *   saved.h                 one activation kept for the backward pass, in a chosen form
  *   linear.h token_linear.h the layers that keep a pruned input
- *   affine.h gelu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *   affine.h gelu.h gelu_code.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, each forward and backward
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
@@ -30,6 +30,7 @@
 #include "clprune/context.h"
 #include "clprune/cross_entropy.h"
 #include "clprune/gelu.h"
+#include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"

@@ -1,0 +1,154 @@
+/* GELU with its derivative kept as codes of BITS bits: the numbers of the nearest of 2^BITS levels.
+ *
+ *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
+ *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN
+ *     gelu_code_backward   dh = dg * levels[code]
+ *
+ * Code c of a row is BITS bits of byte c * BITS / 8, from bit c * BITS mod 8 up. Rows are padded
+ * with zeros to whole elements of the matrix `codes`, 4 bytes:
+ *
+ *     BITS = 2    byte 0: | c3 c2 c1 c0 |    byte 1: | c7 c6 c5 c4 |   ...
+ *
+ * Group i takes rows [i * ROWS, (i + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
+ * turn, the last one padded. g may be h; dh may be dg. Local memory: LEVELS floats.
+ * LOCAL, ROWS: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16. */
+#if !defined(BITS) || !defined(LOCAL) || !defined(ROWS) || !defined(VW)
+#error "gelu_code.cl needs BITS, LOCAL, ROWS and VW"
+#endif
+#define LEVELS    (1 << BITS)
+#define MASK      (LEVELS - 1)
+#define PER_BYTE  (8 / BITS)
+#define ROW_BYTES ((cols * BITS + 31) / 32 * 4)
+#define COARSE    (LEVELS > 16 ? LEVELS / 16 : 1) /* every so many borders are tried first */
+
+/* BYTES: of a vector of codes; PACK makes them of one. */
+#if VW * BITS == 8
+#define BYTES              1
+#define TO_BYTES(v)        ((uchar)(v))
+#define STORE_BYTES(v, at) (*(at) = (v))
+#else
+#if VW * BITS == 16
+#define BYTES 2
+#elif VW * BITS == 32
+#define BYTES 4
+#elif VW * BITS == 64
+#define BYTES 8
+#elif VW * BITS == 128
+#define BYTES 16
+#else
+#error "VW * BITS must be 8, 16, 32, 64 or 128"
+#endif
+#define TO_BYTES(v)        NN_PASTE(convert_uchar, BYTES)(v)
+#define STORE_BYTES(v, at) NN_PASTE(vstore, BYTES)(v, 0, at)
+#endif
+#define PAIRS(v, bits) ((v).even | (v).odd << (bits))
+#if BITS == 8
+#define PACK(codes) TO_BYTES(codes)
+#elif BITS == 4
+#define PACK(codes) TO_BYTES(PAIRS(codes, 4))
+#else
+#define PACK(codes) TO_BYTES(PAIRS(PAIRS(codes, 2), 4))
+#endif
+
+/* The border between the codes i and i + 1. */
+#define BORDER(i) (0.5f * (gelu_levels[i] + gelu_levels[(i) + 1]))
+
+/* Fills a table in local memory, which serves better than constant memory where each lane looks up
+ * another element. */
+#define FILL(table, count, value)                                                                  \
+    for (uint i = get_local_id(0); i < (count); i += LOCAL)                                        \
+        table[i] = (value);                                                                        \
+    barrier(CLK_LOCAL_MEM_FENCE)
+
+/* Of the 2 * half codes from `code` on, the half that the slope is in. */
+static inline ivec halve(
+    const ivec code, const int half_way, const vec slope, local const float *borders)
+{
+    int from[VW];
+    float border[VW];
+    TO_ARRAY(code, from);
+    for (int lane = 0; lane < VW; lane++)
+        border[lane] = borders[from[lane] + half_way - 1];
+    return slope > FROM_ARRAY(border) ? code + half_way : code;
+}
+
+/* The codes of the slopes: how many borders are below. All comparisons are false for NaN. */
+static inline ivec encode(const vec slope, local const float *borders)
+{
+    const ivec zero = 0;
+    ivec code = 0;
+    for (int i = COARSE - 1; i < LEVELS - 1; i += COARSE)
+        code += slope > (vec)(BORDER(i)) ? (ivec)(COARSE) : zero;
+#if BITS == 8
+    code = halve(code, 8, slope, borders);
+    code = halve(code, 4, slope, borders);
+    code = halve(code, 2, slope, borders);
+    code = halve(code, 1, slope, borders);
+#endif
+    return code;
+}
+
+/* Puts the first `left` codes at p; behind the last one of the row, zeros up to its `end`. */
+static inline void store_codes(
+    const ivec codes, const ulong left, global uchar *p, const global uchar *end)
+{
+    if (left > VW) {
+        STORE_BYTES(PACK(codes), p);
+        return;
+    }
+    const ivec lane = LANES_OF_VEC, zero = 0;
+    uchar byte[BYTES];
+    const ivec kept = lane < (ivec)((int)left) ? codes : zero;
+    STORE_BYTES(PACK(kept), byte);
+    for (int i = 0; p + i < end; i++)
+        p[i] = i < BYTES ? byte[i] : 0;
+}
+
+/* The levels of the first `left` codes at p. */
+static inline vec decode(const global uchar *p, const ulong left, local const float *levels)
+{
+    float slope[VW];
+    uint byte[BYTES];
+    for (int i = 0; i < BYTES; i++)
+        byte[i] = left >= VW || i * PER_BYTE < (int)left ? p[i] : 0;
+    for (int lane = 0; lane < VW; lane++)
+        slope[lane] = levels[byte[lane / PER_BYTE] >> (lane % PER_BYTE * BITS) & MASK];
+    return FROM_ARRAY(slope);
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward(
+    const ulong rows, const ulong cols, MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
+{
+    local float borders[LEVELS];
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    FILL(borders, LEVELS - 1, BORDER(i));
+    for (ulong r = first; r < last; r++) {
+        global uchar *row = (global uchar *)ROW(codes, r);
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            vec slope;
+            store_part(gelu_with_slope(load_part(ROW(h, r) + c, cols - c, 0), &slope),
+                ROW(g, r) + c, cols - c);
+            store_codes(
+                encode(slope, borders), cols - c, row + c / PER_BYTE, row + ROW_BYTES);
+        }
+    }
+}
+
+/* Forward: g = h * Phi(h), so dh = dg * slope, the slope as far as its code knows it. */
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_backward(
+    const ulong rows, const ulong cols, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes))
+{
+    local float levels[LEVELS];
+    const ulong first = get_group_id(0) * ROWS;
+    const ulong last = min(first + ROWS, rows);
+    FILL(levels, LEVELS, gelu_levels[i]);
+    for (ulong r = first; r < last; r++) {
+        const global uchar *row = (const global uchar *)ROW(codes, r);
+        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+            const vec slope = decode(row + c / PER_BYTE, cols - c, levels);
+            store_part(
+                load_part(ROW(dg, r) + c, cols - c, 0) * slope, ROW(dh, r) + c, cols - c);
+        }
+    }
+}

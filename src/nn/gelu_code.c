@@ -1,0 +1,91 @@
+#include "clprune/gelu_code.h"
+
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/launch.h"
+#include "runtime/rowwise.h"
+
+static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
+    clprune_gelu_code_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes found;
+    size_t all;
+    REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
+    *sizes = (clprune_gelu_code_sizes){0};
+    REQUIRE(bits == 2 || bits == 4 || bits == 8, CLPRUNE_INVALID_ARGUMENT,
+        "bits is %u, not 2, 4 or 8", bits);
+    REQUIRE(
+        clprune__mul(cols, bits, &all), CLPRUNE_SIZE_OVERFLOW, "%zu codes of %u bits", cols, bits);
+    found.cols = clprune__ceil_div(all, 32);
+    REQUIRE(clprune__mul3(rows, found.cols, sizeof(float), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
+        "codes of %zu x %zu", rows, cols);
+    *sizes = found;
+done:
+    return status;
+}
+
+clprune_status clprune_gelu_code_size_query(
+    size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes)
+{
+    return check_sizes(NULL, rows, cols, bits, sizes);
+}
+
+/* Enqueues either pass: `in` and `out`, M x d, may be the same. */
+static clprune_status enqueue(clprune_context *context, clprune__kernel_id id, unsigned bits,
+    clprune_mat in, clprune_mat out, clprune_mat codes, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__rowwise plan = clprune__rowwise_plan(context, in.rows, in.cols);
+    char defines[96];
+    (void)snprintf(defines, sizeof defines, "-DBITS=%u %s", bits, plan.defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, id, defines, &launch));
+    clprune__arg_ulong(&launch, in.rows);
+    clprune__arg_ulong(&launch, in.cols);
+    clprune__arg_mat(&launch, in);
+    clprune__arg_mat(&launch, out);
+    clprune__arg_mat(&launch, codes);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
+    clprune_mat g, clprune_mat codes, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
+    TRY(clprune__check_mat(context, "h", h, h.rows, h.cols));
+    TRY(clprune__check_mat(context, "g", g, h.rows, h.cols));
+    TRY(clprune__check_mat(context, "codes", codes, h.rows, sizes.cols));
+    if (!clprune__same_mat(g, h))
+        TRY(clprune__check_apart(context, "g", g, "h", h));
+    TRY(clprune__check_apart(context, "codes", codes, "h", h));
+    TRY(clprune__check_apart(context, "codes", codes, "g", g));
+    TRY(enqueue(context, CLPRUNE__GELU_CODE_FORWARD, bits, h, g, codes, event));
+done:
+    return status;
+}
+
+clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, clprune_mat dg,
+    clprune_mat codes, clprune_mat dh, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY(check_sizes(context, dg.rows, dg.cols, bits, &sizes));
+    TRY(clprune__check_mat(context, "dg", dg, dg.rows, dg.cols));
+    TRY(clprune__check_mat(context, "codes", codes, dg.rows, sizes.cols));
+    TRY(clprune__check_mat(context, "dh", dh, dg.rows, dg.cols));
+    if (!clprune__same_mat(dh, dg))
+        TRY(clprune__check_apart(context, "dh", dh, "dg", dg));
+    TRY(clprune__check_apart(context, "dh", dh, "codes", codes));
+    TRY(enqueue(context, CLPRUNE__GELU_CODE_BACKWARD, bits, dg, dh, codes, event));
+done:
+    return status;
+}
