@@ -7,6 +7,7 @@
  * memory between the strips. A column is one work-item's, in the order of the rows.
  *
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
+ *                                   (+ sum[c] with ACCUMULATE)
  *
  * A group takes LANES vectors of columns; work-item i sums, for lane i mod LANES, the partial sums
  * g = slice, slice + SLICES, ..., slice = i / LANES; slice 0 then adds the slices up in order:
@@ -51,6 +52,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_partia
 
 #ifdef LANES
 #define SLICES (LOCAL / LANES)
+#ifndef ACCUMULATE
+#define ACCUMULATE 0 /* 0: sum is overwritten; 1: it is added to */
+#endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(const ulong groups,
     const ulong step, const ulong cols, MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(sum))
@@ -70,7 +74,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(
         for (uint s = 1; s < SLICES; s++)
             total += slices[s * LANES + lane];
 #endif
-    if (slice == 0 && c < cols)
+    if (slice == 0 && c < cols) {
+#if ACCUMULATE
+        total += load_part(ROW(sum, 0) + c, cols - c, 0);
+#endif
         store_part(total, ROW(sum, 0) + c, cols - c);
+    }
 }
 #endif

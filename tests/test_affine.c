@@ -218,12 +218,167 @@ static void invalid(void **state)
     }
 }
 
+/* ---- in front of a linear layer, without its output: h = (alpha * x + beta) w^T ----------------
+ */
+
+/* w, product and dw have the shape; sums one element per row. */
+static void product(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    const size_t rows = s->rows, cols = s->cols, count = rows * cols;
+    inputs in = inputs_new(rows, cols); /* x is w, dy is dh^T x */
+    float *sums = test_new_normal(15, rows);
+    double *wide_sums = layer_widen(rows, sums);
+    double *want = layer_new(count), *bound = layer_new(count);
+    double *dalpha_want = layer_new(cols), *dalpha_bound = layer_new(cols);
+    double *dbeta_want = layer_new(cols), *dbeta_bound = layer_new(cols);
+    affine_ref_product(rows, cols, in.wide_alpha, in.wide_beta, in.wide_dy, wide_sums, want, bound);
+    affine_ref_dalpha(rows, cols, in.wide_x, in.wide_dy, dalpha_want, dalpha_bound);
+    affine_ref_product_dbeta(rows, cols, in.wide_x, wide_sums, dbeta_want, dbeta_bound);
+    test_mat w = test_mat_make(rows, cols, s->gap, in.x), dw[2], dalpha[2], dbeta[2];
+    test_mat alpha = test_mat_make(1, cols, 0, in.alpha), beta = test_mat_make(1, cols, 1, in.beta);
+    test_mat sum = test_mat_make(1, rows, 0, sums), scaled = test_mat_make(rows, cols, 3, NULL);
+    for (int i = 0; i < 2; i++) {
+        cl_event event = NULL;
+        dw[i] = test_mat_make(rows, cols, s->gap + 1, in.dy);
+        dalpha[i] = test_mat_make(1, cols, 0, NULL);
+        dbeta[i] = test_mat_make(1, cols, 2, NULL);
+        TEST_OK(clprune_affine_backward_product(context, w.mat, alpha.mat, beta.mat, sum.mat,
+            dw[i].mat, dalpha[i].mat, dbeta[i].mat, &event));
+        layer_event(event);
+    }
+    layer_check("dw", &dw[0], want, bound, "product");
+    layer_check("dalpha", &dalpha[0], dalpha_want, dalpha_bound, "product");
+    layer_check("dbeta", &dbeta[0], dbeta_want, dbeta_bound, "product");
+    layer_same("dw", &dw[0], &dw[1]);
+    layer_same("dalpha", &dalpha[0], &dalpha[1]);
+    layer_same("dbeta", &dbeta[0], &dbeta[1]);
+    affine_ref_dx(rows, cols, in.wide_alpha, in.wide_x, NULL, want, bound);
+    TEST_OK(clprune_affine_weights(context, alpha.mat, w.mat, scaled.mat, NULL));
+    layer_check("scaled", &scaled, want, bound, "weights");
+    test_mat_unchanged(&w, "w");
+    TEST_OK(clprune_affine_weights(context, alpha.mat, w.mat, w.mat, NULL));
+    layer_same("scaled over w", &w, &scaled);
+    test_mat *mats[] = {&alpha, &beta, &sum, &w, &scaled, &dw[0], &dw[1], &dalpha[0], &dalpha[1],
+        &dbeta[0], &dbeta[1]};
+    for (size_t i = 0; i < 3; i++)
+        test_mat_unchanged(mats[i], "input");
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    double *arrays[] = {wide_sums, want, bound, dalpha_want, dalpha_bound, dbeta_want, dbeta_bound};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    free(sums);
+    inputs_free(&in);
+}
+
+enum { ROWS = 11, IN = 7, OUT = 5, W = OUT * IN, TOTAL = W + 2 * IN };
+
+/* sum dh * ((alpha * x + beta) w^T) as a function of w, alpha and beta; user: x, then dh. */
+static double product_loss(void *user, const double *theta)
+{
+    const double *x = user, *dh = x + ROWS * IN, *alpha = theta + W, *beta = alpha + IN;
+    double loss = 0;
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t o = 0; o < OUT; o++)
+            for (size_t i = 0; i < IN; i++)
+                loss += dh[r * OUT + o] * (alpha[i] * x[r * IN + i] + beta[i]) * theta[o * IN + i];
+    return loss;
+}
+
+/* The device's gradients from dh^T x against differences of the loss. */
+static void product_slopes(void **state)
+{
+    (void)state;
+    float *numbers = test_new_normal(16, ROWS * (IN + OUT)), *start = test_new_normal(17, TOTAL);
+    double *data = layer_widen(ROWS * (IN + OUT), numbers), *theta = layer_widen(TOTAL, start);
+    double *grad = layer_new(TOTAL);
+    float dw[W] = {0}, sums[OUT] = {0};
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t o = 0; o < OUT; o++) {
+            const float dh = numbers[ROWS * IN + r * OUT + o];
+            sums[o] += dh;
+            for (size_t i = 0; i < IN; i++)
+                dw[o * IN + i] += dh * numbers[r * IN + i];
+        }
+    test_mat w = test_mat_make(OUT, IN, 0, start), alpha = test_mat_make(1, IN, 0, start + W);
+    test_mat beta = test_mat_make(1, IN, 0, start + W + IN), sum = test_mat_make(1, OUT, 0, sums);
+    test_mat out[] = {test_mat_make(OUT, IN, 0, dw), test_mat_make(1, IN, 0, NULL),
+        test_mat_make(1, IN, 0, NULL)};
+    TEST_OK(clprune_affine_backward_product(test_context(), w.mat, alpha.mat, beta.mat, sum.mat,
+        out[0].mat, out[1].mat, out[2].mat, NULL));
+    for (size_t i = 0, at = 0; i < 3; i++) {
+        float *got = test_mat_get(&out[i], "gradient");
+        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
+            grad[at++] = (double)got[k];
+        free(got);
+        test_mat_free(&out[i]);
+    }
+    layer_slopes("product", product_loss, data, TOTAL, theta, grad, 1e-4, 1e-6);
+    test_mat *mats[] = {&w, &alpha, &beta, &sum};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(numbers);
+    free(start);
+    free(data);
+    free(theta);
+    free(grad);
+}
+
+static void product_invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat w = test_mat_make(4, 6, 0, NULL), dw = test_mat_make(4, 6, 0, NULL);
+    test_mat a = test_mat_make(1, 6, 0, NULL), b = test_mat_make(1, 6, 0, NULL);
+    test_mat s = test_mat_make(1, 4, 0, NULL), da = test_mat_make(1, 6, 0, NULL);
+    test_mat db = test_mat_make(1, 6, 0, NULL), other = test_mat_make(2, 3, 0, NULL);
+    clprune_mat shifted = w.mat;
+    shifted.offset += 1;
+    const clprune_mat inside = clprune_mat_rows(dw.mat, 2, 1), in_w = clprune_mat_rows(w.mat, 1, 1);
+    cl_event event = NULL;
+#define WEIGHTS(...) clprune_affine_weights(__VA_ARGS__, &event)
+    assert_int_equal(WEIGHTS(NULL, a.mat, w.mat, dw.mat), bad);
+    TEST_FAILS(WEIGHTS(context, other.mat, w.mat, dw.mat), size, "alpha is");
+    TEST_FAILS(WEIGHTS(context, a.mat, w.mat, other.mat), size, "scaled is");
+    TEST_FAILS(WEIGHTS(context, a.mat, w.mat, shifted), bad, "scaled overlaps w");
+    TEST_FAILS(WEIGHTS(context, inside, w.mat, dw.mat), bad, "scaled overlaps alpha");
+#define PRODUCT(...) clprune_affine_backward_product(__VA_ARGS__, &event)
+    const clprune_mat o = other.mat;
+    assert_int_equal(PRODUCT(NULL, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, db.mat), bad);
+    TEST_FAILS(PRODUCT(context, w.mat, o, b.mat, s.mat, dw.mat, da.mat, db.mat), size, "alpha is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, o, s.mat, dw.mat, da.mat, db.mat), size, "beta is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, o, dw.mat, da.mat, db.mat), size, "sums is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, o, da.mat, db.mat), size, "dw is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, o, db.mat), size, "dalpha is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, o), size, "dbeta is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, s.mat, w.mat, da.mat, db.mat), bad, "dw overlaps w");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, in_w, db.mat), bad,
+        "dalpha overlaps w");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, inside), bad,
+        "dbeta overlaps dw");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, da.mat), bad,
+        "dbeta overlaps dalpha");
+    assert_null(event);
+    test_mat *mats[] = {&w, &dw, &a, &b, &s, &da, &db, &other};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_free(mats[i]);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
     layer_add_shapes(&list, forward, "forward");
     layer_add_shapes(&list, backward, "backward");
+    layer_add_shapes(&list, product, "product");
     test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, product_slopes, NULL, "slopes of the product");
+    test_add(&list, product_invalid, NULL, "invalid arguments of the product");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("affine", &list);
 }

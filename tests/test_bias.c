@@ -26,11 +26,16 @@ static void column_sum(void **state)
     test_mat x = test_mat_make(s->rows, s->cols, s->gap, values);
     test_mat sum = test_mat_make(1, s->cols, 0, NULL), again = test_mat_make(1, s->cols, 2, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune__column_sum(test_context(), x.mat, sum.mat, &event));
+    TEST_OK(clprune__column_sum(test_context(), false, x.mat, sum.mat, &event));
     layer_event(event);
     layer_check("sum", &sum, want, bound, "column sum");
-    TEST_OK(clprune__column_sum(test_context(), x.mat, again.mat, NULL));
+    TEST_OK(clprune__column_sum(test_context(), false, x.mat, again.mat, NULL));
     layer_same("sum", &sum, &again);
+    for (size_t c = 0; c < s->cols; c++)
+        want[c] *= 2, bound[c] *= 3; /* of the sum as it was found, and of the second one */
+    TEST_OK(clprune__column_sum(test_context(), true, x.mat, sum.mat, &event));
+    layer_event(event);
+    layer_check("sum", &sum, want, bound, "column sum, added");
     test_mat_unchanged(&x, "x");
     test_mat_free(&x);
     test_mat_free(&sum);
@@ -75,37 +80,50 @@ static void tokens(void **state)
         float *values = test_new_normal(54, count), *bias = test_new_normal(55, p);
         double *want = layer_new(count), *bound = layer_new(count);
         double *db_want = layer_new(p), *db_size = layer_new(p), *db_bound = layer_new(p);
+        float *weights = test_new_normal(56, s->cols);
+        double *weighted_want = layer_new(p), *weighted_bound = layer_new(p);
         for (size_t i = 0; i < count; i++) {
             const size_t q = i / s->cols % p;
             want[i] = (double)values[i] + (double)bias[q];
             bound[i] = test_bound(0, 0, want[i]);
             db_want[q] += (double)values[i];
             db_size[q] += fabs((double)values[i]);
+            weighted_want[q] += (double)weights[i % s->cols] * (double)values[i];
+            weighted_bound[q] += fabs((double)weights[i % s->cols] * (double)values[i]);
         }
-        for (size_t q = 0; q < p; q++)
+        for (size_t q = 0; q < p; q++) {
             db_bound[q] = test_bound(batch * s->cols, db_size[q], db_want[q]);
+            weighted_bound[q] = test_bound(batch * s->cols, weighted_bound[q], weighted_want[q]);
+        }
         test_mat y = test_mat_make(rows, s->cols, s->gap, values);
         test_mat b = test_mat_make(1, p, 0, bias);
         test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
         cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, db.mat, &event));
+        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, again.mat, NULL));
+        TEST_OK(
+            clprune__token_bias_grad(context, batch, p, y.mat, CLPRUNE_NO_MAT, again.mat, NULL));
         layer_same("db", &db, &again);
+        test_mat scale = test_mat_make(1, s->cols, 0, weights);
+        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, scale.mat, db.mat, &event));
+        layer_event(event);
+        layer_check("db", &db, weighted_want, weighted_bound, "weighted token bias gradient");
+        test_mat_unchanged(&scale, "weights");
         test_mat_unchanged(&y, "dy");
         TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
         layer_event(event);
         layer_check("y", &y, want, bound, "bias of tokens");
         test_mat_unchanged(&b, "b");
-        test_mat *mats[] = {&y, &b, &db, &again};
+        test_mat *mats[] = {&y, &b, &db, &again, &scale};
         for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
             test_mat_free(mats[i]);
-        double *arrays[] = {want, bound, db_want, db_size, db_bound};
+        double *arrays[] = {want, bound, db_want, db_size, db_bound, weighted_want, weighted_bound};
         for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
             free(arrays[i]);
         free(values);
         free(bias);
+        free(weights);
     }
 }
 
@@ -116,13 +134,16 @@ static void invalid(void **state)
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);
     const clprune_mat inside = clprune_mat_rows(x.mat, 2, 1);
-    assert_int_equal(clprune__column_sum(NULL, x.mat, row.mat, NULL), bad);
-    TEST_FAILS(clprune__column_sum(context, x.mat, x.mat, NULL), size, "sum is");
-    TEST_FAILS(clprune__column_sum(context, x.mat, inside, NULL), bad, "sum overlaps x");
-    assert_int_equal(clprune__token_bias_grad(NULL, 1, 5, x.mat, row.mat, NULL), bad);
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, x.mat, row.mat, NULL), size, "dy is");
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, x.mat, row.mat, NULL), size, "db is");
-    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, x.mat, row.mat, NULL),
+    assert_int_equal(clprune__column_sum(NULL, false, x.mat, row.mat, NULL), bad);
+    TEST_FAILS(clprune__column_sum(context, false, x.mat, x.mat, NULL), size, "sum is");
+    TEST_FAILS(clprune__column_sum(context, false, x.mat, inside, NULL), bad, "sum overlaps x");
+    assert_int_equal(
+        clprune__token_bias_grad(NULL, 1, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), bad);
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), size,
+        "dy is");
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), size,
+        "db is");
+    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     assert_int_equal(clprune__bias_rows(NULL, row.mat, x.mat, NULL), bad);
     TEST_FAILS(clprune__bias_rows(context, x.mat, x.mat, NULL), size, "b is");

@@ -46,6 +46,67 @@ static void values(void **state)
     free(dg);
 }
 
+/* g and dh have the bits of the two passes that they replace, db is the sum of dh; in place, and
+ * added to. */
+static void recompute(void **state)
+{
+    const layer_shape *s = *state;
+    const size_t count = s->rows * s->cols;
+    clprune_context *context = test_context();
+    float *h = test_new_uniform(24, -6, 6, count), *dg = test_new_normal(25, count);
+    float *start = test_new_normal(26, s->cols);
+    double *wide_h = layer_widen(count, h), *wide_dg = layer_widen(count, dg);
+    double *dh_want = layer_new(count), *dh_bound = layer_new(count);
+    double *db_want = layer_new(s->cols), *db_bound = layer_new(s->cols);
+    gelu_ref_backward(count, wide_h, wide_dg, dh_want, dh_bound);
+    for (size_t c = 0; c < s->cols; c++) {
+        double size = 0, off = 0;
+        for (size_t i = c; i < count; i += s->cols) {
+            db_want[c] += dh_want[i];
+            size += fabs(dh_want[i]);
+            off += dh_bound[i];
+        }
+        db_bound[c] = off + test_bound(s->rows, size, db_want[c]);
+    }
+    test_mat in = test_mat_make(s->rows, s->cols, s->gap, h);
+    test_mat gradient = test_mat_make(s->rows, s->cols, s->gap + 2, dg);
+    test_mat out[4]; /* g, dh by one pass, then by two */
+    for (int i = 0; i < 4; i++)
+        out[i] = test_mat_make(s->rows, s->cols, s->gap + 1, NULL);
+    test_mat db = test_mat_make(1, s->cols, 0, NULL), sum = test_mat_make(1, s->cols, 0, start);
+    cl_event event = NULL;
+    TEST_OK(clprune_gelu_backward_recompute(
+        context, false, in.mat, gradient.mat, out[0].mat, out[1].mat, db.mat, &event));
+    layer_event(event);
+    TEST_OK(clprune_gelu_forward(context, in.mat, out[2].mat, NULL));
+    TEST_OK(clprune_gelu_backward(context, in.mat, gradient.mat, out[3].mat, NULL));
+    layer_same("g", &out[0], &out[2]);
+    layer_same("dh", &out[1], &out[3]);
+    layer_check("db", &db, db_want, db_bound, "recompute");
+    test_mat_unchanged(&in, "h");
+    test_mat_unchanged(&gradient, "dg");
+    TEST_OK(clprune_gelu_backward_recompute(
+        context, true, in.mat, gradient.mat, in.mat, gradient.mat, sum.mat, NULL));
+    layer_same("g over h", &in, &out[2]);
+    layer_same("dh over dg", &gradient, &out[3]);
+    for (size_t c = 0; c < s->cols; c++) {
+        db_want[c] += (double)start[c];
+        db_bound[c] += 2 * 0x1p-24 * (fabs((double)start[c]) + fabs(db_want[c]));
+    }
+    layer_check("db", &sum, db_want, db_bound, "recompute, added");
+    for (int i = 0; i < 4; i++)
+        test_mat_free(&out[i]);
+    test_mat *mats[] = {&in, &gradient, &db, &sum};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    double *arrays[] = {wide_h, wide_dg, dh_want, dh_bound, db_want, db_bound};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    free(h);
+    free(dg);
+    free(start);
+}
+
 /* Runs both directions on `count` numbers, with dg = 1, and compares. */
 static void compare(size_t count, const float *h, const char *what)
 {
@@ -165,8 +226,24 @@ static void invalid(void **state)
     TEST_FAILS(clprune_gelu_backward(context, h.mat, dg.mat, shifted, &event), bad, "overlaps h");
     TEST_FAILS(
         clprune_gelu_backward(context, h.mat, dg.mat, shifted_dg, &event), bad, "overlaps dg");
+    test_mat dh = test_mat_make(4, 6, 0, NULL), db = test_mat_make(1, 6, 0, NULL);
+    const clprune_mat row = clprune_mat_rows(dh.mat, 1, 1);
+#define RECOMPUTE(...) clprune_gelu_backward_recompute(__VA_ARGS__, &event)
+    assert_int_equal(RECOMPUTE(NULL, false, h.mat, dg.mat, g.mat, dh.mat, db.mat), bad);
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, narrow.mat, g.mat, dh.mat, db.mat), size, "dg is");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, narrow.mat, dh.mat, db.mat), size, "g is");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, narrow.mat, db.mat), size, "dh is");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, dh.mat, h.mat), size, "db is");
+    TEST_FAILS(
+        RECOMPUTE(context, false, h.mat, dg.mat, shifted, dh.mat, db.mat), bad, "g overlaps h");
+    TEST_FAILS(
+        RECOMPUTE(context, false, h.mat, dg.mat, g.mat, shifted_dg, db.mat), bad, "dh overlaps dg");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, dg.mat, dh.mat, db.mat), bad, "g overlaps");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, h.mat, db.mat), bad, "dh overlaps");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, g.mat, db.mat), bad, "dh overlaps");
+    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, dh.mat, row), bad, "db overlaps dh");
     assert_null(event);
-    test_mat *mats[] = {&h, &g, &narrow, &dg};
+    test_mat *mats[] = {&h, &g, &narrow, &dg, &dh, &db};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
         test_mat_free(mats[i]);
@@ -177,6 +254,7 @@ int main(void)
 {
     test_list list = {0};
     layer_add_shapes(&list, values, "values");
+    layer_add_shapes(&list, recompute, "recompute");
     test_add(&list, accuracy, NULL, "accuracy");
     test_add(&list, special_values, NULL, "special values");
     test_add(&list, slopes, NULL, "slopes");

@@ -200,12 +200,169 @@ static void invalid(void **state)
     }
 }
 
+/* ---- without the branch's last linear layer: y = x + ls * (g w^T + b) --------------------------
+ */
+
+/* w, product and dw have the shape; b, ls, sums one element per row. */
+static void product(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    const size_t rows = s->rows, cols = s->cols, count = rows * cols;
+    float *w = test_new_normal(35, count), *p = test_new_normal(36, count);
+    float *b = test_new_normal(37, rows), *ls = test_new_uniform(38, -1, 1, rows);
+    float *sums = test_new_normal(39, rows);
+    double *wide[] = {layer_widen(count, w), layer_widen(count, p), layer_widen(rows, b),
+        layer_widen(rows, ls), layer_widen(rows, sums)};
+    double *dls_want = layer_new(rows), *dls_bound = layer_new(rows);
+    double *want = layer_new(count), *bound = layer_new(count);
+    double *scaled_want = layer_new(count), *scaled_bound = layer_new(count);
+    double *db_want = layer_new(rows), *db_bound = layer_new(rows);
+    layerscale_ref_product(rows, cols, wide[0], wide[2], wide[1], wide[4], dls_want, dls_bound);
+    for (size_t r = 0; r < rows; r++) {
+        layerscale_ref_dt(1, 1, wide[3] + r, wide[4] + r, db_want + r, db_bound + r);
+        for (size_t i = r * cols; i < (r + 1) * cols; i++) {
+            layerscale_ref_dt(1, 1, wide[3] + r, wide[1] + i, want + i, bound + i);
+            layerscale_ref_dt(1, 1, wide[3] + r, wide[0] + i, scaled_want + i, scaled_bound + i);
+        }
+    }
+    test_mat mw = test_mat_make(rows, cols, s->gap, w), mls = test_mat_make(1, rows, 0, ls);
+    test_mat mb = test_mat_make(1, rows, 1, b), dls = test_mat_make(1, rows, 0, NULL);
+    test_mat dw = test_mat_make(rows, cols, s->gap + 2, p), db = test_mat_make(1, rows, 0, sums);
+    test_mat scaled = test_mat_make(rows, cols, s->gap + 1, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_layerscale_weights(context, mls.mat, mw.mat, scaled.mat, &event));
+    layer_event(event);
+    layer_check("scaled", &scaled, scaled_want, scaled_bound, "weights");
+    TEST_OK(clprune_layerscale_backward_product(
+        context, mw.mat, mb.mat, mls.mat, dls.mat, dw.mat, db.mat, &event));
+    layer_event(event);
+    layer_check("dls", &dls, dls_want, dls_bound, "product");
+    layer_check("dw", &dw, want, bound, "product");
+    layer_check("db", &db, db_want, db_bound, "product");
+    test_mat_unchanged(&mw, "w");
+    test_mat_unchanged(&mb, "b");
+    TEST_OK(clprune_layerscale_weights(context, mls.mat, mw.mat, mw.mat, NULL));
+    layer_same("scaled over w", &mw, &scaled);
+    test_mat_unchanged(&mls, "ls");
+    test_mat *mats[] = {&mw, &mls, &mb, &dls, &dw, &db, &scaled};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    double *arrays[] = {wide[0], wide[1], wide[2], wide[3], wide[4], dls_want, dls_bound, want,
+        bound, scaled_want, scaled_bound, db_want, db_bound};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    float *floats[] = {w, p, b, ls, sums};
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        free(floats[i]);
+}
+
+enum { ROWS = 11, IN = 7, OUT = 5, W = OUT * IN, TOTAL = W + 2 * OUT };
+
+/* sum dy * ls * (g w^T + b) as a function of w, b and ls; user: g, then dy. */
+static double product_loss(void *user, const double *theta)
+{
+    const double *g = user, *dy = g + ROWS * IN, *b = theta + W, *ls = b + OUT;
+    double loss = 0;
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t o = 0; o < OUT; o++) {
+            double t = b[o];
+            for (size_t i = 0; i < IN; i++)
+                t += g[r * IN + i] * theta[o * IN + i];
+            loss += dy[r * OUT + o] * ls[o] * t;
+        }
+    return loss;
+}
+
+/* The device's gradients from dy^T g against differences of the loss. */
+static void product_slopes(void **state)
+{
+    (void)state;
+    float *numbers = test_new_normal(40, ROWS * (IN + OUT)), *start = test_new_normal(41, TOTAL);
+    double *data = layer_widen(ROWS * (IN + OUT), numbers), *theta = layer_widen(TOTAL, start);
+    double *grad = layer_new(TOTAL);
+    float dw[W] = {0}, db[OUT] = {0};
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t o = 0; o < OUT; o++) {
+            const float dy = numbers[ROWS * IN + r * OUT + o];
+            db[o] += dy;
+            for (size_t i = 0; i < IN; i++)
+                dw[o * IN + i] += dy * numbers[r * IN + i];
+        }
+    test_mat w = test_mat_make(OUT, IN, 0, start), b = test_mat_make(1, OUT, 0, start + W);
+    test_mat ls = test_mat_make(1, OUT, 0, start + W + OUT);
+    test_mat out[] = {test_mat_make(OUT, IN, 0, dw), test_mat_make(1, OUT, 0, db),
+        test_mat_make(1, OUT, 0, NULL)};
+    TEST_OK(clprune_layerscale_backward_product(
+        test_context(), w.mat, b.mat, ls.mat, out[2].mat, out[0].mat, out[1].mat, NULL));
+    for (size_t i = 0, at = 0; i < 3; i++) {
+        float *got = test_mat_get(&out[i], "gradient");
+        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
+            grad[at++] = (double)got[k];
+        free(got);
+        test_mat_free(&out[i]);
+    }
+    layer_slopes("product", product_loss, data, TOTAL, theta, grad, 1e-4, 1e-6);
+    test_mat_free(&w);
+    test_mat_free(&b);
+    test_mat_free(&ls);
+    free(numbers);
+    free(start);
+    free(data);
+    free(theta);
+    free(grad);
+}
+
+static void product_invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat w = test_mat_make(4, 6, 0, NULL), dw = test_mat_make(4, 6, 0, NULL);
+    test_mat b = test_mat_make(1, 4, 0, NULL), ls = test_mat_make(1, 4, 0, NULL);
+    test_mat db = test_mat_make(1, 4, 0, NULL), dls = test_mat_make(1, 4, 0, NULL);
+    test_mat other = test_mat_make(2, 3, 0, NULL);
+    clprune_mat shifted = w.mat, inside = dw.mat;
+    shifted.offset += 1;
+    inside.rows = 1;
+    inside.cols = 4;
+    cl_event event = NULL;
+#define WEIGHTS(...) clprune_layerscale_weights(__VA_ARGS__, &event)
+    assert_int_equal(WEIGHTS(NULL, ls.mat, w.mat, dw.mat), bad);
+    TEST_FAILS(WEIGHTS(context, other.mat, w.mat, dw.mat), size, "ls is");
+    TEST_FAILS(WEIGHTS(context, ls.mat, w.mat, other.mat), size, "scaled is");
+    TEST_FAILS(WEIGHTS(context, ls.mat, w.mat, shifted), bad, "scaled overlaps w");
+    TEST_FAILS(WEIGHTS(context, inside, w.mat, dw.mat), bad, "scaled overlaps ls");
+#define PRODUCT(...) clprune_layerscale_backward_product(__VA_ARGS__, &event)
+    assert_int_equal(PRODUCT(NULL, w.mat, b.mat, ls.mat, dls.mat, dw.mat, db.mat), bad);
+    TEST_FAILS(PRODUCT(context, w.mat, other.mat, ls.mat, dls.mat, dw.mat, db.mat), size, "b is");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, other.mat, dls.mat, dw.mat, db.mat), size, "ls is");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, other.mat, dw.mat, db.mat), size, "dls is");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, other.mat, db.mat), size, "dw is");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, other.mat), size, "db is");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, ls.mat, dw.mat, db.mat), bad, "dls overlaps");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, w.mat, db.mat), bad, "dw overlaps w");
+    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, inside), bad, "db overlaps");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, dls.mat), bad, "db overlaps");
+    assert_null(event);
+    test_mat *mats[] = {&w, &dw, &b, &ls, &db, &dls, &other};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
+        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_free(mats[i]);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
     layer_add_shapes(&list, forward, "forward");
     layer_add_shapes(&list, backward, "backward");
+    layer_add_shapes(&list, product, "product");
     test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, product_slopes, NULL, "slopes of the product");
+    test_add(&list, product_invalid, NULL, "invalid arguments of the product");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("layerscale", &list);
 }

@@ -139,6 +139,54 @@ static void backward(void **state)
     free(dy);
 }
 
+/* Image by image, added up: the gradients of the batch. */
+static void backward_in_parts(void **state)
+{
+    const shape *s = *state;
+    const clprune_patch_embed_desc *desc = &s->desc;
+    clprune_context *context = test_context();
+    const sizes z = sizes_of(desc, s->batch);
+    const size_t tokens = z.rows / (s->batch > 0 ? s->batch : 1);
+    float *images = test_new_normal(104, z.images_count), *w = test_new_normal(105, z.w_count);
+    float *dy = test_new_normal(106, z.y_count);
+    double *wide_images = layer_widen(z.images_count, images);
+    double *wide_w = layer_widen(z.w_count, w), *wide_dy = layer_widen(z.y_count, dy);
+    double *want[3] = {layer_new(z.images_count), layer_new(z.w_count), layer_new(desc->out)};
+    double *bound[3] = {layer_new(z.images_count), layer_new(z.w_count), layer_new(desc->out)};
+    patch_embed_ref_dimages(desc, s->batch, wide_dy, wide_w, want[0], bound[0]);
+    patch_embed_ref_dw(desc, s->batch, wide_images, wide_dy, want[1], bound[1]);
+    patch_embed_ref_db(desc, s->batch, wide_dy, want[2], bound[2]);
+    test_mat in = test_mat_make(s->batch, z.image, s->gap, images);
+    test_mat weight = test_mat_make(desc->out, z.cols, s->gap + 1, w);
+    test_mat gradient = test_mat_make(z.rows, desc->out, s->gap, dy);
+    test_mat out[3] = {test_mat_make(s->batch, z.image, s->gap + 2, NULL),
+        test_mat_make(desc->out, z.cols, s->gap, NULL), test_mat_make(1, desc->out, 0, NULL)};
+    for (size_t n = 0; n < s->batch; n++) {
+        const clprune_mat image = clprune_mat_rows(in.mat, n, 1);
+        const clprune_mat part = clprune_mat_rows(gradient.mat, n * tokens, tokens);
+        const clprune_mat dimage = clprune_mat_rows(out[0].mat, n, 1);
+        TEST_OK((n == 0 ? clprune_patch_embed_backward : clprune_patch_embed_backward_add)(
+            context, desc, 1, image, part, weight.mat, dimage, out[1].mat, out[2].mat, NULL));
+    }
+    static const char *const names[3] = {"dimages", "dw", "db"};
+    for (int i = 0; i < 3; i++) {
+        if (s->batch > 0)
+            layer_check(names[i], &out[i], want[i], bound[i], "backward in parts");
+        test_mat_free(&out[i]);
+        free(want[i]);
+        free(bound[i]);
+    }
+    test_mat_free(&in);
+    test_mat_free(&weight);
+    test_mat_free(&gradient);
+    free(wide_images);
+    free(wide_w);
+    free(wide_dy);
+    free(images);
+    free(w);
+    free(dy);
+}
+
 /* sum dy * y as a function of images, w and b, one after the other. */
 typedef struct problem {
     clprune_patch_embed_desc desc;
@@ -290,6 +338,8 @@ int main(void)
         const clprune_patch_embed_desc *d = &s->desc;
         test_add(&list, forward, s, "forward %zu x %zu x %zu x %zu, patch %zu, out %zu", s->batch,
             d->channels, d->height, d->width, d->patch, d->out);
+        test_add(&list, backward_in_parts, s, "backward in parts %zu x %zu x %zu x %zu", s->batch,
+            s->desc.channels, s->desc.height, s->desc.width);
         test_add(&list, backward, s, "backward %zu x %zu x %zu x %zu, patch %zu, out %zu", s->batch,
             d->channels, d->height, d->width, d->patch, d->out);
     }

@@ -65,6 +65,8 @@ bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=1
 affine_forward          LOCAL=128 ROWS=8 VW=4
 affine_backward         ACCUMULATE=0 LOCAL=128 ROWS=16 VW=4
 affine_backward         ACCUMULATE=1 LOCAL=128 ROWS=16 VW=4
+affine_weights          LOCAL=128 ROWS=8 VW=4
+affine_product          LOCAL=128 ROWS=8 VW=4
 gelu_forward            LOCAL=128 ROWS=2 VW=4
 gelu_backward           LOCAL=128 ROWS=2 VW=4
 gelu_code_forward       BITS=2 LOCAL=128 ROWS=2 VW=4
@@ -73,19 +75,26 @@ gelu_code_forward       BITS=8 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=2 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=4 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=8 LOCAL=128 ROWS=2 VW=4
+gelu_backward_recompute LOCAL=128 ROWS=16 VW=4
 layerscale_forward      LOCAL=128 ROWS=8 VW=4
 layerscale_backward     LOCAL=128 ROWS=16 VW=4
+layerscale_weights      LOCAL=128 ROWS=2 VW=4
+layerscale_product      LOCAL=128 ROWS=4 TEAM=32 VW=4
 bias_rows               LOCAL=128 ROWS=2 VW=4
 bias_tokens             LOCAL=128 ROWS=8 VW=4
 column_sum_partial      LOCAL=128 ROWS=16 VW=4
 column_sum_final        LANES=8 LOCAL=128 VW=4
+column_sum_final        ACCUMULATE=1 LANES=8 LOCAL=128 VW=4
 row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4
+row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4 WEIGHTED=1
 patch_cut               LOCAL=128 PATCH=16 ROWS=4 VW=4
 patch_cut               LOCAL=128 PATCH=4 ROWS=64 VW=4
 patch_cut               LOCAL=128 PATCH=14 ROWS=4 VW=1
 patch_put               LOCAL=128 PATCH=16 ROWS=4 VW=4
 token_mean_forward      LOCAL=128 ROWS=8 VW=4
 token_mean_backward     LOCAL=128 ROWS=8 VW=4
+token_mix_input         LOCAL=128 ROWS=8 VW=4
+token_mix_backward      LOCAL=128 ROWS=16 VW=4
 cross_entropy_forward   LOCAL=128 ROWS=4 TEAM=32 VW=4
 cross_entropy_backward  LOCAL=128 ROWS=4 TEAM=32 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4

@@ -22,6 +22,23 @@ CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, boo
     clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, clprune_mat dalpha,
     clprune_mat dbeta, cl_event *event);
 
+/* Where the affine feeds a linear layer, h = (alpha * x + beta) * w^T, neither its output nor the
+ * gradient of that is needed: dx = dh * scaled, and the weight gradient is taken from x itself.
+ * w, scaled, dw: o x d; sums: 1 x o, the sums of the rows of dh (the linear layer's db).
+ *
+ * scaled[i][c] = alpha[c] * w[i][c]; may be w. */
+CLPRUNE_API clprune_status clprune_affine_weights(clprune_context *context, clprune_mat alpha,
+    clprune_mat w, clprune_mat scaled, cl_event *event);
+
+/* Turns dw = dh^T * x into the gradients, by the distributive law:
+ *     dw[i][c] <- alpha[c] * dw[i][c] + beta[c] * sums[i]           (dh^T * (alpha * x + beta))
+ *     dalpha[c] = sum_i w[i][c] * (dh^T x)[i][c]                    (sum of x * (dh * w))
+ *     dbeta[c]  = sum_i w[i][c] * sums[i]                           (sum of dh * w)
+ * No argument may overlap an output. Sums run in a fixed order. */
+CLPRUNE_API clprune_status clprune_affine_backward_product(clprune_context *context, clprune_mat w,
+    clprune_mat alpha, clprune_mat beta, clprune_mat sums, clprune_mat dw, clprune_mat dalpha,
+    clprune_mat dbeta, cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

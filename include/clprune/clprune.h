@@ -9,7 +9,9 @@
  *   saved.h                 one activation kept for the backward pass, in a chosen form
  *   linear.h token_linear.h the layers that keep a pruned input
  *   affine.h gelu.h gelu_code.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
- *                           the other layers of a ResMLP, each forward and backward
+ *                           the other layers of a ResMLP, each forward and backward, some of them
+ *                           backward without an activation that PyTorch would keep
+ *   token_mix.h             three of them at once, backward from their input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
  * Rules that hold everywhere: argument order is context, sizes, scalars, inputs, outputs, event.
@@ -44,5 +46,6 @@
 #include "clprune/status.h"
 #include "clprune/token_linear.h"
 #include "clprune/token_mean.h"
+#include "clprune/token_mix.h"
 
 #endif

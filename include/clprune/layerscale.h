@@ -17,6 +17,23 @@ CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, 
 CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat t,
     clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, cl_event *event);
 
+/* Where a linear layer makes the branch, y = x + ls * (g * w^T + b), neither its output nor the
+ * gradient of that is needed: dg = dy * scaled, and the weight gradient is taken with dy itself.
+ * w, scaled, dw: d x i; ls, b, db, dls: 1 x d.
+ *
+ * scaled[o][c] = ls[o] * w[o][c]; may be w. */
+CLPRUNE_API clprune_status clprune_layerscale_weights(
+    clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event);
+
+/* Turns dw = dy^T * g and db = sum of the rows of dy into the gradients:
+ *     dls[o]    = sum_c w[o][c] * (dy^T g)[o][c] + b[o] * sum_r dy[r][o]  (sum of (g w^T + b) * dy)
+ *     dw[o][c] <- ls[o] * dw[o][c]
+ *     db[o]    <- ls[o] * db[o]
+ * No argument may overlap an output. Sums run in a fixed order. */
+CLPRUNE_API clprune_status clprune_layerscale_backward_product(clprune_context *context,
+    clprune_mat w, clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db,
+    cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

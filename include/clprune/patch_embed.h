@@ -29,6 +29,12 @@ CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
 
+/* The same for further images of a batch that is taken in parts, which bounds the scratch: dw and
+ * db are added to, dimages is overwritten. */
+CLPRUNE_API clprune_status clprune_patch_embed_backward_add(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

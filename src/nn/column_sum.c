@@ -31,7 +31,8 @@ clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t 
     return plan;
 }
 
-clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
+/* The second stage, whose sums overwrite `sum` or are added to it. */
+static clprune_status finish(clprune_context *context, bool accumulate, size_t groups, size_t step,
     clprune_mat partial, clprune_mat sum, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -42,8 +43,8 @@ clprune_status clprune__column_sum_final(clprune_context *context, size_t groups
     local -= local % lanes;
     const size_t global = clprune__ceil_div(sum.cols, lanes * width) * local;
     char defines[64];
-    (void)snprintf(
-        defines, sizeof defines, "-DLANES=%zu -DLOCAL=%zu -DVW=%zu", lanes, local, width);
+    (void)snprintf(defines, sizeof defines, "%s-DLANES=%zu -DLOCAL=%zu -DVW=%zu",
+        accumulate ? "-DACCUMULATE=1 " : "", lanes, local, width);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_FINAL, defines, &launch));
     clprune__arg_ulong(&launch, groups);
@@ -56,8 +57,20 @@ done:
     return status;
 }
 
+clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
+    clprune_mat partial, clprune_mat sum, cl_event *event)
+{
+    return finish(context, false, groups, step, partial, sum, event);
+}
+
+clprune_status clprune__column_sum_add(clprune_context *context, size_t groups, size_t step,
+    clprune_mat partial, clprune_mat sum, cl_event *event)
+{
+    return finish(context, true, groups, step, partial, sum, event);
+}
+
 clprune_status clprune__column_sum(
-    clprune_context *context, clprune_mat x, clprune_mat sum, cl_event *event)
+    clprune_context *context, bool accumulate, clprune_mat x, clprune_mat sum, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -67,12 +80,13 @@ clprune_status clprune__column_sum(
     TRY(clprune__check_apart(context, "sum", sum, "x", x));
     const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
     if (plan.groups == 0) {
-        TRY(clprune__column_sum_final(context, 0, 1, sum, sum, event));
+        TRY(finish(context, accumulate, 0, 1, sum, sum, event));
         goto done;
     }
     /* One group's partial sums are the sums. */
+    const bool two_stages = plan.groups > 1 || accumulate;
     clprune_mat partial = sum;
-    if (plan.groups > 1)
+    if (two_stages)
         TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_PARTIAL, plan.defines, &launch));
@@ -80,26 +94,30 @@ clprune_status clprune__column_sum(
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
     clprune__arg_mat(&launch, partial);
-    TRY(clprune__launch_enqueue(
-        &launch, 1, &plan.global, &plan.local, plan.groups == 1 ? event : NULL));
-    if (plan.groups > 1)
-        TRY(clprune__column_sum_final(context, plan.groups, 1, partial, sum, event));
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, two_stages ? NULL : event));
+    if (two_stages)
+        TRY(finish(context, accumulate, plan.groups, 1, partial, sum, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);
     return status;
 }
 
-/* sum[0][r] = sum_c x[r][c]; no columns give zeros. */
-static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_mat sum)
+/* sum[0][r] = sum_c weights[0][c] * x[r][c], weights absent for ones; no columns give zeros. */
+static clprune_status row_sum(
+    clprune_context *context, clprune_mat x, clprune_mat weights, clprune_mat sum)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__team_plan plan = clprune__plan_teams(context, x.rows, x.cols);
+    const bool weighted = weights.buffer != NULL;
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "%s%s", plan.defines, weighted ? " -DWEIGHTED=1" : "");
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, weighted ? weights : x); /* a buffer it does not read */
     clprune__arg_mat(&launch, sum);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
 done:
@@ -107,7 +125,7 @@ done:
 }
 
 clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat db, cl_event *event)
+    clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -118,14 +136,18 @@ clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, 
     TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
     TRY(clprune__check_mat(context, "db", db, 1, tokens));
     TRY(clprune__check_apart(context, "db", db, "dy", dy));
+    if (weights.buffer != NULL) {
+        TRY(clprune__check_mat(context, "weights", weights, 1, dy.cols));
+        TRY(clprune__check_apart(context, "db", db, "weights", weights));
+    }
     /* First over the features of each row, then over the samples: the row sums, which lie one after
      * another, are a batch x tokens matrix. */
     clprune_mat sums = {.rows = batch, .cols = tokens, .ld = tokens};
     if (rows > 0) {
         TRY(clprune__scratch_mat(context, batch, tokens, &sums));
-        TRY(row_sum(context, dy, sums));
+        TRY(row_sum(context, dy, weights, sums));
     }
-    TRY(clprune__column_sum(context, sums, db, event));
+    TRY(clprune__column_sum(context, false, sums, db, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

@@ -3,17 +3,20 @@
 #ifndef CLPRUNE_NN_COLUMN_SUM_H
 #define CLPRUNE_NN_COLUMN_SUM_H
 
+#include <stdbool.h>
+
 #include "clprune/matrix.h"
 #include "runtime/rowwise.h"
 
-/* sum[0][c] = sum_r x[r][c]. x: M x d; sum: 1 x d, apart from x. No rows give zeros. */
+/* sum[0][c] = sum_r x[r][c], with `accumulate` added to. x: M x d; sum: 1 x d, apart from x. No
+ * rows give zeros. */
 clprune_status clprune__column_sum(
-    clprune_context *context, clprune_mat x, clprune_mat sum, cl_event *event);
+    clprune_context *context, bool accumulate, clprune_mat x, clprune_mat sum, cl_event *event);
 
-/* db[0][q] = sum over n and c of dy[n * tokens + q][c]. dy: (batch * tokens) x d; db: 1 x tokens,
- * apart from dy. */
+/* db[0][q] = sum over n and c of weights[0][c] * dy[n * tokens + q][c]. dy: (batch * tokens) x d;
+ * weights: 1 x d, or CLPRUNE_NO_MAT for ones; db: 1 x tokens, apart from the others. */
 clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat db, cl_event *event);
+    clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event);
 
 /* The row-wise plan of a first stage: few enough groups for the second to be quick. */
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols);
@@ -22,6 +25,10 @@ clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t 
  * columns of `sum`. `partial` is scratch, of which only buffer, offset and ld are used; not
  * checked, as is `sum`. No groups give zeros. */
 clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
+    clprune_mat partial, clprune_mat sum, cl_event *event);
+
+/* The same, added to `sum`. */
+clprune_status clprune__column_sum_add(clprune_context *context, size_t groups, size_t step,
     clprune_mat partial, clprune_mat sum, cl_event *event);
 
 #endif

@@ -112,7 +112,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
 
     /* The forward pass was y = x * w^T + b, so: db = sum of the rows of dy ... */
     if (want_db)
-        TRY(clprune__column_sum(context, dy, db, want_dw || want_dx ? NULL : event));
+        TRY(clprune__column_sum(context, false, dy, db, want_dw || want_dx ? NULL : event));
     /* ... dw = dy^T * x, from the kept x ... */
     if (want_dw)
         TRY(clprune_saved_product_tn(context, batch, dy, saved, dw, want_dx ? NULL : event));

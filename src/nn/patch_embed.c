@@ -117,7 +117,7 @@ done:
 }
 
 /* Forward: y = cut(images) * w^T + b. */
-clprune_status clprune_patch_embed_backward(clprune_context *context,
+static clprune_status backward(clprune_context *context, bool accumulate,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
 {
@@ -145,17 +145,31 @@ clprune_status clprune_patch_embed_backward(clprune_context *context,
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     if (wanted(dw)) {
         TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
-        TRY(clprune_gemm(context, true, false, 1, 0, dy, patches, dw, NULL));
+        TRY(clprune_gemm(context, true, false, 1, accumulate ? 1 : 0, dy, patches, dw, NULL));
     }
     if (wanted(dimages)) {
         TRY(clprune_gemm(context, false, false, 1, 0, dy, w, patches, NULL));
         TRY(copy_patches(context, CLPRUNE__PATCH_PUT, desc, &s, patches, dimages, NULL));
     }
     if (wanted(db))
-        TRY(clprune__column_sum(context, dy, db, NULL));
+        TRY(clprune__column_sum(context, accumulate, dy, db, NULL));
     TRY(clprune__empty_event(context, event));
 done:
     if (marked)
         clprune__scratch_end(context, mark);
     return status;
+}
+
+clprune_status clprune_patch_embed_backward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    return backward(context, false, desc, batch, images, dy, w, dimages, dw, db, event);
+}
+
+clprune_status clprune_patch_embed_backward_add(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
+    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    return backward(context, true, desc, batch, images, dy, w, dimages, dw, db, event);
 }

@@ -169,9 +169,8 @@ done:
     return status;
 }
 
-/* dw = sum over the samples of dy_n * x_n^T, all dense: one product a sample, in their order. */
-static clprune_status dense_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
-    clprune_mat x, size_t x_rows, clprune_mat dw, cl_event *event)
+clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
+    clprune_mat x, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (batch == 0)
@@ -179,8 +178,8 @@ static clprune_status dense_product_nt(clprune_context *context, size_t batch, c
     TRY(clprune__check_mat(context, "dy", dy, batch * dw.rows, dy.cols));
     for (size_t n = 0; n < batch; n++)
         TRY(clprune_gemm(context, false, true, 1.0f, n == 0 ? 0.0f : 1.0f,
-            clprune_mat_rows(dy, n * dw.rows, dw.rows), clprune_mat_rows(x, n * x_rows, x_rows), dw,
-            n + 1 == batch ? event : NULL));
+            clprune_mat_rows(dy, n * dw.rows, dw.rows), clprune_mat_rows(x, n * dw.cols, dw.cols),
+            dw, n + 1 == batch ? event : NULL));
 done:
     return status;
 }
@@ -193,8 +192,9 @@ clprune_status clprune_saved_product_nt(clprune_context *context, size_t batch, 
     REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
         batch, saved->desc.batch);
     if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(dense_product_nt(
-            context, batch, dy, clprune_saved_dense(saved, batch), saved->desc.rows, dw, event));
+        TRY(clprune__check_mat(context, "dw", dw, dw.rows, saved->desc.rows));
+        TRY(clprune__dense_product_nt(
+            context, batch, dy, clprune_saved_dense(saved, batch), dw, event));
     } else {
         const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
         TRY(clprune_bspmm_nt(context, 1.0f, 0.0f, dy, &bsr, dw, event));

@@ -57,3 +57,29 @@ void affine_ref_dbeta(size_t rows, size_t cols, const double *dy, double *dbeta,
             bound[c] = test_bound(rows, size, sum);
     }
 }
+
+void affine_ref_product(size_t rows, size_t cols, const double *alpha, const double *beta,
+    const double *product, const double *sums, double *dw, double *bound)
+{
+    for (size_t i = 0; i < rows * cols; i++) {
+        const double scaled = alpha[i % cols] * product[i], shift = beta[i % cols] * sums[i / cols];
+        dw[i] = scaled + shift;
+        if (bound != NULL)
+            bound[i] = test_bound(2, fabs(scaled) + fabs(shift), dw[i]);
+    }
+}
+
+void affine_ref_product_dbeta(
+    size_t rows, size_t cols, const double *w, const double *sums, double *dbeta, double *bound)
+{
+    for (size_t c = 0; c < cols; c++) {
+        double sum = 0, size = 0;
+        for (size_t r = 0; r < rows; r++) {
+            sum += w[r * cols + c] * sums[r];
+            size += fabs(w[r * cols + c] * sums[r]);
+        }
+        dbeta[c] = sum;
+        if (bound != NULL)
+            bound[c] = test_bound(rows, size, sum);
+    }
+}

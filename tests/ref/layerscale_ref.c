@@ -37,3 +37,18 @@ void layerscale_ref_dls(
             bound[c] = test_bound(rows, size, sum);
     }
 }
+
+void layerscale_ref_product(size_t rows, size_t cols, const double *w, const double *b,
+    const double *product, const double *sums, double *dls, double *bound)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double sum = b[r] * sums[r], size = fabs(sum);
+        for (size_t c = 0; c < cols; c++) {
+            sum += w[r * cols + c] * product[r * cols + c];
+            size += fabs(w[r * cols + c] * product[r * cols + c]);
+        }
+        dls[r] = sum;
+        if (bound != NULL)
+            bound[r] = test_bound(cols + 1, size, sum);
+    }
+}

@@ -11,4 +11,9 @@ void layerscale_ref_dt(
 void layerscale_ref_dls(
     size_t rows, size_t cols, const double *t, const double *dy, double *dls, double *bound);
 
+/* Of y = ls * (g w^T + b), with product = dy^T g (rows x cols, as w) and sums = column sums of dy.
+ */
+void layerscale_ref_product(size_t rows, size_t cols, const double *w, const double *b,
+    const double *product, const double *sums, double *dls, double *bound);
+
 #endif

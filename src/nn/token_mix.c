@@ -1,0 +1,121 @@
+#include "clprune/token_mix.h"
+
+#include "core/checked.h"
+#include "nn/column_sum.h"
+#include "nn/saved_private.h"
+#include "runtime/check.h"
+#include "runtime/launch.h"
+#include "runtime/scratch.h"
+
+/* Sizes, and each output apart from all that comes before it. */
+static clprune_status check(clprune_context *context, size_t batch, clprune_mat x,
+    const clprune_token_mix *p, clprune_mat dx, clprune_mat work, const clprune_token_mix *dp)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { INPUTS = 6, ALL = 13 };
+    size_t rows;
+    const size_t tokens = p->w.rows, cols = x.cols;
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
+        batch, tokens);
+    const struct {
+        const char *name;
+        clprune_mat mat;
+        size_t rows, cols;
+    } part[ALL] = {{"x", x, rows, cols}, {"alpha", p->alpha, 1, cols}, {"beta", p->beta, 1, cols},
+        {"w", p->w, tokens, tokens}, {"b", p->b, 1, tokens}, {"ls", p->ls, 1, cols},
+        {"dx", dx, rows, cols}, {"work", work, rows, cols}, {"dalpha", dp->alpha, 1, cols},
+        {"dbeta", dp->beta, 1, cols}, {"dw", dp->w, tokens, tokens}, {"db", dp->b, 1, tokens},
+        {"dls", dp->ls, 1, cols}};
+    for (int i = 0; i < ALL; i++)
+        TRY(clprune__check_mat(context, part[i].name, part[i].mat, part[i].rows, part[i].cols));
+    for (int i = INPUTS; i < ALL; i++)
+        for (int k = 0; k < i; k++)
+            TRY(clprune__check_apart(
+                context, part[i].name, part[i].mat, part[k].name, part[k].mat));
+done:
+    return status;
+}
+
+/* m = ls * (alpha * x + beta) */
+static clprune_status scaled_input(
+    clprune_context *context, clprune_mat x, const clprune_token_mix *params, clprune_mat m)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_INPUT, plan.defines, &launch));
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, params->alpha);
+    clprune__arg_mat(&launch, params->beta);
+    clprune__arg_mat(&launch, params->ls);
+    clprune__arg_mat(&launch, m);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
+done:
+    return status;
+}
+
+/* u_n = w^T * dy_n */
+static clprune_status back_through_tokens(
+    clprune_context *context, size_t batch, clprune_mat dy, clprune_mat w, clprune_mat u)
+{
+    const size_t tokens = w.rows;
+    if (batch == 0)
+        return CLPRUNE_SUCCESS;
+    return clprune_gemm_batched(context, batch, true, false, 1.0f, 0.0f, w, 0,
+        clprune_mat_rows(dy, 0, tokens), tokens * dy.ld, clprune_mat_rows(u, 0, tokens),
+        tokens * u.ld, NULL);
+}
+
+/* dx += alpha * ls * u, and the gradients of the vectors: one pass over x, u and dx. */
+static clprune_status finish(clprune_context *context, clprune_mat x, const clprune_token_mix *p,
+    clprune_mat u, clprune_mat dx, const clprune_token_mix *dp, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
+    /* Row 3 g: dls of group g; then dalpha; then dbeta. */
+    clprune_mat partial;
+    TRY(clprune__scratch_mat(context, 3 * plan.groups, x.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_BACKWARD, plan.defines, &launch));
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_ulong(&launch, p->w.rows);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, p->alpha);
+    clprune__arg_mat(&launch, p->beta);
+    clprune__arg_mat(&launch, p->b);
+    clprune__arg_mat(&launch, p->ls);
+    clprune__arg_mat(&launch, u);
+    clprune__arg_mat(&launch, dx);
+    clprune__arg_mat(&launch, partial);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
+    const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
+    for (int i = 0; i < 3; i++, partial.offset += partial.ld)
+        TRY(clprune__column_sum_final(
+            context, plan.groups, 3, partial, sums[i], i < 2 ? NULL : event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Forward: y_n = x_n + ls * (w * n_n + b^T * 1), n = alpha * x + beta. `work` holds ls * n, then u.
+ */
+clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch, clprune_mat x,
+    const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
+    const clprune_token_mix *grads, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
+    TRY(check(context, batch, x, params, dx, work, grads));
+    TRY(scaled_input(context, x, params, work));
+    TRY(clprune__dense_product_nt(context, batch, dx, work, grads->w, NULL));
+    TRY(clprune__token_bias_grad(context, batch, params->w.rows, dx, params->ls, grads->b, NULL));
+    TRY(back_through_tokens(context, batch, dx, params->w, work));
+    TRY(finish(context, x, params, work, dx, grads, event));
+done:
+    return status;
+}
