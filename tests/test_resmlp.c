@@ -4,26 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden/golden_types.h"
-#include "model.h"
-#include "support/test_compare.h"
-#include "support/test_device.h"
+#include "golden/golden_model.h"
 #include "support/test_rng.h"
-
-#include "golden/golden_resmlp.inc"
-#include "golden/golden_train.inc"
-
-/* Relative to the l2 norm of a tensor; float32 PyTorch is off by up to 2.4e-6. */
-static const double bound = 2e-5;
-
-static const float smoothing = 0.1f;
-
-static float *new_floats(size_t count)
-{
-    float *values = calloc(count > 0 ? count : 1, sizeof *values);
-    assert_non_null(values);
-    return values;
-}
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
@@ -69,184 +51,22 @@ static void sizes_that_do_not_fit(void **state)
     resmlp_destroy(&model);
 }
 
-/* ---- a model with the golden inputs ---------------------------------------------------------- */
-
-typedef struct fixture {
-    resmlp model;
-    size_t batch, pixels;
-    clprune_mat images, dimages, loss, hit;
-    cl_mem labels;
-} fixture;
-
-static resmlp_arch arch_of(const golden_resmlp_case *row)
-{
-    return (resmlp_arch){.name = row->name,
-        .image = row->image,
-        .patch = row->patch,
-        .dim = row->dim,
-        .depth = row->depth,
-        .hidden = row->hidden,
-        .classes = row->classes};
-}
-
-static keep_policy policy_of(uint32_t block, double sparsity)
-{
-    const keep_rule rule = {.sparsity = (float)sparsity, .block = {1, block}};
-    return keep_preset(block == 0 ? 0 : 1, rule);
-}
-
-/* Everything kept as blocks, and none pruned: the long way round to the dense result. */
-static keep_policy policy_of_all_blocks(clprune_block block)
-{
-    keep_policy policy;
-    for (int i = 0; i < KEEP_TENSORS; i++)
-        policy.rule[i] = (keep_rule){.form = CLPRUNE_SAVED_PRUNED, .block = block};
-    return policy;
-}
-
-static void write_images(fixture *f, uint64_t seed)
-{
-    float *images = new_floats(f->batch * f->pixels);
-    golden_fill_image(seed, f->batch * f->pixels, images);
-    TEST_OK(clprune_mat_write(test_context(), f->images, images));
-    free(images);
-}
-
-static void write_labels(fixture *f, uint32_t step, bool training)
-{
-    int32_t *labels = calloc(f->batch, sizeof *labels);
-    const uint32_t classes = (uint32_t)f->model.arch.classes;
-    assert_non_null(labels);
-    for (uint32_t i = 0; i < f->batch; i++)
-        labels[i] =
-            (int32_t)(training ? golden_train_label(i, step, classes) : golden_label(i, classes));
-    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
-                         0, f->batch * sizeof *labels, labels, 0, NULL, NULL),
-        CL_SUCCESS);
-    free(labels);
-}
-
-static void write_parameters(fixture *f, const golden_tensor *tensors)
-{
-    for (size_t i = 0; i < f->model.tensors; i++) {
-        const clprune_param *param = &f->model.params[i];
-        const size_t count = param->value.rows * param->value.cols;
-        float *values = new_floats(count);
-        assert_string_equal(param->name, tensors[i].name);
-        assert_int_equal(count, tensors[i].count);
-        golden_fill_parameter(
-            tensors[i].kind, tensors[i].fan_in, GOLDEN_SEED_PARAMETER + i, count, values);
-        TEST_OK(clprune_mat_write(test_context(), param->value, values));
-        free(values);
-    }
-}
-
-/* A model with room for `room` samples, of which `batch` are used. */
-static fixture make_fixture(
-    const golden_resmlp_case *row, const keep_policy *policy, size_t batch, size_t room)
-{
-    clprune_context *context = test_context();
-    const resmlp_arch arch = arch_of(row);
-    fixture f = {.batch = batch, .pixels = 3 * (size_t)row->image * row->image};
-    TEST_OK(resmlp_create(context, &arch, policy, room, &f.model));
-    assert_int_equal(f.model.tensors, row->parameters);
-    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT, work = CLPRUNE_MEMORY_WORKSPACE;
-    TEST_OK(clprune_mat_create(context, input, "images", batch, f.pixels, &f.images));
-    TEST_OK(clprune_mat_create(context, work, "dimages", batch, f.pixels, &f.dimages));
-    TEST_OK(clprune_mat_create(context, work, "loss", batch, 1, &f.loss));
-    TEST_OK(clprune_mat_create(context, work, "hit", batch, 1, &f.hit));
-    TEST_OK(clprune_buffer_create(context, input, "labels", batch * sizeof(int32_t), &f.labels));
-    write_parameters(&f, &golden_resmlp_tensors[row->first]);
-    write_images(&f, row->image_seed);
-    write_labels(&f, 0, false);
-    return f;
-}
-
-static void free_fixture(fixture *f)
-{
-    clprune_context *context = test_context();
-    clprune_buffer_release(context, f->images.buffer);
-    clprune_buffer_release(context, f->dimages.buffer);
-    clprune_buffer_release(context, f->loss.buffer);
-    clprune_buffer_release(context, f->hit.buffer);
-    clprune_buffer_release(context, f->labels);
-    resmlp_destroy(&f->model);
-}
-
-static void forward(fixture *f, bool training)
-{
-    TEST_OK(resmlp_forward(&f->model, f->batch, f->images, training));
-    TEST_OK(resmlp_loss(&f->model, f->batch, f->labels, smoothing, f->loss, f->hit));
-}
-
-static double mean_loss(const fixture *f)
-{
-    float *losses = new_floats(f->batch);
-    double sum = 0;
-    TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
-    for (size_t i = 0; i < f->batch; i++)
-        sum += (double)losses[i];
-    free(losses);
-    return sum / (double)f->batch;
-}
-
-static float *read_mat(clprune_mat mat)
-{
-    float *values = new_floats(mat.rows * mat.cols);
-    TEST_OK(clprune_mat_read(test_context(), mat, values));
-    return values;
-}
-
 /* ---- gradients ------------------------------------------------------------------------------- */
-
-static void near(const char *tensor, const char *what, double got, double want, double allowed)
-{
-    if (!(fabs(got - want) <= allowed))
-        fail_msg("%s, %s: got %.9g, want %.9g, off by %.3g, allowed %.3g", tensor, what, got, want,
-            fabs(got - want), allowed);
-}
-
-static void check_tensor(const golden_tensor *want, clprune_mat mat)
-{
-    const size_t count = mat.rows * mat.cols;
-    const double allowed = bound * want->norm;
-    float *got = read_mat(mat);
-    assert_int_equal(count, want->count);
-    near(want->name, "norm", golden_norm(count, got), want->norm, allowed);
-    for (uint32_t p = 0; p < GOLDEN_PROJECTIONS; p++)
-        near(want->name, "projection", golden_projection(p, count, got), want->proj[p], allowed);
-    for (size_t i = 0; i < GOLDEN_SAMPLES; i++)
-        near(want->name, "element", (double)got[want->index[i]], want->value[i], allowed);
-    free(got);
-}
-
-static void check_gradients(const golden_resmlp_case *row, const keep_policy *policy)
-{
-    const golden_tensor *want = &golden_resmlp_tensors[row->first];
-    fixture f = make_fixture(row, policy, row->batch, row->batch);
-    forward(&f, true);
-    near(row->name, "loss", mean_loss(&f), row->loss, bound * row->loss);
-    check_tensor(&want[row->parameters], f.model.logits);
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, f.dimages));
-    for (size_t i = 0; i < f.model.tensors; i++)
-        check_tensor(&want[i], f.model.params[i].grad);
-    check_tensor(&want[row->parameters + 1], f.dimages);
-    free_fixture(&f);
-}
 
 static void gradients(void **state)
 {
     const golden_resmlp_case *row = *state;
     const keep_policy policy = policy_of(row->block, row->sparsity);
-    check_gradients(row, &policy);
+    check_gradients(row, &policy, row->batch);
 }
 
 static void gradients_from_whole_blocks(void **state)
 {
+    const golden_resmlp_case *row = *state;
     const keep_policy blocks = policy_of_all_blocks((clprune_block){1, 16});
     const keep_policy squares = policy_of_all_blocks((clprune_block){4, 4});
-    check_gradients(*state, &blocks);
-    check_gradients(*state, &squares);
+    check_gradients(row, &blocks, row->batch);
+    check_gradients(row, &squares, row->batch);
 }
 
 /* A model for larger batches gives the same bits, and NaN left behind by them does not matter. */
@@ -295,36 +115,10 @@ static void inference(void **state)
     free_fixture(&f);
 }
 
-/* The slope of the loss along each tensor's gradient is the gradient's norm. */
 static void finite_differences(void **state)
 {
-    const golden_resmlp_case *row = *state;
     const keep_policy policy = policy_of(0, 0);
-    fixture f = make_fixture(row, &policy, row->batch, row->batch);
-    forward(&f, true);
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
-    for (size_t i = 0; i < f.model.tensors; i++) {
-        const clprune_param *param = &f.model.params[i];
-        const size_t count = param->value.rows * param->value.cols;
-        float *value = read_mat(param->value), *grad = read_mat(param->grad);
-        float *moved = new_floats(count);
-        const double norm = golden_norm(count, grad), step = 3e-3 / norm;
-        double loss[2];
-        for (int side = 0; side < 2; side++) {
-            for (size_t j = 0; j < count; j++)
-                moved[j] =
-                    (float)((double)value[j] + (side == 0 ? step : -step) * (double)grad[j] / norm);
-            TEST_OK(clprune_mat_write(test_context(), param->value, moved));
-            forward(&f, false);
-            loss[side] = mean_loss(&f);
-        }
-        near(param->name, "slope", (loss[0] - loss[1]) / (2 * step), norm, 0.01 * norm);
-        TEST_OK(clprune_mat_write(test_context(), param->value, value));
-        free(value);
-        free(grad);
-        free(moved);
-    }
-    free_fixture(&f);
+    check_slopes(*state, &policy);
 }
 
 /* ---- memory, initialisation, training -------------------------------------------------------- */
@@ -424,46 +218,22 @@ static void initial_values(void **state)
 static void training_run(void **state)
 {
     const golden_train_run *run = *state;
-    const golden_resmlp_case *tiny = &golden_resmlp_cases[1];
-    assert_string_equal(tiny->name, "tiny");
     const keep_policy policy = policy_of(run->block, run->sparsity);
-    fixture f = make_fixture(tiny, &policy, run->batch, run->batch);
-    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_ADAMW,
-        .beta1 = 0.9f,
-        .beta2 = 0.999f,
-        .eps = 1e-8f,
-        .weight_decay = (float)run->weight_decay};
-    for (size_t i = 0; i < f.model.tensors; i++)
-        f.model.params[i].decay = true;
-    clprune_optimizer *optimizer;
-    TEST_OK(clprune_optimizer_create(
-        test_context(), &desc, f.model.tensors, f.model.params, &optimizer));
-    for (uint32_t t = 0; t < GOLDEN_TRAIN_STEPS; t++) {
-        char step[32];
-        (void)snprintf(step, sizeof step, "step %u", (unsigned)t);
-        write_images(&f, GOLDEN_SEED_TRAIN_IMAGE + t);
-        write_labels(&f, t, true);
-        forward(&f, true);
-        /* pruned: blocks that nearly tie may be chosen otherwise */
-        near(run->name, step, mean_loss(&f), run->loss[t], run->block == 0 ? 1e-5 : 1e-4);
-        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
-        TEST_OK(clprune_optimizer_step(optimizer, (float)run->lr, NULL));
-    }
-    clprune_optimizer_destroy(optimizer);
-    free_fixture(&f);
+    /* pruned: blocks that nearly tie may be chosen otherwise */
+    check_training(run, &policy, run->block == 0 ? 1e-5 : 1e-4);
 }
 
 /* ---- sampled blocks -------------------------------------------------------------------------- */
 
 static keep_policy policy_of_sampled(float sparsity, uint32_t block, bool all)
 {
-    const keep_rule rule = {.form = CLPRUNE_SAVED_PRUNED,
+    const keep_rule rule = {.form = KEEP_PRUNED,
         .sparsity = sparsity,
         .block = {1, block},
         .criterion = CLPRUNE_CRITERION_SAMPLED};
     keep_policy policy = keep_preset(1, rule);
     for (int i = 0; i < KEEP_TENSORS && all; i++)
-        policy.rule[i] = rule;
+        policy.rule[i] = policy.last_x = rule;
     return policy;
 }
 

@@ -1,14 +1,16 @@
 #include "keep.h"
 
-const char *const keep_presets[] = {"dense", "paper", NULL};
+const char *const keep_presets[] = {"dense", "paper", "exact", "exact-tokens", NULL};
 
-enum { DENSE = 0, PAPER = 1 };
+enum { PRESETS = sizeof keep_presets / sizeof *keep_presets - 1 };
 
-/* Which tensors a preset prunes: one row per preset, one column per tensor. */
-static const unsigned char prunes[][KEEP_TENSORS] = {
-    /*          x n1  t x2 n2  h  g  m */
-    [DENSE] = {0, 0, 0, 0, 0, 0, 0, 0},
-    [PAPER] = {0, 1, 0, 0, 1, 0, 1, 0},
+/* One row per preset, one letter per tensor (x n1 t x2 n2 h g m, then last_x): dense,
+ * pruned, recomputed. */
+static const char forms[PRESETS][KEEP_TENSORS + 2] = {
+    "ddddddddd", /* dense */
+    "dpddpdpdd", /* paper */
+    "drrdrdrrr", /* exact */
+    "drrrrdrrr", /* exact-tokens */
 };
 
 const char *keep_name(keep_tensor tensor)
@@ -21,12 +23,66 @@ const char *keep_name(keep_tensor tensor)
     return names[tensor];
 }
 
+static bool recomputed(const keep_policy *policy, keep_tensor tensor)
+{
+    return policy->rule[tensor].form == KEEP_RECOMPUTED;
+}
+
+bool keep_recomputes_tokens(const keep_policy *policy)
+{
+    return recomputed(policy, KEEP_N1);
+}
+
+bool keep_recomputes_mlp(const keep_policy *policy)
+{
+    return recomputed(policy, KEEP_N2);
+}
+
+const char *keep_check(const keep_policy *policy)
+{
+    const bool n1 = recomputed(policy, KEEP_N1), n2 = recomputed(policy, KEEP_N2);
+    if (recomputed(policy, KEEP_X))
+        return "x cannot be recomputed: everything else is made from it";
+    if (recomputed(policy, KEEP_H))
+        return "h cannot be recomputed: fc1 would run twice";
+    if (recomputed(policy, KEEP_T) != n1)
+        return "n1 and t must be recomputed together";
+    if (recomputed(policy, KEEP_G) != n2 || recomputed(policy, KEEP_M) != n2)
+        return "n2, g and m must be recomputed together";
+    if (recomputed(policy, KEEP_X2) && !(n1 && n2))
+        return "x2 cannot be recomputed where n1 or n2 is kept";
+    if (recomputed(policy, KEEP_X2) && policy->rule[KEEP_X].form != KEEP_DENSE)
+        return "x2 cannot be recomputed from an x that is not dense";
+    return NULL;
+}
+
+bool keep_preset_prunes(size_t preset)
+{
+    for (int i = 0; i <= KEEP_TENSORS; ++i)
+        if (forms[preset][i] == 'p')
+            return true;
+    return false;
+}
+
+static keep_rule rule_of(char form, keep_rule pruned)
+{
+    const keep_rule dense = {.form = KEEP_DENSE}, recompute = {.form = KEEP_RECOMPUTED};
+    pruned.form = KEEP_PRUNED;
+    switch (form) {
+    case 'r':
+        return recompute;
+    case 'p':
+        return pruned.sparsity > 0.0f ? pruned : dense;
+    default:
+        return dense;
+    }
+}
+
 keep_policy keep_preset(size_t preset, keep_rule pruned)
 {
-    const keep_rule dense = {.form = CLPRUNE_SAVED_DENSE};
     keep_policy policy;
-    pruned.form = CLPRUNE_SAVED_PRUNED;
     for (int i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = prunes[preset][i] && pruned.sparsity > 0.0f ? pruned : dense;
+        policy.rule[i] = rule_of(forms[preset][i], pruned);
+    policy.last_x = rule_of(forms[preset][KEEP_TENSORS], pruned);
     return policy;
 }

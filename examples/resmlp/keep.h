@@ -5,11 +5,14 @@
  *     n1 = affine1(x)      t = W_t n1       x2 = x + ls1 * t
  *     n2 = affine2(x2)     h = fc1(n2)      g = gelu(h)      m = fc2(g)      next x = x2 + ls2 * m
  *
+ * What is not kept is recomputed, or its gradient follows from others; see model_backward.c.
  * With T = batch * tokens * dim and H = batch * tokens * hidden elements, all dense is 6 T + 2 H
  * per block: what PyTorch's autograd keeps.
  */
 #ifndef RESMLP_KEEP_H
 #define RESMLP_KEEP_H
+
+#include <stdbool.h>
 
 #include <clprune/saved.h>
 
@@ -31,26 +34,50 @@ typedef enum keep_tensor {
         KEEP_TENSORS /* how many there are */
 } keep_tensor;
 
-/* As the fields of clprune_saved_desc; all but form is read for PRUNED only. */
+typedef enum keep_form {
+    KEEP_DENSE,     /* as it is */
+    KEEP_PRUNED,    /* its best blocks; restored before use but by a linear layer's dW */
+    KEEP_RECOMPUTED /* not at all */
+} keep_form;
+
+/* All but form is as the fields of clprune_saved_desc, and read for PRUNED only. */
 typedef struct keep_rule {
-    clprune_saved_form form;
+    keep_form form;
     float sparsity;
     clprune_block block;
     clprune_norm norm;
     clprune_criterion criterion;
 } keep_rule;
 
-/* A pruned tensor that is not the input of a linear layer is restored before it is used. */
+/* Recomputed can be
+ *     n1 and t   together: from x
+ *     n2, g, m   together: from x2 and h
+ *     x2         where n1 to m all are, and x is dense: by the token layer's forward pass once more
+ *     last_x     its mean over the tokens is kept in its place: the final affine commutes with it
+ * and all gradients are those of dense, but for rounding, where the rest is kept dense. */
 typedef struct keep_policy {
     keep_rule rule[KEEP_TENSORS];
+    keep_rule last_x; /* the last block's output */
 } keep_policy;
+
+/* NULL where the policy makes sense, else what is wrong with it, one phrase. */
+const char *keep_check(const keep_policy *policy);
 
 /* "x", "norm1", ...: what the ledger calls a tensor of block i after "blocks.i." */
 const char *keep_name(keep_tensor tensor);
 
+/* Whether a half of a block keeps nothing but its input (and h): the token half, x to x2, keeps
+ * neither n1 nor t; the MLP, x2 to the next x, none of n2, g and m. */
+bool keep_recomputes_tokens(const keep_policy *policy);
+bool keep_recomputes_mlp(const keep_policy *policy);
+
 /* "dense": all dense. "paper": norm1, norm2 and gelu, the inputs of the linear layers, are pruned
- * (arXiv 2311.16883). */
+ * (arXiv 2311.16883). "exact": x, x2 and h are dense, the rest is recomputed. "exact-tokens": so is
+ * x2. */
 extern const char *const keep_presets[]; /* ends with NULL */
+
+/* Whether a preset prunes tensors, so that a sparsity means something to it. */
+bool keep_preset_prunes(size_t preset);
 
 /* The preset at a position in keep_presets. `pruned` is the rule of the tensors that it prunes; at
  * sparsity 0 they stay dense: indices would cost and save nothing. */

@@ -1,4 +1,4 @@
-/* Making and destroying a model; the passes are in model_pass.c. */
+/* Making and destroying a model; the passes are in model_forward.c and model_backward.c. */
 #include "model.h"
 
 #include <stdio.h> /* snprintf */
@@ -14,7 +14,7 @@ static size_t max_size(size_t a, size_t b)
 
 static bool is_pruned(const keep_policy *policy, keep_tensor tensor)
 {
-    return policy->rule[tensor].form == CLPRUNE_SAVED_PRUNED;
+    return policy->rule[tensor].form == KEEP_PRUNED;
 }
 
 /* Only the weights of linear layers and of the stem decay: neither biases nor scales. */
@@ -115,11 +115,11 @@ static size_t keep_cols(const resmlp_arch *arch, keep_tensor tensor)
     return tensor == KEEP_H || tensor == KEEP_G ? arch->hidden : arch->dim;
 }
 
-static clprune_saved_desc keep_desc(const resmlp *model, keep_tensor tensor)
+/* The storage of a tensor that is not recomputed. */
+static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, keep_tensor tensor)
 {
-    const keep_rule *rule = &model->policy.rule[tensor];
     return (clprune_saved_desc){
-        .form = rule->form,
+        .form = rule->form == KEEP_PRUNED ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
         .batch = model->batch,
         .rows = model->tokens,
         .cols = keep_cols(&model->arch, tensor),
@@ -139,13 +139,26 @@ static clprune_status create_block(resmlp *model, size_t index)
     block->w = block_weights(params, pick_value);
     block->dw = block_weights(params, pick_grad);
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
-        const clprune_saved_desc desc = keep_desc(model, tensor);
+        const keep_rule *rule = &model->policy.rule[tensor];
+        const clprune_saved_desc desc = keep_desc(model, rule, tensor);
         char name[64];
+        if (rule->form == KEEP_RECOMPUTED)
+            continue;
         (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, keep_name(tensor));
         TRY(clprune_saved_create(model->context, name, &desc, &block->kept[tensor]));
     }
 done:
     return status;
+}
+
+/* Where memory matters, no more images are cut into patches at a time than fit one T. */
+static size_t stem_step(const resmlp *model)
+{
+    const resmlp_arch *arch = &model->arch;
+    const size_t patch = RESMLP_CHANNELS * arch->patch * arch->patch;
+    if (!keep_recomputes_mlp(&model->policy))
+        return model->batch;
+    return max_size(model->chunk * arch->dim / patch, 1);
 }
 
 static clprune_status create_layers(resmlp *model)
@@ -159,6 +172,7 @@ static clprune_status create_layers(resmlp *model)
 
     model->stem = (clprune_patch_embed_desc){
         RESMLP_CHANNELS, arch->image, arch->image, arch->patch, arch->dim};
+    model->stem_step = stem_step(model);
     const clprune_token_linear_desc token = {.in = p,
         .out = p,
         .features = arch->dim,
@@ -193,10 +207,14 @@ done:
 static clprune_status create_tail(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_saved_desc x = keep_desc(model, KEEP_X);
+    const keep_rule *rule = &model->policy.last_x;
+    const clprune_saved_desc x = keep_desc(model, rule, KEEP_X);
     const clprune_saved_desc pooled = {
         .form = CLPRUNE_SAVED_DENSE, .batch = model->batch, .rows = 1, .cols = model->arch.dim};
-    TRY(clprune_saved_create(model->context, "last_x", &x, &model->last_x));
+    if (rule->form == KEEP_RECOMPUTED)
+        TRY(clprune_saved_create(model->context, "mean_x", &pooled, &model->mean_x));
+    else
+        TRY(clprune_saved_create(model->context, "last_x", &x, &model->last_x));
     TRY(clprune_saved_create(model->context, "pooled", &pooled, &model->pooled));
     TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
         model->arch.classes, &model->log_p));
@@ -208,28 +226,38 @@ static clprune_status create_workspace(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const keep_policy *policy = &model->policy;
-    const size_t tokens = model->batch * model->tokens;
-    const size_t dim = model->arch.dim, hidden = model->arch.hidden;
+    const resmlp_arch *arch = &model->arch;
+    resmlp_workspace *work = &model->work;
+    const bool tokens_again = keep_recomputes_tokens(policy),
+               mlp_again = keep_recomputes_mlp(policy);
+    const bool last_again = policy->last_x.form == KEEP_RECOMPUTED;
+    const bool x_pruned = is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2) ||
+                          policy->last_x.form == KEEP_PRUNED;
+    const bool x2_again = policy->rule[KEEP_X2].form == KEEP_RECOMPUTED;
+    const bool branch_pruned = is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M);
+    const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
+    const size_t hidden = (mlp_again ? chunk : all) * arch->hidden;
     const struct {
         const char *name;
         bool needed;
-        size_t cols;
+        size_t rows, cols;
         clprune_mat *mat;
-    } all[] = {
-        {"stream", true, dim, &model->work.stream},
-        {"token", true, dim, &model->work.token},
-        {"hidden", true, max_size(dim, hidden), &model->work.hidden},
-        {"x", is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2), dim, &model->work.x},
-        {"branch", is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M), dim,
-            &model->work.branch},
-        {"fc1", is_pruned(policy, KEEP_H), hidden, &model->work.fc1},
+    } mats[] = {
+        {"stream", true, all, arch->dim, &work->stream},
+        {"token", !(tokens_again && mlp_again && last_again), all, arch->dim, &work->token},
+        {"hidden", true, 1, max_size(all * arch->dim, hidden), &work->hidden},
+        {"x", x_pruned || x2_again, x_pruned ? all : chunk, arch->dim, &work->x},
+        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned ? all : chunk,
+            arch->dim, &work->branch},
+        {"fc1", is_pruned(policy, KEEP_H), all, arch->hidden, &work->fc1},
+        {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
+        {"fc2_w", mlp_again, arch->dim, arch->hidden, &work->fc2_w},
+        {"logits", true, model->batch, arch->classes, &model->logits},
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        if (all[i].needed)
-            TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, all[i].name, tokens,
-                all[i].cols, all[i].mat));
-    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, "logits", model->batch,
-        model->arch.classes, &model->logits));
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        if (mats[i].needed)
+            TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
+                mats[i].rows, mats[i].cols, mats[i].mat));
 done:
     return status;
 }
@@ -239,13 +267,16 @@ clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     *model = (resmlp){0};
-    if (resmlp_arch_check(arch) != NULL || batch == 0)
+    if (resmlp_arch_check(arch) != NULL || keep_check(policy) != NULL || batch == 0)
         return CLPRUNE_INVALID_ARGUMENT;
     model->context = context;
     model->arch = *arch;
     model->policy = *policy;
     model->batch = batch;
     model->tokens = resmlp_arch_tokens(arch);
+    model->chunk = max_size(batch * arch->dim / arch->hidden, 1);
+    if (model->chunk > batch)
+        model->chunk = batch;
     model->blocks = calloc(arch->depth, sizeof *model->blocks);
     if (model->blocks == NULL) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
@@ -271,12 +302,13 @@ void resmlp_destroy(resmlp *model)
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
-        work->fc1, model->logits, model->log_p};
+        work->fc1, work->fc1_w, work->fc2_w, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         clprune_buffer_release(context, mats[i].buffer);
     clprune_saved_destroy(model->pooled);
+    clprune_saved_destroy(model->mean_x);
     clprune_saved_destroy(model->last_x);
     clprune_linear_destroy(model->head);
     clprune_linear_destroy(model->fc2);
@@ -301,21 +333,26 @@ static void add_dense(resmlp_kept_bytes *bytes, uint64_t elements)
     bytes->values += elements * sizeof(float);
 }
 
-static clprune_status add_kept(
-    const clprune_saved_desc *desc, uint64_t times, resmlp_kept_bytes *bytes)
+/* The tensors that `rule` is for, `times` of them. */
+static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_tensor tensor,
+    uint64_t times, resmlp_kept_bytes *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (desc->form == CLPRUNE_SAVED_DENSE) {
-        add_dense(bytes, times * desc->batch * desc->rows * desc->cols);
+    const clprune_saved_desc desc = keep_desc(model, rule, tensor);
+    const uint64_t elements = times * desc.batch * desc.rows * desc.cols;
+    if (rule->form == KEEP_DENSE) {
+        add_dense(bytes, elements);
         goto done;
     }
+    bytes->dense += elements * sizeof(float);
+    if (rule->form == KEEP_RECOMPUTED)
+        goto done;
     clprune_bsr_desc bsr = {
-        .batch = desc->batch, .rows = desc->rows, .cols = desc->cols, .block = desc->block};
+        .batch = desc.batch, .rows = desc.rows, .cols = desc.cols, .block = desc.block};
     clprune_bsr_sizes sizes;
     TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
-    bsr.keep = clprune_keep_count(sizes.blocks, desc->sparsity);
+    bsr.keep = clprune_keep_count(sizes.blocks, desc.sparsity);
     TRY(clprune_bsr_size_query(&bsr, &sizes));
-    bytes->dense += times * sizes.dense_bytes;
     bytes->values += times * sizes.values_bytes;
     bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes);
 done:
@@ -325,13 +362,14 @@ done:
 clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const uint64_t pooled = (uint64_t)model->batch * model->arch.dim;
     *bytes = (resmlp_kept_bytes){0};
-    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
-        const clprune_saved_desc desc = keep_desc(model, tensor);
-        /* the last block's output is one x more */
-        TRY(add_kept(&desc, model->arch.depth + (tensor == KEEP_X), bytes));
-    }
-    add_dense(bytes, (uint64_t)model->batch * (model->arch.dim + model->arch.classes));
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+        TRY(add_kept(model, &model->policy.rule[tensor], tensor, model->arch.depth, bytes));
+    TRY(add_kept(model, &model->policy.last_x, KEEP_X, 1, bytes));
+    if (model->policy.last_x.form == KEEP_RECOMPUTED)
+        bytes->values += pooled * sizeof(float); /* the mean, which autograd does not keep */
+    add_dense(bytes, pooled + (uint64_t)model->batch * model->arch.classes);
 done:
     return status;
 }

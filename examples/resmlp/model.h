@@ -11,6 +11,7 @@
  *     resmlp_destroy(&model);
  *
  * All memory is taken in resmlp_create, for batches of at most `batch`; passes enqueue and return.
+ * A backward pass uses up what its forward pass has kept: one for each.
  * Letters: T = batch * tokens * dim, H = batch * tokens * hidden.
  */
 #ifndef RESMLP_MODEL_H
@@ -42,18 +43,22 @@ typedef struct resmlp_outer_weights {
 
 typedef struct resmlp_block {
     resmlp_block_weights w, dw;
-    clprune_saved *kept[KEEP_TENSORS];
+    clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
 } resmlp_block;
 
-/* Matrices that die within a pass, for a whole batch. Those that only a pruned tensor needs are
- * absent where the policy keeps that tensor dense. */
+/* Matrices that die within a pass. Those that a policy does not need are absent. C is `chunk`
+ * samples' part of T, which is what a half of a block works on where it keeps only its input; such
+ * a half makes n1, n2, g, dg and dh in `hidden`, one after the other. */
 typedef struct resmlp_workspace {
-    clprune_mat stream; /* T: gradient of the residual stream */
+    clprune_mat stream; /* T: forward: the last x if recomputed; backward: gradient of the stream */
     clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
-    clprune_mat hidden; /* max(T, H): forward: g if pruned; backward: dg, dh, dn1 */
-    clprune_mat x;      /* T: x, x2 if pruned: each is made from the other in place */
-    clprune_mat branch; /* T: t, m if pruned */
+    clprune_mat
+        hidden;    /* max(T, H or its chunk): g if pruned; backward: dg, dh, dn1 or token mix */
+    clprune_mat x; /* T: x, x2 if pruned, each made from the other in place; C: x2 recomputed */
+    clprune_mat branch; /* T: t, m if pruned; C: t, m if recomputed */
     clprune_mat fc1;    /* H: h if pruned */
+    clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
+    clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
 } resmlp_workspace;
 
 typedef struct resmlp {
@@ -61,6 +66,7 @@ typedef struct resmlp {
     resmlp_arch arch;
     keep_policy policy;
     size_t batch;  /* room for so many samples */
+    size_t chunk;  /* samples at a time in what is recomputed: hidden then takes one T */
     size_t tokens; /* of a sample */
 
     size_t tensors;        /* resmlp_arch_tensors(&arch) */
@@ -70,10 +76,12 @@ typedef struct resmlp {
     resmlp_block *blocks; /* (depth) */
 
     clprune_patch_embed_desc stem;
+    size_t stem_step;            /* images at a time */
     clprune_token_linear *token; /* one layer object serves all blocks: it holds no parameters */
     clprune_linear *fc1, *fc2, *head;
 
-    clprune_saved *last_x; /* T: output of the last block */
+    clprune_saved *last_x; /* T: output of the last block; NULL: recomputed, and ... */
+    clprune_saved *mean_x; /* batch x dim: ... its mean over the tokens is kept, else NULL */
     clprune_saved *pooled; /* batch x dim */
     clprune_mat log_p;     /* batch x classes */
 
@@ -83,7 +91,8 @@ typedef struct resmlp {
 
 /* Takes all memory; parameters are undefined until initialised or written. `batch` samples is the
  * most a pass may have. arch->name is referenced. On failure *model is zeroed and nothing is held.
- * Errors: INVALID_ARGUMENT (see resmlp_arch_check), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+ * Errors: INVALID_ARGUMENT (see resmlp_arch_check, keep_check), OUT_OF_DEVICE_MEMORY,
+ * OUT_OF_HOST_MEMORY. */
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policy, size_t batch, resmlp *model);
 
@@ -111,8 +120,9 @@ clprune_status resmlp_loss(
 clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
     float smoothing, clprune_mat dimages);
 
-/* Bytes of kept activations, from their shapes: what they would cost if all were dense, and what
- * the policy's choice costs, split into values (dense ones, too) and indices (crow and col). */
+/* Bytes of kept activations, from their shapes: what they would cost if all were kept dense, and
+ * what the policy's choice costs, split into values (dense ones, too) and indices (crow and col).
+ */
 typedef struct resmlp_kept_bytes {
     uint64_t dense, values, indices;
 } resmlp_kept_bytes;

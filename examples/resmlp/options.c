@@ -51,10 +51,10 @@ static void fill_by_optimizer(options *o)
         o->weight_decay = decay[o->optimizer];
 }
 
-/* Dense activations have no sparsity, whatever was asked for. */
+/* Activations that are not pruned have no sparsity, whatever was asked for. */
 static void settle(options *o)
 {
-    if (o->activations == 0)
+    if (!keep_preset_prunes(o->activations))
         o->sparsity = 0;
 }
 
@@ -172,8 +172,8 @@ static void print_wrapped(FILE *file, const char *text)
 void options_print_help(FILE *file)
 {
     (void)fputs("usage: resmlp-train [options]\n\n"
-                "Trains a ResMLP on images, on any OpenCL device, with dense or block-pruned kept\n"
-                "activations (arXiv 2311.16883).\n\n",
+                "Trains a ResMLP on images, on any OpenCL device, with kept activations that are\n"
+                "dense, pruned in blocks (arXiv 2311.16883), or few and the rest recomputed.\n\n",
         file);
     for (size_t i = 0; i < option_rows_count; ++i) {
         const option_row *row = &option_rows[i];

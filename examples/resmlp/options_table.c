@@ -56,7 +56,9 @@ const option_row option_rows[] = {
     FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror"),
     CHOICE("activations", OPTION_MATCH, activations, keep_presets, "PRESET",
         "dense (the default): keep what autograd keeps; paper: keep the inputs of linear layers "
-        "pruned"),
+        "pruned; exact: keep three tensors of a block, which give the same gradients; "
+        "exact-tokens: "
+        "keep two, and run the token layer twice"),
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
         "part of the blocks that is pruned, 0 to 1; default 0.5; needs --activations paper"),
     BLOCK("block", OPTION_MATCH, block, "block shape: 16 or 1x16 (the default), 4x4, ..."),

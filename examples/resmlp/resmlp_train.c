@@ -1,7 +1,8 @@
 /*
- * resmlp-train: trains a ResMLP with dense or block-pruned kept activations.
+ * resmlp-train: trains a ResMLP with kept activations that are dense, block-pruned or few.
  *
- * Reading order: this file; trainer_loop.c (a step, an epoch); model_pass.c (the network); keep.h
+ * Reading order: this file; trainer_loop.c (a step, an epoch); model_forward.c and
+ * model_backward.c (the network); keep.h
  * (what is kept); then whatever the includes name.
  */
 #include <fcntl.h>

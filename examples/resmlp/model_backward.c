@@ -1,0 +1,236 @@
+/* The backward pass: the forward calls reversed, each half of a block in one of two ways: from what
+ * was kept of it, or from its input alone. The second way is exact. It rests on these identities,
+ * in which G = dy^T g, P = dh^T x2, and W o G is the product of the elements:
+ *
+ *     m = g W2^T + b2 scaled by ls2:    d ls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
+ *     n2 = alpha2 * x2 + beta2 into W1: d alpha2 = colsum(W1 o P), d beta2 = W1^T colsum(dh),
+ *                                       dW1 = P diag(alpha2) + colsum(dh)^T beta2
+ *     dg = dy (diag(ls2) W2), dx2 = dh (W1 diag(alpha2)): no scaled copy of an activation
+ *
+ * and, for the token half, on those of <clprune/token_mix.h>. */
+#include "model_private.h"
+#include "try.h"
+
+/* x2 = x + ls1 * (W_t affine1(x) + b_t), from x alone. */
+static clprune_status tokens_from_input(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    const clprune_token_mix params = {w->alpha1, w->beta1, w->token_w, w->token_b, w->ls1};
+    const clprune_token_mix grads = {dw->alpha1, dw->beta1, dw->token_w, dw->token_b, dw->ls1};
+    clprune_mat x;
+    TRY(resmlp_restore(model, block->kept[KEEP_X], batch, KEEP_X, &x));
+    TRY(clprune_token_mix_backward(model->context, batch, x, &params, dx,
+        resmlp_hidden(model, batch, model->arch.dim), &grads, NULL));
+done:
+    return status;
+}
+
+static clprune_status tokens_from_kept(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    clprune_saved *const *kept = block->kept;
+    const clprune_mat dt = clprune_mat_rows(model->work.token, 0, dx.rows);
+    const clprune_mat dn1 = resmlp_hidden(model, batch, model->arch.dim);
+    clprune_mat x, t;
+
+    /* x2 = x + ls1 * t */
+    TRY(resmlp_restore(model, kept[KEEP_T], batch, KEEP_T, &t));
+    TRY(clprune_layerscale_backward(context, t, w->ls1, dx, dt, dw->ls1, NULL));
+    /* t = W_t n1 + b_t */
+    TRY(clprune_token_linear_backward(
+        model->token, batch, kept[KEEP_N1], dt, w->token_w, dn1, dw->token_w, dw->token_b, NULL));
+    /* n1 = alpha1 * x + beta1 */
+    TRY(resmlp_restore(model, kept[KEEP_X], batch, KEEP_X, &x));
+    TRY(clprune_affine_backward(context, true, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
+done:
+    return status;
+}
+
+/* A chunk of the MLP: adds its part to the products G and P in dw->fc2_w and dw->fc1_w and to the
+ * sums of dh in dw->fc1_b, and the gradient of x2 to dx. h is overwritten, all are of the chunk
+ * alone. */
+static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
+    clprune_mat x2, clprune_mat h, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *dw = &block->dw;
+    const clprune_mat dh = resmlp_reshape(model->work.hidden, h.rows, h.cols), g = h;
+    const float beta = first ? 0.0f : 1.0f;
+
+    /* next = x2 + ls2 * (g W2^T + b2) */
+    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
+    /* g = gelu(h) */
+    TRY(clprune_gelu_backward_recompute(context, !first, h, dh, g, dh, dw->fc1_b, NULL));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, g, dw->fc2_w, NULL));
+    /* h = (alpha2 * x2 + beta2) W1^T + b1 */
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, dh, x2, dw->fc1_w, NULL));
+    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
+done:
+    return status;
+}
+
+/* next = x2 + ls2 * fc2(gelu(h)), h = fc1(affine2(x2)), from x2 (or x) and h alone. */
+static clprune_status mlp_from_input(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    clprune_saved *const *kept = block->kept;
+    const size_t step = resmlp_mlp_step(model, batch);
+    clprune_mat x = CLPRUNE_NO_MAT, x2 = CLPRUNE_NO_MAT, h;
+
+    if (kept[KEEP_X2] != NULL)
+        TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
+    else
+        TRY(resmlp_restore(model, kept[KEEP_X], batch, KEEP_X, &x));
+    TRY(resmlp_restore(model, kept[KEEP_H], batch, KEEP_H, &h));
+    TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
+    TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
+    /* the sums of dy, before dx grows */
+    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, dw->fc2_b, NULL));
+    for (size_t first = 0; first < batch; first += step) {
+        const resmlp_range range = resmlp_range_at(first, step, batch);
+        clprune_mat part = resmlp_rows(model, x2, range);
+        if (kept[KEEP_X2] == NULL) {
+            part = resmlp_target(model, NULL, range, KEEP_X2);
+            TRY(resmlp_token_half(model, block, false, x, range, part));
+        }
+        TRY(mlp_chunk(model, block, first == 0, part, resmlp_rows(model, h, range),
+            resmlp_rows(model, dx, range)));
+    }
+    TRY(clprune_layerscale_backward_product(
+        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
+    TRY(clprune_affine_backward_product(
+        context, w->fc1_w, w->alpha2, w->beta2, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+done:
+    return status;
+}
+
+static clprune_status mlp_from_kept(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    clprune_saved *const *kept = block->kept;
+    const clprune_mat dtoken = clprune_mat_rows(model->work.token, 0, dx.rows);  /* dm, then dn2 */
+    const clprune_mat dhidden = resmlp_hidden(model, batch, model->arch.hidden); /* dg, then dh */
+    clprune_mat x2, h, m;
+
+    /* next = x2 + ls2 * m */
+    TRY(resmlp_restore(model, kept[KEEP_M], batch, KEEP_M, &m));
+    TRY(clprune_layerscale_backward(context, m, w->ls2, dx, dtoken, dw->ls2, NULL));
+    /* m = g W2^T + b2 */
+    TRY(clprune_linear_backward(
+        model->fc2, batch, kept[KEEP_G], dtoken, w->fc2_w, dhidden, dw->fc2_w, dw->fc2_b, NULL));
+    /* g = gelu(h) */
+    TRY(resmlp_restore(model, kept[KEEP_H], batch, KEEP_H, &h));
+    TRY(clprune_gelu_backward(context, h, dhidden, dhidden, NULL));
+    /* h = n2 W1^T + b1 */
+    TRY(clprune_linear_backward(
+        model->fc1, batch, kept[KEEP_N2], dhidden, w->fc1_w, dtoken, dw->fc1_w, dw->fc1_b, NULL));
+    /* n2 = alpha2 * x2 + beta2 */
+    TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
+    TRY(clprune_affine_backward(
+        context, true, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
+done:
+    return status;
+}
+
+/* On entry dx holds the gradient of the block's output, on return that of its input. The residual
+ * path passes it on as it is, so each half of the block only adds to it. */
+static clprune_status block_backward(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (keep_recomputes_mlp(&model->policy))
+        TRY(mlp_from_input(model, block, batch, dx));
+    else
+        TRY(mlp_from_kept(model, block, batch, dx));
+    if (keep_recomputes_tokens(&model->policy))
+        TRY(tokens_from_input(model, block, batch, dx));
+    else
+        TRY(tokens_from_kept(model, block, batch, dx));
+done:
+    return status;
+}
+
+/* pooled = mean over the tokens of alpha * x + beta, or alpha * (mean of x) + beta; dpooled is
+ * overwritten in the second case. */
+static clprune_status pool_backward(
+    const resmlp *model, size_t batch, clprune_mat dpooled, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
+    if (model->last_x == NULL) {
+        TRY(clprune_affine_backward(context, false, clprune_saved_dense(model->mean_x, batch),
+            w->alpha, dpooled, dpooled, dw->alpha, dw->beta, NULL));
+        TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dx, NULL));
+    } else {
+        const clprune_mat dn = clprune_mat_rows(model->work.token, 0, dx.rows);
+        clprune_mat x;
+        TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dn, NULL));
+        TRY(resmlp_restore(model, model->last_x, batch, KEEP_X, &x));
+        TRY(clprune_affine_backward(
+            context, false, x, w->alpha, dn, dx, dw->alpha, dw->beta, NULL));
+    }
+done:
+    return status;
+}
+
+/* x = cut(images) W_s^T + b_s, some images at a time. */
+static clprune_status stem_backward(
+    const resmlp *model, size_t batch, clprune_mat images, clprune_mat dx, clprune_mat dimages)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
+    for (size_t first = 0; first < batch; first += model->stem_step) {
+        const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
+        const clprune_mat part = clprune_mat_rows(images, first, range.count);
+        const clprune_mat dpart =
+            dimages.buffer == NULL ? dimages : clprune_mat_rows(dimages, first, range.count);
+        const clprune_mat dy = resmlp_rows(model, dx, range);
+        if (first == 0)
+            TRY(clprune_patch_embed_backward(context, &model->stem, range.count, part, dy,
+                w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
+        else
+            TRY(clprune_patch_embed_backward_add(context, &model->stem, range.count, part, dy,
+                w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
+    }
+done:
+    return status;
+}
+
+clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
+    float smoothing, clprune_mat dimages)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
+    const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
+    const clprune_mat dpooled = resmlp_reshape(model->work.hidden, batch, model->arch.dim);
+    const clprune_mat dx = clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
+
+    /* loss = mean of -sum_k q_k log_softmax(logits)_k */
+    TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
+        clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
+    /* logits = pooled W_h^T + b_h */
+    TRY(clprune_linear_backward(model->head, batch, model->pooled, dlogits, w->head_w, dpooled,
+        dw->head_w, dw->head_b, NULL));
+    TRY(pool_backward(model, batch, dpooled, dx));
+    for (size_t i = model->arch.depth; i-- > 0;)
+        TRY(block_backward(model, &model->blocks[i], batch, dx));
+    TRY(stem_backward(model, batch, images, dx, dimages));
+done:
+    return status;
+}

@@ -1,0 +1,243 @@
+/* The forward pass: eight calls per block; and where the tensors of a block lie. */
+#include "model_private.h"
+#include "try.h"
+
+size_t resmlp_token_step(const resmlp *model, size_t batch)
+{
+    return keep_recomputes_tokens(&model->policy) ? model->chunk : batch;
+}
+
+size_t resmlp_mlp_step(const resmlp *model, size_t batch)
+{
+    return keep_recomputes_mlp(&model->policy) ? model->chunk : batch;
+}
+
+clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range)
+{
+    return clprune_mat_rows(mat, range.first * model->tokens, range.count * model->tokens);
+}
+
+clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols)
+{
+    return resmlp_reshape(model->work.hidden, count * model->tokens, cols);
+}
+
+clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
+{
+    return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
+}
+
+/* The scratch for `count` samples of a tensor of a block; see resmlp_workspace. */
+static clprune_mat scratch_of(const resmlp *model, size_t count, keep_tensor tensor)
+{
+    const resmlp_workspace *work = &model->work;
+    const size_t rows = count * model->tokens;
+    const bool again = tensor < KEEP_X2 ? keep_recomputes_tokens(&model->policy)
+                                        : keep_recomputes_mlp(&model->policy);
+    switch (tensor) {
+    case KEEP_X:
+    case KEEP_X2:
+        return clprune_mat_rows(work->x, 0, rows);
+    case KEEP_N1:
+    case KEEP_N2:
+        return again ? resmlp_hidden(model, count, model->arch.dim)
+                     : clprune_mat_rows(work->token, 0, rows);
+    case KEEP_T:
+    case KEEP_M:
+        return clprune_mat_rows(work->branch, 0, rows);
+    case KEEP_H:
+        return clprune_mat_rows(work->fc1, 0, rows);
+    default: /* KEEP_G */
+        return resmlp_hidden(model, count, model->arch.hidden);
+    }
+}
+
+clprune_mat resmlp_target(
+    const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor)
+{
+    const size_t end = range.first + range.count;
+    if (kept == NULL)
+        return scratch_of(model, range.count, tensor);
+    return resmlp_rows(
+        model, clprune_saved_target(kept, end, scratch_of(model, end, tensor)), range);
+}
+
+clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, size_t batch,
+    keep_tensor tensor, clprune_mat *mat)
+{
+    const clprune_bsr bsr = clprune_saved_bsr(kept, batch);
+    *mat = clprune_saved_dense(kept, batch);
+    if (mat->rows != 0)
+        return CLPRUNE_SUCCESS;
+    *mat = scratch_of(model, batch, tensor);
+    return clprune_bsr_unpack(model->context, &bsr, *mat, NULL);
+}
+
+/* Where block i's x is made. A last one that is not kept fills the stream, which waits for the
+ * backward pass. */
+static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
+{
+    const clprune_saved *kept = resmlp_kept_x(model, i);
+    if (kept == NULL)
+        return clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
+    return resmlp_target(model, kept, (resmlp_range){0, batch}, KEEP_X);
+}
+
+/* Keeps all samples of a tensor that is not the input of a linear layer (those keep theirs
+ * themselves). Nothing to do for a dense one: it was made in its place. */
+static clprune_status keep(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
+{
+    return training && kept != NULL ? clprune_saved_store(kept, batch, mat, NULL) : CLPRUNE_SUCCESS;
+}
+
+clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
+    clprune_mat x, resmlp_range range, clprune_mat x2)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_block_weights *w = &block->w;
+    clprune_saved *const *kept = block->kept;
+    const clprune_mat in = resmlp_rows(model, x, range);
+    const clprune_mat n1 = resmlp_target(model, kept[KEEP_N1], range, KEEP_N1);
+    const clprune_mat t = resmlp_target(model, kept[KEEP_T], range, KEEP_T);
+
+    TRY(clprune_affine_forward(model->context, in, w->alpha1, w->beta1, n1, NULL));
+    TRY(clprune_token_linear_forward(model->token, range.count, n1, w->token_w, w->token_b, t,
+        training ? kept[KEEP_N1] : NULL, NULL));
+    TRY(keep(training, kept[KEEP_T], range.count, t));
+    TRY(clprune_layerscale_forward(model->context, in, t, w->ls1, x2, NULL));
+done:
+    return status;
+}
+
+/* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))), x2 and next of the range alone. */
+static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, bool training,
+    clprune_mat x2, resmlp_range range, clprune_mat next)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w;
+    clprune_saved *const *kept = block->kept;
+    const clprune_mat n2 = resmlp_target(model, kept[KEEP_N2], range, KEEP_N2);
+    const clprune_mat h = resmlp_target(model, kept[KEEP_H], range, KEEP_H);
+    const clprune_mat g = resmlp_target(model, kept[KEEP_G], range, KEEP_G);
+    const clprune_mat m = resmlp_target(model, kept[KEEP_M], range, KEEP_M);
+
+    TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
+    TRY(clprune_linear_forward(
+        model->fc1, range.count, n2, w->fc1_w, w->fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
+    TRY(clprune_gelu_forward(context, h, g, NULL));
+    TRY(clprune_linear_forward(
+        model->fc2, range.count, g, w->fc2_w, w->fc2_b, m, training ? kept[KEEP_G] : NULL, NULL));
+    TRY(keep(training, kept[KEEP_M], range.count, m));
+    TRY(clprune_layerscale_forward(context, x2, m, w->ls2, next, NULL));
+done:
+    return status;
+}
+
+/* next = the block of x. */
+static clprune_status block_forward(const resmlp *model, const resmlp_block *block, size_t batch,
+    bool training, clprune_mat x, clprune_mat next)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved *const *kept = block->kept;
+    const bool keeps_x2 = kept[KEEP_X2] != NULL;
+    const resmlp_range all = {0, batch};
+    size_t step = resmlp_token_step(model, batch);
+
+    for (size_t first = 0; first < batch && keeps_x2; first += step) {
+        const resmlp_range range = resmlp_range_at(first, step, batch);
+        TRY(resmlp_token_half(
+            model, block, training, x, range, resmlp_target(model, kept[KEEP_X2], range, KEEP_X2)));
+    }
+    if (keeps_x2)
+        TRY(keep(
+            training, kept[KEEP_X2], batch, resmlp_target(model, kept[KEEP_X2], all, KEEP_X2)));
+    step = resmlp_mlp_step(model, batch);
+    for (size_t first = 0; first < batch; first += step) {
+        const resmlp_range range = resmlp_range_at(first, step, batch);
+        const clprune_mat x2 = resmlp_target(model, kept[KEEP_X2], range, KEEP_X2);
+        if (!keeps_x2)
+            TRY(resmlp_token_half(model, block, training, x, range, x2));
+        TRY(mlp_half(model, block, training, x2, range, resmlp_rows(model, next, range)));
+    }
+    TRY(keep(training, kept[KEEP_H], batch, resmlp_target(model, kept[KEEP_H], all, KEEP_H)));
+done:
+    return status;
+}
+
+/* pooled = mean over the tokens of alpha * x + beta, in the one order or in the other: where only
+ * the mean of x is kept the affine comes last. */
+static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clprune_mat pooled)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_outer_weights *w = &model->w;
+    if (model->last_x == NULL) {
+        const clprune_mat mean = clprune_saved_dense(model->mean_x, batch);
+        TRY(clprune_token_mean_forward(context, batch, model->tokens, x, mean, NULL));
+        TRY(clprune_affine_forward(context, mean, w->alpha, w->beta, pooled, NULL));
+    } else {
+        const clprune_mat n = clprune_mat_rows(model->work.token, 0, batch * model->tokens);
+        TRY(clprune_affine_forward(context, x, w->alpha, w->beta, n, NULL));
+        TRY(clprune_token_mean_forward(context, batch, model->tokens, n, pooled, NULL));
+    }
+done:
+    return status;
+}
+
+static clprune_status stem_forward(
+    const resmlp *model, size_t batch, clprune_mat images, clprune_mat x)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_outer_weights *w = &model->w;
+    for (size_t first = 0; first < batch; first += model->stem_step) {
+        const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
+        TRY(clprune_patch_embed_forward(model->context, &model->stem, range.count,
+            clprune_mat_rows(images, first, range.count), w->stem_w, w->stem_b,
+            resmlp_rows(model, x, range), NULL));
+    }
+done:
+    return status;
+}
+
+void resmlp_set_seed(resmlp *model, uint64_t seed)
+{
+    const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
+    const size_t depth = model->arch.depth;
+    for (size_t i = 0; i < depth; ++i)
+        for (size_t tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+            clprune_saved_set_seed(
+                model->blocks[i].kept[tensor], seed + stride * (i * KEEP_TENSORS + tensor));
+    clprune_saved_set_seed(model->last_x, seed + stride * (depth * KEEP_TENSORS));
+}
+
+clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_outer_weights *w = &model->w;
+    const size_t depth = model->arch.depth;
+    clprune_mat x = x_target(model, 0, batch);
+
+    TRY(stem_forward(model, batch, images, x));
+    TRY(keep(training, resmlp_kept_x(model, 0), batch, x));
+    for (size_t i = 0; i < depth; ++i) {
+        const clprune_mat next = x_target(model, i + 1, batch);
+        TRY(block_forward(model, &model->blocks[i], batch, training, x, next));
+        TRY(keep(training, resmlp_kept_x(model, i + 1), batch, next));
+        x = next;
+    }
+    const clprune_mat pooled = clprune_saved_dense(model->pooled, batch);
+    TRY(pool(model, batch, x, pooled));
+    TRY(clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
+        clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL));
+done:
+    return status;
+}
+
+clprune_status resmlp_loss(
+    resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+{
+    return clprune_cross_entropy_forward(model->context, smoothing,
+        clprune_mat_rows(model->logits, 0, batch), labels, clprune_mat_rows(model->log_p, 0, batch),
+        loss, hit, NULL);
+}

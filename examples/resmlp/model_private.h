@@ -1,0 +1,52 @@
+/* What the forward and the backward pass share: where the tensors of a block lie, and how some of
+ * them are made anew. */
+#ifndef RESMLP_MODEL_PRIVATE_H
+#define RESMLP_MODEL_PRIVATE_H
+
+#include "model.h"
+
+/* Some samples of a batch. */
+typedef struct resmlp_range {
+    size_t first, count;
+} resmlp_range;
+
+/* The samples of a step of at most `step` samples that starts at sample `first`. */
+static inline resmlp_range resmlp_range_at(size_t first, size_t step, size_t batch)
+{
+    return (resmlp_range){first, step < batch - first ? step : batch - first};
+}
+
+/* Samples at a time in each half of a block: a chunk where it keeps only its input, else all. */
+size_t resmlp_token_step(const resmlp *model, size_t batch);
+size_t resmlp_mlp_step(const resmlp *model, size_t batch);
+
+/* The tokens of a range of samples in a matrix of all of them. */
+clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range);
+
+/* A dense rows x cols matrix in the buffer of `mat`. */
+static inline clprune_mat resmlp_reshape(clprune_mat mat, size_t rows, size_t cols)
+{
+    return clprune_mat_of(mat.buffer, rows, cols);
+}
+
+/* work.hidden as the tokens of `count` samples with `cols` features. */
+clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols);
+
+/* Where to make a range of samples of a tensor: in its storage where that is dense, else in
+ * scratch, which for a recomputed tensor (kept is NULL) has room for the range alone. */
+clprune_mat resmlp_target(
+    const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor);
+
+/* The dense form of all samples of what was kept: as it is, or restored into scratch. */
+clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, size_t batch,
+    keep_tensor tensor, clprune_mat *mat);
+
+/* Where block i's x is kept; behind the last block: its output. NULL: recomputed. */
+clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
+
+/* The token half of a block for a range of the samples in x: x2, of the range alone, = x + ls1 *
+ * (W_t affine1(x) + b_t). With `training` it keeps what the policy keeps of n1 and t. */
+clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
+    clprune_mat x, resmlp_range range, clprune_mat x2);
+
+#endif

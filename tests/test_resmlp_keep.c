@@ -1,0 +1,264 @@
+/* The saved-activation policies of the example's ResMLP: which make sense, what they cost, and that
+ * recomputed tensors leave every gradient as it is, against PyTorch's golden values. */
+#include "golden/golden_model.h"
+
+enum { DENSE, PAPER, EXACT, EXACT_TOKENS };
+
+static keep_policy preset(size_t index)
+{
+    return keep_preset(index, (keep_rule){.sparsity = 0.5f, .block = {1, 16}});
+}
+
+/* ---- policies -------------------------------------------------------------------------------- */
+
+static void presets(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"dense", "paper", "exact", "exact-tokens"};
+    /*                                     x n1  t x2 n2  h  g  m last_x */
+    static const unsigned char want[4][9] = {{0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2}, {0, 2, 2, 2, 2, 0, 2, 2, 2}};
+    for (size_t i = 0; i < 4; i++) {
+        const keep_policy policy = preset(i);
+        assert_string_equal(keep_presets[i], names[i]);
+        assert_null(keep_check(&policy));
+        for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
+            assert_int_equal(policy.rule[tensor].form, want[i][tensor]);
+        assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
+        assert_int_equal(keep_preset_prunes(i), i == PAPER);
+        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT);
+        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);
+    }
+    assert_null(keep_presets[4]);
+    const keep_policy unpruned = keep_preset(PAPER, (keep_rule){.sparsity = 0});
+    assert_int_equal(unpruned.rule[KEEP_G].form, KEEP_DENSE);
+}
+
+static void refused(keep_policy policy, const char *part)
+{
+    const resmlp_arch tiny = resmlp_arch_at(4);
+    const char *wrong = keep_check(&policy);
+    resmlp model;
+    assert_non_null(wrong);
+    if (strstr(wrong, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", wrong, part);
+    assert_int_equal(
+        resmlp_create(test_context(), &tiny, &policy, 1, &model), CLPRUNE_INVALID_ARGUMENT);
+    assert_null(model.params);
+}
+
+static void policies_without_sense(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t preset;
+        keep_tensor tensor;
+        keep_form form;
+        const char *part;
+    } cases[] = {
+        {DENSE, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
+        {EXACT, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
+        {EXACT, KEEP_H, KEEP_RECOMPUTED, "h cannot"},
+        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "n1 and t"},
+        {DENSE, KEEP_T, KEEP_RECOMPUTED, "n1 and t"},
+        {EXACT, KEEP_T, KEEP_PRUNED, "n1 and t"},
+        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "n2, g and m"},
+        {PAPER, KEEP_G, KEEP_RECOMPUTED, "n2, g and m"},
+        {EXACT, KEEP_M, KEEP_DENSE, "n2, g and m"},
+        {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed where"},
+        {EXACT_TOKENS, KEEP_X, KEEP_PRUNED, "not dense"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        keep_policy policy = preset(cases[i].preset);
+        policy.rule[cases[i].tensor].form = cases[i].form;
+        refused(policy, cases[i].part);
+    }
+    keep_policy half = preset(EXACT_TOKENS);
+    half.rule[KEEP_N1].form = half.rule[KEEP_T].form = KEEP_DENSE;
+    refused(half, "x2 cannot be recomputed where");
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* Recomputed halves and last x in all ways that go together. */
+static size_t all_policies(keep_policy *policies)
+{
+    size_t count = 0;
+    for (int choice = 1; choice < 8; choice++) {
+        keep_policy policy = preset(DENSE);
+        const keep_policy exact = preset(EXACT);
+        if (choice & 1)
+            policy.rule[KEEP_N1] = policy.rule[KEEP_T] = exact.rule[KEEP_N1];
+        if (choice & 2)
+            policy.rule[KEEP_N2] = policy.rule[KEEP_G] = policy.rule[KEEP_M] = exact.rule[KEEP_N2];
+        if (choice & 4)
+            policy.last_x = exact.last_x;
+        policies[count++] = policy;
+    }
+    policies[count++] = preset(EXACT_TOKENS);
+    /* What is kept is kept as blocks of which none is pruned: restored before use. */
+    keep_policy blocks = policy_of_all_blocks((clprune_block){1, 16}), exact = preset(EXACT);
+    for (int i = 0; i < KEEP_TENSORS; i++)
+        if (exact.rule[i].form == KEEP_RECOMPUTED)
+            blocks.rule[i] = exact.rule[i];
+    policies[count++] = blocks;
+    blocks.last_x = exact.last_x;
+    policies[count++] = blocks;
+    return count;
+}
+
+enum { POLICIES = 10 };
+
+static void gradients(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    keep_policy policies[POLICIES];
+    assert_int_equal(all_policies(policies), POLICIES);
+    for (size_t i = 0; i < POLICIES; i++) {
+        print_message("policy %zu\n", i);
+        check_gradients(row, &policies[i], row->batch);
+    }
+}
+
+/* Larger models work in larger chunks, of which the last one is not full; a chunk may also be all
+ * of the batch. */
+static void chunks(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+        const keep_policy policy = preset(i);
+        for (size_t room = row->batch + 1; room <= 8 * row->batch; room += 3 * row->batch + 1)
+            check_gradients(row, &policy, room);
+    }
+}
+
+/* Two passes give the same bits; without training nothing is kept and the logits are the same. */
+static void same_bits(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+        const keep_policy policy = preset(i);
+        fixture f = make_fixture(row, &policy, row->batch, row->batch + 5);
+        float *logits = NULL, *dimages = NULL;
+        for (int pass = 0; pass < 2; pass++) {
+            forward(&f, true);
+            float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
+            TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, f.dimages));
+            float *image = read_mat(f.dimages);
+            if (pass == 0) {
+                logits = got;
+                dimages = image;
+                continue;
+            }
+            test_same_floats("logits", f.batch, row->classes, got, logits, "%s", row->name);
+            test_same_floats("image", f.batch, f.pixels, image, dimages, "%s", row->name);
+            free(got);
+            free(image);
+        }
+        forward(&f, false);
+        float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
+        test_same_floats("logits", f.batch, row->classes, got, logits, "inference");
+        free(got);
+        free(logits);
+        free(dimages);
+        free_fixture(&f);
+    }
+}
+
+/* The slope of the loss along each tensor's gradient is the gradient's norm. */
+static void finite_differences(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+        const keep_policy policy = preset(i);
+        check_slopes(row, &policy);
+    }
+}
+
+static void training(void **state)
+{
+    const golden_train_run *run = *state;
+    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+        const keep_policy policy = preset(i);
+        check_training(run, &policy, 1e-5);
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t live(clprune_memory_category category)
+{
+    return clprune_memory_query(test_context(), category).live;
+}
+
+/* The formula for what is kept is what the ledger says. */
+static void kept_bytes(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    keep_policy policies[POLICIES];
+    const size_t count = all_policies(policies);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
+        fixture f = make_fixture(row, &policies[i], row->batch, row->batch);
+        resmlp_kept_bytes bytes;
+        TEST_OK(resmlp_kept(&f.model, &bytes));
+        assert_int_equal(bytes.values + bytes.indices, live(CLPRUNE_MEMORY_ACTIVATIONS) - before);
+        const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
+        const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
+        const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
+        assert_int_equal(bytes.dense, 4 * (row->depth * (6 * t + 2 * h) + tail));
+        free_fixture(&f);
+        assert_int_equal(live(CLPRUNE_MEMORY_ACTIVATIONS), before);
+    }
+}
+
+/* resmlp_s12 at 224 px and batch 32: what the model holds from the start. Buffers that nothing
+ * touches take no memory; what operations borrow comes on top. */
+static void memory_of_s12(void **state)
+{
+    (void)state;
+    static const double most[2][2] = {/* MiB: saved; saved and workspace without borrowed scratch */
+        {662, 688}, {552, 582}};
+    static const double mib = 1048576;
+    const resmlp_arch s12 = resmlp_arch_at(0);
+    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+        const keep_policy policy = preset(i);
+        const uint64_t saved = live(CLPRUNE_MEMORY_ACTIVATIONS),
+                       work = live(CLPRUNE_MEMORY_WORKSPACE);
+        resmlp model;
+        TEST_OK(resmlp_create(test_context(), &s12, &policy, 32, &model));
+        const double kept = (double)(live(CLPRUNE_MEMORY_ACTIVATIONS) - saved) / mib;
+        const double all = kept + (double)(live(CLPRUNE_MEMORY_WORKSPACE) - work) / mib;
+        resmlp_destroy(&model);
+        print_message("%s: %.2f MiB saved, %.2f with workspace\n", keep_presets[i], kept, all);
+        if (!(kept <= most[i - EXACT][0]) || !(all <= most[i - EXACT][1]))
+            fail_msg("%s: %.2f and %.2f MiB", keep_presets[i], kept, all);
+    }
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, presets, NULL, "presets");
+    test_add(&list, policies_without_sense, NULL, "policies without sense");
+    test_add(&list, memory_of_s12, NULL, "memory of S12");
+    for (size_t i = 0; i < golden_resmlp_cases_count; i++) {
+        const golden_resmlp_case *row = &golden_resmlp_cases[i];
+        const bool large = row->dim > 100;
+        if (row->block != 0 || (large && test_small()))
+            continue;
+        test_add(&list, gradients, row, "gradients %s", row->name);
+        if (row->depth > 6)
+            continue;
+        test_add(&list, chunks, row, "chunks %s", row->name);
+        test_add(&list, same_bits, row, "same bits %s", row->name);
+        test_add(&list, kept_bytes, row, "kept bytes %s", row->name);
+        if (!large)
+            test_add(&list, finite_differences, row, "finite differences %s", row->name);
+    }
+    for (size_t i = 0; i < golden_train_runs_count && !test_small(); i++)
+        if (golden_train_runs[i].block == 0)
+            test_add(
+                &list, training, &golden_train_runs[i], "10 steps %s", golden_train_runs[i].name);
+    return test_run_on_devices("resmlp_keep", &list);
+}
