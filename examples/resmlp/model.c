@@ -151,7 +151,8 @@ done:
     return status;
 }
 
-/* Where memory matters, no more images are cut into patches at a time than fit one T. */
+/* Where memory matters, no more images are cut into patches at a time than fit a chunk's part of T.
+ */
 static size_t stem_step(const resmlp *model)
 {
     const resmlp_arch *arch = &model->arch;
@@ -262,6 +263,17 @@ done:
     return status;
 }
 
+/* As many samples as one T holds of h, but not so few that starting kernels takes longer than they
+ * run. */
+static size_t chunk_of(const resmlp *model)
+{
+    const size_t least = (size_t)1 << 21; /* elements of h: 8 MiB */
+    const size_t sample = model->tokens * model->arch.hidden;
+    const size_t all = model->batch * model->tokens * model->arch.dim;
+    const size_t chunk = max_size(max_size(all, least) / sample, 1);
+    return chunk < model->batch ? chunk : model->batch;
+}
+
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policy, size_t batch, resmlp *model)
 {
@@ -274,9 +286,7 @@ clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
     model->policy = *policy;
     model->batch = batch;
     model->tokens = resmlp_arch_tokens(arch);
-    model->chunk = max_size(batch * arch->dim / arch->hidden, 1);
-    if (model->chunk > batch)
-        model->chunk = batch;
+    model->chunk = chunk_of(model);
     model->blocks = calloc(arch->depth, sizeof *model->blocks);
     if (model->blocks == NULL) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;

@@ -66,7 +66,7 @@ typedef struct resmlp {
     resmlp_arch arch;
     keep_policy policy;
     size_t batch;  /* room for so many samples */
-    size_t chunk;  /* samples at a time in what is recomputed: hidden then takes one T */
+    size_t chunk;  /* samples at a time in what is recomputed; may be lowered */
     size_t tokens; /* of a sample */
 
     size_t tensors;        /* resmlp_arch_tensors(&arch) */
@@ -76,7 +76,7 @@ typedef struct resmlp {
     resmlp_block *blocks; /* (depth) */
 
     clprune_patch_embed_desc stem;
-    size_t stem_step;            /* images at a time */
+    size_t stem_step;            /* images at a time; may be lowered */
     clprune_token_linear *token; /* one layer object serves all blocks: it holds no parameters */
     clprune_linear *fc1, *fc2, *head;
 
