@@ -56,7 +56,7 @@ expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
-    test-only memory-report summary-json steps quiet help version; do
+    gradient-check test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -169,6 +169,50 @@ cmp -s want drawn && fail "sampled blocks give the same numbers as the largest o
 expect 0 "" $sampled --epochs 3 --output-dir again_sampled
 without_time again_sampled/log.csv >have
 cmp -s drawn have || fail "the same sampled run gives other numbers"
+
+# ---- activations that are recomputed -------------------------------------------------------------
+expect 0 "" $small --epochs 2 --output-dir dense
+for preset in exact exact-tokens; do
+    expect 0 "" $small --activations $preset --sparsity 0.5 --epochs 2 --output-dir $preset
+    grep -q "activations $preset;" out || fail "it does not say that activations are $preset"
+    # Losses as dense's within rounding, less memory.
+    paste -d, dense/log.csv $preset/log.csv | awk -F, '
+        NR > 1 && ($4 - $15 > 2e-4 || $15 - $4 > 2e-4 || $21 >= $10) { bad = 1 }
+        END { exit bad || NR != 3 }' || fail "$preset does not train as dense: $(cat $preset/log.csv)"
+done
+expect 2 "--activations" --activations compact
+
+# ---- gradients beside dense's --------------------------------------------------------------------
+# figures NAME FILE: a line for each tensor of a summary's gradient check: tensor, figure.
+figures() {
+    awk -v name="\"$1\":" '/"gradient_check"/ { inside = 1 }
+        inside && /: \{/ { tensor = $1; gsub(/[":]/, "", tensor) }
+        inside && $1 == name { gsub(/,/, "", $2); print tensor, $2 }' "$2"
+}
+check="--steps 2 --gradient-check 2 --quiet --summary-json check.json"
+tensors=78
+expect 0 "" $small $check
+[ "$(figures relative_error check.json | grep -c ' 0$')" = $tensors ] ||
+    fail "dense is not dense: $(figures relative_error check.json)"
+[ "$(wc -l <out)" = $((tensors + 2)) ] || fail "no table of gradients: $(cat out)"
+expect 0 "" $small $check --activations exact
+figures relative_error check.json | awk '!($2 < 2e-5) { exit 1 } $2 > 0 { off++ }
+    END { exit !(NR == 78 && off > 60) }' ||
+    fail "exact is not exact, or all too exact: $(figures relative_error check.json)"
+expect 0 "" $pruned $check
+figures relative_error check.json | awk '
+    $1 ~ /blocks.*(linear_tokens|fc1|fc2).weight/ { if (!($2 > 0.05 && $2 < 1)) exit 1; off++; next }
+    $2 != 0 { exit 1 }
+    END { if (off != 18) exit 1 }' ||
+    fail "pruning costs other gradients: $(figures relative_error check.json)"
+figures cosine check.json | awk '$1 ~ /fc1.weight/ && !($2 > 0.3 && $2 < 0.999) { exit 1 }' ||
+    fail "strange cosines: $(figures cosine check.json)"
+# Without any block the weight gradients are zero: as far off as the exact ones are long.
+expect 0 "" $small $check --activations paper --sparsity 1
+[ "$(figures relative_error check.json | grep -c 'blocks.*weight 1$')" = 18 ] ||
+    fail "the error of nothing is not 1: $(figures relative_error check.json)"
+[ "$(figures cosine check.json | grep -c 'blocks.*weight null$')" = 18 ] ||
+    fail "nothing has a cosine: $(figures cosine check.json)"
 
 # ---- resuming ------------------------------------------------------------------------------------
 # Checkpoints of equal runs differ in their times only: seconds, three columns of three rows, and

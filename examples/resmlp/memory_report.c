@@ -138,9 +138,9 @@ static void print_kept(const ledger *l, uint64_t all_dense)
     print_line("together", kept);
     print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
-        print_line("saved by pruning", all_dense - kept);
+        print_line("less than dense", all_dense - kept);
     else
-        print_line("lost by pruning", kept - all_dense);
+        print_line("more than dense", kept - all_dense);
     (void)printf("%-46s %33.1f\n", "saved, % of dense",
         100.0 * ((double)all_dense - (double)kept) / (double)all_dense);
 }

@@ -43,7 +43,8 @@ typedef struct options {
     const char *output_dir;    /* NULL: nothing is written */
     uint64_t checkpoint_every; /* epochs; 0: never */
     const char *resume;
-    uint64_t steps; /* 0: all epochs */
+    uint64_t steps;          /* 0: all epochs */
+    uint64_t gradient_check; /* batches; 0: none */
     const char *summary_json;
     bool list_devices, test_only, memory_report, quiet, help, version;
 

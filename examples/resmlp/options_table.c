@@ -95,6 +95,8 @@ const option_row option_rows[] = {
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after so many steps; then neither tests nor writes files, but for what --test-limit "
         "or --output-dir ask for"),
+    COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
+        "in the end compare each gradient with dense's on so many train batches"),
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
     FLAG("memory-report", OPTION_FORGET, memory_report, "print where the device memory goes"),
     TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as one object"),

@@ -98,14 +98,19 @@ static void say_end(trainer *t)
 static bool run(options *o, fault *f)
 {
     trainer t;
+    gradient_check check = {0};
     if (!trainer_open(o, &t, f))
         return false;
     say_start(&t);
     bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
     if (good) {
         say_end(&t);
-        good = (!o->memory_report || memory_report_print(&t, f)) && summary_write(&t, f);
+        good =
+            (!o->memory_report || memory_report_print(&t, f)) && gradient_check_run(&t, &check, f);
+        gradient_check_print(&check, &t);
+        good = good && summary_write(&t, &check, f);
     }
+    gradient_check_close(&check);
     trainer_close(&t);
     return good;
 }

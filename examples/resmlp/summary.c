@@ -53,7 +53,7 @@ static void write_memory(json *j, const clprune_context *context)
     json_close(j);
 }
 
-bool summary_write(const trainer *t, fault *f)
+bool summary_write(const trainer *t, const gradient_check *check, fault *f)
 {
     atomic_file file;
     if (t->options->summary_json == NULL)
@@ -75,6 +75,7 @@ bool summary_write(const trainer *t, fault *f)
     json_count(&j, "saved_activation_bytes", t->saved_activation_bytes);
     json_count(&j, "peak_bytes", trainer_peak_bytes(t));
     write_memory(&j, t->context);
+    gradient_check_json(check, t, &j);
     json_close(&j);
     return atomic_file_commit(&file, f);
 }

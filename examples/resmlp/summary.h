@@ -2,11 +2,12 @@
 #ifndef RESMLP_SUMMARY_H
 #define RESMLP_SUMMARY_H
 
+#include "gradient_check.h"
 #include "trainer.h"
 
 /* Writes --summary-json, if asked for. Numbers that there are not are null: the accuracy of a run
  * that tested nothing. */
-bool summary_write(const trainer *t, fault *f);
+bool summary_write(const trainer *t, const gradient_check *check, fault *f);
 
 /* The device's name as OpenCL has it. */
 void summary_device(const trainer *t, char *name, size_t size);

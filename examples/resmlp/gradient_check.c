@@ -1,0 +1,200 @@
+#include "gradient_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "try.h"
+
+/* The same model with everything kept dense. */
+typedef struct twin {
+    clprune_context *context;
+    resmlp model;
+    batch_feed feed;
+    tally tally;
+} twin;
+
+/* Two gradients on the host. */
+typedef struct pair {
+    float *got, *exact;
+} pair;
+
+/* Elements of the largest tensor. */
+static size_t largest(const resmlp *model)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < model->tensors; ++i) {
+        const clprune_mat value = model->params[i].value;
+        const size_t count = value.rows * value.cols;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static bool copy_parameters(const trainer *t, const twin *exact, float *host, fault *f)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < t->model.tensors; ++i)
+        good =
+            fault_check(f, t->context, clprune_mat_read(t->context, t->model.params[i].value, host),
+                "reading a parameter") &&
+            fault_check(f, exact->context,
+                clprune_mat_write(exact->context, exact->model.params[i].value, host),
+                "copying a parameter");
+    return good;
+}
+
+static bool open_twin(const trainer *t, twin *exact, fault *f)
+{
+    const size_t batch = (size_t)t->options->batch_size;
+    const clprune_context_options wanted = {.device = t->options->device};
+    const keep_policy dense = keep_preset(0, (keep_rule){0});
+    return fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
+               "opening the device for --gradient-check") &&
+           fault_check(f, exact->context,
+               resmlp_create(exact->context, &t->arch, &dense, batch, &exact->model),
+               "creating the model of --gradient-check") &&
+           feed_open(exact->context, t->data, batch, &exact->feed, f) &&
+           tally_open(exact->context, batch, &exact->tally, f);
+}
+
+static void close_twin(twin *exact)
+{
+    tally_close(&exact->tally);
+    feed_close(&exact->feed);
+    resmlp_destroy(&exact->model);
+    clprune_context_destroy(exact->context);
+}
+
+static clprune_status passes(resmlp *model, const batch_feed *feed, size_t count, float smoothing,
+    clprune_mat loss, clprune_mat hit)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat images = clprune_mat_rows(feed->images, 0, count);
+    TRY(resmlp_forward(model, count, images, true));
+    TRY(resmlp_loss(model, count, feed->labels, smoothing, loss, hit));
+    TRY(resmlp_backward(model, count, images, feed->labels, smoothing, CLPRUNE_NO_MAT));
+done:
+    return status;
+}
+
+/* Leaves the gradients of a batch of training images in model->params. */
+static bool make_gradients(const trainer *t, resmlp *model, batch_feed *feed, tally *losses,
+    const uint32_t *indices, size_t count, fault *f)
+{
+    clprune_mat loss, hit;
+    tally_reset(losses, tally_zero);
+    return feed_batch(feed, DATASET_TRAIN, indices, count, NULL, f) &&
+           tally_next(losses, count, &loss, &hit, f) &&
+           fault_check(f, feed->context,
+               passes(model, feed, count, (float)t->options->label_smoothing, loss, hit),
+               "--gradient-check");
+}
+
+static void add(gradient_sums *sums, size_t count, const pair *host)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const double got = (double)host->got[i], exact = (double)host->exact[i];
+        sums->product += got * exact;
+        sums->got += got * got;
+        sums->exact += exact * exact;
+        sums->off += (got - exact) * (got - exact);
+    }
+}
+
+static bool compare(
+    const trainer *t, const twin *exact, const pair *host, gradient_check *check, fault *f)
+{
+    for (size_t i = 0; i < check->tensors; ++i) {
+        const clprune_mat got = t->model.params[i].grad, want = exact->model.params[i].grad;
+        if (!fault_check(f, t->context, clprune_mat_read(t->context, got, host->got),
+                "reading a gradient") ||
+            !fault_check(f, exact->context, clprune_mat_read(exact->context, want, host->exact),
+                "reading a gradient"))
+            return false;
+        add(&check->sums[i], got.rows * got.cols, host);
+    }
+    return true;
+}
+
+static bool compare_batches(
+    trainer *t, twin *exact, const pair *host, gradient_check *check, fault *f)
+{
+    const options *o = t->options;
+    const uint64_t wanted = o->gradient_check;
+    bool good = true;
+    dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
+    for (uint64_t i = 0; good && i < wanted && i < t->steps_per_epoch; ++i) {
+        const uint64_t first = i * o->batch_size, left = o->train_limit - first;
+        const size_t count = (size_t)(left < o->batch_size ? left : o->batch_size);
+        resmlp_set_seed(&t->model, i + 1);
+        good = make_gradients(t, &t->model, &t->feed, &t->tally, t->order + first, count, f) &&
+               make_gradients(
+                   t, &exact->model, &exact->feed, &exact->tally, t->order + first, count, f) &&
+               compare(t, exact, host, check, f);
+        check->batches += good;
+    }
+    return good;
+}
+
+bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
+{
+    const size_t most = largest(&t->model);
+    *check = (gradient_check){.tensors = t->model.tensors};
+    if (t->options->gradient_check == 0)
+        return true;
+    pair host = {malloc(most * sizeof(float)), malloc(most * sizeof(float))};
+    check->sums = calloc(check->tensors, sizeof *check->sums);
+    twin exact = {0};
+    bool good = host.got != NULL && host.exact != NULL && check->sums != NULL;
+    if (!good)
+        (void)fault_set(f, CODE_MEMORY, "no memory for %zu gradients", check->tensors);
+    good = good && open_twin(t, &exact, f) && copy_parameters(t, &exact, host.exact, f) &&
+           compare_batches(t, &exact, &host, check, f);
+    close_twin(&exact);
+    free(host.got);
+    free(host.exact);
+    return good;
+}
+
+void gradient_check_close(gradient_check *check)
+{
+    free(check->sums);
+    *check = (gradient_check){0};
+}
+
+double gradient_cosine(const gradient_sums *sums)
+{
+    return sums->product / (sqrt(sums->got) * sqrt(sums->exact));
+}
+
+double gradient_relative_error(const gradient_sums *sums)
+{
+    return sqrt(sums->off) / sqrt(sums->exact);
+}
+
+void gradient_check_print(const gradient_check *check, const trainer *t)
+{
+    if (check->batches == 0)
+        return;
+    (void)printf("\n%-46s %10s %14s   over %" PRIu64 " batches\n", "gradient beside dense's",
+        "cosine", "relative error", check->batches);
+    for (size_t i = 0; i < check->tensors; ++i)
+        (void)printf("%-46s %10.6f %14.3e\n", t->model.params[i].name,
+            gradient_cosine(&check->sums[i]), gradient_relative_error(&check->sums[i]));
+}
+
+void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
+{
+    if (check->batches == 0)
+        return;
+    json_open(j, "gradient_check");
+    json_count(j, "batches", check->batches);
+    for (size_t i = 0; i < check->tensors; ++i) {
+        json_open(j, t->model.params[i].name);
+        json_real(j, "cosine", gradient_cosine(&check->sums[i]));
+        json_real(j, "relative_error", gradient_relative_error(&check->sums[i]));
+        json_close(j);
+    }
+    json_close(j);
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
+# steps: saved activations, and the peak of activations and workspace together; the step times of the
+# presets in turns, the first step of each run left out; and the loss, to see that they compute the
+# same.
+#
+#     presets.sh TRAINER [ROUNDS] >presets.csv
+set -euo pipefail
+train=${1:?usage: presets.sh TRAINER [ROUNDS]}
+rounds=${2:-3}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+presets="dense paper exact exact-tokens"
+
+# run PRESET ROUND
+run() {
+    "$train" --arch resmlp_s12 --image-size 224 --classes 1000 --batch-size 32 --steps 4 \
+        --data generated --train-limit 128 --quiet --activations "$1" \
+        --summary-json "$folder/$1.$2" >&2
+}
+
+# field PRESET NAME: the fields of that name in the last round's summary, a line each
+field() {
+    sed -n "s/.*\"$2\": *\([0-9.e+-]*\).*/\1/p" "$folder/$1.$rounds"
+}
+
+# peak PRESET CATEGORY
+peak() {
+    sed -n "/\"$2\": {/,/}/ s/.*\"peak\": *\([0-9]*\).*/\1/p" "$folder/$1.$rounds"
+}
+
+for round in $(seq "$rounds"); do
+    for preset in $presets; do
+        run "$preset" "$round"
+    done
+done
+echo "activations,saved_mib,saved_percent_of_dense,peak_mib,step_ms,step_to_dense,train_loss"
+for preset in $presets; do
+    times=$(for round in $(seq "$rounds"); do
+        sed -n 's/.*"step_ms": *\([0-9.]*\).*/\1/p' "$folder/$preset.$round"
+    done)
+    ms=$(sort -n <<<"$times" | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
+    [ "$preset" != dense ] || { dense_ms=$ms && dense_bytes=$(field dense saved_activation_bytes); }
+    awk -v p="$preset" -v b="$(field "$preset" saved_activation_bytes)" -v d="$dense_bytes" \
+        -v a="$(peak "$preset" activations)" -v w="$(peak "$preset" workspace)" \
+        -v t="$ms" -v dt="$dense_ms" -v l="$(field "$preset" train_loss)" 'BEGIN {
+            printf "%s,%.2f,%.1f,%.2f,%.0f,%.3f,%s\n", p, b / 1048576, 100 * b / d,
+                (a + w) / 1048576, t, t / dt, l }'
+done
