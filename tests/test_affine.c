@@ -228,24 +228,27 @@ static void product(void **state)
     clprune_context *context = test_context();
     const size_t rows = s->rows, cols = s->cols, count = rows * cols;
     inputs in = inputs_new(rows, cols); /* x is w, dy is dh^T x */
-    float *sums = test_new_normal(15, rows);
-    double *wide_sums = layer_widen(rows, sums);
+    float *sums = test_new_normal(15, rows), *middle = test_new_normal(18, cols);
+    double *wide_sums = layer_widen(rows, sums), *wide_middle = layer_widen(cols, middle);
     double *want = layer_new(count), *bound = layer_new(count);
     double *dalpha_want = layer_new(cols), *dalpha_bound = layer_new(cols);
     double *dbeta_want = layer_new(cols), *dbeta_bound = layer_new(cols);
-    affine_ref_product(rows, cols, in.wide_alpha, in.wide_beta, in.wide_dy, wide_sums, want, bound);
-    affine_ref_dalpha(rows, cols, in.wide_x, in.wide_dy, dalpha_want, dalpha_bound);
+    affine_ref_product(
+        rows, cols, in.wide_alpha, in.wide_beta, wide_middle, in.wide_dy, wide_sums, want, bound);
+    affine_ref_product_dalpha(
+        rows, cols, in.wide_x, wide_middle, in.wide_dy, wide_sums, dalpha_want, dalpha_bound);
     affine_ref_product_dbeta(rows, cols, in.wide_x, wide_sums, dbeta_want, dbeta_bound);
     test_mat w = test_mat_make(rows, cols, s->gap, in.x), dw[2], dalpha[2], dbeta[2];
     test_mat alpha = test_mat_make(1, cols, 0, in.alpha), beta = test_mat_make(1, cols, 1, in.beta);
+    test_mat center = test_mat_make(1, cols, 0, middle);
     test_mat sum = test_mat_make(1, rows, 0, sums), scaled = test_mat_make(rows, cols, 3, NULL);
     for (int i = 0; i < 2; i++) {
         cl_event event = NULL;
         dw[i] = test_mat_make(rows, cols, s->gap + 1, in.dy);
         dalpha[i] = test_mat_make(1, cols, 0, NULL);
         dbeta[i] = test_mat_make(1, cols, 2, NULL);
-        TEST_OK(clprune_affine_backward_product(context, w.mat, alpha.mat, beta.mat, sum.mat,
-            dw[i].mat, dalpha[i].mat, dbeta[i].mat, &event));
+        TEST_OK(clprune_affine_backward_product(context, w.mat, alpha.mat, beta.mat, center.mat,
+            sum.mat, dw[i].mat, dalpha[i].mat, dbeta[i].mat, &event));
         layer_event(event);
     }
     layer_check("dw", &dw[0], want, bound, "product");
@@ -260,16 +263,25 @@ static void product(void **state)
     test_mat_unchanged(&w, "w");
     TEST_OK(clprune_affine_weights(context, alpha.mat, w.mat, w.mat, NULL));
     layer_same("scaled over w", &w, &scaled);
-    test_mat *mats[] = {&alpha, &beta, &sum, &w, &scaled, &dw[0], &dw[1], &dalpha[0], &dalpha[1],
-        &dbeta[0], &dbeta[1]};
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < count; i++) {
+        want[i] = in.wide_dy[i] - wide_middle[i % cols];
+        bound[i] = test_bound(0, 0, want[i]);
+    }
+    test_mat_set(&scaled, in.dy);
+    TEST_OK(clprune_affine_center(context, center.mat, scaled.mat, NULL));
+    layer_check("x", &scaled, want, bound, "center");
+    test_mat *mats[] = {&alpha, &beta, &sum, &center, &w, &scaled, &dw[0], &dw[1], &dalpha[0],
+        &dalpha[1], &dbeta[0], &dbeta[1]};
+    for (size_t i = 0; i < 4; i++)
         test_mat_unchanged(mats[i], "input");
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_free(mats[i]);
-    double *arrays[] = {wide_sums, want, bound, dalpha_want, dalpha_bound, dbeta_want, dbeta_bound};
+    double *arrays[] = {
+        wide_middle, wide_sums, want, bound, dalpha_want, dalpha_bound, dbeta_want, dbeta_bound};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         free(arrays[i]);
     free(sums);
+    free(middle);
     inputs_free(&in);
 }
 
@@ -294,20 +306,22 @@ static void product_slopes(void **state)
     float *numbers = test_new_normal(16, ROWS * (IN + OUT)), *start = test_new_normal(17, TOTAL);
     double *data = layer_widen(ROWS * (IN + OUT), numbers), *theta = layer_widen(TOTAL, start);
     double *grad = layer_new(TOTAL);
+    static const float middle[IN] = {1, -2, 0, 0.5f, 3, -0.25f, 2};
     float dw[W] = {0}, sums[OUT] = {0};
     for (size_t r = 0; r < ROWS; r++)
         for (size_t o = 0; o < OUT; o++) {
             const float dh = numbers[ROWS * IN + r * OUT + o];
             sums[o] += dh;
             for (size_t i = 0; i < IN; i++)
-                dw[o * IN + i] += dh * numbers[r * IN + i];
+                dw[o * IN + i] += dh * (numbers[r * IN + i] - middle[i]);
         }
     test_mat w = test_mat_make(OUT, IN, 0, start), alpha = test_mat_make(1, IN, 0, start + W);
     test_mat beta = test_mat_make(1, IN, 0, start + W + IN), sum = test_mat_make(1, OUT, 0, sums);
+    test_mat center = test_mat_make(1, IN, 0, middle);
     test_mat out[] = {test_mat_make(OUT, IN, 0, dw), test_mat_make(1, IN, 0, NULL),
         test_mat_make(1, IN, 0, NULL)};
-    TEST_OK(clprune_affine_backward_product(test_context(), w.mat, alpha.mat, beta.mat, sum.mat,
-        out[0].mat, out[1].mat, out[2].mat, NULL));
+    TEST_OK(clprune_affine_backward_product(test_context(), w.mat, alpha.mat, beta.mat, center.mat,
+        sum.mat, out[0].mat, out[1].mat, out[2].mat, NULL));
     for (size_t i = 0, at = 0; i < 3; i++) {
         float *got = test_mat_get(&out[i], "gradient");
         for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
@@ -316,7 +330,7 @@ static void product_slopes(void **state)
         test_mat_free(&out[i]);
     }
     layer_slopes("product", product_loss, data, TOTAL, theta, grad, 1e-4, 1e-6);
-    test_mat *mats[] = {&w, &alpha, &beta, &sum};
+    test_mat *mats[] = {&w, &alpha, &beta, &center, &sum};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_free(mats[i]);
     free(numbers);
@@ -334,6 +348,7 @@ static void product_invalid(void **state)
     test_mat w = test_mat_make(4, 6, 0, NULL), dw = test_mat_make(4, 6, 0, NULL);
     test_mat a = test_mat_make(1, 6, 0, NULL), b = test_mat_make(1, 6, 0, NULL);
     test_mat s = test_mat_make(1, 4, 0, NULL), da = test_mat_make(1, 6, 0, NULL);
+    test_mat m = test_mat_make(1, 6, 0, NULL);
     test_mat db = test_mat_make(1, 6, 0, NULL), other = test_mat_make(2, 3, 0, NULL);
     clprune_mat shifted = w.mat;
     shifted.offset += 1;
@@ -347,23 +362,35 @@ static void product_invalid(void **state)
     TEST_FAILS(WEIGHTS(context, inside, w.mat, dw.mat), bad, "scaled overlaps alpha");
 #define PRODUCT(...) clprune_affine_backward_product(__VA_ARGS__, &event)
     const clprune_mat o = other.mat;
-    assert_int_equal(PRODUCT(NULL, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, db.mat), bad);
-    TEST_FAILS(PRODUCT(context, w.mat, o, b.mat, s.mat, dw.mat, da.mat, db.mat), size, "alpha is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, o, s.mat, dw.mat, da.mat, db.mat), size, "beta is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, o, dw.mat, da.mat, db.mat), size, "sums is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, o, da.mat, db.mat), size, "dw is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, o, db.mat), size, "dalpha is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, o), size, "dbeta is");
+    assert_int_equal(PRODUCT(NULL, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), bad);
     TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, s.mat, w.mat, da.mat, db.mat), bad, "dw overlaps w");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, in_w, db.mat), bad,
+        PRODUCT(context, w.mat, o, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), size, "alpha is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, o, m.mat, s.mat, dw.mat, da.mat, db.mat), size, "beta is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, o, dw.mat, da.mat, db.mat), size, "sums is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, o, da.mat, db.mat), size, "dw is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, o, db.mat), size, "dalpha is");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, o), size, "dbeta is");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, w.mat, da.mat, db.mat), bad,
+        "dw overlaps w");
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, in_w, db.mat), bad,
         "dalpha overlaps w");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, inside), bad,
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, inside), bad,
         "dbeta overlaps dw");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, s.mat, dw.mat, da.mat, da.mat), bad,
+    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, da.mat), bad,
         "dbeta overlaps dalpha");
+    TEST_FAILS(
+        PRODUCT(context, w.mat, a.mat, b.mat, o, s.mat, dw.mat, da.mat, db.mat), size, "center is");
+#define CENTER(...) clprune_affine_center(__VA_ARGS__, &event)
+    assert_int_equal(CENTER(NULL, m.mat, w.mat), bad);
+    TEST_FAILS(CENTER(context, o, w.mat), size, "center is");
+    TEST_FAILS(CENTER(context, in_w, w.mat), bad, "x overlaps center");
     assert_null(event);
-    test_mat *mats[] = {&w, &dw, &a, &b, &s, &da, &db, &other};
+    test_mat *mats[] = {&w, &dw, &a, &b, &s, &m, &da, &db, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
         test_mat_free(mats[i]);

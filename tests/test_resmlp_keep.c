@@ -133,6 +133,55 @@ static void chunks(void **state)
     }
 }
 
+static void fill(resmlp *model, const char *part, float value)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < model->tensors; i++)
+        if (strstr(model->params[i].name, part) != NULL) {
+            TEST_OK(clprune_mat_fill(test_context(), value, model->params[i].value, NULL));
+            found++;
+        }
+    assert_true(found > 0);
+}
+
+/* A residual stream far from zero, which the affines bring back. */
+static void far_from_zero(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    static const float shift = 16;
+    float *want[256];
+    for (size_t preset_index = DENSE; preset_index <= EXACT_TOKENS; preset_index++) {
+        const keep_policy policy = preset(preset_index);
+        if (preset_index == PAPER)
+            continue;
+        fixture f = make_fixture(row, &policy, row->batch, row->batch);
+        fill(&f.model, "stem.proj.bias", shift);
+        fill(&f.model, "alpha", 1);
+        fill(&f.model, "beta", -shift);
+        forward(&f, true);
+        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+        assert_true(f.model.tensors <= sizeof want / sizeof want[0]);
+        for (size_t i = 0; i < f.model.tensors; i++) {
+            const clprune_mat grad = f.model.params[i].grad;
+            const size_t count = grad.rows * grad.cols;
+            float *got = read_mat(grad);
+            if (preset_index == DENSE) {
+                want[i] = got;
+                continue;
+            }
+            const double norm = golden_norm(count, want[i]);
+            for (size_t k = 0; k < count; k++)
+                got[k] -= want[i][k];
+            near(f.model.params[i].name, "distance from dense", golden_norm(count, got), 0,
+                bound * norm);
+            free(got);
+            if (preset_index == EXACT_TOKENS)
+                free(want[i]);
+        }
+        free_fixture(&f);
+    }
+}
+
 /* Two passes give the same bits; without training nothing is kept and the logits are the same. */
 static void same_bits(void **state)
 {
@@ -253,6 +302,7 @@ int main(void)
         if (row->depth > 6)
             continue;
         test_add(&list, chunks, row, "chunks %s", row->name);
+        test_add(&list, far_from_zero, row, "far from zero %s", row->name);
         test_add(&list, same_bits, row, "same bits %s", row->name);
         test_add(&list, kept_bytes, row, "kept bytes %s", row->name);
         if (!large)

@@ -66,6 +66,7 @@ affine_forward          LOCAL=128 ROWS=8 VW=4
 affine_backward         ACCUMULATE=0 LOCAL=128 ROWS=16 VW=4
 affine_backward         ACCUMULATE=1 LOCAL=128 ROWS=16 VW=4
 affine_weights          LOCAL=128 ROWS=8 VW=4
+affine_center           LOCAL=128 ROWS=8 VW=4
 affine_product          LOCAL=128 ROWS=8 VW=4
 gelu_forward            LOCAL=128 ROWS=2 VW=4
 gelu_backward           LOCAL=128 ROWS=2 VW=4

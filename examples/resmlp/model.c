@@ -252,6 +252,7 @@ static clprune_status create_workspace(resmlp *model)
             arch->dim, &work->branch},
         {"fc1", is_pruned(policy, KEEP_H), all, arch->hidden, &work->fc1},
         {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
+        {"center", mlp_again, 1, arch->dim, &work->center},
         {"fc2_w", mlp_again, arch->dim, arch->hidden, &work->fc2_w},
         {"logits", true, model->batch, arch->classes, &model->logits},
     };
@@ -312,7 +313,7 @@ void resmlp_destroy(resmlp *model)
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
-        work->fc1, work->fc1_w, work->fc2_w, model->logits, model->log_p};
+        work->fc1, work->fc1_w, work->fc2_w, work->center, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)

@@ -58,6 +58,7 @@ typedef struct resmlp_workspace {
     clprune_mat branch; /* T: t, m if pruned; C: t, m if recomputed */
     clprune_mat fc1;    /* H: h if pruned */
     clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
+    clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
     clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
 } resmlp_workspace;
 

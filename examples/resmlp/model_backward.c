@@ -4,7 +4,8 @@
  *
  *     m = g W2^T + b2 scaled by ls2:    d ls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
  *     n2 = alpha2 * x2 + beta2 into W1: d alpha2 = colsum(W1 o P), d beta2 = W1^T colsum(dh),
- *                                       dW1 = P diag(alpha2) + colsum(dh)^T beta2
+ *                                       dW1 = P diag(alpha2) + colsum(dh)^T beta2,
+ *                                       P taken about a center of x2: see clprune/affine.h
  *     dg = dy (diag(ls2) W2), dx2 = dh (W1 diag(alpha2)): no scaled copy of an activation
  *
  * and, for the token half, on those of <clprune/token_mix.h>. */
@@ -52,8 +53,8 @@ done:
 }
 
 /* A chunk of the MLP: adds its part to the products G and P in dw->fc2_w and dw->fc1_w and to the
- * sums of dh in dw->fc1_b, and the gradient of x2 to dx. h is overwritten, all are of the chunk
- * alone. */
+ * sums of dh in dw->fc1_b, and the gradient of x2 to dx. x2 and h are overwritten, all are of the
+ * chunk alone. */
 static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
     clprune_mat x2, clprune_mat h, clprune_mat dx)
 {
@@ -69,6 +70,10 @@ static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, 
     TRY(clprune_gelu_backward_recompute(context, !first, h, dh, g, dh, dw->fc1_b, NULL));
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, g, dw->fc2_w, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
+    if (first)
+        TRY(clprune_token_mean_forward(context, 1, model->tokens,
+            clprune_mat_rows(x2, 0, model->tokens), model->work.center, NULL));
+    TRY(clprune_affine_center(context, model->work.center, x2, NULL));
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dh, x2, dw->fc1_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
 done:
@@ -108,8 +113,8 @@ static clprune_status mlp_from_input(
     }
     TRY(clprune_layerscale_backward_product(
         context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
-    TRY(clprune_affine_backward_product(
-        context, w->fc1_w, w->alpha2, w->beta2, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
+        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
 done:
     return status;
 }

@@ -24,20 +24,29 @@ CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, boo
 
 /* Where the affine feeds a linear layer, h = (alpha * x + beta) * w^T, neither its output nor the
  * gradient of that is needed: dx = dh * scaled, and the weight gradient is taken from x itself.
- * w, scaled, dw: o x d; sums: 1 x o, the sums of the rows of dh (the linear layer's db).
+ * w, scaled, dw: o x d; center: 1 x d; sums: 1 x o, the sums of the rows of dh (its db).
  *
  * scaled[i][c] = alpha[c] * w[i][c]; may be w. */
 CLPRUNE_API clprune_status clprune_affine_weights(clprune_context *context, clprune_mat alpha,
     clprune_mat w, clprune_mat scaled, cl_event *event);
 
-/* Turns dw = dh^T * x into the gradients, by the distributive law:
- *     dw[i][c] <- alpha[c] * dw[i][c] + beta[c] * sums[i]           (dh^T * (alpha * x + beta))
+/* x[r][c] -= center[c], in place. */
+CLPRUNE_API clprune_status clprune_affine_center(
+    clprune_context *context, clprune_mat center, clprune_mat x, cl_event *event);
+
+/* Turns dw = dh^T * (x - center) into the gradients, by the distributive law, with
+ * dh^T x = dw + sums^T center:
+ *     dw[i][c] <- alpha[c] * dw[i][c] + (beta[c] + alpha[c] * center[c]) * sums[i]
+ *                                                                   (dh^T * (alpha * x + beta))
  *     dalpha[c] = sum_i w[i][c] * (dh^T x)[i][c]                    (sum of x * (dh * w))
  *     dbeta[c]  = sum_i w[i][c] * sums[i]                           (sum of dh * w)
- * No argument may overlap an output. Sums run in a fixed order. */
+ * Any center gives the same gradients but for rounding. Zeros do where x is about zero; else choose
+ * one among the values of x, such as their mean over a few rows: where a large x and beta cancel in
+ * the affine, dh^T * x and its sums would have to, with the rounding of a product over all rows. No
+ * argument may overlap an output. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_affine_backward_product(clprune_context *context, clprune_mat w,
-    clprune_mat alpha, clprune_mat beta, clprune_mat sums, clprune_mat dw, clprune_mat dalpha,
-    clprune_mat dbeta, cl_event *event);
+    clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums, clprune_mat dw,
+    clprune_mat dalpha, clprune_mat dbeta, cl_event *event);
 
 #ifdef __cplusplus
 }

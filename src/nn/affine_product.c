@@ -28,19 +28,39 @@ done:
     return status;
 }
 
-/* Sizes, and each output apart from all that comes before it. */
-static clprune_status check_product(clprune_context *context, clprune_mat w, clprune_mat alpha,
-    clprune_mat beta, clprune_mat sums, clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta)
+clprune_status clprune_affine_center(
+    clprune_context *context, clprune_mat center, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    enum { INPUTS = 4, ALL = 7 };
+    TRY(clprune__check_mat(context, "center", center, 1, x.cols));
+    TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
+    TRY(clprune__check_apart(context, "x", x, "center", center));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_CENTER, plan.defines, &launch));
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_mat(&launch, center);
+    clprune__arg_mat(&launch, x);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+/* Sizes, and each output apart from all that comes before it. */
+static clprune_status check_product(clprune_context *context, clprune_mat w, clprune_mat alpha,
+    clprune_mat beta, clprune_mat center, clprune_mat sums, clprune_mat dw, clprune_mat dalpha,
+    clprune_mat dbeta)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { INPUTS = 5, ALL = 8 };
     const struct {
         const char *name;
         clprune_mat mat;
         size_t rows, cols;
     } part[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols}, {"beta", beta, 1, w.cols},
-        {"sums", sums, 1, w.rows}, {"dw", dw, w.rows, w.cols}, {"dalpha", dalpha, 1, w.cols},
-        {"dbeta", dbeta, 1, w.cols}};
+        {"center", center, 1, w.cols}, {"sums", sums, 1, w.rows}, {"dw", dw, w.rows, w.cols},
+        {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
     for (int i = 0; i < ALL; i++)
         TRY(clprune__check_mat(context, part[i].name, part[i].mat, part[i].rows, part[i].cols));
     for (int i = INPUTS; i < ALL; i++)
@@ -52,13 +72,13 @@ done:
 }
 
 clprune_status clprune_affine_backward_product(clprune_context *context, clprune_mat w,
-    clprune_mat alpha, clprune_mat beta, clprune_mat sums, clprune_mat dw, clprune_mat dalpha,
-    clprune_mat dbeta, cl_event *event)
+    clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums, clprune_mat dw,
+    clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    TRY(check_product(context, w, alpha, beta, sums, dw, dalpha, dbeta));
+    TRY(check_product(context, w, alpha, beta, center, sums, dw, dalpha, dbeta));
     const clprune__rowwise plan = clprune__reduction_plan(context, w.rows, w.cols);
     /* Row 2 g: dalpha of group g; row 2 g + 1: dbeta. */
     clprune_mat partial;
@@ -70,6 +90,7 @@ clprune_status clprune_affine_backward_product(clprune_context *context, clprune
     clprune__arg_mat(&launch, w);
     clprune__arg_mat(&launch, alpha);
     clprune__arg_mat(&launch, beta);
+    clprune__arg_mat(&launch, center);
     clprune__arg_mat(&launch, sums);
     clprune__arg_mat(&launch, dw);
     clprune__arg_mat(&launch, partial);

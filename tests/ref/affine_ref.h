@@ -14,10 +14,12 @@ void affine_ref_dalpha(
     size_t rows, size_t cols, const double *x, const double *dy, double *dalpha, double *bound);
 void affine_ref_dbeta(size_t rows, size_t cols, const double *dy, double *dbeta, double *bound);
 
-/* dw of h = (alpha * x + beta) w^T, with product = dh^T x (rows x cols, as w) and sums = column
- * sums of dh; its other gradients are affine_ref_dalpha(product, w), and dbeta = w^T sums: */
+/* dw of h = (alpha * x + beta) w^T, with product = dh^T (x - center) (rows x cols, as w) and sums =
+ * column sums of dh; and its other gradients: */
+void affine_ref_product_dalpha(size_t rows, size_t cols, const double *w, const double *center,
+    const double *product, const double *sums, double *dalpha, double *bound);
 void affine_ref_product(size_t rows, size_t cols, const double *alpha, const double *beta,
-    const double *product, const double *sums, double *dw, double *bound);
+    const double *center, const double *product, const double *sums, double *dw, double *bound);
 void affine_ref_product_dbeta(
     size_t rows, size_t cols, const double *w, const double *sums, double *dbeta, double *bound);
 
