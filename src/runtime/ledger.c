@@ -83,21 +83,22 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE((unsigned)category < CLPRUNE_MEMORY_CATEGORIES, CLPRUNE_INVALID_ARGUMENT,
         "category %d does not exist", (int)category);
-    const char *name = parts[0].name;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        REQUIRE(parts[i].name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
+        const char *name = parts[i].name;
+        REQUIRE(name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
         REQUIRE(clprune__add(bytes, parts[i].bytes, &bytes), CLPRUNE_SIZE_OVERFLOW,
-            "%zu buffers from %s on", count, name);
+            "%zu buffers up to %s", i + 1, name);
     }
+    const char *first = parts[0].name;
     clprune__ledger *ledger = &context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
     REQUIRE(total->live <= ledger->limit && bytes <= ledger->limit - total->live,
-        CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", name,
+        CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", first,
         count > 1 ? " with what shares its buffer" : "", bytes, (unsigned long long)total->live,
         (unsigned long long)ledger->limit);
     REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no room to book %s", name);
+        "no room to book %s", first);
     written = ledger->entries + ledger->count;
 
     cl_int code = CL_SUCCESS;
@@ -105,7 +106,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
     TRY_CL(code);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_DEVICE_MEMORY, "the allocator returned no buffer for %s",
-        name);
+        first);
     for (size_t i = 0; i < count; i++) {
         written[i].buffer = made;
         book(&ledger->usage[category], parts[i].bytes);
