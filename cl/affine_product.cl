@@ -7,10 +7,10 @@
  *                dw[o][c] = alpha[c] * dw[o][c] + (beta[c] + alpha[c] * center[c]) * sums[o]
  *
  * where dw holds dh^T * (x - center) and sums the sums of the rows of dh, so that dh^T * x is p =
- * dw[o][c] + center[c] * sums[o]. Group g takes rows [g * ROWS, (g + 1)
- * * ROWS); its LOCAL work-items take vectors of VW columns in turn, the last one padded. In the
- * backward pass they do so for one strip of STRIP rows after the other, and the partial sums wait in
- * memory meanwhile. column_sum_final adds the partial sums up: dalpha and dbeta. scaled may be w.
+ * dw[o][c] + center[c] * sums[o]. Group g takes rows [g * ROWS, (g + 1) * ROWS); its LOCAL
+ * work-items take vectors of VW columns in turn, the last one padded. In the backward pass they do so
+ * for one strip of STRIP rows after the other, and the partial sums wait in memory meanwhile.
+ * column_sum_final adds the partial sums up: dalpha and dbeta. scaled may be w.
  * No local memory. LOCAL, ROWS, STRIP: any >= 1. */
 #if !defined(LOCAL) || !defined(ROWS) || !defined(VW)
 #error "affine_product.cl needs LOCAL, ROWS and VW"
@@ -49,7 +49,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void affine_center(
 /* Forward: h = (alpha * x + beta) * w^T. */
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void affine_product(
     const ulong rows, const ulong cols, MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(alpha),
-    MAT_IN_RESTRICT(beta), MAT_IN_RESTRICT(center), MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw), MAT_OUT_RESTRICT(partial))
+    MAT_IN_RESTRICT(beta), MAT_IN_RESTRICT(center), MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw),
+    MAT_OUT_RESTRICT(partial))
 {
     const ulong first = get_group_id(0) * ROWS;
     const ulong last = min(first + ROWS, rows);
