@@ -2,11 +2,11 @@
 # ResMLP-S (Fig. 5 of arXiv 2311.16883). clprune-bench writes device, peer, peer_ms, peak and blocks
 # above this text.
 set datafile separator ','
-set terminal pngcairo size 550 * words(blocks),540 font 'sans,12' noenhanced
+set terminal pngcairo size 550 * words(blocks),600 font 'sans,12' noenhanced
 set output 'fig5.png'
 set multiplot layout 1,words(blocks) title 'dw of the ResMLP layers on '.device
 set grid ytics lc rgb '#dddddd'
-set key top left reverse Left
+set key below
 set xlabel 'sparsity'
 set ylabel 'dense-equivalent GFLOP/s'
 set xrange [0:1]
@@ -24,7 +24,7 @@ do for [b in blocks] {
             (is_peer && column('block') == b + 0 && strcol('layer') eq word(layers, i) ? \
             column('peer_gflops') : NaN) \
             with lines lw 2 dt 2 lc rgb word(colours, i) \
-            title (is_peer ? word(layers, i).', '.peer : ''), \
+            title (is_peer ? word(layers, i).', '.word(peer, 1) : ''), \
         peak > 0 ? peak : NaN with lines lw 2 lc rgb '#d62728' title 'FMA peak'
 }
 unset multiplot
