@@ -110,7 +110,7 @@ static const clprune__tuning cpu_avx512 = {
         .segment_rows = 256,
         .groups_per_unit = 4},
     .bspmm_nt = {.accumulators = 24,
-        .tile_rows = 4,
+        .tile_rows = 3,
         .chunk_columns = 32,
         .segment_rows = 256,
         .groups_per_unit = 8},
