@@ -1,6 +1,7 @@
 /* The affine in front of a linear layer, without its output. */
 #include "clprune/affine.h"
 #include "nn/column_sum.h"
+#include "nn/scale_weights.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
@@ -8,24 +9,8 @@
 clprune_status clprune_affine_weights(
     clprune_context *context, clprune_mat alpha, clprune_mat w, clprune_mat scaled, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    TRY(clprune__check_mat(context, "alpha", alpha, 1, w.cols));
-    TRY(clprune__check_mat(context, "w", w, w.rows, w.cols));
-    TRY(clprune__check_mat(context, "scaled", scaled, w.rows, w.cols));
-    if (!clprune__same_mat(scaled, w))
-        TRY(clprune__check_apart(context, "scaled", scaled, "w", w));
-    TRY(clprune__check_apart(context, "scaled", scaled, "alpha", alpha));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, w.rows, w.cols);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_WEIGHTS, plan.defines, &launch));
-    clprune__arg_ulong(&launch, w.rows);
-    clprune__arg_ulong(&launch, w.cols);
-    clprune__arg_mat(&launch, alpha);
-    clprune__arg_mat(&launch, w);
-    clprune__arg_mat(&launch, scaled);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
+    return clprune__scale_weights(
+        context, CLPRUNE__AFFINE_WEIGHTS, "alpha", alpha, w.cols, w, scaled, event);
 }
 
 clprune_status clprune_affine_center(
@@ -47,30 +32,6 @@ done:
     return status;
 }
 
-/* Sizes, and each output apart from all that comes before it. */
-static clprune_status check_product(clprune_context *context, clprune_mat w, clprune_mat alpha,
-    clprune_mat beta, clprune_mat center, clprune_mat sums, clprune_mat dw, clprune_mat dalpha,
-    clprune_mat dbeta)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    enum { INPUTS = 5, ALL = 8 };
-    const struct {
-        const char *name;
-        clprune_mat mat;
-        size_t rows, cols;
-    } part[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols}, {"beta", beta, 1, w.cols},
-        {"center", center, 1, w.cols}, {"sums", sums, 1, w.rows}, {"dw", dw, w.rows, w.cols},
-        {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
-    for (int i = 0; i < ALL; i++)
-        TRY(clprune__check_mat(context, part[i].name, part[i].mat, part[i].rows, part[i].cols));
-    for (int i = INPUTS; i < ALL; i++)
-        for (int k = 0; k < i; k++)
-            TRY(clprune__check_apart(
-                context, part[i].name, part[i].mat, part[k].name, part[k].mat));
-done:
-    return status;
-}
-
 clprune_status clprune_affine_backward_product(clprune_context *context, clprune_mat w,
     clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums, clprune_mat dw,
     clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
@@ -78,7 +39,11 @@ clprune_status clprune_affine_backward_product(clprune_context *context, clprune
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    TRY(check_product(context, w, alpha, beta, center, sums, dw, dalpha, dbeta));
+    enum { INPUTS = 5, ALL = 8 };
+    const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols},
+        {"beta", beta, 1, w.cols}, {"center", center, 1, w.cols}, {"sums", sums, 1, w.rows},
+        {"dw", dw, w.rows, w.cols}, {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
+    TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     const clprune__rowwise plan = clprune__reduction_plan(context, w.rows, w.cols);
     /* Row 2 g: dalpha of group g; row 2 g + 1: dbeta. */
     clprune_mat partial;

@@ -8,8 +8,8 @@
 
 typedef struct clprune__tensor {
     clprune_param param;
-    size_t count;  /* elements */
-    size_t bundle; /* the one it is in */
+    size_t count;                                /* elements */
+    size_t bundle;                               /* the one it is in */
     clprune_mat state[CLPRUNE__OPTIMIZER_SLOTS]; /* as the parameter; SGD: v, others: m, v */
 } clprune__tensor;
 

@@ -17,21 +17,12 @@ static clprune_status check(clprune_context *context, size_t batch, clprune_mat 
     const size_t tokens = p->w.rows, cols = x.cols;
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
         batch, tokens);
-    const struct {
-        const char *name;
-        clprune_mat mat;
-        size_t rows, cols;
-    } part[ALL] = {{"x", x, rows, cols}, {"alpha", p->alpha, 1, cols}, {"beta", p->beta, 1, cols},
-        {"w", p->w, tokens, tokens}, {"b", p->b, 1, tokens}, {"ls", p->ls, 1, cols},
-        {"dx", dx, rows, cols}, {"work", work, rows, cols}, {"dalpha", dp->alpha, 1, cols},
-        {"dbeta", dp->beta, 1, cols}, {"dw", dp->w, tokens, tokens}, {"db", dp->b, 1, tokens},
-        {"dls", dp->ls, 1, cols}};
-    for (int i = 0; i < ALL; i++)
-        TRY(clprune__check_mat(context, part[i].name, part[i].mat, part[i].rows, part[i].cols));
-    for (int i = INPUTS; i < ALL; i++)
-        for (int k = 0; k < i; k++)
-            TRY(clprune__check_apart(
-                context, part[i].name, part[i].mat, part[k].name, part[k].mat));
+    const clprune__operand part[ALL] = {{"x", x, rows, cols}, {"alpha", p->alpha, 1, cols},
+        {"beta", p->beta, 1, cols}, {"w", p->w, tokens, tokens}, {"b", p->b, 1, tokens},
+        {"ls", p->ls, 1, cols}, {"dx", dx, rows, cols}, {"work", work, rows, cols},
+        {"dalpha", dp->alpha, 1, cols}, {"dbeta", dp->beta, 1, cols}, {"dw", dp->w, tokens, tokens},
+        {"db", dp->b, 1, tokens}, {"dls", dp->ls, 1, cols}};
+    TRY(clprune__check_operands(context, part, INPUTS, ALL));
 done:
     return status;
 }

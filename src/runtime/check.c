@@ -186,6 +186,20 @@ done:
     return status;
 }
 
+clprune_status clprune__check_operands(
+    clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__operand *p = operands;
+    for (size_t i = 0; i < count; i++)
+        TRY(clprune__check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols));
+    for (size_t i = inputs; i < count; i++)
+        for (size_t k = 0; k < i; k++)
+            TRY(clprune__check_apart(context, p[i].name, p[i].mat, p[k].name, p[k].mat));
+done:
+    return status;
+}
+
 bool clprune__same_mat(clprune_mat a, clprune_mat b)
 {
     return a.buffer == b.buffer && a.offset == b.offset && a.rows == b.rows && a.cols == b.cols &&

@@ -75,6 +75,18 @@ clprune_status clprune__check_buffer(
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b);
 
+/* A matrix argument, with the size that it must have. */
+typedef struct clprune__operand {
+    const char *name;
+    clprune_mat mat;
+    size_t rows, cols;
+} clprune__operand;
+
+/* Checks `count` operands, inputs first: the size of each, and that each output, from `inputs` on,
+ * lies apart from all before it. */
+clprune_status clprune__check_operands(
+    clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
+
 /* Whether two matrices are the same elements: the aliasing that element-wise operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
 
