@@ -19,7 +19,7 @@ command -v oclgrind >/dev/null 2>&1 || {
 }
 operations="test_matrix test_gemm test_bsr test_prune test_prune_sampled test_bspmm test_saved test_linear"
 layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_optimizer
-    test_patch_embed test_token_mean"
+    test_patch_embed test_token_mean test_token_mix"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
@@ -74,7 +74,7 @@ for test in $tests; do
         case $test in
         test_gemm | test_bspmm | test_prune_sampled | test_saved | test_linear) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
-        test_optimizer | test_patch_embed) continue ;;
+        test_optimizer | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
         *) part= ;;
         esac
