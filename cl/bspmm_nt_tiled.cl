@@ -80,7 +80,7 @@ inline void multiply(local const uint2 *list, const uint count, const float4 *d,
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(const ulong batch,
     const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
     const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
-    global const float *restrict values, const ulong starts_offset,
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
     global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
@@ -106,6 +106,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(co
     for (uint r = 0; r < SEG; r++)
         my_sums[r * LANES] = (float4)(0.0f);
     float4 d[CT];
+    values += values_offset;
     global const float *x = values; /* of the run that is multiplied */
 
     for (uint step = 0; step <= steps; step++) {

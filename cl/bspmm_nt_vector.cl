@@ -58,7 +58,7 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
     const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
     const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
-    global const float *restrict values, const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
@@ -66,6 +66,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const
     local float *panel = (local float *)panel_vectors;
     const ulong first_output = get_group_id(0) * PANEL;
     const ulong split = get_group_id(1), splits = get_num_groups(1);
+    values += values_offset;
     starts += starts_offset;
     entries += entries_offset;
     partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;

@@ -80,7 +80,7 @@ inline void multiply_rows(global const uint2 *entries, const uint count, const b
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const ulong batch,
     const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
     const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
-    global const float *restrict values, const ulong starts_offset,
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
     global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
@@ -93,6 +93,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const
     const ulong first_sample = split * batch / splits, end_sample = (split + 1) * batch / splits;
     const ulong panel_size = block_cols * BC * PANEL;
     const uint fetch_rows = (uint)((SEG * CB + block_cols * BC - 1) / (block_cols * BC));
+    values += values_offset;
     starts += starts_offset;
     entries += entries_offset;
     partial += partial_offset + split * panels * panel_size;

@@ -1,7 +1,8 @@
 /* crow and col of each sample from its mask of kept blocks.
  *
- * Group n takes sample n. The LOCAL work-items own equal runs of consecutive block rows; counting
- * the kept blocks before a run tells where its columns go, so the order is that of the blocks.
+ * Group n takes sample n of the mask, sample first_sample + n of crow and col. The LOCAL work-items
+ * own equal runs of consecutive block rows; counting the kept blocks before a run tells where its
+ * columns go, so the order is that of the blocks.
  * crow[n][block_rows] is the number of blocks that the mask marks; columns past `keep` are not
  * written, so a mask that marks too many overruns nothing. With ALL every block is kept and mask is
  * not read.
@@ -19,8 +20,8 @@
 #define KEPT(i) (mask[i] != 0)
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
-    const ulong block_cols, const ulong keep, const ulong mask_offset,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong first_sample,
+    const ulong block_rows, const ulong block_cols, const ulong keep, const ulong mask_offset,
     global const uchar *restrict mask,
     global int *restrict crow, global int *restrict col)
 {
@@ -28,8 +29,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     const uint me = get_local_id(0);
     const ulong n = get_group_id(0);
     mask += mask_offset + n * block_rows * block_cols;
-    crow += n * (block_rows + 1);
-    col += n * keep;
+    crow += (first_sample + n) * (block_rows + 1);
+    col += (first_sample + n) * keep;
 
     const ulong run = (block_rows + LOCAL - 1) / LOCAL;
     const ulong first = min(me * run, block_rows);

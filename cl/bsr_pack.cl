@@ -1,17 +1,24 @@
-/* values[n][k][r][c] = x[n * rows + I * BR + r][col[n][k] * BC + c], zero beyond the edges.
+/* values[n][k][r][c] = x[n * rows + I * BR + r][col[n][k] * BC + c], zero beyond the edges, narrowed
+ * to the value type (bsr_values.clh). Sample n of x is sample first_sample + n of the BSR buffers.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows and copies the blocks
  * crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows are copied in vectors of VW;
- * on GPUs the work-items take consecutive elements of the values. No local memory.
+ * on GPUs the work-items take consecutive elements of the values. With INT8 they first take blocks
+ * in turn, for their scales. No local memory.
  *
  * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see clprune_prune_sampled.
  *
  * bsr_unpack is the way back: y is zero but for the kept blocks. */
-#if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC)
-#error "bsr_pack.cl needs LOCAL, VW, BR and BC"
+#if !defined(LOCAL) || !defined(BR) || !defined(BC)
+#error "bsr_pack.cl needs LOCAL, BR and BC"
 #endif
 #ifndef WEIGHTED
 #define WEIGHTED 0
+#endif
+#if VALUES == INT8
+#define SCALE(k) scales[k]
+#else
+#define SCALE(k) 1.0f
 #endif
 
 /* What a kept block is scaled by; 1 where its score is NaN or 0. */
@@ -21,22 +28,51 @@ inline float weight_of(const float score, const float threshold)
 }
 
 /* Copies `width` floats of a block row, times weight, and pads with zeros to BC. */
-inline void copy_row(
-    global const float *from, const uint width, const float weight, global float *to)
+inline void copy_row(global const float *from, const uint width, const float weight,
+    const float scale, global stored *to)
 {
     uint c = 0;
     for (; c + VW <= width; c += VW)
-        STORE(weight * LOAD(from + c), to + c);
+        STORE_STORED(NARROW(weight * LOAD(from + c), scale), to + c);
     for (; c < width; c++)
-        to[c] = weight * from[c];
+        to[c] = narrow(weight * from[c], scale);
     for (; c < BC; c++)
-        to[c] = 0.0f;
+        to[c] = 0;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong keep, MAT_IN_RESTRICT(x),
-    global const int *restrict crow, global const int *restrict col,
-    global float *restrict values
+#if VALUES == INT8
+/* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
+inline float block_scale(global const float *x, const ulong ld, const uint height,
+    const uint width, const float weight)
+{
+    uint largest = 0;
+    for (uint r = 0; r < height; r++, x += ld) {
+        uint c = 0;
+#if VW > 1
+        JOIN(uint, VW) sizes = (JOIN(uint, VW))(0);
+        for (; c + VW <= width; c += VW)
+            sizes = max(sizes, JOIN(as_uint, VW)(weight * LOAD(x + c)) & 0x7fffffffu);
+        uint lane[VW];
+        JOIN(vstore, VW)(sizes, 0, lane);
+        for (uint i = 0; i < VW; i++)
+            largest = max(largest, lane[i]);
+#endif
+        for (; c < width; c++)
+            largest = max(largest, as_uint(weight * x[c]) & 0x7fffffffu);
+    }
+    const float scale = as_float(largest) * (1.0f / 127.0f);
+    return scale < 0x1p-126f ? 0.0f : scale;
+}
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong first_sample,
+    const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
+    MAT_IN_RESTRICT(x), global const int *restrict crow, global const int *restrict col,
+    global stored *restrict values
+#if VALUES == INT8
+    ,
+    global float *restrict scales
+#endif
 #if WEIGHTED
     ,
     const ulong block_cols, const ulong scores_offset, global const float *restrict scores,
@@ -46,9 +82,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
-    crow += n * (block_rows + 1) + block_row;
-    col += n * keep;
-    values += n * keep * BR * BC;
+    crow += (first_sample + n) * (block_rows + 1) + block_row;
+    col += (first_sample + n) * keep;
+    values += (first_sample + n) * keep * BR * BC;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
     /* A mask that marks more than `keep` blocks must not lead beyond the values. */
@@ -60,45 +96,79 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #else
 #define WEIGHT(k) 1.0f
 #endif
+#if VALUES == INT8
+    scales += (first_sample + n) * keep;
+    for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
+        const ulong c = (ulong)col[k] * BC;
+        scales[k] =
+            block_scale(row + c, x_ld, height, (uint)min((ulong)BC, cols - c), WEIGHT(k));
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
 #if LOCAL == 1
     for (ulong k = begin; k < end; k++) {
         const ulong c = (ulong)col[k] * BC;
         const uint width = (uint)min((ulong)BC, cols - c);
-        const float weight = WEIGHT(k);
+        const float weight = WEIGHT(k), scale = SCALE(k);
         for (uint r = 0; r < BR; r++)
-            copy_row(
-                row + r * x_ld + c, r < height ? width : 0, weight, values + (k * BR + r) * BC);
+            copy_row(row + r * x_ld + c, r < height ? width : 0, weight, scale,
+                values + (k * BR + r) * BC);
     }
 #else
     for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
         const ulong k = e / (BR * BC);
         const uint r = (uint)(e / BC % BR);
         const ulong c = (ulong)col[k] * BC + e % BC;
-        values[e] = r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f;
+        values[e] = narrow(r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f, SCALE(k));
     }
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong keep,
-    global const float *restrict values, global const int *restrict crow,
-    global const int *restrict col, MAT_OUT_RESTRICT(y))
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong first_sample,
+    const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
+    global const stored *restrict values,
+#if VALUES == INT8
+    global const float *restrict scales,
+#endif
+    global const int *restrict crow, global const int *restrict col, MAT_OUT_RESTRICT(y))
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
-    crow += n * (block_rows + 1) + block_row;
-    col += n * keep;
-    values += n * keep * BR * BC;
+    crow += (first_sample + n) * (block_rows + 1) + block_row;
+    col += (first_sample + n) * keep;
+    values += (first_sample + n) * keep * BR * BC;
+#if VALUES == INT8
+    scales += (first_sample + n) * keep;
+#endif
     const ulong height = min((ulong)BR, rows - block_row * BR);
+    const ulong begin = (ulong)crow[0], end = (ulong)crow[1];
     global float *row = ROW(y, n * rows + block_row * BR);
+#if LOCAL == 1
+    for (ulong r = 0; r < height; r++, row += y_ld) {
+        ulong next = 0;
+        for (ulong k = begin; k < end; k++) {
+            const ulong c = (ulong)col[k] * BC, stop = min(c + BC, cols);
+            global const stored *from = values + (k * BR + r) * BC;
+            const float scale = SCALE(k);
+            for (; next < c; next++)
+                row[next] = 0.0f;
+            for (; next + VW <= stop; next += VW, from += VW)
+                STORE(WIDEN(LOAD_STORED(from), scale), row + next);
+            for (; next < stop; next++)
+                row[next] = widen(*from++, scale);
+        }
+        for (; next < cols; next++)
+            row[next] = 0.0f;
+    }
+#else
     for (ulong e = get_local_id(0); e < height * cols; e += LOCAL)
         row[e / cols * y_ld + e % cols] = 0.0f;
     barrier(CLK_GLOBAL_MEM_FENCE);
-    for (ulong e = (ulong)crow[0] * BR * BC + get_local_id(0); e < (ulong)crow[1] * BR * BC;
-         e += LOCAL) {
+    for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
         const ulong r = e / BC % BR;
         const ulong c = (ulong)col[e / (BR * BC)] * BC + e % BC;
         if (r < height && c < cols)
-            row[r * y_ld + c] = values[e];
+            row[r * y_ld + c] = widen(values[e], SCALE(e / (BR * BC)));
     }
+#endif
 }

@@ -1,4 +1,5 @@
-/* priorities[n * blocks + i] = scores[n * blocks + i] / u(seed, n, i), u uniform in (0, 1].
+/* priorities[n * blocks + i] = scores[n * blocks + i] / u(seed, first_sample + n, i), u uniform in
+ * (0, 1].
  *
  * u is a function of its three arguments alone (two rounds of the murmur3 finaliser over their mix),
  * so that every device draws the same. Group n takes sample n; its LOCAL work-items take blocks in
@@ -15,12 +16,14 @@ inline uint mix(uint h)
     return h ^ (h >> 16);
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_draw(const ulong blocks,
-    const ulong seed, const ulong scores_offset, global const float *restrict scores,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_draw(const ulong first_sample,
+    const ulong blocks, const ulong seed, const ulong scores_offset,
+    global const float *restrict scores,
     const ulong priorities_offset, global float *restrict priorities)
 {
     const ulong n = get_group_id(0);
-    const uint sample = mix(mix((uint)(seed >> 32) + 0x9e3779b9u) ^ (uint)seed) + (uint)n * 0x9e3779b9u;
+    const uint sample =
+        mix(mix((uint)(seed >> 32) + 0x9e3779b9u) ^ (uint)seed) + (uint)(first_sample + n) * 0x9e3779b9u;
     const uint key = mix(sample);
     scores += scores_offset + n * blocks;
     priorities += priorities_offset + n * blocks;

@@ -25,6 +25,24 @@ static const clprune_saved_desc descs[] = {
         CLPRUNE_CRITERION_LARGEST},
 };
 
+/* What is kept in parts: dense, and drawn or largest blocks of each value type. */
+static const clprune_saved_desc range_descs[] = {
+    {CLPRUNE_SAVED_DENSE, BATCH, ROWS, COLS, {0, 0}, 0, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.7f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_SAMPLED},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.3f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP16},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_BF16},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1,
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_INT8},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 1.0f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_INT8},
+};
+
+static const char *const range_names[] = {
+    "dense", "sampled", "fp16", "bf16, all kept", "int8, sampled", "int8, none kept"};
+
 static const char *const names[] = {"dense", "1x16, 0.7", "1x16, 0", "1x16, 1", "3x7, 0.5, l1"};
 
 /* What must be kept of x, as a dense array. */
@@ -154,6 +172,139 @@ static void target(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* What is kept of samples [first, first + count), as an array. */
+static float *restored(const clprune_saved *saved, size_t first, size_t count)
+{
+    test_mat y = test_mat_make(count * ROWS, COLS, 2, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_saved_restore(saved, first, count, y.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *got = test_mat_get(&y, "restored");
+    test_mat_free(&y);
+    return got;
+}
+
+/* Samples stored one by one are kept as all at once are; parts are restored as they are. */
+static void ranges_store(void **state)
+{
+    const clprune_saved_desc *d = *state;
+    const char *name = range_names[d - range_descs];
+    clprune_saved *whole = NULL, *apart = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "whole", d, &whole));
+    TEST_OK(clprune_saved_create(test_context(), "apart", d, &apart));
+    clprune_saved_set_seed(whole, 99);
+    clprune_saved_set_seed(apart, 99);
+    float *x = test_new_normal(81, BATCH * ROWS * COLS);
+    test_mat dx = test_mat_make(BATCH * ROWS, COLS, 1, x);
+    TEST_OK(clprune_saved_store(whole, BATCH, dx.mat, NULL));
+    for (size_t n = BATCH; n-- > 0;)
+        TEST_OK(
+            clprune_saved_store_range(apart, n, 1, clprune_mat_rows(dx.mat, n * ROWS, ROWS), NULL));
+    float *want = restored(whole, 0, BATCH), *got = restored(apart, 0, BATCH);
+    test_same_floats("stored apart", BATCH * ROWS, COLS, got, want, "%s", name);
+    free(got);
+    for (size_t first = 0; first <= BATCH; first++)
+        for (size_t count = 0; first + count <= BATCH; count++) {
+            got = restored(apart, first, count);
+            test_same_floats("a part", count * ROWS, COLS, got, want + first * ROWS * COLS,
+                "%s, %zu samples from %zu on", name, count, first);
+            free(got);
+        }
+    free(want);
+    free(x);
+    test_mat_free(&dx);
+    clprune_saved_destroy(whole);
+    clprune_saved_destroy(apart);
+}
+
+/* Products of parts, which add up. */
+static void ranges_multiply(void **state)
+{
+    const clprune_saved_desc *d = *state;
+    const char *name = range_names[d - range_descs];
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    float *x = test_new_normal(83, BATCH * ROWS * COLS);
+    test_mat dx = test_mat_make(BATCH * ROWS, COLS, 1, x);
+    TEST_OK(clprune_saved_store(saved, BATCH, dx.mat, NULL));
+    float *kept = restored(saved, 0, BATCH);
+    for (int nt = 0; nt < 2; nt++) {
+        const size_t each = nt ? OUT : ROWS, dy_cols = nt ? COLS : OUT, dw_cols = nt ? ROWS : COLS;
+        float *dy = test_new_normal(84, BATCH * each * dy_cols);
+        float *old = test_new_normal(85, OUT * dw_cols);
+        test_mat ddy = test_mat_make(BATCH * each, dy_cols, 2, dy);
+        test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
+        for (size_t first = 0; first <= BATCH; first++)
+            for (size_t count = 0; first + count <= BATCH; count++)
+                for (int add = 0; add < 2; add++) {
+                    const bspmm_ref_sizes sizes = {count, ROWS, COLS, OUT};
+                    const float *part_dy = dy + first * each * dy_cols;
+                    const float *part_x = kept + first * ROWS * COLS;
+                    const float beta = (float)add;
+                    test_mat_set(&dw, add ? old : NULL); /* beta = 0 must not read the NaNs */
+                    cl_event event = NULL;
+                    TEST_OK((nt ? clprune_saved_product_nt_range : clprune_saved_product_tn_range)(
+                        test_context(), first, count, beta,
+                        clprune_mat_rows(ddy.mat, first * each, count * each), saved, dw.mat,
+                        &event));
+                    assert_non_null(event);
+                    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+                    gemm_ref ref = nt ? bspmm_ref_nt(sizes, 1, beta, part_dy, part_x, old)
+                                      : bspmm_ref_tn(sizes, 1, beta, part_dy, part_x, old);
+                    float *got = test_mat_get(&dw, "dw");
+                    test_close("dw", OUT, dw_cols, got, ref.want, ref.bound,
+                        "%s, %s, %zu samples from %zu on, beta %d", nt ? "nt" : "tn", name, count,
+                        first, add);
+                    gemm_ref_free(&ref);
+                    free(got);
+                }
+        free(dy);
+        free(old);
+        test_mat_free(&ddy);
+        test_mat_free(&dw);
+    }
+    free(kept);
+    free(x);
+    test_mat_free(&dx);
+    clprune_saved_destroy(saved);
+}
+
+/* A range that is its own storage is neither copied nor refused; one that does not fit is. */
+static void ranges_refused(void **state)
+{
+    const clprune_saved_desc *d = *state;
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, NULL);
+    const clprune_mat two = clprune_mat_rows(x.mat, 0, 2 * ROWS);
+    const clprune_mat dw = clprune_mat_rows(x.mat, 0, ROWS);
+    const clprune_status bad = CLPRUNE_INVALID_SIZE;
+    clprune_context *context = test_context();
+    static const size_t firsts[] = {BATCH - 1, BATCH + 1, SIZE_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t first = firsts[i];
+        TEST_FAILS(clprune_saved_store_range(saved, first, 2, two, NULL), bad, "with room for 3");
+        TEST_FAILS(clprune_saved_restore(saved, first, 2, two, NULL), bad, "with room for 3");
+        TEST_FAILS(clprune_saved_product_tn_range(context, first, 2, 0, two, saved, dw, NULL), bad,
+            "room");
+        TEST_FAILS(clprune_saved_product_nt_range(context, first, 2, 0, two, saved, dw, NULL), bad,
+            "room");
+    }
+    TEST_FAILS(clprune_saved_restore(saved, 0, 1, two, NULL), bad, "x");
+    TEST_FAILS(clprune_saved_store_range(saved, 0, 1, two, NULL), bad, "x");
+    assert_int_equal(clprune_saved_restore(NULL, 0, 2, two, NULL), CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(clprune_last_error(NULL), "saved is NULL"));
+    test_mat_unchanged(&x, "x");
+    if (d->form == CLPRUNE_SAVED_DENSE) {
+        const clprune_mat own = clprune_mat_rows(clprune_saved_dense(saved, BATCH), ROWS, 2 * ROWS);
+        TEST_OK(clprune_saved_store_range(saved, 1, 2, own, NULL));
+        TEST_OK(clprune_saved_restore(saved, 1, 2, own, NULL));
+    }
+    test_mat_free(&x);
+    clprune_saved_destroy(saved);
+}
+
 static void collect(void *user, const clprune_memory_entry *entry)
 {
     char *text = user;
@@ -177,6 +328,12 @@ static void booked(void **state)
     /* 30 blocks a sample, 9 kept */
     assert_string_equal(text, "act.values=1728 act.crow=132 act.col=108 ");
     clprune_saved_destroy(saved);
+    TEST_OK(clprune_saved_create(test_context(), "act", &range_descs[4], &saved));
+    text[0] = '\0';
+    clprune_memory_visit(test_context(), collect, text);
+    /* 24 blocks a sample, 12 kept */
+    assert_string_equal(text, "act.values=756 act.crow=60 act.col=144 act.scales=144 ");
+    clprune_saved_destroy(saved);
     assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
     clprune_saved_destroy(NULL);
 }
@@ -187,6 +344,11 @@ int main(void)
     for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++) {
         test_add(&list, store_and_multiply, &descs[i], "store, multiply: %s", names[i]);
         test_add(&list, target, &descs[i], "target: %s", names[i]);
+    }
+    for (size_t i = 0; i < sizeof range_descs / sizeof range_descs[0]; i++) {
+        test_add(&list, ranges_store, &range_descs[i], "store ranges: %s", range_names[i]);
+        test_add(&list, ranges_multiply, &range_descs[i], "multiply ranges: %s", range_names[i]);
+        test_add(&list, ranges_refused, &range_descs[i], "bad ranges: %s", range_names[i]);
     }
     test_add(&list, booked, NULL, "booked under activations");
     return test_run_on_devices("saved", &list);

@@ -3,9 +3,10 @@
  * A sample is a rows x cols matrix cut into ceil(rows/BR) x ceil(cols/BC) blocks; a block that
  * overhangs an edge is zero-padded in storage. For sample n, with block rows i and kept blocks k:
  *
- *     crow  [batch][block_rows + 1]  int32: blocks of block row i are crow[n][i] <= k <
- * crow[n][i+1] col   [batch][keep]            int32: block column of kept block k, ascending in a
- * block row values[batch][keep][BR][BC]    fp32
+ *     crow   [batch][block_rows + 1]   int32: block row i has blocks crow[n][i] <= k < crow[n][i +
+ * 1] col    [batch][keep]             int32: block column of block k, ascending in a block row
+ *     values [batch][keep][BR][BC]     of the value type
+ *     scales [batch][keep]             fp32, for int8 alone: block k is scales[n][k] * values[n][k]
  *
  * crow starts at 0 and ends at `keep` in every sample: the layout of PyTorch's batched BSR. All
  * sizes follow from the shape and the sparsity, so memory is known before training starts. */
@@ -23,25 +24,45 @@ typedef struct clprune_block {
     size_t rows, cols;
 } clprune_block;
 
+/* How the kept values are stored; all arithmetic is fp32. Packing rounds to the nearest value, ties
+ * to even; NaN stays NaN and Inf stays Inf.
+ *
+ *     FP16  IEEE half: relative error 2^-11 from 2^-14 to 65504, absolute 2^-25 below. Larger
+ * finite values become 65504, so that packing makes no Inf. BF16  the upper half of an fp32:
+ * relative error 2^-8. Finite values beyond its largest, 2^128 - 2^120, become that. INT8  q in
+ * -127 .. 127 and a scale for each block, its largest magnitude / 127: absolute error 1/254 of that
+ * magnitude. A block below 127 * 2^-126 becomes zero, of scale 0; one NaN or Inf makes its scale
+ * not finite, and the whole block NaN when read. */
+typedef enum clprune_value_type {
+    CLPRUNE_VALUES_FP32,
+    CLPRUNE_VALUES_FP16,
+    CLPRUNE_VALUES_BF16,
+    CLPRUNE_VALUES_INT8
+} clprune_value_type;
+
 typedef struct clprune_bsr_desc {
     size_t batch;
     size_t rows, cols; /* of one sample */
     clprune_block block;
     size_t keep; /* kept blocks of one sample, at most block_rows * block_cols */
+    clprune_value_type value_type;
 } clprune_bsr_desc;
 
 /* A BSR matrix is transparent: fill it from your own buffers, or use clprune_bsr_create. */
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values, crow, col;
+    cl_mem scales; /* of INT8; else not read */
+    size_t first;  /* the buffers hold this many samples before those of the matrix */
 } clprune_bsr;
 
 typedef struct clprune_bsr_sizes {
     size_t block_rows, block_cols;
     size_t blocks; /* of one sample: block_rows * block_cols */
     size_t values_bytes, crow_bytes, col_bytes;
-    size_t total_bytes; /* the sum of the three */
-    size_t dense_bytes; /* batch * rows * cols * 4 */
+    size_t scales_bytes; /* 0 but for INT8 */
+    size_t total_bytes;  /* the sum of the four */
+    size_t dense_bytes;  /* batch * rows * cols * 4 */
 } clprune_bsr_sizes;
 
 /* How many of `blocks` blocks are kept at a sparsity in [0, 1]: blocks - round_half_up(sparsity *
@@ -51,13 +72,13 @@ typedef struct clprune_bsr_sizes {
 CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
 
 /* Computes all sizes without touching a device; checks for overflow.
- * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks), SIZE_OVERFLOW (also: more than
- * 2^31 - 1 blocks in a sample). */
+ * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value type), SIZE_OVERFLOW
+ * (also: more than 2^31 - 1 blocks in a sample). */
 CLPRUNE_API clprune_status clprune_bsr_size_query(
     const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 
-/* Creates the three buffers, booked under `category` as name.values, name.crow and name.col; their
- * content is undefined until packed. On failure *bsr is zeroed. */
+/* Creates the buffers, booked under `category` as name.values, name.crow, name.col and, for INT8,
+ * name.scales; their content is undefined until packed. On failure *bsr is zeroed. */
 CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
     clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
     clprune_bsr *bsr);
@@ -65,9 +86,14 @@ CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
 /* Releases the buffers that clprune_bsr_create made and zeroes *bsr; accepts NULL and zeroes. */
 CLPRUNE_API void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr);
 
+/* Samples [first, first + count) of a matrix, clipped to those it has: a view of the same buffers,
+ * which every function here takes, so that a part of a batch can be packed, unpacked or multiplied
+ * alone. Nothing is allocated; do not destroy it. */
+CLPRUNE_API clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t count);
+
 /* Packs the blocks of x that `mask` marks. x: (batch * rows) x cols. mask: batch * blocks bytes,
  * row-major over the blocks of a sample, non-zero = kept, with exactly `keep` kept in each sample;
- * NULL keeps all and requires keep = blocks. Writes values, crow and col. */
+ * NULL keeps all and requires keep = blocks. Writes values, scales, crow and col. */
 CLPRUNE_API clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event);
 
@@ -76,8 +102,9 @@ CLPRUNE_API clprune_status clprune_bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event);
 
 /* Checks a BSR matrix that the user brings: buffer sizes, crow from 0 to keep and never falling,
- * col in range and ascending in each block row. Blocking: reads the indices back. The last error
- * says which entry broke which rule. Errors: INVALID_BSR, INVALID_ARGUMENT, INVALID_SIZE. */
+ * col in range and ascending in each block row, scales finite and not negative. Blocking: reads the
+ * indices and scales back. The last error says which entry broke which rule. Errors: INVALID_BSR,
+ * INVALID_ARGUMENT, INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr);
 
 #ifdef __cplusplus

@@ -16,9 +16,10 @@ typedef struct clprune_linear_desc {
     size_t rows; /* of one sample: its tokens; pruning ranks blocks within one sample */
     size_t in, out;
     clprune_block block; /* default {1, 16} where both are 0 */
-    float sparsity;      /* 0 keeps the input dense: the dense layer, bit for bit */
+    float sparsity; /* 0, of fp32 values, keeps the input dense: the dense layer, bit for bit */
     clprune_norm norm;
     clprune_criterion criterion;
+    clprune_value_type value_type; /* narrow: BSR at any sparsity, 0 keeps all its blocks */
 } clprune_linear_desc;
 
 /* On failure *layer is NULL. The layer holds no parameters: they are the caller's matrices.
@@ -27,7 +28,8 @@ CLPRUNE_API clprune_status clprune_linear_create(
     clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer);
 CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL */
 
-/* The store for up to `batch` inputs of this layer: dense at sparsity 0, pruned above. */
+/* The store for up to `batch` inputs of this layer: dense at sparsity 0 and fp32 values,
+ * else BSR. */
 CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, const char *name, clprune_saved **saved);
 

@@ -34,8 +34,8 @@ CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm 
 /* As clprune_prune, by priority sampling (Duffield, Lund, Thorup 2007): block i of norm w gets the
  * priority w / u, u uniform in (0, 1]; the bsr->desc.keep highest priorities are kept, and with T
  * the highest one that is not, a kept block is scaled by max(1, T / w). A block of w >= T is so
- * kept for certain and as it is; E[unpacked bsr] = x. u depends on seed, sample and block alone:
- * the same seed draws the same blocks on every device. */
+ * kept for certain and as it is; E[unpacked bsr] = x. u depends on seed, sample (bsr->first on) and
+ * block alone: the same seed draws the same blocks on every device. */
 CLPRUNE_API clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm,
     uint64_t seed, clprune_mat x, const clprune_bsr *bsr, cl_event *event);
 

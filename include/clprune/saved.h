@@ -29,9 +29,11 @@ typedef struct clprune_saved_desc {
         sparsity; /* in [0, 1]; round-half-up(sparsity * blocks) blocks of each sample are pruned */
     clprune_norm norm;
     clprune_criterion criterion;
+    clprune_value_type value_type; /* of the kept blocks */
 } clprune_saved_desc;
 
-/* Creates the storage, booked under activations as `name` (or name.values, name.crow, name.col).
+/* Creates the storage, booked under activations as `name` (or name.values, ...: see
+ * clprune_bsr_create).
  * On failure *saved is NULL. Errors: INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_saved_create(clprune_context *context, const char *name,
     const clprune_saved_desc *desc, clprune_saved **saved);
@@ -49,6 +51,17 @@ CLPRUNE_API clprune_mat clprune_saved_target(
 CLPRUNE_API clprune_status clprune_saved_store(
     clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event);
 
+/* As clprune_saved_store for samples [first, first + count) alone, x being (count * rows) x cols:
+ * the parts of a batch, stored one by one, are kept as the whole would be, bit for bit. The storage
+ * of a dense part is rows [first * rows, (first + count) * rows) of clprune_saved_dense. */
+CLPRUNE_API clprune_status clprune_saved_store_range(
+    clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event);
+
+/* x = what is kept of samples [first, first + count), dense: (count * rows) x cols, zero where
+ * blocks were pruned. Nothing to do where x is the storage. */
+CLPRUNE_API clprune_status clprune_saved_restore(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event);
+
 /* What the next store of a SAMPLED form draws from, 0 at first: the same seed draws the same
  * blocks, so give each store of a training run its own. No effect on other forms. */
 CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
@@ -65,6 +78,18 @@ CLPRUNE_API clprune_status clprune_saved_product_tn(clprune_context *context, si
 /* dw = sum_n dy_n * x_n^T, p x rows, from the kept x; dy: (batch * p) x cols. */
 CLPRUNE_API clprune_status clprune_saved_product_nt(clprune_context *context, size_t batch,
     clprune_mat dy, const clprune_saved *saved, clprune_mat dw, cl_event *event);
+
+/* dw = sum_n dy_n^T * x_n + beta * dw over samples [first, first + count) of the kept x, so that a
+ * backward pass can go through a batch in parts; dy: (count * rows) x o, of these samples alone.
+ * beta = 0 never reads dw. */
+CLPRUNE_API clprune_status clprune_saved_product_tn_range(clprune_context *context, size_t first,
+    size_t count, float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw,
+    cl_event *event);
+
+/* dw = sum_n dy_n * x_n^T + beta * dw, likewise; dy: (count * p) x cols. */
+CLPRUNE_API clprune_status clprune_saved_product_nt_range(clprune_context *context, size_t first,
+    size_t count, float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw,
+    cl_event *event);
 
 #ifdef __cplusplus
 }

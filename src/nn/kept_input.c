@@ -14,6 +14,8 @@ clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept
         (int)input->norm);
     REQUIRE((unsigned)input->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
         "criterion is %d", (int)input->criterion);
+    REQUIRE((unsigned)input->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+        "value type is %d", (int)input->value_type);
     if (input->block.rows == 0)
         input->block = (clprune_block){1, 16};
 done:
@@ -23,15 +25,16 @@ done:
 clprune_status clprune__kept_input_create(clprune_context *context,
     const clprune__kept_input *input, size_t batch, const char *name, clprune_saved **saved)
 {
-    const clprune_saved_desc desc = {
-        .form = input->sparsity > 0.0f ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
+    const bool dense = input->sparsity == 0.0f && input->value_type == CLPRUNE_VALUES_FP32;
+    const clprune_saved_desc desc = {.form = dense ? CLPRUNE_SAVED_DENSE : CLPRUNE_SAVED_PRUNED,
         .batch = batch,
         .rows = input->rows,
         .cols = input->cols,
         .block = input->block,
         .sparsity = input->sparsity,
         .norm = input->norm,
-        .criterion = input->criterion};
+        .criterion = input->criterion,
+        .value_type = input->value_type};
     return clprune_saved_create(context, name, &desc, saved);
 }
 

@@ -7,12 +7,14 @@
 typedef struct clprune__kept_input {
     size_t rows, cols;   /* of one sample */
     clprune_block block; /* {0, 0} stands for {1, 16} until checked */
-    float sparsity;      /* 0 keeps the input dense */
+    float sparsity;      /* 0 keeps fp32 values dense */
     clprune_norm norm;
     clprune_criterion criterion;
+    clprune_value_type value_type; /* narrow: BSR at any sparsity */
 } clprune__kept_input;
 
-/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm or criterion;
+/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm, criterion
+ * or value type;
  * fills in the default block. */
 clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept_input *input);
 

@@ -23,8 +23,8 @@ clprune_status clprune_linear_create(
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
-    clprune__kept_input input = {
-        desc->rows, desc->in, desc->block, desc->sparsity, desc->norm, desc->criterion};
+    clprune__kept_input input = {desc->rows, desc->in, desc->block, desc->sparsity, desc->norm,
+        desc->criterion, desc->value_type};
     TRY(clprune__kept_input_check(context, &input));
     clprune_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
@@ -78,7 +78,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     }
     TRY(clprune__product_rows(context, x, w, b, y, &scores, saved != NULL ? NULL : event));
     if (saved != NULL)
-        TRY(clprune__saved_store(saved, batch, scores.to, x, event));
+        TRY(clprune__saved_store(saved, 0, batch, scores.to, x, event));
 done:
     if (open)
         clprune__scratch_end(context, mark);

@@ -45,7 +45,8 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
             (int)desc->norm);
         REQUIRE((unsigned)desc->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
             "criterion is %d", (int)desc->criterion);
-        clprune_bsr_desc shape = {desc->batch, desc->rows, desc->cols, desc->block, 0};
+        clprune_bsr_desc shape = {
+            desc->batch, desc->rows, desc->cols, desc->block, 0, desc->value_type};
         clprune_bsr_sizes sizes;
         status = clprune_bsr_size_query(&shape, &sizes);
         REQUIRE(status == CLPRUNE_SUCCESS, status, "%s: %s", name, clprune_last_error(NULL));
@@ -96,29 +97,54 @@ clprune_status clprune__saved_scores(
     return status;
 }
 
+static clprune_status check_range(
+    clprune_context *context, const clprune_saved *saved, size_t first, size_t count)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(first <= saved->desc.batch && count <= saved->desc.batch - first, CLPRUNE_INVALID_SIZE,
+        "%zu samples from sample %zu on, with room for %zu", count, first, saved->desc.batch);
+done:
+    return status;
+}
+
+/* Samples of a DENSE form. */
+static clprune_mat dense_range(const clprune_saved *saved, size_t first, size_t count)
+{
+    return clprune_mat_rows(saved->dense, first * saved->desc.rows, count * saved->desc.rows);
+}
+
+static clprune_status copy_unless_same(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+{
+    if (clprune__same_mat(from, to))
+        return clprune__empty_event(context, event);
+    return clprune_mat_copy(context, from, to, event);
+}
+
 clprune_status clprune_saved_store(
     clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event)
 {
-    return clprune__saved_store(saved, batch, (clprune__region){NULL, 0}, x, event);
+    return clprune_saved_store_range(saved, 0, batch, x, event);
 }
 
-clprune_status clprune__saved_store(
-    clprune_saved *saved, size_t batch, clprune__region scores, clprune_mat x, cl_event *event)
+clprune_status clprune_saved_store_range(
+    clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
+{
+    return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
+}
+
+clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
+    clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
-        batch, saved->desc.batch);
-    TRY(clprune__check_mat(context, "x", x, batch * saved->desc.rows, saved->desc.cols));
+    TRY(check_range(context, saved, first, count));
+    TRY(clprune__check_mat(context, "x", x, count * saved->desc.rows, saved->desc.cols));
     if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        const clprune_mat kept = clprune_saved_dense(saved, batch);
-        if (clprune__same_mat(x, kept))
-            TRY(clprune__empty_event(context, event));
-        else
-            TRY(clprune_mat_copy(context, x, kept, event));
+        TRY(copy_unless_same(context, x, dense_range(saved, first, count), event));
     } else {
-        const clprune_bsr kept = clprune_saved_bsr(saved, batch);
+        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
         const bool sampled = saved->desc.criterion == CLPRUNE_CRITERION_SAMPLED;
         TRY(clprune__prune(
             context, saved->desc.norm, sampled ? &saved->seed : NULL, scores, x, &kept, event));
@@ -151,33 +177,55 @@ clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t batch)
     return bsr;
 }
 
-clprune_status clprune_saved_product_tn(clprune_context *context, size_t batch, clprune_mat dy,
-    const clprune_saved *saved, clprune_mat dw, cl_event *event)
+clprune_status clprune_saved_restore(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
-        batch, saved->desc.batch);
+    clprune_context *context = saved != NULL ? saved->context : NULL;
+    TRY(check_range(context, saved, first, count));
+    TRY(clprune__check_mat(context, "x", x, count * saved->desc.rows, saved->desc.cols));
     if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(clprune_gemm(
-            context, true, false, 1.0f, 0.0f, dy, clprune_saved_dense(saved, batch), dw, event));
+        TRY(copy_unless_same(context, dense_range(saved, first, count), x, event));
     } else {
-        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
-        TRY(clprune_bspmm_tn(context, 1.0f, 0.0f, dy, &bsr, dw, event));
+        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
+        TRY(clprune_bsr_unpack(context, &kept, x, event));
     }
 done:
     return status;
 }
 
-clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
-    clprune_mat x, clprune_mat dw, cl_event *event)
+clprune_status clprune_saved_product_tn(clprune_context *context, size_t batch, clprune_mat dy,
+    const clprune_saved *saved, clprune_mat dw, cl_event *event)
+{
+    return clprune_saved_product_tn_range(context, 0, batch, 0.0f, dy, saved, dw, event);
+}
+
+clprune_status clprune_saved_product_tn_range(clprune_context *context, size_t first, size_t count,
+    float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (batch == 0)
-        TRY(clprune_mat_fill(context, 0.0f, dw, event));
+    TRY(check_range(context, saved, first, count));
+    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
+        TRY(clprune_gemm(
+            context, true, false, 1.0f, beta, dy, dense_range(saved, first, count), dw, event));
+    } else {
+        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
+        TRY(clprune_bspmm_tn(context, 1.0f, beta, dy, &kept, dw, event));
+    }
+done:
+    return status;
+}
+
+clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "dy", dy, batch * dw.rows, dy.cols));
+    if (batch == 0) /* an empty sum */
+        TRY(clprune_gemm(context, false, true, 1.0f, beta, (clprune_mat){.rows = dw.rows},
+            (clprune_mat){.rows = dw.cols}, dw, event));
     for (size_t n = 0; n < batch; n++)
-        TRY(clprune_gemm(context, false, true, 1.0f, n == 0 ? 0.0f : 1.0f,
+        TRY(clprune_gemm(context, false, true, 1.0f, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * dw.rows, dw.rows), clprune_mat_rows(x, n * dw.cols, dw.cols),
             dw, n + 1 == batch ? event : NULL));
 done:
@@ -187,17 +235,21 @@ done:
 clprune_status clprune_saved_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
     const clprune_saved *saved, clprune_mat dw, cl_event *event)
 {
+    return clprune_saved_product_nt_range(context, 0, batch, 0.0f, dy, saved, dw, event);
+}
+
+clprune_status clprune_saved_product_nt_range(clprune_context *context, size_t first, size_t count,
+    float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw, cl_event *event)
+{
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(batch <= saved->desc.batch, CLPRUNE_INVALID_SIZE, "%zu samples, with room for %zu",
-        batch, saved->desc.batch);
+    TRY(check_range(context, saved, first, count));
     if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
         TRY(clprune__check_mat(context, "dw", dw, dw.rows, saved->desc.rows));
         TRY(clprune__dense_product_nt(
-            context, batch, dy, clprune_saved_dense(saved, batch), dw, event));
+            context, count, beta, dy, dense_range(saved, first, count), dw, event));
     } else {
-        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
-        TRY(clprune_bspmm_nt(context, 1.0f, 0.0f, dy, &bsr, dw, event));
+        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
+        TRY(clprune_bspmm_nt(context, 1.0f, beta, dy, &kept, dw, event));
     }
 done:
     return status;

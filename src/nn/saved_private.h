@@ -13,12 +13,13 @@ clprune_saved_desc clprune__saved_desc(const clprune_saved *saved);
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
 
-/* As clprune_saved_store, with the scores of x where scores.buffer is not NULL. */
-clprune_status clprune__saved_store(
-    clprune_saved *saved, size_t batch, clprune__region scores, clprune_mat x, cl_event *event);
-/* dw = sum over the samples of dy_n * x_n^T, o x p, one product a sample, in their order. dy:
- * (batch * o) x d; x: (batch * p) x d; not checked but for the products. */
-clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
-    clprune_mat x, clprune_mat dw, cl_event *event);
+/* As clprune_saved_store_range, with the scores of x where scores.buffer is not NULL. */
+clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
+    clprune__region scores, clprune_mat x, cl_event *event);
+
+/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, one product a sample, in their
+ * order. dy: (batch * o) x d; x: (batch * p) x d; not checked but for the products. */
+clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
 
 #endif

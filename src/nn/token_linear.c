@@ -21,8 +21,8 @@ clprune_status clprune_token_linear_create(
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
-    clprune__kept_input input = {
-        desc->in, desc->features, desc->block, desc->sparsity, desc->norm, desc->criterion};
+    clprune__kept_input input = {desc->in, desc->features, desc->block, desc->sparsity, desc->norm,
+        desc->criterion, desc->value_type};
     TRY(clprune__kept_input_check(context, &input));
     clprune_token_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");

@@ -103,7 +103,7 @@ clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
     TRY(check(context, batch, x, params, dx, work, grads));
     TRY(scaled_input(context, x, params, work));
-    TRY(clprune__dense_product_nt(context, batch, dx, work, grads->w, NULL));
+    TRY(clprune__dense_product_nt(context, batch, 0.0f, dx, work, grads->w, NULL));
     TRY(clprune__token_bias_grad(context, batch, params->w.rows, dx, params->ls, grads->b, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
     TRY(finish(context, x, params, work, dx, grads, event));

@@ -32,6 +32,7 @@ typedef struct partial_plan {
 typedef struct product_scratch {
     cl_mem starts, entries, partial;
     size_t starts_offset, entries_offset, partial_offset;
+    clprune__region values; /* in fp32 */
 } product_scratch;
 
 static size_t largest_divisor(size_t n, size_t limit)
@@ -62,6 +63,7 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
     REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW, "scratch of a product with %zu splits", plan->splits);
+    TRY(clprune__bsr_values(context, xs, &scratch->values));
     TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
     TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
     TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
@@ -70,6 +72,12 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
     scratch->partial_offset /= sizeof(float);
 done:
     return status;
+}
+
+static void arg_region(clprune__launch *launch, clprune__region region)
+{
+    clprune__arg_ulong(launch, region.offset);
+    clprune__arg_mem(launch, region.buffer);
 }
 
 static void arg_starts(clprune__launch *launch, const product_scratch *scratch)
@@ -98,6 +106,7 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
         xs->desc.block.rows, plan->segment);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, defines, &launch));
+    clprune__arg_ulong(&launch, xs->first);
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -276,11 +285,10 @@ static void arg_tn_sizes(clprune__launch *launch, const partial_plan *plan, clpr
     clprune__arg_ulong(launch, xs->desc.keep);
 }
 
-static void arg_tn_operands(
-    clprune__launch *launch, clprune_mat dy, const clprune_bsr *xs, const product_scratch *scratch)
+static void arg_tn_operands(clprune__launch *launch, clprune_mat dy, const product_scratch *scratch)
 {
     clprune__arg_mat(launch, dy);
-    clprune__arg_mem(launch, xs->values);
+    arg_region(launch, scratch->values);
     arg_starts(launch, scratch);
     arg_partial(launch, scratch);
 }
@@ -302,7 +310,7 @@ static clprune_status multiply_tn_vector(clprune_context *context, const partial
     arg_tn_sizes(&launch, plan, dy, xs, sizes);
     clprune__arg_ulong(&launch, plan->panels);
     clprune__arg_ulong(&launch, plan->panel_run);
-    arg_tn_operands(&launch, dy, xs, scratch);
+    arg_tn_operands(&launch, dy, scratch);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
 done:
     return status;
@@ -324,7 +332,7 @@ static clprune_status multiply_tn_tiled(clprune_context *context, const partial_
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
     arg_tn_sizes(&launch, plan, dy, xs, sizes);
-    arg_tn_operands(&launch, dy, xs, scratch);
+    arg_tn_operands(&launch, dy, scratch);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
 done:
     return status;
@@ -341,7 +349,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
-    TRY(clprune__check_bsr_apart(context, "dw", dw, xs, &sizes));
+    TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -416,7 +424,7 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mem(&launch, xs->values);
+    arg_region(&launch, scratch->values);
     arg_starts(&launch, scratch);
     arg_partial(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
@@ -447,7 +455,7 @@ static clprune_status multiply_nt_tiled(clprune_context *context, const partial_
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_mem(&launch, xs->values);
+    arg_region(&launch, scratch->values);
     arg_starts(&launch, scratch);
     arg_partial(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
@@ -470,7 +478,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, xs->desc.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
-    TRY(clprune__check_bsr_apart(context, "dw", dw, xs, &sizes));
+    TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -495,14 +503,20 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
     TRY(clprune__check_bsr(context, xs, &sizes));
     const clprune_bsr_desc *desc = &xs->desc;
     TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
     TRY(clprune__check_apart(context, "y", y, "w", w));
-    TRY(clprune__check_bsr_apart(context, "y", y, xs, &sizes));
+    TRY(clprune__check_bsr_apart(context, "y", y, xs));
     if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return scale_only(context, beta, y, event);
+    mark = clprune__scratch_begin(context);
+    open = true;
+    clprune__region values;
+    TRY(clprune__bsr_values(context, xs, &values));
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = desc->batch * sizes.block_rows * local;
@@ -518,12 +532,15 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__arg_ulong(&launch, desc->keep);
     clprune__arg_float(&launch, alpha);
     clprune__arg_float(&launch, beta);
-    clprune__arg_mem(&launch, xs->values);
+    arg_region(&launch, values);
+    clprune__arg_ulong(&launch, xs->first);
     clprune__arg_mem(&launch, xs->crow);
     clprune__arg_mem(&launch, xs->col);
     clprune__arg_mat(&launch, w);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }

@@ -28,6 +28,12 @@ size_t clprune_keep_count(size_t blocks, float sparsity)
     return blocks - (size_t)floor((double)sparsity * (double)blocks + 0.5);
 }
 
+static size_t value_bytes(clprune_value_type type)
+{
+    static const size_t bytes[] = {4, 2, 2, 1};
+    return bytes[type];
+}
+
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
 {
@@ -45,16 +51,21 @@ clprune_status clprune__check_bsr_desc(
         s.block_cols);
     REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks",
         desc->keep, s.blocks);
+    REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+        "value type is %d", (int)desc->value_type);
+    const bool scaled = desc->value_type == CLPRUNE_VALUES_INT8;
     size_t kept, kept_rows, elements, crow, dense;
     const bool fits = clprune__mul(desc->batch, desc->keep, &kept) &&
                       clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
                       clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
-                      clprune__mul(elements, sizeof(float), &s.values_bytes) &&
+                      clprune__mul(elements, value_bytes(desc->value_type), &s.values_bytes) &&
                       clprune__mul(desc->batch, s.block_rows + 1, &crow) &&
                       clprune__mul(crow, sizeof(int32_t), &s.crow_bytes) &&
                       clprune__mul(kept, sizeof(int32_t), &s.col_bytes) &&
+                      clprune__mul(kept, scaled ? sizeof(float) : 0, &s.scales_bytes) &&
                       clprune__add(s.values_bytes, s.crow_bytes, &s.total_bytes) &&
                       clprune__add(s.total_bytes, s.col_bytes, &s.total_bytes) &&
+                      clprune__add(s.total_bytes, s.scales_bytes, &s.total_bytes) &&
                       clprune__mul3(desc->batch, desc->rows, desc->cols, &dense) &&
                       clprune__mul(dense, sizeof(float), &s.dense_bytes);
     REQUIRE(fits && kept_rows <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
@@ -70,33 +81,64 @@ clprune_status clprune_bsr_size_query(const clprune_bsr_desc *desc, clprune_bsr_
     return clprune__check_bsr_desc(NULL, desc, sizes);
 }
 
-clprune_status clprune__check_bsr(
+clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t count)
+{
+    clprune_bsr part = {0};
+    if (bsr != NULL) {
+        part = *bsr;
+        first = clprune__min(first, bsr->desc.batch);
+        part.first += first;
+        part.desc.batch = clprune__min(count, bsr->desc.batch - first);
+    }
+    return part;
+}
+
+/* The sizes of all samples that the buffers of `bsr` hold up to its last one. */
+static clprune_status sizes_to_end(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
-    TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
-    TRY(clprune__check_buffer(context, "bsr.values", bsr->values, sizes->values_bytes, 1));
-    TRY(clprune__check_buffer(context, "bsr.crow", bsr->crow, sizes->crow_bytes, 1));
-    TRY(clprune__check_buffer(context, "bsr.col", bsr->col, sizes->col_bytes, 1));
+    clprune_bsr_desc desc = bsr->desc;
+    REQUIRE(clprune__add(bsr->first, desc.batch, &desc.batch), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples from sample %zu on", bsr->desc.batch, bsr->first);
+    TRY(clprune__check_bsr_desc(context, &desc, sizes));
 done:
     return status;
 }
 
-clprune_status clprune__check_bsr_apart(clprune_context *context, const char *name, clprune_mat mat,
-    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+clprune_status clprune__check_bsr(
+    clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes end;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
+    TRY(sizes_to_end(context, bsr, &end));
+    TRY(clprune__check_buffer(context, "bsr.values", bsr->values, end.values_bytes, 1));
+    TRY(clprune__check_buffer(context, "bsr.scales", bsr->scales, end.scales_bytes, 1));
+    TRY(clprune__check_buffer(context, "bsr.crow", bsr->crow, end.crow_bytes, 1));
+    TRY(clprune__check_buffer(context, "bsr.col", bsr->col, end.col_bytes, 1));
+done:
+    return status;
+}
+
+clprune_status clprune__check_bsr_apart(
+    clprune_context *context, const char *name, clprune_mat mat, const clprune_bsr *bsr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes end;
+    TRY(sizes_to_end(context, bsr, &end));
     const struct {
         const char *name;
         cl_mem buffer;
         size_t bytes;
-    } part[3] = {{"bsr.values", bsr->values, sizes->values_bytes},
-        {"bsr.crow", bsr->crow, sizes->crow_bytes}, {"bsr.col", bsr->col, sizes->col_bytes}};
-    for (int i = 0; i < 3; i++)
+    } part[4] = {{"bsr.values", bsr->values, end.values_bytes},
+        {"bsr.scales", bsr->scales, end.scales_bytes}, {"bsr.crow", bsr->crow, end.crow_bytes},
+        {"bsr.col", bsr->col, end.col_bytes}};
+    for (int i = 0; i < 4; i++)
         TRY(clprune__check_apart(context, name, mat, part[i].name,
-            clprune_mat_of(part[i].buffer, 1, part[i].bytes / sizeof(float))));
+            clprune_mat_of(part[i].buffer, 1, clprune__ceil_div(part[i].bytes, sizeof(float)))));
 done:
     return status;
 }
@@ -122,9 +164,11 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         const char *suffix;
         size_t bytes;
         cl_mem *buffer;
-    } part[3] = {{"values", sizes.values_bytes, &made.values},
-        {"crow", sizes.crow_bytes, &made.crow}, {"col", sizes.col_bytes, &made.col}};
-    for (int i = 0; i < 3; i++) {
+    } part[4] = {{"values", sizes.values_bytes, &made.values},
+        {"crow", sizes.crow_bytes, &made.crow}, {"col", sizes.col_bytes, &made.col},
+        {"scales", sizes.scales_bytes, &made.scales}};
+    const int parts = desc->value_type == CLPRUNE_VALUES_INT8 ? 4 : 3;
+    for (int i = 0; i < parts; i++) {
         char full[256];
         (void)snprintf(full, sizeof full, "%.240s.%s", name, part[i].suffix);
         TRY(clprune_buffer_create(context, category, full, part[i].bytes, part[i].buffer));
@@ -144,6 +188,7 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
     clprune_buffer_release(context, bsr->values);
     clprune_buffer_release(context, bsr->crow);
     clprune_buffer_release(context, bsr->col);
+    clprune_buffer_release(context, bsr->scales);
     *bsr = (clprune_bsr){0};
 }
 
@@ -158,6 +203,7 @@ static clprune_status write_index(clprune_context *context, cl_mem mask, size_t 
     (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DALL=%d", (unsigned)local, mask == NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, defines, &launch));
+    clprune__arg_ulong(&launch, bsr->first);
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, bsr->desc.keep);
@@ -179,11 +225,14 @@ static clprune_status begin_block_rows(clprune_context *context, clprune__kernel
     const clprune_bsr_desc *desc = &bsr->desc;
     *local = clprune__group_size(context, 64);
     *global = desc->batch * sizes->block_rows * *local;
-    char defines[128];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu%s",
-        (unsigned)*local, context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4, desc->block.rows,
-        desc->block.cols, weighted ? " -DWEIGHTED=1" : "");
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    char values[32], defines[160];
+    clprune__value_defines(desc->value_type, vector ? clprune__row_vector(desc->block.cols) : 4,
+        values, sizeof values);
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u %s -DBR=%zu -DBC=%zu%s", (unsigned)*local,
+        values, desc->block.rows, desc->block.cols, weighted ? " -DWEIGHTED=1" : "");
     TRY(clprune__launch_begin(context, id, defines, launch));
+    clprune__arg_ulong(launch, bsr->first);
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
     clprune__arg_ulong(launch, sizes->block_rows);
@@ -200,7 +249,7 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "x", x, bsr, &sizes));
+    TRY(clprune__check_bsr_apart(context, "x", x, bsr));
     if (mask == NULL)
         REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
             "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
@@ -220,6 +269,8 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);
     clprune__arg_mem(&launch, bsr->values);
+    if (desc->value_type == CLPRUNE_VALUES_INT8)
+        clprune__arg_mem(&launch, bsr->scales);
     if (weights != NULL) {
         clprune__arg_ulong(&launch, sizes.block_cols);
         clprune__arg_ulong(&launch, weights->scores_offset);
@@ -246,7 +297,7 @@ clprune_status clprune_bsr_unpack(
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "y", y, bsr, &sizes));
+    TRY(clprune__check_bsr_apart(context, "y", y, bsr));
     if (desc->keep == 0) {
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;
@@ -256,6 +307,8 @@ clprune_status clprune_bsr_unpack(
     TRY(begin_block_rows(
         context, CLPRUNE__BSR_UNPACK, false, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mem(&launch, bsr->values);
+    if (desc->value_type == CLPRUNE_VALUES_INT8)
+        clprune__arg_mem(&launch, bsr->scales);
     clprune__arg_mem(&launch, bsr->crow);
     clprune__arg_mem(&launch, bsr->col);
     clprune__arg_mat(&launch, y);
@@ -290,27 +343,43 @@ done:
     return status;
 }
 
+/* `bytes` of a buffer from `offset` on, as a new array. */
+static clprune_status read_back(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void **host)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *host = malloc(clprune__max(bytes, 1));
+    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
+    if (bytes > 0)
+        TRY_CL(clEnqueueReadBuffer(
+            context->queue, buffer, CL_TRUE, offset, bytes, *host, 0, NULL, NULL));
+done:
+    return status;
+}
+
 clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     int32_t *crow = NULL, *col = NULL;
+    float *scales = NULL;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, bsr, &sizes));
-    crow = malloc(clprune__max(sizes.crow_bytes, 1));
-    col = malloc(clprune__max(sizes.col_bytes, 1));
-    REQUIRE(crow != NULL && col != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes of indices",
-        sizes.crow_bytes + sizes.col_bytes);
-    if (sizes.crow_bytes > 0)
-        TRY_CL(clEnqueueReadBuffer(
-            context->queue, bsr->crow, CL_TRUE, 0, sizes.crow_bytes, crow, 0, NULL, NULL));
-    if (sizes.col_bytes > 0)
-        TRY_CL(clEnqueueReadBuffer(
-            context->queue, bsr->col, CL_TRUE, 0, sizes.col_bytes, col, 0, NULL, NULL));
+    const size_t keep = bsr->desc.keep;
+    TRY(read_back(context, bsr->crow, bsr->first * (sizes.block_rows + 1) * sizeof *crow,
+        sizes.crow_bytes, (void **)&crow));
+    TRY(read_back(
+        context, bsr->col, bsr->first * keep * sizeof *col, sizes.col_bytes, (void **)&col));
+    TRY(read_back(context, bsr->scales, bsr->first * keep * sizeof *scales, sizes.scales_bytes,
+        (void **)&scales));
     for (size_t n = 0; n < bsr->desc.batch; n++)
-        TRY(validate_sample(context, n, crow + n * (sizes.block_rows + 1), col + n * bsr->desc.keep,
-            &sizes, bsr->desc.keep));
+        TRY(validate_sample(
+            context, n, crow + n * (sizes.block_rows + 1), col + n * keep, &sizes, keep));
+    for (size_t i = 0; i < sizes.scales_bytes / sizeof *scales; i++)
+        REQUIRE(scales[i] >= 0.0f && isfinite(scales[i]), CLPRUNE_INVALID_BSR,
+            "scales[%zu][%zu] is %g", i / keep, i % keep, (double)scales[i]);
 done:
     free(crow);
     free(col);
+    free(scales);
     return status;
 }

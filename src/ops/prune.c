@@ -16,9 +16,8 @@
 void clprune__score_defines(
     clprune_norm norm, clprune_block block, size_t local, char *defines, size_t size)
 {
-    const int width = block.cols >= 16 ? 16 : block.cols >= 4 ? 4 : 1;
-    (void)snprintf(defines, size, "-DLOCAL=%zu -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d", local, width,
-        block.rows, block.cols, (int)norm);
+    (void)snprintf(defines, size, "-DLOCAL=%zu -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d", local,
+        clprune__row_vector(block.cols), block.rows, block.cols, (int)norm);
 }
 
 static clprune_status score(clprune_context *context, clprune_norm norm,
@@ -126,16 +125,17 @@ done:
 }
 
 /* priorities = scores / u. */
-static clprune_status draw(clprune_context *context, size_t batch, size_t blocks, uint64_t seed,
-    clprune__region scores, clprune__region priorities)
+static clprune_status draw(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
+    uint64_t seed, clprune__region scores, clprune__region priorities)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
-    const size_t global = batch * local;
+    const size_t global = bsr->desc.batch * local;
     char defines[32];
     (void)snprintf(defines, sizeof defines, "-DLOCAL=%u", (unsigned)local);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_DRAW, defines, &launch));
+    clprune__arg_ulong(&launch, bsr->first);
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, seed);
     clprune__arg_ulong(&launch, scores.offset);
@@ -166,7 +166,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const
     REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "x", x, bsr, &sizes));
+    TRY(clprune__check_bsr_apart(context, "x", x, bsr));
     if (desc->keep == sizes.blocks) {
         TRY(clprune_bsr_pack(context, x, NULL, bsr, event));
         goto done;
@@ -186,7 +186,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const
     if (drawn) {
         TRY(take_floats(context, blocks, &priorities));
         TRY(take_floats(context, desc->batch, &thresholds));
-        TRY(draw(context, desc->batch, sizes.blocks, *seed, scores, priorities));
+        TRY(draw(context, bsr, sizes.blocks, *seed, scores, priorities));
     }
     TRY(select_best(
         context, desc->batch, sizes.blocks, desc->keep, priorities, mask, thresholds, NULL));

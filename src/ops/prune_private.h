@@ -3,12 +3,7 @@
 #define CLPRUNE_OPS_PRUNE_PRIVATE_H
 
 #include "clprune/prune.h"
-
-/* A region of a buffer, in elements of what it holds. */
-typedef struct clprune__region {
-    cl_mem buffer; /* NULL: none */
-    size_t offset;
-} clprune__region;
+#include "ops/bsr_private.h"
 
 /* Writes the defines of score.clh for a device whose groups have `local` work-items. */
 void clprune__score_defines(

@@ -180,19 +180,20 @@ void test_buf_free(test_buf *b)
 
 test_bsr test_bsr_make(clprune_bsr_desc desc)
 {
-    const size_t block_rows = desc.rows / desc.block.rows + (desc.rows % desc.block.rows != 0);
-    const size_t kept = desc.batch * desc.keep;
-    test_bsr b = {
-        .values = test_buf_make(kept * desc.block.rows * desc.block.cols * sizeof(float), NULL),
-        .crow = test_buf_make(desc.batch * (block_rows + 1) * sizeof(int32_t), NULL),
-        .col = test_buf_make(kept * sizeof(int32_t), NULL)};
-    b.bsr = (clprune_bsr){desc, b.values.buffer, b.crow.buffer, b.col.buffer};
+    clprune_bsr_sizes sizes;
+    assert_int_equal(clprune_bsr_size_query(&desc, &sizes), CLPRUNE_SUCCESS);
+    test_bsr b = {.values = test_buf_make(sizes.values_bytes, NULL),
+        .scales = test_buf_make(sizes.scales_bytes, NULL),
+        .crow = test_buf_make(sizes.crow_bytes, NULL),
+        .col = test_buf_make(sizes.col_bytes, NULL)};
+    b.bsr = (clprune_bsr){desc, b.values.buffer, b.crow.buffer, b.col.buffer, b.scales.buffer};
     return b;
 }
 
 void test_bsr_free(test_bsr *b)
 {
     test_buf_free(&b->values);
+    test_buf_free(&b->scales);
     test_buf_free(&b->crow);
     test_buf_free(&b->col);
     *b = (test_bsr){0};

@@ -45,10 +45,10 @@ void *test_buf_get(const test_buf *b, const char *what);
 void test_buf_unchanged(const test_buf *b, const char *what);
 void test_buf_free(test_buf *b);
 
-/* A BSR matrix in three such buffers. */
+/* A BSR matrix in such buffers. */
 typedef struct test_bsr {
     clprune_bsr bsr;
-    test_buf values, crow, col;
+    test_buf values, scales, crow, col;
 } test_bsr;
 
 test_bsr test_bsr_make(clprune_bsr_desc desc);

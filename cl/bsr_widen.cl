@@ -1,0 +1,39 @@
+/* widened[b][e] = the fp32 value of element e of stored block first + b, 0 <= b < blocks.
+ *
+ * Group g takes `run` blocks, from block g * run on. On CPUs (LOCAL 1) a block is read in vectors of
+ * VW; on GPUs the work-items take consecutive elements. BLOCK: elements of a block. No local
+ * memory. */
+#if !defined(LOCAL) || !defined(BLOCK)
+#error "bsr_widen.cl needs LOCAL and BLOCK"
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong first,
+    const ulong blocks, const ulong run, global const stored *restrict values,
+#if VALUES == INT8
+    global const float *restrict scales,
+#endif
+    const ulong widened_offset, global float *restrict widened)
+{
+    const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
+    values += first * BLOCK;
+    widened += widened_offset;
+#if VALUES == INT8
+    scales += first;
+#define SCALE(b) scales[b]
+#else
+#define SCALE(b) 1.0f
+#endif
+#if LOCAL == 1
+    for (ulong b = begin; b < end; b++) {
+        const float scale = SCALE(b);
+        ulong e = b * BLOCK;
+        for (; e + VW <= (b + 1) * BLOCK; e += VW)
+            STORE(WIDEN(LOAD_STORED(values + e), scale), widened + e);
+        for (; e < (b + 1) * BLOCK; e++)
+            widened[e] = widen(values[e], scale);
+    }
+#else
+    for (ulong e = begin * BLOCK + get_local_id(0); e < end * BLOCK; e += LOCAL)
+        widened[e] = widen(values[e], SCALE(e / BLOCK));
+#endif
+}

@@ -1,0 +1,67 @@
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+int clprune__row_vector(size_t cols)
+{
+    return cols >= 16 ? 16 : cols >= 4 ? 4 : 1;
+}
+
+void clprune__value_defines(clprune_value_type type, int width, char *defines, size_t size)
+{
+    (void)snprintf(defines, size, "-DVALUES=%d -DVW=%d", (int)type, width);
+}
+
+/* Enqueues bsr_widen, in groups of some thousand elements. */
+static clprune_status widen(
+    clprune_context *context, const clprune_bsr *bsr, size_t block, clprune__region widened)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t blocks = bsr->desc.batch * bsr->desc.keep;
+    const size_t run = clprune__max(1, (vector ? 16384 : 1024) / block);
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = clprune__ceil_div(blocks, run) * local;
+    char values[32], defines[96];
+    clprune__value_defines(
+        bsr->desc.value_type, vector ? clprune__row_vector(block) : 1, values, sizeof values);
+    (void)snprintf(
+        defines, sizeof defines, "-DLOCAL=%u %s -DBLOCK=%zu", (unsigned)local, values, block);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN, defines, &launch));
+    clprune__arg_ulong(&launch, bsr->first * bsr->desc.keep);
+    clprune__arg_ulong(&launch, blocks);
+    clprune__arg_ulong(&launch, run);
+    clprune__arg_mem(&launch, bsr->values);
+    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
+        clprune__arg_mem(&launch, bsr->scales);
+    clprune__arg_ulong(&launch, widened.offset);
+    clprune__arg_mem(&launch, widened.buffer);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune__bsr_values(
+    clprune_context *context, const clprune_bsr *bsr, clprune__region *values)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &bsr->desc;
+    const size_t block = desc->block.rows * desc->block.cols;
+    size_t bytes;
+    if (desc->value_type == CLPRUNE_VALUES_FP32) {
+        *values = (clprune__region){bsr->values, bsr->first * desc->keep * block};
+        goto done;
+    }
+    REQUIRE(clprune__mul3(desc->batch * desc->keep, block, sizeof(float), &bytes),
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu widened blocks", desc->batch, desc->keep);
+    TRY(clprune__scratch_take(context, bytes, &values->buffer, &values->offset));
+    values->offset /= sizeof(float);
+    TRY(widen(context, bsr, block, *values));
+done:
+    return status;
+}

@@ -1,0 +1,599 @@
+/* BSR with fp16, bf16 and int8 values: rounding to the bit, sizes, products, parts of a batch. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bspmm_ref.h"
+#include "ref/bsr_ref.h"
+#include "ref/bsr_values_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+static const char *const type_names[] = {"fp32", "fp16", "bf16", "int8"};
+
+enum { TYPES = 4 };
+
+/* A value type and a shape. */
+typedef struct value_row {
+    clprune_bsr_desc desc;
+    size_t outputs;
+} value_row;
+
+/* {1, 16} on whole vectors, ragged blocks narrower and wider than a vector, blocks of several rows,
+ * single elements, nothing kept, no samples. */
+static const value_row shapes[] = {
+    {{3, 20, 96, {1, 16}, 50}, 40},
+    {{4, 9, 41, {1, 4}, 37}, 17},
+    {{3, 10, 70, {1, 33}, 15}, 18},
+    {{4, 11, 33, {3, 7}, 12}, 21},
+    {{2, 17, 37, {16, 16}, 6}, 9},
+    {{2, 5, 13, {1, 1}, 40}, 5},
+    {{2, 9, 21, {1, 5}, 0}, 5},
+    {{0, 9, 21, {1, 5}, 3}, 5},
+};
+
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static value_row rows[SHAPES * TYPES];
+
+/* What is stored of a packed fp32 matrix, and its values as they are read. */
+typedef struct stored_ref {
+    bsr_ref bsr; /* values: as they are read */
+    float *scales;
+    void *codes;
+    size_t code_bytes;
+} stored_ref;
+
+static stored_ref stored_make(const bsr_ref *wide, clprune_value_type type)
+{
+    static const size_t bytes[] = {4, 2, 2, 1};
+    const size_t block = wide->br * wide->bc, kept = wide->batch * wide->keep;
+    stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
+    s.codes = calloc(kept * block + 1, s.code_bytes);
+    s.scales = calloc(kept + 1, sizeof(float));
+    s.bsr.values = calloc(kept * block + 1, sizeof(float));
+    for (size_t i = 0; i < kept; i++)
+        s.scales[i] = int8_ref_scale(block, wide->values + i * block);
+    for (size_t i = 0; i < kept * block; i++) {
+        const float x = wide->values[i], scale = s.scales[i / block];
+        if (type == CLPRUNE_VALUES_FP32) {
+            ((float *)s.codes)[i] = s.bsr.values[i] = x;
+        } else if (type == CLPRUNE_VALUES_INT8) {
+            ((int8_t *)s.codes)[i] = int8_ref_encode(scale, x);
+            s.bsr.values[i] = scale * (float)((int8_t *)s.codes)[i];
+        } else {
+            const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
+            ((uint16_t *)s.codes)[i] = float_format_encode(format, x);
+            s.bsr.values[i] = (float)float_format_decode(format, ((uint16_t *)s.codes)[i]);
+        }
+    }
+    return s;
+}
+
+static void stored_free(stored_ref *s)
+{
+    free(s->scales);
+    free(s->codes);
+    free(s->bsr.values);
+}
+
+/* A mask that keeps `keep` blocks of each sample. */
+static unsigned char *random_mask(uint64_t seed, const bsr_ref *ref)
+{
+    test_rng rng = {seed};
+    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
+    for (size_t n = 0; n < ref->batch; n++)
+        for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
+            if (test_rng_below(&rng, ref->blocks - i) < left) {
+                mask[n * ref->blocks + i] = 1;
+                left--;
+            }
+    return mask;
+}
+
+/* A matrix on the device, packed there, and its reference. */
+typedef struct packed {
+    float *x;
+    unsigned char *mask;
+    bsr_ref wide;
+    stored_ref ref;
+    test_mat mat;
+    test_buf mask_buf;
+    test_bsr bsr;
+} packed;
+
+/* Makes x from `seed`, or takes it from `values`, and packs it on the device under test. */
+static packed pack(clprune_bsr_desc d, uint64_t seed, const float *values)
+{
+    packed p = {.x = test_new_normal(seed, d.batch * d.rows * d.cols)};
+    if (values != NULL)
+        memcpy(p.x, values, d.batch * d.rows * d.cols * sizeof(float));
+    p.wide = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    p.mask = random_mask(seed + 1, &p.wide);
+    bsr_ref_pack(&p.wide, p.x, p.mask);
+    p.ref = stored_make(&p.wide, d.value_type);
+    p.mat = test_mat_make(d.batch * d.rows, d.cols, 3, p.x);
+    p.mask_buf = test_buf_make(d.batch * p.wide.blocks, p.mask);
+    p.bsr = test_bsr_make(d);
+    cl_event event = NULL;
+    TEST_OK(clprune_bsr_pack(test_context(), p.mat.mat, p.mask_buf.buffer, &p.bsr.bsr, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    return p;
+}
+
+static void packed_free(packed *p)
+{
+    free(p->x);
+    free(p->mask);
+    stored_free(&p->ref);
+    bsr_ref_free(&p->wide);
+    test_mat_free(&p->mat);
+    test_buf_free(&p->mask_buf);
+    test_bsr_free(&p->bsr);
+}
+
+/* Codes equal to the bit. Those of int8 are a division away from x, which OpenCL lets err by 2.5
+ * units: a code may be that of the other neighbour where x is so near to the middle. */
+static void same_codes(const packed *p, const void *got, const char *name)
+{
+    const bsr_ref *wide = &p->wide;
+    const size_t block = wide->br * wide->bc, count = wide->batch * wide->keep * block;
+    if (p->bsr.bsr.desc.value_type != CLPRUNE_VALUES_INT8) {
+        test_same_bytes("codes", count * p->ref.code_bytes, got, p->ref.codes, "%s", name);
+        return;
+    }
+    const int8_t *codes = got, *want = p->ref.codes;
+    for (size_t i = 0; i < count; i++) {
+        const double q = (double)wide->values[i] / (double)p->ref.scales[i / block];
+        const bool tie = fabs(fabs(q - rint(q)) - 0.5) < 0x1p-15 && fabs(q - codes[i]) < 0.6;
+        if (codes[i] != want[i] && !tie)
+            fail_msg("%s: code %zu of %g at scale %g is %d, expected %d", name, i,
+                (double)wide->values[i], (double)p->ref.scales[i / block], codes[i], want[i]);
+    }
+}
+
+static void check_packed(const packed *p, const char *name)
+{
+    const clprune_bsr_desc d = p->bsr.bsr.desc;
+    void *codes = test_buf_get(&p->bsr.values, "values");
+    same_codes(p, codes, name);
+    free(codes);
+    int32_t *col = test_buf_get(&p->bsr.col, "col");
+    test_same_ints("col", d.batch * d.keep, col, p->wide.col, "%s", name);
+    free(col);
+    int32_t *crow = test_buf_get(&p->bsr.crow, "crow");
+    test_same_ints("crow", d.batch * (p->wide.block_rows + 1), crow, p->wide.crow, "%s", name);
+    free(crow);
+    float *scales = test_buf_get(&p->bsr.scales, "scales");
+    if (d.value_type == CLPRUNE_VALUES_INT8)
+        for (size_t i = 0; i < d.batch * d.keep; i++) {
+            const float want = p->ref.scales[i];
+            if (!(scales[i] == want || (isnan(want) && isnan(scales[i]))))
+                fail_msg("%s: scale %zu is %.9g, expected %.9g", name, i, (double)scales[i],
+                    (double)want);
+        }
+    free(scales);
+}
+
+/* Whether `got`, read back from x, is as near to it as the type promises. */
+static bool is_near(clprune_value_type type, float x, float got, float scale)
+{
+    const double error = fabs((double)got - (double)x), size = fabs((double)x);
+    switch (type) {
+    case CLPRUNE_VALUES_FP16:
+        return error <= fmax(0x1p-11 * size, 0x1p-25);
+    case CLPRUNE_VALUES_BF16:
+        return error <= 0x1p-8 * size;
+    case CLPRUNE_VALUES_INT8: /* scale * 127 is the block's largest */
+        return error <= (double)scale * 127 / 254 * (1 + 0x1p-16);
+    default:
+        return got == x;
+    }
+}
+
+static void pack_and_unpack(void **state)
+{
+    const clprune_bsr_desc d = ((const value_row *)*state)->desc;
+    packed p = pack(d, 21, NULL);
+    char name[96];
+    (void)snprintf(name, sizeof name, "%s, blocks %zux%zu", type_names[d.value_type], d.block.rows,
+        d.block.cols);
+    check_packed(&p, name);
+    TEST_OK(clprune_bsr_validate(test_context(), &p.bsr.bsr));
+    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
+    TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
+    float *got = test_mat_get(&y, "y"), *want = bsr_ref_unpack(&p.ref.bsr);
+    test_same_floats("unpacked", d.batch * d.rows, d.cols, got, want, "%s", name);
+    for (size_t i = 0; i < d.batch * d.keep * d.block.rows * d.block.cols; i++) {
+        const float scale = p.ref.scales[i / (d.block.rows * d.block.cols)];
+        if (!is_near(d.value_type, p.wide.values[i], p.ref.bsr.values[i], scale))
+            fail_msg("%s: %.9g is read as %.9g", name, (double)p.wide.values[i],
+                (double)p.ref.bsr.values[i]);
+    }
+    test_mat_unchanged(&p.mat, "x");
+    free(got);
+    free(want);
+    test_mat_free(&y);
+    packed_free(&p);
+}
+
+/* Values of every exponent, halfway between neighbours, at the edges of the types, and specials. */
+static float *hard_values(size_t count, bool finite)
+{
+    static const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 65504.0f, 65519.99f, 65520.0f, 65536.0f,
+        -65520.0f, 1e30f, FLT_MAX, -FLT_MAX, 0x1.fep127f, 0x1.ffp127f, 0x1.fefffep127f, 0x1p-14f,
+        0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0x1.8p-25f, 0x1.ffcp-15f, 0x1.ffep-15f,
+        0x1.fffp-15f, 0x1.002p0f, 0x1.006p0f, 0x1.01p0f, 0x1.03p0f, FLT_MIN, 0x1p-133f, 0x1p-134f,
+        0x1.8p-134f, FLT_TRUE_MIN, INFINITY, -INFINITY, NAN};
+    float *x = calloc(count, sizeof(float));
+    test_rng rng = {77};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)test_rng_below(&rng, (size_t)1 << 32);
+        if (i % 3 == 0) /* exactly between two values of 11, or of 8, bits */
+            bits = i % 2 == 0 ? (bits & ~0x1fffu) | 0x1000 : (bits & ~0xffffu) | 0x8000;
+        if (i % 5 != 0) /* fp16 has few exponents */
+            bits = (bits & 0x80ffffff) | (uint32_t)(100 + i % 45) << 23;
+        memcpy(&x[i], &bits, sizeof bits);
+        if (i < sizeof edges / sizeof edges[0])
+            x[i] = edges[i];
+        if (finite && !isfinite(x[i]))
+            x[i] = 1.0f;
+    }
+    return x;
+}
+
+/* A row of a value type only: every bit of the rounding of hard values. */
+static void hard_rounding(void **state)
+{
+    const clprune_value_type type = ((const value_row *)*state)->desc.value_type;
+    static const clprune_block blocks[] = {{1, 16}, {1, 1}, {1, 3}, {2, 5}};
+    float *x = hard_values(2 * 30 * 120, false);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        clprune_bsr_desc d = {2, 30, 120, blocks[i], 0, type};
+        clprune_bsr_sizes sizes;
+        assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
+        d.keep = sizes.blocks;
+        packed p = pack(d, 31, x);
+        check_packed(&p, type_names[type]);
+        packed_free(&p);
+    }
+    free(x);
+}
+
+/* Every code of a type is read as what it stands for; packing a finite one gives it back. */
+static void all_codes(void **state)
+{
+    const clprune_value_type type = ((const value_row *)*state)->desc.value_type;
+    if (type == CLPRUNE_VALUES_FP32)
+        return;
+    const clprune_bsr_desc d = {1, 64, 1024, {1, 16}, 4096, type};
+    const size_t count = 65536;
+    uint16_t *codes = malloc(count * sizeof *codes);
+    float *want = malloc(count * sizeof *want), *scales = malloc(4096 * sizeof *scales);
+    const bool int8 = type == CLPRUNE_VALUES_INT8;
+    const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
+    for (size_t i = 0; i < count; i++) {
+        scales[i / 16] = 0x1p-10f * (float)(1 + i / 16);
+        codes[i] = (uint16_t)i;
+        if (int8)
+            ((int8_t *)codes)[i] = (int8_t)((int)(i % 255) - 127);
+        want[i] = int8 ? scales[i / 16] * (float)((int8_t *)codes)[i]
+                       : (float)float_format_decode(format, codes[i]);
+    }
+    test_bsr bsr = test_bsr_make(d);
+    test_mat x = test_mat_make(64, 1024, 0, want), y = test_mat_make(64, 1024, 0, NULL);
+    TEST_OK(clprune_bsr_pack(test_context(), x.mat, NULL, &bsr.bsr, NULL)); /* crow and col */
+    uint16_t *got_codes = test_buf_get(&bsr.values, "values");
+    for (size_t i = 0; i < count && !int8; i++)
+        if (got_codes[i] != codes[i] && !isnan(want[i]))
+            fail_msg(
+                "code 0x%04x, %g, is packed as 0x%04x", codes[i], (double)want[i], got_codes[i]);
+    free(got_codes);
+    cl_command_queue queue = clprune_context_queue(test_context());
+    assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0, bsr.values.bytes,
+                         codes, 0, NULL, NULL),
+        CL_SUCCESS);
+    if (int8)
+        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.scales.buffer, CL_TRUE, 0,
+                             4096 * sizeof *scales, scales, 0, NULL, NULL),
+            CL_SUCCESS);
+    TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
+    float *got = test_mat_get(&y, "y");
+    for (size_t i = 0; i < count; i++)
+        if (isnan(want[i]) ? !isnan(got[i])
+                           : got[i] != want[i] || signbit(got[i]) != signbit(want[i]))
+            fail_msg("code 0x%04x is read as %.9g, expected %.9g", codes[i], (double)got[i],
+                (double)want[i]);
+    free(got);
+    free(codes);
+    free(want);
+    free(scales);
+    test_mat_free(&x);
+    test_mat_free(&y);
+    test_bsr_free(&bsr);
+}
+
+/* The sizes of the other operand and of the output of product tn, nt or nn. */
+typedef struct sides {
+    size_t in_rows, in_cols, out_rows, out_cols;
+} sides;
+
+static sides sides_of(int product, clprune_bsr_desc d, size_t o)
+{
+    const sides all[3] = {{d.batch * d.rows, o, o, d.cols}, {d.batch * o, d.cols, o, d.rows},
+        {d.cols, o, d.batch * d.rows, o}};
+    return all[product];
+}
+
+static clprune_status multiply(
+    int product, float beta, clprune_mat in, const clprune_bsr *xs, clprune_mat out)
+{
+    clprune_context *context = test_context();
+    return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
+           : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
+                          : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
+}
+
+static void products(void **state)
+{
+    const value_row *row = *state;
+    const clprune_bsr_desc d = row->desc;
+    packed p = pack(d, 41, NULL);
+    float *dense = bsr_ref_unpack(&p.ref.bsr);
+    const bspmm_ref_sizes s = {d.batch, d.rows, d.cols, row->outputs};
+    for (int product = 0; product < 3; product++) {
+        const sides side = sides_of(product, d, row->outputs);
+        float *in = test_new_normal(43, side.in_rows * side.in_cols);
+        float *old = test_new_normal(44, side.out_rows * side.out_cols);
+        test_mat din = test_mat_make(side.in_rows, side.in_cols, 1, in);
+        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, old);
+        TEST_OK(multiply(product, 0.5f, din.mat, &p.bsr.bsr, out.mat));
+        gemm_ref ref = product == 0   ? bspmm_ref_tn(s, 1, 0.5f, in, dense, old)
+                       : product == 1 ? bspmm_ref_nt(s, 1, 0.5f, in, dense, old)
+                                      : bspmm_ref_nn(s, 1, 0.5f, dense, in, old);
+        float *got = test_mat_get(&out, "output");
+        test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
+            "product %d, %s, blocks %zux%zu", product, type_names[d.value_type], d.block.rows,
+            d.block.cols);
+        gemm_ref_free(&ref);
+        free(got);
+        free(in);
+        free(old);
+        test_mat_free(&din);
+        test_mat_free(&out);
+    }
+    check_packed(&p, "after the products");
+    free(dense);
+    packed_free(&p);
+}
+
+/* Rows [first, first + count) * each of a test matrix. */
+static clprune_mat part_of(const test_mat *m, size_t each, size_t first, size_t count)
+{
+    return clprune_mat_rows(m->mat, first * each, count * each);
+}
+
+/* Packing sample by sample, in any order, is packing them all; a part is unpacked and multiplied as
+ * a matrix of its samples alone. */
+static void parts(void **state)
+{
+    const value_row *row = *state;
+    const clprune_bsr_desc d = row->desc;
+    clprune_context *context = test_context();
+    packed p = pack(d, 51, NULL);
+    test_bsr apart = test_bsr_make(d);
+    for (size_t n = d.batch; n-- > 0;) {
+        const clprune_bsr one = clprune_bsr_samples(&apart.bsr, n, 1);
+        test_buf mask = test_buf_make(p.wide.blocks, p.mask + n * p.wide.blocks);
+        assert_int_equal(one.desc.batch, 1);
+        TEST_OK(clprune_bsr_pack(context, part_of(&p.mat, d.rows, n, 1), mask.buffer, &one, NULL));
+        test_buf_free(&mask);
+    }
+    const test_buf *const whole[] = {&p.bsr.values, &p.bsr.scales, &p.bsr.crow, &p.bsr.col};
+    const test_buf *const made[] = {&apart.values, &apart.scales, &apart.crow, &apart.col};
+    for (int i = 0; i < 4; i++) {
+        void *want = test_buf_get(whole[i], "whole"), *got = test_buf_get(made[i], "made apart");
+        test_same_bytes("part by part", whole[i]->bytes, got, want, "buffer %d", i);
+        free(want);
+        free(got);
+    }
+    for (size_t first = 0; first <= d.batch; first++) {
+        const size_t count = d.batch - first < 2 ? d.batch - first : 2;
+        const clprune_bsr part = clprune_bsr_samples(&p.bsr.bsr, first, count);
+        clprune_bsr_desc few = d;
+        few.batch = count;
+        TEST_OK(clprune_bsr_validate(context, &part));
+        test_bsr own = test_bsr_make(few);
+        test_buf mask = test_buf_make(count * p.wide.blocks, p.mask + first * p.wide.blocks);
+        TEST_OK(clprune_bsr_pack(
+            context, part_of(&p.mat, d.rows, first, count), mask.buffer, &own.bsr, NULL));
+        const clprune_bsr *const operands[] = {&part, &own.bsr};
+        float *result[2][4];
+        for (int i = 0; i < 2; i++) {
+            test_mat y = test_mat_make(count * d.rows, d.cols, 1, NULL);
+            TEST_OK(clprune_bsr_unpack(context, operands[i], y.mat, NULL));
+            result[i][3] = test_mat_get(&y, "y");
+            test_mat_free(&y);
+            for (int product = 0; product < 3; product++) {
+                const sides side = sides_of(product, few, row->outputs);
+                float *in = test_new_normal(53, side.in_rows * side.in_cols);
+                test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
+                test_mat out = test_mat_make(side.out_rows, side.out_cols, 0, NULL);
+                TEST_OK(multiply(product, 0, din.mat, operands[i], out.mat));
+                result[i][product] = test_mat_get(&out, "output");
+                free(in);
+                test_mat_free(&din);
+                test_mat_free(&out);
+            }
+        }
+        for (int k = 0; k < 4; k++) {
+            const sides side = sides_of(k % 3, few, row->outputs);
+            test_same_floats("part", k < 3 ? side.out_rows : count * d.rows,
+                k < 3 ? side.out_cols : d.cols, result[0][k], result[1][k],
+                "result %d of samples %zu to %zu, %s", k, first, first + count,
+                type_names[d.value_type]);
+            free(result[0][k]);
+            free(result[1][k]);
+        }
+        test_buf_free(&mask);
+        test_bsr_free(&own);
+    }
+    test_bsr_free(&apart);
+    packed_free(&p);
+}
+
+static void samples_are_clipped(void **state)
+{
+    (void)state;
+    const clprune_bsr bsr = {.desc = {.batch = 5}, .first = 2};
+    static const struct {
+        size_t first, count, want_first, want_count;
+    } cases[] = {{0, 5, 2, 5}, {1, 2, 3, 2}, {4, 9, 6, 1}, {5, 1, 7, 0}, {9, SIZE_MAX, 7, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const clprune_bsr part = clprune_bsr_samples(&bsr, cases[i].first, cases[i].count);
+        assert_int_equal(part.first, cases[i].want_first);
+        assert_int_equal(part.desc.batch, cases[i].want_count);
+    }
+    assert_int_equal(clprune_bsr_samples(NULL, 0, 1).desc.batch, 0);
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    static const size_t values[] = {4, 2, 2, 1}, scales[] = {0, 0, 0, 4};
+    for (int type = 0; type < TYPES; type++) {
+        const clprune_bsr_desc d = {3, 196, 384, {1, 16}, 1411, (clprune_value_type)type};
+        clprune_bsr_sizes s;
+        assert_int_equal(clprune_bsr_size_query(&d, &s), CLPRUNE_SUCCESS);
+        assert_int_equal(s.values_bytes, 3 * 1411 * 16 * values[type]);
+        assert_int_equal(s.scales_bytes, 3 * 1411 * scales[type]);
+        assert_int_equal(s.crow_bytes, 3 * 197 * 4);
+        assert_int_equal(s.col_bytes, 3 * 1411 * 4);
+        assert_int_equal(
+            s.total_bytes, s.values_bytes + s.scales_bytes + s.crow_bytes + s.col_bytes);
+        assert_int_equal(s.dense_bytes, 3 * 196 * 384 * 4);
+    }
+    const clprune_bsr_desc unknown = {1, 4, 4, {1, 4}, 1, (clprune_value_type)4};
+    clprune_bsr_sizes s;
+    TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value type");
+}
+
+static void collect(void *user, const clprune_memory_entry *entry)
+{
+    char *text = user;
+    const size_t used = strlen(text);
+    if (strncmp(entry->name, "v.", 2) == 0)
+        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
+}
+
+static void booked(void **state)
+{
+    (void)state;
+    static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
+        "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
+        "v.values=384 v.crow=40 v.col=96 v.scales=96 "};
+    clprune_context *context = test_context();
+    for (int type = 0; type < TYPES; type++) {
+        const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, (clprune_value_type)type};
+        clprune_bsr bsr;
+        char text[256] = "";
+        const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &d, &bsr));
+        clprune_memory_visit(context, collect, text);
+        assert_string_equal(text, want[type]);
+        assert_true((bsr.scales != NULL) == (type == CLPRUNE_VALUES_INT8));
+        clprune_bsr_destroy(context, &bsr);
+        assert_null(bsr.scales);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    }
+}
+
+static void bad_parts(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8};
+    packed p = pack(d, 61, NULL);
+    const clprune_mat y = clprune_mat_rows(p.mat.mat, 0, 8);
+    clprune_bsr bad = p.bsr.bsr;
+    bad.scales = NULL;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "scales");
+    test_buf small = test_buf_make(p.bsr.scales.bytes - 4, NULL);
+    bad.scales = small.buffer;
+    TEST_FAILS(clprune_bsr_pack(context, y, p.mask_buf.buffer, &bad, NULL), CLPRUNE_INVALID_SIZE,
+        "scales");
+    test_buf_unchanged(&small, "small scales");
+    bad = p.bsr.bsr;
+    bad.first = 1; /* its last sample lies beyond the buffers */
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_SIZE, "values");
+    bad.first = SIZE_MAX;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_SIZE_OVERFLOW, "");
+    bad = p.bsr.bsr;
+    bad.desc.value_type = (clprune_value_type)-1;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "value type");
+    clprune_mat over = clprune_mat_of(p.bsr.scales.buffer, 8, 64);
+    over.cols = over.ld = 1;
+    const clprune_bsr narrow = {.desc = {2, 4, 1, {1, 1}, 4, CLPRUNE_VALUES_INT8},
+        .values = p.bsr.bsr.values,
+        .crow = p.bsr.bsr.crow,
+        .col = p.bsr.bsr.col,
+        .scales = p.bsr.bsr.scales};
+    TEST_FAILS(
+        clprune_bsr_unpack(context, &narrow, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    test_mat_unchanged(&p.mat, "outputs of refused calls");
+    test_buf_free(&small);
+    packed_free(&p);
+}
+
+static void validator(void **state)
+{
+    (void)state;
+    static const float wrong[] = {-1.0f, NAN, INFINITY};
+    const clprune_bsr_desc d = {3, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8};
+    packed p = pack(d, 71, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(
+            clEnqueueWriteBuffer(clprune_context_queue(test_context()), p.bsr.scales.buffer,
+                CL_TRUE, 29 * sizeof(float), sizeof(float), &wrong[i], 0, NULL, NULL),
+            CL_SUCCESS);
+        TEST_FAILS(
+            clprune_bsr_validate(test_context(), &p.bsr.bsr), CLPRUNE_INVALID_BSR, "scales[2][5]");
+        const clprune_bsr good = clprune_bsr_samples(&p.bsr.bsr, 0, 2);
+        TEST_OK(clprune_bsr_validate(test_context(), &good));
+        const clprune_bsr last = clprune_bsr_samples(&p.bsr.bsr, 2, 1);
+        TEST_FAILS(
+            clprune_bsr_validate(test_context(), &last), CLPRUNE_INVALID_BSR, "scales[0][5]");
+    }
+    packed_free(&p);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, sizes, NULL, "sizes");
+    test_add(&list, samples_are_clipped, NULL, "samples are clipped");
+    int failed = test_run_on_host("bsr value sizes", &list);
+    for (size_t i = 0; i < SHAPES * TYPES; i++) {
+        rows[i] = shapes[i / TYPES];
+        rows[i].desc.value_type = (clprune_value_type)(i % TYPES);
+        const clprune_bsr_desc *d = &rows[i].desc;
+        const char *name = type_names[i % TYPES];
+        if (i < TYPES) {
+            test_add(&list, hard_rounding, &rows[i], "rounding: %s", name);
+            test_add(&list, all_codes, &rows[i], "all codes: %s", name);
+        }
+        test_add(&list, pack_and_unpack, &rows[i], "pack: %s, %zux%zu", name, d->block.rows,
+            d->block.cols);
+        test_add(
+            &list, products, &rows[i], "products: %s, %zux%zu", name, d->block.rows, d->block.cols);
+        test_add(&list, parts, &rows[i], "parts: %s, %zux%zu", name, d->block.rows, d->block.cols);
+    }
+    test_add(&list, booked, NULL, "booked");
+    test_add(&list, bad_parts, NULL, "bad parts");
+    test_add(&list, validator, NULL, "validator");
+    return failed + test_run_on_devices("bsr values", &list);
+}
