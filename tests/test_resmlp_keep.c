@@ -2,11 +2,11 @@
  * recomputed tensors leave every gradient as it is, against PyTorch's golden values. */
 #include "golden/golden_model.h"
 
-enum { DENSE, PAPER, EXACT, EXACT_TOKENS };
+enum { DENSE, PAPER, EXACT, EXACT_TOKENS, COMPACT, PRESETS };
 
 static keep_policy preset(size_t index)
 {
-    return keep_preset(index, (keep_rule){.sparsity = 0.5f, .block = {1, 16}});
+    return keep_preset(index, (keep_rule){.sparsity = 0.5f, .block = {1, 16}, .code_bits = 2});
 }
 
 /* ---- policies -------------------------------------------------------------------------------- */
@@ -14,22 +14,25 @@ static keep_policy preset(size_t index)
 static void presets(void **state)
 {
     (void)state;
-    static const char *const names[] = {"dense", "paper", "exact", "exact-tokens"};
+    static const char *const names[] = {"dense", "paper", "exact", "exact-tokens", "compact"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
-    static const unsigned char want[4][9] = {{0, 0, 0, 0, 0, 0, 0, 0, 0},
-        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2}, {0, 2, 2, 2, 2, 0, 2, 2, 2}};
-    for (size_t i = 0; i < 4; i++) {
+    static const unsigned char want[PRESETS][9] = {{0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2}, {0, 2, 2, 2, 2, 0, 2, 2, 2},
+        {1, 2, 2, 1, 2, 3, 1, 2, 2}};
+    for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
         assert_string_equal(keep_presets[i], names[i]);
         assert_null(keep_check(&policy));
         for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
             assert_int_equal(policy.rule[tensor].form, want[i][tensor]);
         assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
-        assert_int_equal(keep_preset_prunes(i), i == PAPER);
+        assert_int_equal(keep_preset_prunes(i), i == PAPER || i == COMPACT);
+        assert_int_equal(keep_preset_codes(i), i == COMPACT);
+        assert_int_equal(keep_codes(&policy), i == COMPACT);
         assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT);
         assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);
     }
-    assert_null(keep_presets[4]);
+    assert_null(keep_presets[PRESETS]);
     const keep_policy unpruned = keep_preset(PAPER, (keep_rule){.sparsity = 0});
     assert_int_equal(unpruned.rule[KEEP_G].form, KEEP_DENSE);
 }
@@ -67,6 +70,12 @@ static void policies_without_sense(void **state)
         {EXACT, KEEP_M, KEEP_DENSE, "n2, g and m"},
         {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed where"},
         {EXACT_TOKENS, KEEP_X, KEEP_PRUNED, "not dense"},
+        {DENSE, KEEP_G, KEEP_CODE, "only h"},
+        {DENSE, KEEP_H, KEEP_CODE, "h's code"},
+        {COMPACT, KEEP_N2, KEEP_DENSE, "n2 and m"},
+        {COMPACT, KEEP_M, KEEP_PRUNED, "n2 and m"},
+        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "g and x2"},
+        {COMPACT, KEEP_H, KEEP_DENSE, "n2, g and m"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         keep_policy policy = preset(cases[i].preset);
@@ -76,6 +85,16 @@ static void policies_without_sense(void **state)
     keep_policy half = preset(EXACT_TOKENS);
     half.rule[KEEP_N1].form = half.rule[KEEP_T].form = KEEP_DENSE;
     refused(half, "x2 cannot be recomputed where");
+    keep_policy coded = preset(COMPACT);
+    coded.rule[KEEP_H].code_bits = 3;
+    refused(coded, "2, 4 or 8 bits");
+    coded = preset(COMPACT);
+    coded.rule[KEEP_X].form = KEEP_DENSE;
+    coded.rule[KEEP_X2].form = KEEP_RECOMPUTED;
+    refused(coded, "g and x2");
+    coded = preset(COMPACT);
+    coded.last_x.form = KEEP_CODE;
+    refused(coded, "only h");
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */

@@ -1,16 +1,17 @@
 #include "keep.h"
 
-const char *const keep_presets[] = {"dense", "paper", "exact", "exact-tokens", NULL};
+const char *const keep_presets[] = {"dense", "paper", "exact", "exact-tokens", "compact", NULL};
 
 enum { PRESETS = sizeof keep_presets / sizeof *keep_presets - 1 };
 
 /* One row per preset, one letter per tensor (x n1 t x2 n2 h g m, then last_x): dense,
- * pruned, recomputed. */
+ * pruned, recomputed, code. */
 static const char forms[PRESETS][KEEP_TENSORS + 2] = {
     "ddddddddd", /* dense */
     "dpddpdpdd", /* paper */
     "drrdrdrrr", /* exact */
     "drrrrdrrr", /* exact-tokens */
+    "prrprcprr", /* compact */
 };
 
 const char *keep_name(keep_tensor tensor)
@@ -38,6 +39,31 @@ bool keep_recomputes_mlp(const keep_policy *policy)
     return recomputed(policy, KEEP_N2);
 }
 
+bool keep_codes(const keep_policy *policy)
+{
+    return policy->rule[KEEP_H].form == KEEP_CODE;
+}
+
+/* What is wrong with the codes of a policy. */
+static const char *check_codes(const keep_policy *policy)
+{
+    const unsigned bits = policy->rule[KEEP_H].code_bits;
+    bool others = policy->last_x.form == KEEP_CODE;
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+        others = others || (tensor != KEEP_H && policy->rule[tensor].form == KEEP_CODE);
+    if (others)
+        return "only h can be kept as a code";
+    if (!keep_codes(policy))
+        return NULL;
+    if (bits != 2 && bits != 4 && bits != 8)
+        return "h's code must have 2, 4 or 8 bits";
+    if (!recomputed(policy, KEEP_N2) || !recomputed(policy, KEEP_M))
+        return "n2 and m must be recomputed where h is a code";
+    if (recomputed(policy, KEEP_G) || recomputed(policy, KEEP_X2))
+        return "g and x2 cannot be recomputed where h is a code";
+    return NULL;
+}
+
 const char *keep_check(const keep_policy *policy)
 {
     const bool n1 = recomputed(policy, KEEP_N1), n2 = recomputed(policy, KEEP_N2);
@@ -47,42 +73,56 @@ const char *keep_check(const keep_policy *policy)
         return "h cannot be recomputed: fc1 would run twice";
     if (recomputed(policy, KEEP_T) != n1)
         return "n1 and t must be recomputed together";
-    if (recomputed(policy, KEEP_G) != n2 || recomputed(policy, KEEP_M) != n2)
+    if (!keep_codes(policy) &&
+        (recomputed(policy, KEEP_G) != n2 || recomputed(policy, KEEP_M) != n2))
         return "n2, g and m must be recomputed together";
     if (recomputed(policy, KEEP_X2) && !(n1 && n2))
         return "x2 cannot be recomputed where n1 or n2 is kept";
     if (recomputed(policy, KEEP_X2) && policy->rule[KEEP_X].form != KEEP_DENSE)
         return "x2 cannot be recomputed from an x that is not dense";
-    return NULL;
+    return check_codes(policy);
 }
 
-bool keep_preset_prunes(size_t preset)
+static bool preset_has(size_t preset, char form)
 {
     for (int i = 0; i <= KEEP_TENSORS; ++i)
-        if (forms[preset][i] == 'p')
+        if (forms[preset][i] == form)
             return true;
     return false;
 }
 
-static keep_rule rule_of(char form, keep_rule pruned)
+bool keep_preset_prunes(size_t preset)
+{
+    return preset_has(preset, 'p');
+}
+
+bool keep_preset_codes(size_t preset)
+{
+    return preset_has(preset, 'c');
+}
+
+static keep_rule rule_of(char form, keep_rule rule)
 {
     const keep_rule dense = {.form = KEEP_DENSE}, recompute = {.form = KEEP_RECOMPUTED};
-    pruned.form = KEEP_PRUNED;
+    const keep_rule code = {.form = KEEP_CODE, .code_bits = rule.code_bits};
+    rule.form = KEEP_PRUNED;
     switch (form) {
     case 'r':
         return recompute;
+    case 'c':
+        return code;
     case 'p':
-        return pruned.sparsity > 0.0f ? pruned : dense;
+        return rule.sparsity > 0.0f ? rule : dense;
     default:
         return dense;
     }
 }
 
-keep_policy keep_preset(size_t preset, keep_rule pruned)
+keep_policy keep_preset(size_t preset, keep_rule rule)
 {
     keep_policy policy;
     for (int i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = rule_of(forms[preset][i], pruned);
-    policy.last_x = rule_of(forms[preset][KEEP_TENSORS], pruned);
+        policy.rule[i] = rule_of(forms[preset][i], rule);
+    policy.last_x = rule_of(forms[preset][KEEP_TENSORS], rule);
     return policy;
 }

@@ -35,18 +35,21 @@ typedef enum keep_tensor {
 } keep_tensor;
 
 typedef enum keep_form {
-    KEEP_DENSE,     /* as it is */
-    KEEP_PRUNED,    /* its best blocks; restored before use but by a linear layer's dW */
-    KEEP_RECOMPUTED /* not at all */
+    KEEP_DENSE,      /* as it is */
+    KEEP_PRUNED,     /* its best blocks; restored before use but by a linear layer's dW */
+    KEEP_RECOMPUTED, /* not at all */
+    KEEP_CODE        /* h alone: a code of GELU's derivative, see clprune/gelu_code.h */
 } keep_form;
 
-/* All but form is as the fields of clprune_saved_desc, and read for PRUNED only. */
+/* code_bits (2, 4 or 8) is read for CODE only; the rest is as the fields of clprune_saved_desc, and
+ * read for PRUNED only. */
 typedef struct keep_rule {
     keep_form form;
     float sparsity;
     clprune_block block;
     clprune_norm norm;
     clprune_criterion criterion;
+    unsigned code_bits;
 } keep_rule;
 
 /* Recomputed can be
@@ -54,7 +57,11 @@ typedef struct keep_rule {
  *     n2, g, m   together: from x2 and h
  *     x2         where n1 to m all are, and x is dense: by the token layer's forward pass once more
  *     last_x     its mean over the tokens is kept in its place: the final affine commutes with it
- * and all gradients are those of dense, but for rounding, where the rest is kept dense. */
+ * and all gradients are those of dense, but for rounding, where the rest is kept dense.
+ *
+ * Where h is a CODE, n2 and m are recomputed, x2 and g are kept, in any form: the MLP's gradients
+ * are products with those two, of a dh that is off by the code's error alone. Pruning x2 rather
+ * than n2 leaves the part of fc1's weight gradient that beta2 makes as it is. */
 typedef struct keep_policy {
     keep_rule rule[KEEP_TENSORS];
     keep_rule last_x; /* the last block's output */
@@ -66,21 +73,27 @@ const char *keep_check(const keep_policy *policy);
 /* "x", "norm1", ...: what the ledger calls a tensor of block i after "blocks.i." */
 const char *keep_name(keep_tensor tensor);
 
-/* Whether a half of a block keeps nothing but its input (and h): the token half, x to x2, keeps
- * neither n1 nor t; the MLP, x2 to the next x, none of n2, g and m. */
+/* Whether a half of a block goes from its input: the token half, x to x2, keeps neither n1 nor t;
+ * the MLP, x2 to the next x, neither n2 nor m, and of h and g one. */
 bool keep_recomputes_tokens(const keep_policy *policy);
 bool keep_recomputes_mlp(const keep_policy *policy);
 
+/* Whether h is kept as a code. */
+bool keep_codes(const keep_policy *policy);
+
 /* "dense": all dense. "paper": norm1, norm2 and gelu, the inputs of the linear layers, are pruned
  * (arXiv 2311.16883). "exact": x, x2 and h are dense, the rest is recomputed. "exact-tokens": so is
- * x2. */
+ * x2. "compact": x, x2 and g are pruned, h is a code, the rest is recomputed. */
 extern const char *const keep_presets[]; /* ends with NULL */
 
 /* Whether a preset prunes tensors, so that a sparsity means something to it. */
 bool keep_preset_prunes(size_t preset);
 
-/* The preset at a position in keep_presets. `pruned` is the rule of the tensors that it prunes; at
- * sparsity 0 they stay dense: indices would cost and save nothing. */
-keep_policy keep_preset(size_t preset, keep_rule pruned);
+/* Whether a preset keeps h as a code. */
+bool keep_preset_codes(size_t preset);
+
+/* The preset at a position in keep_presets. `rule` says how it prunes and codes what it prunes and
+ * codes; at sparsity 0 the pruned tensors stay dense: indices would cost and save nothing. */
+keep_policy keep_preset(size_t preset, keep_rule rule);
 
 #endif

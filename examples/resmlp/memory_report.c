@@ -13,9 +13,9 @@ typedef struct group {
 
 typedef struct ledger {
     size_t count, room;
-    group *groups;                   /* in order of the first buffer */
-    bool failed;                     /* out of memory */
-    uint64_t dense, values, indices; /* of the activations */
+    group *groups;                          /* in order of the first buffer */
+    bool failed;                            /* out of memory */
+    uint64_t dense, values, indices, codes; /* of the activations */
 } ledger;
 
 static bool is_number(const char *text, size_t length)
@@ -82,6 +82,8 @@ static void visit(void *user, const clprune_memory_entry *entry)
         l->values += entry->bytes;
     else if (ends_with(name, ".crow") || ends_with(name, ".col"))
         l->indices += entry->bytes;
+    else if (ends_with(name, ".code"))
+        l->codes += entry->bytes;
     else
         l->dense += entry->bytes;
 }
@@ -130,11 +132,13 @@ static void print_line(const char *name, uint64_t bytes)
 
 static void print_kept(const ledger *l, uint64_t all_dense)
 {
-    const uint64_t kept = l->dense + l->values + l->indices;
+    const uint64_t kept = l->dense + l->values + l->indices + l->codes;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
     print_line("kept dense", l->dense);
     print_line("pruned: blocks (values)", l->values);
     print_line("pruned: indices (crow, col)", l->indices);
+    if (l->codes != 0)
+        print_line("codes of GELU's derivative", l->codes);
     print_line("together", kept);
     print_line("all dense they would be", all_dense);
     if (all_dense >= kept)

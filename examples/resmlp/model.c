@@ -115,7 +115,7 @@ static size_t keep_cols(const resmlp_arch *arch, keep_tensor tensor)
     return tensor == KEEP_H || tensor == KEEP_G ? arch->hidden : arch->dim;
 }
 
-/* The storage of a tensor that is not recomputed. */
+/* The storage of a tensor that is kept as it is or pruned. */
 static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, keep_tensor tensor)
 {
     return (clprune_saved_desc){
@@ -128,6 +128,27 @@ static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, 
         .norm = rule->norm,
         .criterion = rule->criterion,
     };
+}
+
+static clprune_status code_sizes(
+    const resmlp *model, const keep_rule *rule, clprune_gelu_code_sizes *sizes)
+{
+    return clprune_gelu_code_size_query(
+        model->batch * model->tokens, model->arch.hidden, rule->code_bits, sizes);
+}
+
+static clprune_status create_codes(
+    resmlp *model, const keep_rule *rule, const char *block, clprune_mat *codes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes sizes;
+    char name[72];
+    (void)snprintf(name, sizeof name, "%s.code", block);
+    TRY(code_sizes(model, rule, &sizes));
+    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, name,
+        model->batch * model->tokens, sizes.cols, codes));
+done:
+    return status;
 }
 
 static clprune_status create_block(resmlp *model, size_t index)
@@ -145,7 +166,10 @@ static clprune_status create_block(resmlp *model, size_t index)
         if (rule->form == KEEP_RECOMPUTED)
             continue;
         (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, keep_name(tensor));
-        TRY(clprune_saved_create(model->context, name, &desc, &block->kept[tensor]));
+        if (rule->form == KEEP_CODE)
+            TRY(create_codes(model, rule, name, &block->codes));
+        else
+            TRY(clprune_saved_create(model->context, name, &desc, &block->kept[tensor]));
     }
 done:
     return status;
@@ -234,10 +258,11 @@ static clprune_status create_workspace(resmlp *model)
     const bool last_again = policy->last_x.form == KEEP_RECOMPUTED;
     const bool x_pruned = is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2) ||
                           policy->last_x.form == KEEP_PRUNED;
+    const bool codes = keep_codes(policy);
     const bool x2_again = policy->rule[KEEP_X2].form == KEEP_RECOMPUTED;
     const bool branch_pruned = is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M);
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const size_t hidden = (mlp_again ? chunk : all) * arch->hidden;
+    const size_t hidden = (mlp_again && !codes ? chunk : all) * arch->hidden;
     const struct {
         const char *name;
         bool needed;
@@ -248,18 +273,22 @@ static clprune_status create_workspace(resmlp *model)
         {"token", !(tokens_again && mlp_again && last_again), all, arch->dim, &work->token},
         {"hidden", true, 1, max_size(all * arch->dim, hidden), &work->hidden},
         {"x", x_pruned || x2_again, x_pruned ? all : chunk, arch->dim, &work->x},
-        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned ? all : chunk,
+        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned || codes ? all : chunk,
             arch->dim, &work->branch},
         {"fc1", is_pruned(policy, KEEP_H), all, arch->hidden, &work->fc1},
         {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
         {"center", mlp_again, 1, arch->dim, &work->center},
         {"fc2_w", mlp_again, arch->dim, arch->hidden, &work->fc2_w},
+        {"sums", codes, 1, arch->hidden, &work->sums},
+        {"one", codes, 1, 1, &work->one},
         {"logits", true, model->batch, arch->classes, &model->logits},
     };
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         if (mats[i].needed)
             TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
                 mats[i].rows, mats[i].cols, mats[i].mat));
+    if (codes)
+        TRY(clprune_mat_fill(model->context, 1.0f, work->one, NULL));
 done:
     return status;
 }
@@ -313,7 +342,8 @@ void resmlp_destroy(resmlp *model)
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
-        work->fc1, work->fc1_w, work->fc2_w, work->center, model->logits, model->log_p};
+        work->fc1, work->fc1_w, work->fc2_w, work->center, work->sums, work->one, model->logits,
+        model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
@@ -325,9 +355,11 @@ void resmlp_destroy(resmlp *model)
     clprune_linear_destroy(model->fc2);
     clprune_linear_destroy(model->fc1);
     clprune_token_linear_destroy(model->token);
-    for (size_t i = 0; model->blocks != NULL && i < model->arch.depth; ++i)
+    for (size_t i = 0; model->blocks != NULL && i < model->arch.depth; ++i) {
+        clprune_buffer_release(context, model->blocks[i].codes.buffer);
         for (int k = 0; k < KEEP_TENSORS; ++k)
             clprune_saved_destroy(model->blocks[i].kept[k]);
+    }
     if (model->params != NULL) {
         clprune_buffer_release(context, model->params[0].value.buffer);
         clprune_buffer_release(context, model->params[0].grad.buffer);
@@ -358,6 +390,12 @@ static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_
     bytes->dense += elements * sizeof(float);
     if (rule->form == KEEP_RECOMPUTED)
         goto done;
+    if (rule->form == KEEP_CODE) {
+        clprune_gelu_code_sizes codes;
+        TRY(code_sizes(model, rule, &codes));
+        bytes->values += times * codes.bytes;
+        goto done;
+    }
     clprune_bsr_desc bsr = {
         .batch = desc.batch, .rows = desc.rows, .cols = desc.cols, .block = desc.block};
     clprune_bsr_sizes sizes;

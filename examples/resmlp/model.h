@@ -43,12 +43,14 @@ typedef struct resmlp_outer_weights {
 
 typedef struct resmlp_block {
     resmlp_block_weights w, dw;
-    clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
+    clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed or a code */
+    clprune_mat codes;                 /* of GELU's derivative, where h is a code; else absent */
 } resmlp_block;
 
 /* Matrices that die within a pass. Those that a policy does not need are absent. C is `chunk`
  * samples' part of T, which is what a half of a block works on where it keeps only its input; such
- * a half makes n1, n2, g, dg and dh in `hidden`, one after the other. */
+ * a half makes n1, n2, g, dg and dh in `hidden`, one after the other; where h is a code, n2 in
+ * `branch` and h and g in `hidden`. */
 typedef struct resmlp_workspace {
     clprune_mat stream; /* T: forward: the last x if recomputed; backward: gradient of the stream */
     clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
@@ -60,6 +62,8 @@ typedef struct resmlp_workspace {
     clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
     clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
     clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
+    clprune_mat sums;   /* 1 x hidden: sums of a chunk's dh, where h is a code */
+    clprune_mat one;    /* 1 x 1: a one, to add them with, likewise */
 } resmlp_workspace;
 
 typedef struct resmlp {

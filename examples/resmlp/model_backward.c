@@ -1,5 +1,6 @@
 /* The backward pass: the forward calls reversed, each half of a block in one of two ways: from what
- * was kept of it, or from its input alone. The second way is exact. It rests on these identities,
+ * was kept of it, or from its input alone; the MLP also from its input, g and the code of GELU's
+ * derivative. The second and third way rest on these identities, the second exactly,
  * in which G = dy^T g, P = dh^T x2, and W o G is the product of the elements:
  *
  *     m = g W2^T + b2 scaled by ls2:    d ls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
@@ -119,6 +120,68 @@ done:
     return status;
 }
 
+/* A chunk of the MLP whose h is a code: adds its part to the product P in dw->fc1_w and to the sums
+ * of dh in dw->fc1_b, and the gradient of x2 to dx. All are of the chunk alone. */
+static clprune_status mlp_coded_chunk(const resmlp *model, const resmlp_block *block,
+    resmlp_range range, clprune_mat x2, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *dw = &block->dw;
+    const clprune_mat dh = resmlp_hidden(model, range.count, model->arch.hidden);
+    const bool first = range.first == 0;
+    const float beta = first ? 0.0f : 1.0f;
+
+    /* next = x2 + ls2 * (g W2^T + b2) */
+    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
+    /* g = gelu(h) */
+    TRY(clprune_gelu_code_backward(context, model->policy.rule[KEEP_H].code_bits, dh,
+        resmlp_codes(model, block, range), dh, NULL));
+    /* h = (alpha2 * x2 + beta2) W1^T + b1 */
+    TRY(clprune_linear_backward(model->fc1, range.count, NULL, dh, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, first ? dw->fc1_b : model->work.sums, NULL));
+    if (!first)
+        TRY(clprune_gemm(
+            context, false, false, 1.0f, 1.0f, model->work.one, model->work.sums, dw->fc1_b, NULL));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, dh, x2, dw->fc1_w, NULL));
+    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
+done:
+    return status;
+}
+
+/* next = x2 + ls2 * fc2(gelu(h)), h = fc1(affine2(x2)), from what is kept of x2 and g and the code
+ * of h. */
+static clprune_status mlp_from_code(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    clprune_saved *const *kept = block->kept;
+    const size_t step = resmlp_mlp_step(model, batch);
+    clprune_mat x2;
+
+    TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
+    TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
+    TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
+    TRY(clprune_mat_fill(context, 0.0f, model->work.center, NULL));
+    /* the product G and the sums of dy, before dx grows */
+    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, dw->fc2_b, NULL));
+    TRY(clprune_saved_product_tn(context, batch, dx, kept[KEEP_G], dw->fc2_w, NULL));
+    for (size_t first = 0; first < batch; first += step) {
+        const resmlp_range range = resmlp_range_at(first, step, batch);
+        TRY(mlp_coded_chunk(
+            model, block, range, resmlp_rows(model, x2, range), resmlp_rows(model, dx, range)));
+    }
+    TRY(clprune_layerscale_backward_product(
+        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
+    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
+        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+done:
+    return status;
+}
+
 static clprune_status mlp_from_kept(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
@@ -156,7 +219,9 @@ static clprune_status block_backward(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (keep_recomputes_mlp(&model->policy))
+    if (keep_codes(&model->policy))
+        TRY(mlp_from_code(model, block, batch, dx));
+    else if (keep_recomputes_mlp(&model->policy))
         TRY(mlp_from_input(model, block, batch, dx));
     else
         TRY(mlp_from_kept(model, block, batch, dx));

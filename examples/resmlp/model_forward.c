@@ -22,6 +22,11 @@ clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols)
     return resmlp_reshape(model->work.hidden, count * model->tokens, cols);
 }
 
+clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range)
+{
+    return resmlp_rows(model, block->codes, range);
+}
+
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
 {
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
@@ -34,6 +39,10 @@ static clprune_mat scratch_of(const resmlp *model, size_t count, keep_tensor ten
     const size_t rows = count * model->tokens;
     const bool again = tensor < KEEP_X2 ? keep_recomputes_tokens(&model->policy)
                                         : keep_recomputes_mlp(&model->policy);
+    if (keep_codes(&model->policy) && tensor == KEEP_N2)
+        return clprune_mat_rows(work->branch, 0, rows);
+    if (keep_codes(&model->policy) && tensor == KEEP_H)
+        return resmlp_hidden(model, count, model->arch.hidden);
     switch (tensor) {
     case KEEP_X:
     case KEEP_X2:
@@ -125,7 +134,11 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
     TRY(clprune_linear_forward(
         model->fc1, range.count, n2, w->fc1_w, w->fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
-    TRY(clprune_gelu_forward(context, h, g, NULL));
+    if (training && block->codes.buffer != NULL)
+        TRY(clprune_gelu_code_forward(context, model->policy.rule[KEEP_H].code_bits, h, g,
+            resmlp_codes(model, block, range), NULL));
+    else
+        TRY(clprune_gelu_forward(context, h, g, NULL));
     TRY(clprune_linear_forward(
         model->fc2, range.count, g, w->fc2_w, w->fc2_b, m, training ? kept[KEEP_G] : NULL, NULL));
     TRY(keep(training, kept[KEEP_M], range.count, m));
@@ -152,7 +165,7 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
     if (keeps_x2)
         TRY(keep(
             training, kept[KEEP_X2], batch, resmlp_target(model, kept[KEEP_X2], all, KEEP_X2)));
-    step = resmlp_mlp_step(model, batch);
+    step = kept[KEEP_G] != NULL ? batch : resmlp_mlp_step(model, batch);
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         const clprune_mat x2 = resmlp_target(model, kept[KEEP_X2], range, KEEP_X2);

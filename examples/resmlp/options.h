@@ -31,6 +31,7 @@ typedef struct options {
     clprune_block block;
     size_t norm;      /* clprune_norm */
     size_t criterion; /* clprune_criterion */
+    size_t gelu_code; /* position in options_gelu_codes */
 
     uint64_t epochs, batch_size;
     size_t optimizer; /* options_optimizer */
@@ -74,11 +75,15 @@ bool options_save(const options *o, char **text, size_t *size, fault *f);
  * (CODE_USAGE), but for --data, --epochs and --test-limit, which may change. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 
+/* How many bits the codes of GELU's derivative have. */
+unsigned options_gelu_code_bits(const options *o);
+
 /* The line of text that says a block shape: "1x16". */
 void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
+extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 
 #endif

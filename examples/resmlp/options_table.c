@@ -4,6 +4,7 @@
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", NULL};
+const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
 #define FIELD(name) offsetof(options, name)
@@ -58,15 +59,19 @@ const option_row option_rows[] = {
         "dense (the default): keep what autograd keeps; paper: keep the inputs of linear layers "
         "pruned; exact: keep three tensors of a block, which give the same gradients; "
         "exact-tokens: "
-        "keep two, and run the token layer twice"),
+        "keep two, and run the token layer twice; compact: keep three pruned and a code of GELU's "
+        "derivative"),
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
-        "part of the blocks that is pruned, 0 to 1; default 0.5; needs --activations paper"),
+        "part of the blocks that is pruned, 0 to 1; default 0.5; needs --activations paper or "
+        "compact"),
     BLOCK("block", OPTION_MATCH, block, "block shape: 16 or 1x16 (the default), 4x4, ..."),
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
         "what ranks blocks: l2 (the default), l1 or max"),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
         "sampled (the default): draw the kept blocks, so that weight gradients are the dense ones "
         "in expectation; largest: keep the best, as the paper does"),
+    CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
+        "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",

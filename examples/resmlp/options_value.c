@@ -151,6 +151,11 @@ void options_block_text(clprune_block block, char *text, size_t size)
     (void)snprintf(text, size, "%zux%zu", block.rows, block.cols);
 }
 
+unsigned options_gelu_code_bits(const options *o)
+{
+    return 2u << o->gelu_code;
+}
+
 void option_print(const option_row *row, const options *o, char *text, size_t size)
 {
     const void *value = field_of(row, o);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h> /* strlen */
 #include <unistd.h>
 
 #include "memory_report.h"
@@ -28,6 +29,9 @@ static void say_start(trainer *t)
             options_norms[o->norm]);
     else
         (void)snprintf(kept, sizeof kept, "%s", keep_presets[o->activations]);
+    if (keep_preset_codes(o->activations))
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
+            ", GELU's derivative in %u bits", options_gelu_code_bits(o));
     progress_say(&t->progress, "%s, %llu parameters, %zu px, patch %zu, %zu classes", t->arch.name,
         (unsigned long long)resmlp_arch_parameters(&t->arch), t->arch.image, t->arch.patch,
         t->arch.classes);

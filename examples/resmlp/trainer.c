@@ -58,11 +58,12 @@ static bool open_device(trainer *t, fault *f)
 static bool create_model(trainer *t, fault *f)
 {
     const options *o = t->options;
-    const keep_rule pruned = {.sparsity = (float)o->sparsity,
+    const keep_rule rule = {.sparsity = (float)o->sparsity,
         .block = o->block,
         .norm = (clprune_norm)o->norm,
-        .criterion = (clprune_criterion)o->criterion};
-    const keep_policy policy = keep_preset(o->activations, pruned);
+        .criterion = (clprune_criterion)o->criterion,
+        .code_bits = options_gelu_code_bits(o)};
+    const keep_policy policy = keep_preset(o->activations, rule);
     return fault_check(f, t->context,
         resmlp_create(t->context, &t->arch, &policy, (size_t)o->batch_size, &t->model),
         "creating the model");
