@@ -76,6 +76,7 @@ for test in $tests; do
         test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
         test_optimizer | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
+        test_gelu) part=special ;;
         *) part= ;;
         esac
         check "$test" $family uninitialized "--uninitialized $unoptimised" $part
