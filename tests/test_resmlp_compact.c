@@ -291,6 +291,9 @@ static void from_what_was_kept(void **state)
         policy = compact(0.3, (clprune_block){2, 4}, bits);
         policy.rule[KEEP_X2].form = KEEP_DENSE;
         matches_reference(row, &policy, row->batch - 1);
+        policy.rule[KEEP_X].value_type = CLPRUNE_VALUES_FP16;
+        policy.rule[KEEP_G].value_type = CLPRUNE_VALUES_INT8;
+        matches_reference(row, &policy, 2);
         policy.rule[KEEP_G].form = KEEP_DENSE;
         matches_reference(row, &policy, 1);
     }
@@ -375,8 +378,9 @@ static uint64_t live(clprune_memory_category category)
 static void kept_bytes(void **state)
 {
     const golden_resmlp_case *row = *state;
-    for (unsigned bits = 2; bits <= 8; bits *= 2) {
-        const keep_policy policy = compact(0.7, (clprune_block){1, 16}, bits);
+    for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
+        keep_policy policy = compact(0.7, (clprune_block){1, 16}, type == 0 ? 8 : 2);
+        policy.rule[KEEP_X].value_type = policy.rule[KEEP_G].value_type = (clprune_value_type)type;
         const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         resmlp_kept_bytes bytes;

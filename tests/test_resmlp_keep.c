@@ -35,6 +35,8 @@ static void presets(void **state)
     assert_null(keep_presets[PRESETS]);
     const keep_policy unpruned = keep_preset(PAPER, (keep_rule){.sparsity = 0});
     assert_int_equal(unpruned.rule[KEEP_G].form, KEEP_DENSE);
+    const keep_policy narrow = keep_preset(PAPER, (keep_rule){.value_type = CLPRUNE_VALUES_BF16});
+    assert_int_equal(narrow.rule[KEEP_G].form, KEEP_PRUNED);
 }
 
 static void refused(keep_policy policy, const char *part)

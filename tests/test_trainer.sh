@@ -54,7 +54,7 @@ without_time() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     gradient-check test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -183,12 +183,15 @@ done
 expect 2 "--activations" --activations small
 
 # ---- activations that are pruned and codes -------------------------------------------------------
-compact="$small --activations compact --sparsity 0.5"
+compact="$small --activations compact --sparsity 0.5 --values fp16"
 expect 2 "--gelu-code: '3' is not one of 2 4 8" --activations compact --gelu-code 3
+expect 2 "--values: 'fp8' is not one of fp32 fp16 bf16 int8" --activations compact --values fp8
+expect 2 "--values needs --activations paper or compact" --activations exact --values fp16
 expect 2 "--gelu-code needs --activations compact" --activations paper --gelu-code 4
 expect 0 "" $compact --epochs 3 --output-dir compact --summary-json compact.json --memory-report
-grep -q "activations compact, .*in 2 bits" out || fail "it does not say what compact keeps"
+grep -q "activations compact, .*values in fp16, .*in 2 bits" out || fail "it does not say what compact keeps"
 grep -q 'blocks\.\*\.fc1\.code' out || fail "the memory report has no codes"
+grep -q '"values": "fp16"' compact.json || fail "the summary does not say what values are"
 grep -q '"gelu_code": 2' compact.json || fail "the summary does not say how long codes are"
 paste -d, dense/log.csv compact/log.csv | awk -F, '
     NR > 1 && NR < 4 && ($4 - $15 > 0.2 || $15 - $4 > 0.2 || $21 >= $10) { bad = 1 }

@@ -112,7 +112,7 @@ static keep_rule rule_of(char form, keep_rule rule)
     case 'c':
         return code;
     case 'p':
-        return rule.sparsity > 0.0f ? rule : dense;
+        return rule.sparsity > 0.0f || rule.value_type != CLPRUNE_VALUES_FP32 ? rule : dense;
     default:
         return dense;
     }

@@ -49,6 +49,7 @@ typedef struct keep_rule {
     clprune_block block;
     clprune_norm norm;
     clprune_criterion criterion;
+    clprune_value_type value_type;
     unsigned code_bits;
 } keep_rule;
 
@@ -93,7 +94,8 @@ bool keep_preset_prunes(size_t preset);
 bool keep_preset_codes(size_t preset);
 
 /* The preset at a position in keep_presets. `rule` says how it prunes and codes what it prunes and
- * codes; at sparsity 0 the pruned tensors stay dense: indices would cost and save nothing. */
+ * codes; at sparsity 0 and fp32 values the pruned tensors stay dense: indices would cost and save
+ * nothing. */
 keep_policy keep_preset(size_t preset, keep_rule rule);
 
 #endif

@@ -78,7 +78,7 @@ static void visit(void *user, const clprune_memory_entry *entry)
     found->count += 1;
     if (entry->category != CLPRUNE_MEMORY_ACTIVATIONS)
         return;
-    if (ends_with(name, ".values"))
+    if (ends_with(name, ".values") || ends_with(name, ".scales"))
         l->values += entry->bytes;
     else if (ends_with(name, ".crow") || ends_with(name, ".col"))
         l->indices += entry->bytes;
@@ -135,7 +135,7 @@ static void print_kept(const ledger *l, uint64_t all_dense)
     const uint64_t kept = l->dense + l->values + l->indices + l->codes;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
     print_line("kept dense", l->dense);
-    print_line("pruned: blocks (values)", l->values);
+    print_line("pruned: blocks (values, scales)", l->values);
     print_line("pruned: indices (crow, col)", l->indices);
     if (l->codes != 0)
         print_line("codes of GELU's derivative", l->codes);

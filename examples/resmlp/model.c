@@ -127,6 +127,7 @@ static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, 
         .sparsity = rule->sparsity,
         .norm = rule->norm,
         .criterion = rule->criterion,
+        .value_type = rule->value_type,
     };
 }
 
@@ -204,7 +205,8 @@ static clprune_status create_layers(resmlp *model)
         .block = n1->block,
         .sparsity = n1->sparsity,
         .norm = n1->norm,
-        .criterion = n1->criterion};
+        .criterion = n1->criterion,
+        .value_type = n1->value_type};
     TRY(clprune_token_linear_create(model->context, &token, &model->token));
     const clprune_linear_desc fc1 = {.rows = p,
         .in = arch->dim,
@@ -212,7 +214,8 @@ static clprune_status create_layers(resmlp *model)
         .block = n2->block,
         .sparsity = n2->sparsity,
         .norm = n2->norm,
-        .criterion = n2->criterion};
+        .criterion = n2->criterion,
+        .value_type = n2->value_type};
     TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
     const clprune_linear_desc fc2 = {.rows = p,
         .in = arch->hidden,
@@ -220,7 +223,8 @@ static clprune_status create_layers(resmlp *model)
         .block = g->block,
         .sparsity = g->sparsity,
         .norm = g->norm,
-        .criterion = g->criterion};
+        .criterion = g->criterion,
+        .value_type = g->value_type};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
     const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
     TRY(clprune_linear_create(model->context, &head, &model->head));
@@ -262,7 +266,7 @@ static clprune_status create_workspace(resmlp *model)
     const bool x2_again = policy->rule[KEEP_X2].form == KEEP_RECOMPUTED;
     const bool branch_pruned = is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M);
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const size_t hidden = (mlp_again && !codes ? chunk : all) * arch->hidden;
+    const size_t hidden = (mlp_again ? chunk : all) * arch->hidden;
     const struct {
         const char *name;
         bool needed;
@@ -273,7 +277,7 @@ static clprune_status create_workspace(resmlp *model)
         {"token", !(tokens_again && mlp_again && last_again), all, arch->dim, &work->token},
         {"hidden", true, 1, max_size(all * arch->dim, hidden), &work->hidden},
         {"x", x_pruned || x2_again, x_pruned ? all : chunk, arch->dim, &work->x},
-        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned || codes ? all : chunk,
+        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned ? all : chunk,
             arch->dim, &work->branch},
         {"fc1", is_pruned(policy, KEEP_H), all, arch->hidden, &work->fc1},
         {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
@@ -396,13 +400,16 @@ static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_
         bytes->values += times * codes.bytes;
         goto done;
     }
-    clprune_bsr_desc bsr = {
-        .batch = desc.batch, .rows = desc.rows, .cols = desc.cols, .block = desc.block};
+    clprune_bsr_desc bsr = {.batch = desc.batch,
+        .rows = desc.rows,
+        .cols = desc.cols,
+        .block = desc.block,
+        .value_type = desc.value_type};
     clprune_bsr_sizes sizes;
     TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
     bsr.keep = clprune_keep_count(sizes.blocks, desc.sparsity);
     TRY(clprune_bsr_size_query(&bsr, &sizes));
-    bytes->values += times * sizes.values_bytes;
+    bytes->values += times * (sizes.values_bytes + sizes.scales_bytes);
     bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes);
 done:
     return status;

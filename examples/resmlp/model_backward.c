@@ -120,10 +120,11 @@ done:
     return status;
 }
 
-/* A chunk of the MLP whose h is a code: adds its part to the product P in dw->fc1_w and to the sums
- * of dh in dw->fc1_b, and the gradient of x2 to dx. All are of the chunk alone. */
-static clprune_status mlp_coded_chunk(const resmlp *model, const resmlp_block *block,
-    resmlp_range range, clprune_mat x2, clprune_mat dx)
+/* A chunk of the MLP whose h is a code: adds its part to the products G and P in dw->fc2_w and
+ * dw->fc1_w and to the sums of dh in dw->fc1_b, and the gradient of x2 to dx, of the chunk alone.
+ */
+static clprune_status mlp_coded_chunk(
+    const resmlp *model, const resmlp_block *block, resmlp_range range, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
@@ -133,6 +134,8 @@ static clprune_status mlp_coded_chunk(const resmlp *model, const resmlp_block *b
     const float beta = first ? 0.0f : 1.0f;
 
     /* next = x2 + ls2 * (g W2^T + b2) */
+    TRY(clprune_saved_product_tn_range(
+        context, range.first, range.count, beta, dx, block->kept[KEEP_G], dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
     TRY(clprune_gelu_code_backward(context, model->policy.rule[KEEP_H].code_bits, dh,
@@ -143,7 +146,8 @@ static clprune_status mlp_coded_chunk(const resmlp *model, const resmlp_block *b
     if (!first)
         TRY(clprune_gemm(
             context, false, false, 1.0f, 1.0f, model->work.one, model->work.sums, dw->fc1_b, NULL));
-    TRY(clprune_gemm(context, true, false, 1.0f, beta, dh, x2, dw->fc1_w, NULL));
+    TRY(clprune_saved_product_tn_range(
+        context, range.first, range.count, beta, dh, block->kept[KEEP_X2], dw->fc1_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
 done:
     return status;
@@ -157,22 +161,17 @@ static clprune_status mlp_from_code(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
-    clprune_saved *const *kept = block->kept;
     const size_t step = resmlp_mlp_step(model, batch);
-    clprune_mat x2;
 
-    TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
     TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
     TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
     TRY(clprune_mat_fill(context, 0.0f, model->work.center, NULL));
-    /* the product G and the sums of dy, before dx grows */
+    /* the sums of dy, before dx grows */
     TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
         CLPRUNE_NO_MAT, dw->fc2_b, NULL));
-    TRY(clprune_saved_product_tn(context, batch, dx, kept[KEEP_G], dw->fc2_w, NULL));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        TRY(mlp_coded_chunk(
-            model, block, range, resmlp_rows(model, x2, range), resmlp_rows(model, dx, range)));
+        TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));
     }
     TRY(clprune_layerscale_backward_product(
         context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));

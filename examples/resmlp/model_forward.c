@@ -65,7 +65,8 @@ clprune_mat resmlp_target(
     const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor)
 {
     const size_t end = range.first + range.count;
-    if (kept == NULL)
+    const clprune_mat dense = clprune_saved_dense(kept, end);
+    if (kept == NULL || (tensor == KEEP_G && keep_codes(&model->policy) && dense.rows == 0))
         return scratch_of(model, range.count, tensor);
     return resmlp_rows(
         model, clprune_saved_target(kept, end, scratch_of(model, end, tensor)), range);
@@ -130,17 +131,20 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     const clprune_mat h = resmlp_target(model, kept[KEEP_H], range, KEEP_H);
     const clprune_mat g = resmlp_target(model, kept[KEEP_G], range, KEEP_G);
     const clprune_mat m = resmlp_target(model, kept[KEEP_M], range, KEEP_M);
+    const bool codes = keep_codes(&model->policy);
 
     TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
     TRY(clprune_linear_forward(
         model->fc1, range.count, n2, w->fc1_w, w->fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
-    if (training && block->codes.buffer != NULL)
+    if (training && codes)
         TRY(clprune_gelu_code_forward(context, model->policy.rule[KEEP_H].code_bits, h, g,
             resmlp_codes(model, block, range), NULL));
     else
         TRY(clprune_gelu_forward(context, h, g, NULL));
-    TRY(clprune_linear_forward(
-        model->fc2, range.count, g, w->fc2_w, w->fc2_b, m, training ? kept[KEEP_G] : NULL, NULL));
+    if (training && codes)
+        TRY(clprune_saved_store_range(kept[KEEP_G], range.first, range.count, g, NULL));
+    TRY(clprune_linear_forward(model->fc2, range.count, g, w->fc2_w, w->fc2_b, m,
+        training && !codes ? kept[KEEP_G] : NULL, NULL));
     TRY(keep(training, kept[KEEP_M], range.count, m));
     TRY(clprune_layerscale_forward(context, x2, m, w->ls2, next, NULL));
 done:
@@ -165,7 +169,7 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
     if (keeps_x2)
         TRY(keep(
             training, kept[KEEP_X2], batch, resmlp_target(model, kept[KEEP_X2], all, KEEP_X2)));
-    step = kept[KEEP_G] != NULL ? batch : resmlp_mlp_step(model, batch);
+    step = resmlp_mlp_step(model, batch);
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         const clprune_mat x2 = resmlp_target(model, kept[KEEP_X2], range, KEEP_X2);

@@ -36,7 +36,8 @@ static inline clprune_mat resmlp_reshape(clprune_mat mat, size_t rows, size_t co
 clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols);
 
 /* Where to make a range of samples of a tensor: in its storage where that is dense, else in
- * scratch, which for a recomputed tensor (kept is NULL) has room for the range alone. */
+ * scratch, which for a recomputed tensor (kept is NULL) and for g beside a code of h has room for
+ * the range alone. */
 clprune_mat resmlp_target(
     const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor);
 

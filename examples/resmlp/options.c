@@ -107,6 +107,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
     if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
         return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper or compact");
+    if (o->resume == NULL && options_given(o, "values") && !keep_preset_prunes(o->activations))
+        return fault_set(f, CODE_USAGE, "--values needs --activations paper or compact");
     if (o->resume == NULL && options_given(o, "gelu-code") && !keep_preset_codes(o->activations))
         return fault_set(f, CODE_USAGE, "--gelu-code needs --activations compact");
     return true;

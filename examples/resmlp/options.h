@@ -31,6 +31,7 @@ typedef struct options {
     clprune_block block;
     size_t norm;      /* clprune_norm */
     size_t criterion; /* clprune_criterion */
+    size_t values;    /* clprune_value_type */
     size_t gelu_code; /* position in options_gelu_codes */
 
     uint64_t epochs, batch_size;
@@ -83,6 +84,7 @@ void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
+extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 

@@ -4,6 +4,7 @@
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", NULL};
+const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
@@ -70,6 +71,9 @@ const option_row option_rows[] = {
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
         "sampled (the default): draw the kept blocks, so that weight gradients are the dense ones "
         "in expectation; largest: keep the best, as the paper does"),
+    CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
+        "of kept blocks: fp32 (the default), fp16, bf16 or int8 with a scale for each block; needs "
+        "--activations paper or compact"),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),

@@ -29,6 +29,9 @@ static void say_start(trainer *t)
             options_norms[o->norm]);
     else
         (void)snprintf(kept, sizeof kept, "%s", keep_presets[o->activations]);
+    if (o->values != CLPRUNE_VALUES_FP32)
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
+            options_values[o->values]);
     if (keep_preset_codes(o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));
