@@ -197,6 +197,8 @@ paste -d, dense/log.csv compact/log.csv | awk -F, '
     NR > 1 && NR < 4 && ($4 - $15 > 0.2 || $15 - $4 > 0.2 || $21 >= $10) { bad = 1 }
     END { exit bad }' || fail "compact does not train: $(cat compact/log.csv)"
 
+without_time compact/log.csv >coded
+
 # ---- gradients beside dense's --------------------------------------------------------------------
 # figures NAME FILE: a line for each tensor of a summary's gradient check: tensor, figure.
 figures() {
@@ -256,6 +258,7 @@ resumed() {
 for steps in 1 3 5; do # within an epoch, at its end, within another
     resumed $steps whole want $pruned
     resumed $steps sampled drawn $sampled
+    resumed $steps compact coded $compact
 done
 expect 0 "" $pruned --epochs 1 --output-dir part
 cp part/last.ckpt one.ckpt

@@ -2,7 +2,8 @@
 # What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
 # steps: saved activations, and the peak of activations and workspace together; the step times of the
 # presets in turns, the first step of each run left out; and the loss, to see that they compute the
-# same. paper: at its defaults, s = 0.5 and blocks of 1 x 16.
+# same. paper: at its defaults, s = 0.5 and blocks of 1 x 16. compact-TYPE: s = 0.7, blocks of 1 x 16 in
+# that type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
 set -euo pipefail
@@ -11,12 +12,20 @@ rounds=${2:-3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-presets="dense paper exact exact-tokens"
+presets="dense paper exact exact-tokens compact-fp32 compact-fp16 compact-int8"
+
+# arguments PRESET
+arguments() {
+    case $1 in
+    compact-*) echo "compact --sparsity 0.7 --values ${1#compact-}" ;;
+    *) echo "$1" ;;
+    esac
+}
 
 # run PRESET ROUND
 run() {
     "$train" --arch resmlp_s12 --image-size 224 --classes 1000 --batch-size 32 --steps 4 \
-        --data generated --train-limit 128 --quiet --activations "$1" \
+        --data generated --train-limit 128 --quiet --activations $(arguments "$1") \
         --summary-json "$folder/$1.$2" >&2
 }
 
