@@ -367,6 +367,60 @@ static void finite_differences(void **state)
     test_mat_free(&dy);
 }
 
+/* Narrow values are kept as BSR even where nothing is pruned, and dw is the product with them. */
+static void narrow_values(void **state)
+{
+    (void)state;
+    enum { BATCH = 2, TOKENS = 6, IN = 20, OUT = 9 };
+    for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
+        const clprune_linear_desc ld = {
+            .rows = TOKENS, .in = IN, .out = OUT, .value_type = (clprune_value_type)type};
+        const clprune_token_linear_desc td = {
+            .in = TOKENS, .out = OUT, .features = IN, .value_type = (clprune_value_type)type};
+        for (int token = 0; token < 2; token++) {
+            any_layer layer = {NULL, NULL};
+            clprune_saved *saved = NULL;
+            if (token) {
+                TEST_OK(clprune_token_linear_create(test_context(), &td, &layer.token));
+                TEST_OK(clprune_token_linear_saved_create(layer.token, BATCH, "x", &saved));
+            } else {
+                TEST_OK(clprune_linear_create(test_context(), &ld, &layer.linear));
+                TEST_OK(clprune_linear_saved_create(layer.linear, BATCH, "x", &saved));
+            }
+            const clprune_bsr kept = clprune_saved_bsr(saved, BATCH);
+            assert_int_equal(kept.desc.batch, type == CLPRUNE_VALUES_FP32 ? 0 : BATCH);
+            assert_int_equal(kept.desc.value_type, type);
+            const size_t in = token ? TOKENS : IN, y_rows = BATCH * (token ? OUT : TOKENS);
+            const size_t y_cols = token ? IN : OUT;
+            float *x = test_new_normal(101, BATCH * TOKENS * IN),
+                  *w = test_new_normal(102, OUT * in);
+            float *dy = test_new_normal(103, y_rows * y_cols);
+            test_mat mx = test_mat_make(BATCH * TOKENS, IN, 0, x),
+                     mw = test_mat_make(OUT, in, 0, w);
+            test_mat my = test_mat_make(y_rows, y_cols, 0, NULL);
+            test_mat mdy = test_mat_make(y_rows, y_cols, 0, dy);
+            test_mat mdw = test_mat_make(OUT, in, 0, NULL), want = test_mat_make(OUT, in, 0, NULL);
+            TEST_OK(forward(layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
+            TEST_OK(backward(layer, BATCH, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT, mdw.mat,
+                CLPRUNE_NO_MAT, NULL));
+            TEST_OK((token ? clprune_saved_product_nt : clprune_saved_product_tn)(
+                test_context(), BATCH, mdy.mat, saved, want.mat, NULL));
+            float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
+            test_same_floats("dw", OUT, in, got, product, "value type %d", type);
+            free(got);
+            free(product);
+            free(x);
+            free(w);
+            free(dy);
+            test_mat *const mats[] = {&mx, &mw, &my, &mdy, &mdw, &want};
+            for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+                test_mat_free(mats[i]);
+            clprune_saved_destroy(saved);
+            free_layer(layer);
+        }
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -378,5 +432,6 @@ int main(void)
             test_add(&list, finite_differences, &rows[i], "differences: %s", rows[i].name);
     }
     test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
+    test_add(&list, narrow_values, NULL, "narrow values");
     return test_run_on_devices("linear", &list);
 }

@@ -95,7 +95,7 @@ static const clprune__tuning cpu_avx512 = {
     .gemm = {.accumulators = 28,
         .tile_vectors = 4,
         .panel_depth = 384,
-        .block_rows = 630,
+        .block_rows = 392,
         .packed_depth = 384,
         .packed_rows = 192,
         .packed_accumulators = 24,
