@@ -129,8 +129,12 @@ typedef struct clprune_device_info {
     cl_device_type type;
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
     uint32_t compute_units;
+    uint32_t vector_width; /* floats of a native vector */
     size_t max_work_group;
 } clprune_device_info;
+
+/* The device of a context; its two indices are 0. */
+CLPRUNE_API clprune_device_info clprune_context_device_info(const clprune_context *context);
 
 /* Writes up to `capacity` devices in selection order and sets *count to the number there are.
  * No platform at all is success with *count 0. `devices` may be NULL where capacity is 0. */

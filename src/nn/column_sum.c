@@ -38,7 +38,7 @@ static clprune_status finish(clprune_context *context, bool accumulate, size_t g
     clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t width = clprune__vector_width(context);
-    size_t local = vector ? 1 : clprune__min(128, context->max_work_group);
+    size_t local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
     const size_t lanes = clprune__min(FINAL_LANES, local);
     local -= local % lanes;
     const size_t global = clprune__ceil_div(sum.cols, lanes * width) * local;

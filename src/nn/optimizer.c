@@ -75,7 +75,7 @@ static clprune__flat_plan plan_flat(const clprune_context *context, bool momentu
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     clprune__flat_plan plan = {.chunk = vector ? CPU_CHUNK : GPU_CHUNK};
     plan.local = vector ? 1 : 128; /* a power of two: all of a group add up together */
-    while (plan.local > context->max_work_group)
+    while (plan.local > context->facts.max_work_group)
         plan.local /= 2;
     plan.slices = clprune__max(plan.local / GPU_LANES, 1);
     (void)snprintf(plan.defines, sizeof plan.defines,

@@ -197,7 +197,7 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const clprune__tuning *tuning = &context->tuning;
-    const size_t wanted = (size_t)context->compute_units * tuning->bspmm_tn.groups_per_unit;
+    const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
     partial_plan plan =
         plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns);
     if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
@@ -216,9 +216,9 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
 static void choose_teams(
     const clprune_context *context, partial_plan *plan, size_t panel, size_t teams)
 {
-    plan->panel = panel / 4 <= context->max_work_group ? panel : 16;
+    plan->panel = panel / 4 <= context->facts.max_work_group ? panel : 16;
     plan->lanes = plan->panel / 4;
-    plan->teams = clprune__max(1, clprune__min(teams, context->max_work_group / plan->lanes));
+    plan->teams = clprune__max(1, clprune__min(teams, context->facts.max_work_group / plan->lanes));
 }
 
 /* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
@@ -226,7 +226,7 @@ static void choose_teams(
 static size_t fitting_rows(
     const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows)
 {
-    const size_t bytes = (size_t)clprune__min(context->local_memory, (uint64_t)1 << 30);
+    const size_t bytes = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30);
     const size_t fit = bytes > fixed_bytes ? (bytes - fixed_bytes) / row_bytes : 1;
     return clprune__max(1, clprune__min(clprune__min(most, rows), fit));
 }
@@ -236,7 +236,7 @@ static size_t fitting_rows(
 static size_t tiled_splits(
     const clprune_context *context, const partial_plan *plan, size_t groups_per_unit, size_t batch)
 {
-    const size_t at_once = (size_t)context->compute_units * groups_per_unit;
+    const size_t at_once = (size_t)context->facts.compute_units * groups_per_unit;
     return clprune__max(1, clprune__min(batch, at_once / (plan->panels * plan->groups)));
 }
 
@@ -377,7 +377,7 @@ static partial_plan plan_nt_vector(
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.splits = choose_splits((size_t)context->compute_units * tuning->bspmm_nt.groups_per_unit,
+    plan.splits = choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
         plan.panels, xs->desc.batch);
     plan.segment = tuning->bspmm_nt.segment_rows; /* the rows of entries count from its start */
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);

@@ -147,7 +147,7 @@ size_t clprune__group_size(const clprune_context *context, size_t wanted)
 {
     return context->kernels == CLPRUNE_KERNELS_VECTOR
                ? 1
-               : clprune__min(wanted, context->max_work_group);
+               : clprune__min(wanted, context->facts.max_work_group);
 }
 
 clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_category category,

@@ -29,7 +29,7 @@ size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t w
 {
     const size_t spare = 1024;
     const size_t budget =
-        context->local_memory > 2 * spare ? (size_t)context->local_memory - spare : spare;
+        context->facts.local_memory > 2 * spare ? (size_t)context->facts.local_memory - spare : spare;
     size_t rows = most;
     while (rows > 1 && rows * width * sizeof(float) > budget)
         rows /= 2;
@@ -72,7 +72,7 @@ clprune_status clprune__gemm_vector(
         job->scores.to.buffer = NULL;
     const size_t ranges = clprune__ceil_div(job->m, most_rows);
     /* Runs of panels as long as groups enough for the device remain. */
-    const size_t wanted = (size_t)context->compute_units * tuning->gemm.groups_per_unit;
+    const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
     const size_t run = clprune__max(
         1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
     const size_t local[3] = {1, 1, 1};

@@ -63,13 +63,7 @@ static clprune_status choose_limit(clprune_context *context, uint64_t option)
     if (limit == 0 && environment != NULL && environment[0] != '\0')
         REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_MEM_LIMIT is \"%.100s\", expected bytes as in 1500M or 2G", environment);
-    if (limit == 0) {
-        cl_ulong size;
-        TRY_CL(
-            clGetDeviceInfo(context->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof size, &size, NULL));
-        limit = size;
-    }
-    context->ledger.limit = limit;
+    context->ledger.limit = limit != 0 ? limit : context->facts.global_memory;
 done:
     return status;
 }
@@ -115,19 +109,10 @@ done:
 static clprune_status read_device_facts(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    cl_device_type type;
-    cl_ulong local_memory;
-    cl_uint units;
-    cl_device_id device = context->device;
-    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL));
-    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof context->max_work_group,
-        &context->max_work_group, NULL));
-    TRY_CL(clGetDeviceInfo(
-        device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_memory, &local_memory, NULL));
-    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));
-    context->local_memory = local_memory;
-    context->compute_units = units;
-    context->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+    context->facts = clprune__device_describe(context->device);
+    REQUIRE(context->facts.compute_units > 0, CLPRUNE_OPENCL_ERROR,
+        "the device does not describe itself");
+    context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
 done:
     return status;
 }
@@ -238,6 +223,11 @@ cl_context clprune_context_cl(const clprune_context *context)
 cl_device_id clprune_context_device(const clprune_context *context)
 {
     return context != NULL ? context->device : NULL;
+}
+
+clprune_device_info clprune_context_device_info(const clprune_context *context)
+{
+    return context != NULL ? context->facts : (clprune_device_info){0};
 }
 
 clprune_kernels clprune_context_kernels(const clprune_context *context)

@@ -16,11 +16,8 @@ struct clprune_context {
     cl_context cl;
     cl_device_id device;
     cl_command_queue queue;
-    clprune_kernels kernels; /* VECTOR or TILED */
-    /* Device facts read once. */
-    size_t max_work_group;
-    uint64_t local_memory;
-    uint32_t compute_units;
+    clprune_kernels kernels;   /* VECTOR or TILED */
+    clprune_device_info facts; /* read once */
     bool is_cpu;
     clprune_allocator allocator;
     clprune_log_fn log;

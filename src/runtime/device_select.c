@@ -74,38 +74,44 @@ static void device_text(cl_device_id device, cl_device_info what, size_t size, c
     (void)snprintf(text, size, "%.*s", (int)size - 1, whole);
 }
 
-static void describe(const found_device *found, clprune_device_info *info)
+clprune_device_info clprune__device_describe(cl_device_id device)
 {
-    *info = (clprune_device_info){
-        .platform_index = found->platform_index, .device_index = found->device_index};
-    char whole[1024] = "";
-    if (clGetPlatformInfo(found->platform, CL_PLATFORM_NAME, sizeof whole - 1, whole, NULL) ==
-        CL_SUCCESS)
-        (void)snprintf(info->platform, sizeof info->platform, "%.127s", whole);
-    device_text(found->device, CL_DEVICE_NAME, sizeof info->device, info->device);
-    device_text(found->device, CL_DEVICE_VENDOR, sizeof info->vendor, info->vendor);
-    device_text(found->device, CL_DRIVER_VERSION, sizeof info->driver, info->driver);
-    device_text(found->device, CL_DEVICE_VERSION, sizeof info->version, info->version);
-    cl_ulong bytes;
-    cl_uint units;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_TYPE, sizeof info->type, &info->type, NULL) !=
-        CL_SUCCESS)
-        info->type = CL_DEVICE_TYPE_DEFAULT;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof bytes, &bytes, NULL) ==
-        CL_SUCCESS)
-        info->global_memory = bytes;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL) ==
-        CL_SUCCESS)
-        info->local_memory = bytes;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof bytes, &bytes, NULL) ==
-        CL_SUCCESS)
-        info->max_allocation = bytes;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL) ==
-        CL_SUCCESS)
-        info->compute_units = units;
-    if (clGetDeviceInfo(found->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof info->max_work_group,
-            &info->max_work_group, NULL) != CL_SUCCESS)
-        info->max_work_group = 1;
+    clprune_device_info info = {.type = CL_DEVICE_TYPE_DEFAULT, .max_work_group = 1};
+    char name[1024] = "";
+    cl_platform_id platform;
+    if (clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL) ==
+            CL_SUCCESS &&
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS)
+        (void)snprintf(info.platform, sizeof info.platform, "%.127s", name);
+    device_text(device, CL_DEVICE_NAME, sizeof info.device, info.device);
+    device_text(device, CL_DEVICE_VENDOR, sizeof info.vendor, info.vendor);
+    device_text(device, CL_DRIVER_VERSION, sizeof info.driver, info.driver);
+    device_text(device, CL_DEVICE_VERSION, sizeof info.version, info.version);
+    /* What is not answered stays as it is. */
+    const struct {
+        cl_device_info what;
+        size_t size;
+        void *to;
+    } fact[] = {
+        {CL_DEVICE_TYPE, sizeof info.type, &info.type},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof info.global_memory, &info.global_memory},
+        {CL_DEVICE_LOCAL_MEM_SIZE, sizeof info.local_memory, &info.local_memory},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof info.max_allocation, &info.max_allocation},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof info.compute_units, &info.compute_units},
+        {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof info.vector_width, &info.vector_width},
+        {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof info.max_work_group, &info.max_work_group},
+    };
+    for (size_t i = 0; i < sizeof fact / sizeof *fact; i++)
+        (void)clGetDeviceInfo(device, fact[i].what, fact[i].size, fact[i].to, NULL);
+    return info;
+}
+
+static clprune_device_info describe(const found_device *found)
+{
+    clprune_device_info info = clprune__device_describe(found->device);
+    info.platform_index = found->platform_index;
+    info.device_index = found->device_index;
+    return info;
 }
 
 clprune_status clprune_device_list(size_t capacity, clprune_device_info *devices, size_t *count)
@@ -118,7 +124,7 @@ clprune_status clprune_device_list(size_t capacity, clprune_device_info *devices
     REQUIRE(devices != NULL || capacity == 0, CLPRUNE_INVALID_ARGUMENT, "devices is NULL");
     TRY(enumerate(&table));
     for (size_t i = 0; i < table.count && i < capacity; i++)
-        describe(&table.devices[i], &devices[i]);
+        devices[i] = describe(&table.devices[i]);
     *count = table.count;
 done:
     free(table.devices);
@@ -155,8 +161,7 @@ static bool matches(const found_device *found, const char *selection)
     size_t platform, device;
     if (parse_indices(selection, &platform, &device))
         return found->platform_index == platform && found->device_index == device;
-    clprune_device_info info;
-    describe(found, &info);
+    const clprune_device_info info = describe(found);
     return contains(info.device, selection) || contains(info.platform, selection);
 }
 

@@ -19,7 +19,7 @@ clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t ro
     while (group_rows < MAX_GROUP_ROWS && group_rows * 2 * cols <= elements && group_rows < rows)
         group_rows *= 2;
     clprune__rowwise plan;
-    plan.local = vector ? 1 : clprune__min(128, context->max_work_group);
+    plan.local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
     plan.group_rows = group_rows;
     plan.groups = clprune__ceil_div(rows, group_rows);
     plan.global = cols > 0 ? plan.groups * plan.local : 0;

@@ -243,7 +243,8 @@ const char *clprune__tuning_conflict(const clprune_context *context, const clpru
     if (tuning->bspmm_nt.tile_rows > tuning->bspmm_nt.accumulators)
         return "bspmm_nt: tile_rows exceeds accumulators";
     if (context->kernels == CLPRUNE_KERNELS_TILED &&
-        clprune__max(tuning->tiled_tn.panel, tuning->tiled_nt.panel) / 4 > context->max_work_group)
+        clprune__max(tuning->tiled_tn.panel, tuning->tiled_nt.panel) / 4 >
+            context->facts.max_work_group)
         return "tiled_tn, tiled_nt: panel exceeds the device's largest work-group";
     return tuning->blast_set[0] ? xgemm_conflict(tuning->blast) : NULL;
 }
@@ -252,13 +253,10 @@ clprune_status clprune__tuning_open(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const char *path = getenv("CLPRUNE_TUNING");
-    cl_uint width;
-    TRY_CL(clGetDeviceInfo(
-        context->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL));
     if (!context->is_cpu)
         context->tuning = gpu_row();
     else
-        context->tuning = width >= 16 ? cpu_avx512 : cpu_avx2;
+        context->tuning = context->facts.vector_width >= 16 ? cpu_avx512 : cpu_avx2;
     if (path != NULL && path[0] != '\0')
         TRY(clprune__tuning_read(context, path));
 done:

@@ -14,7 +14,6 @@ enum { MOST_BYTES = 1 << 20, MOST_ENTRIES = 64 };
 typedef struct reader {
     clprune_context *context;
     const char *path;
-    char device[256];
     clprune__json json;
     clprune__tuning tuning;   /* the result so far */
     bool given[MOST_ENTRIES]; /* by the row for this device */
@@ -140,7 +139,7 @@ static clprune_status read_row(reader *r)
     char key[64], text[256];
     bool parameters = false;
     TRY(read_device(r, text, sizeof text));
-    if (strcmp(text, r->device) != 0)
+    if (strcmp(text, r->context->facts.device) != 0)
         goto done;
     ACCEPT(!r->matched, "rows", "device", "a second row for this device");
     r->matched = true;
@@ -222,7 +221,6 @@ clprune_status clprune__tuning_read(clprune_context *context, const char *path)
     reader r = {.context = context, .path = path, .tuning = context->tuning};
     (void)clprune__tuning_entries(&count);
     REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR, "%zu parameters", count);
-    TRY_CL(clGetDeviceInfo(context->device, CL_DEVICE_NAME, sizeof r.device - 1, r.device, NULL));
     TRY(read_file(context, path, &text, &size));
     r.json = clprune__json_begin(text, size);
     TRY(read_text(&r));
