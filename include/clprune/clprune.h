@@ -3,6 +3,7 @@
  * The tour, in reading order:
  *   status.h                what every call returns
  *   context.h memory.h      the device, its kernels, the memory ledger
+ *   plan.h                  memory planned before the run, and a context without a device
  *   matrix.h                clprune_mat, the argument of every operation
  *   gemm.h                  dense products
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
@@ -40,6 +41,7 @@
 #include "clprune/memory.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"
+#include "clprune/plan.h"
 #include "clprune/prune.h"
 #include "clprune/saved.h"
 #include "clprune/schedule.h"

@@ -17,7 +17,8 @@ extern "C" {
     X(CLPRUNE_MEMORY_GRADIENTS, "gradients")     /* of the parameters */                           \
     X(CLPRUNE_MEMORY_OPTIMIZER, "optimizer")     /* moments and trust ratios */                    \
     X(CLPRUNE_MEMORY_ACTIVATIONS, "activations") /* kept from forward to backward */               \
-    X(CLPRUNE_MEMORY_WORKSPACE, "workspace")     /* everything that dies within a pass */
+    X(CLPRUNE_MEMORY_WORKSPACE, "workspace")     /* everything that dies within a pass */          \
+    X(CLPRUNE_MEMORY_ARENA, "arena")             /* what planned ones of the last two share */
 
 typedef enum clprune_memory_category {
 #define CLPRUNE_MEMORY_ENUM(name, text) name,
@@ -49,7 +50,8 @@ typedef struct clprune_memory_usage {
 } clprune_memory_usage;
 
 /* The figures of one category, or of all with CLPRUNE_MEMORY_TOTAL (whose peak is the peak of the
- * sum, not the sum of the peaks). */
+ * sum, not the sum of the peaks). Activations and workspace that lie in an arena (clprune/plan.h)
+ * count in their category, but not in the total: there the arena does. */
 CLPRUNE_API clprune_memory_usage clprune_memory_query(
     const clprune_context *context, clprune_memory_category category);
 

@@ -10,6 +10,7 @@
 #include "nn/team_plan.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/transfer.h"
 
 /* Elements of a work-group. */
 #define CPU_CHUNK 16384
@@ -144,9 +145,7 @@ static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_
         context, CLPRUNE_MEMORY_OPTIMIZER, count, (const char *const *)names, mats));
     made->state[slot] = mats[0].buffer;
     const float zero = 0;
-    if (bytes > 0)
-        TRY_CL(clEnqueueFillBuffer(
-            context->queue, made->state[slot], &zero, sizeof zero, 0, bytes, 0, NULL, NULL));
+    TRY(clprune__transfer_fill(context, &zero, sizeof zero, made->state[slot], 0, bytes, NULL));
     count = 0;
     for (size_t i = 0; i < optimizer->count; i++)
         if (optimizer->tensors[i].bundle == b)
@@ -210,8 +209,7 @@ static clprune_status create_table(clprune_optimizer *optimizer)
     }
     TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
         optimizer->rows * sizeof *table, &optimizer->table));
-    TRY_CL(clEnqueueWriteBuffer(context->queue, optimizer->table, CL_TRUE, 0,
-        optimizer->rows * sizeof *table, table, 0, NULL, NULL));
+    TRY(clprune__transfer_write(context, table, optimizer->table, optimizer->rows * sizeof *table));
 done:
     free(table);
     return status;

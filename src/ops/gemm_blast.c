@@ -90,6 +90,12 @@ clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    if (context->dry != NULL) { /* but for the temporary, of which only CLBlast knows */
+        TRY(clprune__dry_note(
+            context, 3, (const cl_mem[]){job->a.buffer, job->b.buffer, job->c.buffer}));
+        TRY(clprune__empty_event(context, event));
+        goto done;
+    }
     TRY(blast_prepare(context));
     const size_t inner_run = context->tuning.clblast.inner_run;
     const size_t run = inner_run > 0 ? inner_run : job->k;

@@ -9,6 +9,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/transfer.h"
 
 /* Bits of a digit of the radix selection: small histograms, which many work-items count in. */
 #define RADIX 8
@@ -52,11 +53,7 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
     const size_t bytes = batch * blocks;
     if (keep == 0 || keep == blocks) {
         const unsigned char flag = keep > 0;
-        if (bytes > 0)
-            TRY_CL(clEnqueueFillBuffer(
-                context->queue, mask.buffer, &flag, 1, mask.offset, bytes, 0, NULL, event));
-        else
-            TRY(clprune__empty_event(context, event));
+        TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
         goto done;
     }
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;

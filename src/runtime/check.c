@@ -148,6 +148,23 @@ done:
     return status;
 }
 
+static clprune_status buffer_size(
+    clprune_context *context, const char *name, cl_mem buffer, size_t *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_context owner;
+    if (context->dry != NULL) {
+        TRY(clprune__dry_size(context, name, buffer, bytes));
+        goto done;
+    }
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
+    REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
+        name);
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
+done:
+    return status;
+}
+
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size)
 {
@@ -157,13 +174,9 @@ clprune_status clprune__check_buffer(
         goto done;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is NULL", name);
     size_t needed, bytes;
-    cl_context owner;
     REQUIRE(clprune__mul(count, size, &needed), CLPRUNE_SIZE_OVERFLOW,
         "%s: %zu elements of %zu bytes", name, count, size);
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
-    REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
-        name);
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    TRY(buffer_size(context, name, buffer, &bytes));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE, "%s needs %zu bytes, its buffer has %zu", name,
         needed, bytes);
 done:
@@ -209,7 +222,9 @@ bool clprune__same_mat(clprune_mat a, clprune_mat b)
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (event != NULL)
+    if (event != NULL && context->dry != NULL)
+        *event = NULL;
+    else if (event != NULL)
         TRY_CL(clEnqueueMarkerWithWaitList(context->queue, 0, NULL, event));
 done:
     return status;

@@ -112,7 +112,6 @@ static clprune_status read_device_facts(clprune_context *context)
     context->facts = clprune__device_describe(context->device);
     REQUIRE(context->facts.compute_units > 0, CLPRUNE_OPENCL_ERROR,
         "the device does not describe itself");
-    context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
 done:
     return status;
 }
@@ -151,8 +150,65 @@ done:
     return status;
 }
 
-clprune_status clprune_context_create(
-    cl_command_queue queue, const clprune_context_options *options, clprune_context **out)
+/* What has no device to ask. */
+static clprune_status take_options(clprune_context *made, const clprune_context_options *options)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = made;
+    const char *forget = getenv("CLPRUNE_FORGET");
+    made->log = options->log;
+    made->log_user = options->log_user;
+    made->poison = forget != NULL && strcmp(forget, "poison") == 0;
+    REQUIRE(made->poison || forget == NULL || forget[0] == '\0', CLPRUNE_INVALID_ARGUMENT,
+        "CLPRUNE_FORGET is \"%.100s\", expected poison", forget);
+done:
+    return status;
+}
+
+/* What follows from the device's facts. */
+static clprune_status settle(clprune_context *made, const clprune_context_options *options)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    made->is_cpu = (made->facts.type & CL_DEVICE_TYPE_CPU) != 0;
+    TRY(choose_kernels(made, options->kernels));
+    TRY(clprune__tuning_open(made));
+    TRY(choose_limit(made, options->mem_limit));
+done:
+    return status;
+}
+
+static clprune_status open_dry(clprune_context *made, const clprune_device_info *device)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = made;
+    made->dry = calloc(1, sizeof *made->dry);
+    REQUIRE(made->dry != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    made->allocator = clprune__dry_allocator;
+    made->facts = device != NULL ? *device : clprune__dry_device();
+    REQUIRE(made->facts.compute_units > 0 && made->facts.max_work_group > 0,
+        CLPRUNE_INVALID_ARGUMENT, "a device without compute units or work-groups");
+    if (made->facts.global_memory == 0)
+        made->facts.global_memory = UINT64_MAX;
+done:
+    return status;
+}
+
+static clprune_status open_device(
+    clprune_context *made, cl_command_queue queue, const clprune_context_options *options)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    made->allocator = options->allocator;
+    if (made->allocator.allocate == NULL)
+        made->allocator = (clprune_allocator){default_allocate, default_release, NULL};
+    TRY(queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device));
+    TRY(read_device_facts(made));
+done:
+    return status;
+}
+
+/* device: of a dry context, which may be NULL there. */
+static clprune_status create(bool dry, const clprune_device_info *device, cl_command_queue queue,
+    const clprune_context_options *options, clprune_context **out)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL; /* errors go to the thread's text until *out is set */
@@ -167,31 +223,34 @@ clprune_status clprune_context_create(
 
     made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
-    made->log = options->log;
-    made->log_user = options->log_user;
-    made->allocator = options->allocator;
-    if (made->allocator.allocate == NULL)
-        made->allocator = (clprune_allocator){default_allocate, default_release, NULL};
-
-    status = queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device);
+    status = take_options(made, options);
     if (status == CLPRUNE_SUCCESS)
-        status = read_device_facts(made);
+        status = dry ? open_dry(made, device) : open_device(made, queue, options);
     if (status == CLPRUNE_SUCCESS)
-        status = choose_kernels(made, options->kernels);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune__tuning_open(made);
-    if (status == CLPRUNE_SUCCESS)
-        status = choose_limit(made, options->mem_limit);
+        status = settle(made, options);
     if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
         REQUIRE(false, status, "%s", made->error);
     if (status == CLPRUNE_SUCCESS) {
-        clprune__program_cache_open(made, options->cache_dir);
+        if (!dry)
+            clprune__program_cache_open(made, options->cache_dir);
         *out = made;
         made = NULL;
     }
 done:
     clprune_context_destroy(made);
     return status;
+}
+
+clprune_status clprune_context_create(
+    cl_command_queue queue, const clprune_context_options *options, clprune_context **context)
+{
+    return create(false, NULL, queue, options, context);
+}
+
+clprune_status clprune_context_create_dry(const clprune_device_info *device,
+    const clprune_context_options *options, clprune_context **context)
+{
+    return create(true, device, NULL, options, context);
 }
 
 void clprune_context_destroy(clprune_context *context)
@@ -201,8 +260,10 @@ void clprune_context_destroy(clprune_context *context)
     if (context->queue != NULL)
         (void)clFinish(context->queue);
     clprune__scratch_close(context);
+    clprune__arena_close(context);
     clprune__ledger_close(context);
     clprune__program_cache_close(context);
+    clprune__dry_close(context);
     if (context->queue != NULL)
         (void)clReleaseCommandQueue(context->queue);
     if (context->cl != NULL)
@@ -239,7 +300,8 @@ clprune_status clprune_context_finish(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY_CL(clFinish(context->queue));
+    if (context->dry == NULL)
+        TRY_CL(clFinish(context->queue));
 done:
     return status;
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "clprune/context.h"
+#include "runtime/arena.h"
+#include "runtime/dry.h"
 #include "runtime/ledger.h"
 #include "runtime/program_cache.h"
 #include "runtime/scratch.h"
@@ -24,6 +26,9 @@ struct clprune_context {
     void *log_user;
     clprune__ledger ledger;
     clprune__scratch scratch;
+    clprune__dry *dry; /* NULL: there is a device */
+    clprune__arena arena;
+    bool poison; /* what is forgotten becomes NaN */
     clprune__program_cache cache;
     clprune__tuning tuning;
     bool gemm_vector; /* dense products by our own kernel, not CLBlast */

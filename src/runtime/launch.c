@@ -8,11 +8,15 @@ clprune_status clprune__launch_begin(
     clprune_context *context, clprune__kernel_id id, const char *defines, clprune__launch *launch)
 {
     *launch = (clprune__launch){.context = context, .failed = CL_SUCCESS};
+    if (context->dry != NULL)
+        return CLPRUNE_SUCCESS;
     return clprune__kernel_get(context, id, defines, &launch->kernel);
 }
 
 static void set_argument(clprune__launch *launch, size_t size, const void *value)
 {
+    if (launch->context->dry != NULL)
+        return;
     const cl_int code = clSetKernelArg(launch->kernel->kernel, launch->next, size, value);
     if (launch->failed == CL_SUCCESS)
         launch->failed = code;
@@ -21,6 +25,9 @@ static void set_argument(clprune__launch *launch, size_t size, const void *value
 
 void clprune__arg_mem(clprune__launch *launch, cl_mem buffer)
 {
+    if (launch->buffers_count < CLPRUNE__LAUNCH_BUFFERS)
+        launch->buffers[launch->buffers_count] = buffer;
+    launch->buffers_count++;
     set_argument(launch, sizeof buffer, &buffer);
 }
 
@@ -48,6 +55,22 @@ void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
     clprune__arg_ulong(launch, mat.ld);
 }
 
+/* What is left of launching where there is no device. */
+static clprune_status note(
+    clprune__launch *launch, cl_uint dimensions, const size_t *global, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = launch->context;
+    bool empty = false;
+    for (cl_uint i = 0; i < dimensions; i++)
+        empty = empty || global[i] == 0;
+    if (!empty)
+        TRY(clprune__dry_note(context, launch->buffers_count, launch->buffers));
+    TRY(clprune__empty_event(context, event));
+done:
+    return status;
+}
+
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {
@@ -55,6 +78,12 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
     clprune_context *context = launch->context;
     const clprune__kernel *kernel = launch->kernel;
     TRY_CL(launch->failed);
+    REQUIRE(launch->buffers_count <= CLPRUNE__LAUNCH_BUFFERS, CLPRUNE_INTERNAL_ERROR,
+        "a kernel of %zu buffers", launch->buffers_count);
+    if (context->dry != NULL) {
+        TRY(note(launch, dimensions, global, event));
+        goto done;
+    }
     REQUIRE(launch->next == kernel->arguments, CLPRUNE_INTERNAL_ERROR,
         "kernel %d takes %u arguments, %u are set", (int)kernel->id, (unsigned)kernel->arguments,
         (unsigned)launch->next);

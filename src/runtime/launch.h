@@ -14,11 +14,15 @@
 #include "clprune/matrix.h"
 #include "runtime/program_cache.h"
 
+enum { CLPRUNE__LAUNCH_BUFFERS = 16 }; /* buffers a kernel may have */
+
 typedef struct clprune__launch {
     clprune_context *context;
     const clprune__kernel *kernel;
     cl_uint next;  /* index of the next argument */
     cl_int failed; /* the first error of an argument */
+    cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS];
+    size_t buffers_count;
 } clprune__launch;
 
 clprune_status clprune__launch_begin(

@@ -67,7 +67,10 @@ static bool write_entries(clprune__ledger *ledger, clprune_memory_category categ
             return false;
         }
         strcpy(name, parts[i].name);
-        entries[i] = (clprune__ledger_entry){NULL, name, parts[i].bytes, category};
+        entries[i] = (clprune__ledger_entry){.name = name,
+            .bytes = parts[i].bytes,
+            .category = category,
+            .number = ledger->created + i};
     }
     return true;
 }
@@ -78,6 +81,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *written = NULL;
+    cl_mem place = NULL;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
     *buffer = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -93,7 +97,9 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     const char *first = parts[0].name;
     clprune__ledger *ledger = &context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
-    REQUIRE(total->live <= ledger->limit && bytes <= ledger->limit - total->live,
+    if (count == 1)
+        TRY(clprune__arena_take(context, category, first, bytes, &place));
+    REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
         CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", first,
         count > 1 ? " with what shares its buffer" : "", bytes, (unsigned long long)total->live,
         (unsigned long long)ledger->limit);
@@ -102,22 +108,30 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     written = ledger->entries + ledger->count;
 
     cl_int code = CL_SUCCESS;
-    cl_mem made = context->allocator.allocate(
-        context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
+    cl_mem made = place;
+    if (made == NULL)
+        made = context->allocator.allocate(
+            context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
     TRY_CL(code);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_DEVICE_MEMORY, "the allocator returned no buffer for %s",
         first);
     for (size_t i = 0; i < count; i++) {
         written[i].buffer = made;
+        written[i].placed = place != NULL;
         book(&ledger->usage[category], parts[i].bytes);
-        book(total, parts[i].bytes);
+        if (place == NULL)
+            book(total, parts[i].bytes);
     }
     ledger->count += count;
+    ledger->created += count;
     written = NULL;
+    place = NULL;
     *buffer = made;
 done:
     for (size_t i = 0; written != NULL && i < count; i++)
         free(written[i].name);
+    if (place != NULL)
+        (void)clReleaseMemObject(place);
     return status;
 }
 
@@ -134,6 +148,7 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
         return;
     clprune__ledger *ledger = &context->ledger;
     size_t kept = 0;
+    bool placed = false;
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry entry = ledger->entries[i];
         if (entry.buffer != buffer) {
@@ -141,12 +156,17 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
             continue;
         }
         unbook(&ledger->usage[entry.category], entry.bytes);
-        unbook(&ledger->usage[CLPRUNE_MEMORY_TOTAL], entry.bytes);
+        placed = entry.placed;
+        if (!placed)
+            unbook(&ledger->usage[CLPRUNE_MEMORY_TOTAL], entry.bytes);
         free(entry.name);
+        free(entry.spans);
     }
     const bool known = kept < ledger->count;
     ledger->count = kept;
-    if (known)
+    if (placed)
+        (void)clReleaseMemObject(buffer);
+    else if (known)
         context->allocator.release(context->allocator.user, buffer);
 }
 
@@ -172,6 +192,57 @@ void clprune_memory_visit(const clprune_context *context,
         const clprune_memory_entry entry = {booked->category, booked->name, booked->bytes};
         visit(user, &entry);
     }
+}
+
+static clprune_status touch(
+    clprune_context *context, clprune__ledger_entry *entry, uint64_t command)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (entry->is_live) {
+        entry->spans[entry->spans_count - 1].last = command;
+        goto done;
+    }
+    if (entry->spans_count == entry->spans_capacity) {
+        const size_t capacity = 2 * entry->spans_capacity + 4;
+        clprune_plan_span *spans = realloc(entry->spans, capacity * sizeof *spans);
+        REQUIRE(spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "the lives of %s", entry->name);
+        entry->spans = spans;
+        entry->spans_capacity = capacity;
+    }
+    entry->spans[entry->spans_count++] = (clprune_plan_span){command, command};
+    entry->is_live = true;
+done:
+    return status;
+}
+
+clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ledger *ledger = &context->ledger;
+    bool known = false;
+    for (size_t i = 0; i < ledger->count; i++)
+        if (ledger->entries[i].buffer == buffer) {
+            TRY(touch(context, &ledger->entries[i], command));
+            known = true;
+        }
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+done:
+    return status;
+}
+
+clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ledger *ledger = &context->ledger;
+    bool known = false;
+    for (size_t i = 0; i < ledger->count; i++)
+        if (ledger->entries[i].buffer == buffer) {
+            ledger->entries[i].is_live = false;
+            known = true;
+        }
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+done:
+    return status;
 }
 
 void clprune__ledger_close(clprune_context *context)

@@ -1,6 +1,7 @@
 #include "clprune/matrix.h"
 
 #include <stdlib.h>
+#include <string.h> /* memset */
 
 #include "core/checked.h"
 #include "runtime/check.h"
@@ -85,6 +86,10 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
     if (mat.rows == 0 || mat.cols == 0)
         goto done;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    if (context->dry != NULL) {
+        TRY(clprune__dry_note(context, 1, &mat.buffer));
+        goto done;
+    }
     const region r = region_of(mat);
     TRY_CL(clEnqueueWriteBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
         r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
@@ -99,6 +104,11 @@ clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float
     if (mat.rows == 0 || mat.cols == 0)
         goto done;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    if (context->dry != NULL) {
+        memset(host, 0, mat.rows * mat.cols * sizeof(float));
+        TRY(clprune__dry_note(context, 1, &mat.buffer));
+        goto done;
+    }
     const region r = region_of(mat);
     TRY_CL(clEnqueueReadBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
         r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
@@ -106,24 +116,8 @@ done:
     return status;
 }
 
-/* Within one buffer OpenCL asks rectangles for equal pitches and drivers judge overlaps by their
- * coordinates, so ranges of bytes are copied: all at once or row by row. */
-static clprune_status copy_within(
-    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t size = sizeof(float);
-    const bool dense = from.ld == from.cols && to.ld == to.cols;
-    const size_t ranges = dense ? 1 : from.rows;
-    const size_t bytes = (dense ? from.rows : 1) * from.cols * size;
-    for (size_t i = 0; i < ranges; i++)
-        TRY_CL(clEnqueueCopyBuffer(context->queue, from.buffer, to.buffer,
-            (from.offset + i * from.ld) * size, (to.offset + i * to.ld) * size, bytes, 0, NULL,
-            i + 1 == ranges ? event : NULL));
-done:
-    return status;
-}
-
+/* By a kernel: OpenCL's rectangular copies ask for equal pitches within a buffer, and PoCL's crash on
+ * sub-buffers (3.1). */
 clprune_status clprune_mat_copy(
     clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {
@@ -131,17 +125,14 @@ clprune_status clprune_mat_copy(
     TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
     TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
     TRY(clprune__check_apart(context, "from", from, "to", to));
-    if (from.rows == 0 || from.cols == 0) {
-        TRY(clprune__empty_event(context, event));
-        goto done;
-    }
-    if (from.buffer == to.buffer) {
-        TRY(copy_within(context, from, to, event));
-        goto done;
-    }
-    const region source = region_of(from), target = region_of(to);
-    TRY_CL(clEnqueueCopyBufferRect(context->queue, from.buffer, to.buffer, source.origin,
-        target.origin, source.size, source.pitch, 0, target.pitch, 0, 0, NULL, event));
+    clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__MAT_COPY, plan.defines, &launch));
+    clprune__arg_ulong(&launch, to.rows);
+    clprune__arg_ulong(&launch, to.cols);
+    clprune__arg_mat(&launch, from);
+    clprune__arg_mat(&launch, to);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
 }

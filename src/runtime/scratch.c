@@ -58,7 +58,8 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     if (scratch->chunks == 0)
         size = clprune__max(size, scratch->reserve);
     cl_mem buffer;
-    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_WORKSPACE, "scratch", size, &buffer));
+    TRY(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer));
     scratch->chunk[scratch->chunks].buffer = buffer;
     scratch->chunk[scratch->chunks].size = size;
     scratch->chunk[scratch->chunks].used = 0;
@@ -83,8 +84,42 @@ clprune_status clprune__scratch_take(
     *buffer = scratch->chunk[scratch->open - 1].buffer;
     *offset = scratch->chunk[scratch->open - 1].used;
     scratch->chunk[scratch->open - 1].used += padded;
+    if (context->dry != NULL)
+        context->dry->scratch_most =
+            clprune__max(context->dry->scratch_most, clprune__scratch_used(context));
 done:
     return status;
+}
+
+clprune_status clprune__scratch_reserve(clprune_context *context, size_t bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__scratch *scratch = &context->scratch;
+    if (bytes == 0 || (scratch->chunks == 1 && scratch->chunk[0].size >= bytes))
+        goto done;
+    merge(context);
+    scratch->reserve = clprune__max(scratch->reserve, bytes);
+    TRY(open_chunk(context, bytes));
+    scratch->open = 0;
+done:
+    return status;
+}
+
+size_t clprune__scratch_used(const clprune_context *context)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < context->scratch.open; i++)
+        used += context->scratch.chunk[i].used;
+    return used;
+}
+
+bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer)
+{
+    const clprune__scratch *scratch = &context->scratch;
+    for (size_t i = 0; i < scratch->chunks; i++)
+        if (scratch->chunk[i].buffer == buffer)
+            return true;
+    return buffer == scratch->gemm_temp;
 }
 
 clprune_status clprune__scratch_mat(

@@ -11,8 +11,11 @@
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
 
+#include <stdbool.h>
+
 #include "clprune/matrix.h"
 
+#define CLPRUNE__SCRATCH_NAME   "scratch" /* in the ledger */
 #define CLPRUNE__SCRATCH_CHUNKS 16
 #define CLPRUNE__SCRATCH_ALIGN  256 /* bytes */
 
@@ -45,6 +48,16 @@ clprune_status clprune__scratch_mat(
 
 /* The CLBlast temporary, at least `bytes` large; NULL for 0. */
 clprune_status clprune__scratch_gemm(clprune_context *context, size_t bytes, cl_mem *buffer);
+
+/* Has `bytes` ready in one piece, so that borrowing up to those creates no buffer. Nothing may be
+ * borrowed meanwhile. */
+clprune_status clprune__scratch_reserve(clprune_context *context, size_t bytes);
+
+/* Bytes borrowed now. */
+size_t clprune__scratch_used(const clprune_context *context);
+
+/* Whether a buffer is one to borrow from. */
+bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer);
 
 void clprune__scratch_close(clprune_context *context);
 

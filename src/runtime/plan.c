@@ -1,0 +1,194 @@
+#include "clprune/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/plan_private.h"
+#include "runtime/transfer.h"
+
+uint64_t clprune_context_commands(const clprune_context *context)
+{
+    return context != NULL && context->dry != NULL ? context->dry->commands : 0;
+}
+
+clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const uint32_t nan = UINT32_MAX;
+    size_t bytes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    if (buffer == NULL)
+        goto done;
+    if (context->dry != NULL) {
+        TRY(clprune__ledger_forget(context, buffer));
+    } else if (context->poison) {
+        TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+        TRY(clprune__transfer_fill(
+            context, &nan, sizeof nan, buffer, 0, bytes - bytes % sizeof nan, NULL));
+    }
+done:
+    return status;
+}
+
+clprune_status clprune_plan_begin(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(context->dry != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
+    context->dry->begun = true;
+    context->dry->planned_from = context->ledger.created;
+done:
+    return status;
+}
+
+clprune_status clprune_plan_end_step(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(context->dry != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
+    for (size_t i = 0; i < context->ledger.count; i++)
+        context->ledger.entries[i].is_live = false;
+done:
+    return status;
+}
+
+/* Whether an entry of the ledger is to be placed: not what is borrowed, which has a place anyway.
+ */
+static bool is_planned(const clprune_context *context, const clprune__ledger_entry *entry)
+{
+    const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
+                      entry->category == CLPRUNE_MEMORY_WORKSPACE;
+    return dies && entry->number >= context->dry->planned_from &&
+           !clprune__scratch_owns(context, entry->buffer);
+}
+
+/* A copy of `bytes` bytes, at least one; NULL without memory. */
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = malloc(clprune__max(bytes, 1));
+    if (to != NULL && bytes > 0)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static clprune_status copy_entry(
+    clprune_context *context, const clprune__ledger_entry *from, clprune__planned *to)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    to->entry = (clprune_plan_entry){.category = from->category,
+        .name = copy_of(from->name, strlen(from->name) + 1),
+        .bytes = from->bytes,
+        .spans = copy_of(from->spans, from->spans_count * sizeof *from->spans),
+        .spans_count = from->spans_count};
+    REQUIRE(to->entry.name != NULL && to->entry.spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "a plan with %s", from->name);
+    REQUIRE(from->bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s", from->name);
+    to->room = clprune__round_up(clprune__max((size_t)from->bytes, 1), CLPRUNE__ARENA_ALIGN);
+    const clprune__dry *dry = context->dry;
+    uint64_t floor = from->spans_count == 0 ? dry->scratch_most : 0;
+    for (size_t i = 0; i < from->spans_count; i++)
+        for (uint64_t k = from->spans[i].first; k <= from->spans[i].last; k++)
+            floor = most(floor, dry->scratch[k]);
+    to->floor = clprune__round_up((size_t)floor, CLPRUNE__ARENA_ALIGN);
+done:
+    return status;
+}
+
+/* The most that is live at once. */
+static clprune_status sum_up(clprune_context *context, clprune_plan *plan)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const uint64_t commands = plan->totals.commands;
+    uint64_t *change = calloc((size_t)commands + 1, sizeof *change), live = 0;
+    REQUIRE(
+        change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%llu commands", (unsigned long long)commands);
+    for (size_t i = 0; i < plan->count; i++) {
+        const clprune_plan_entry *entry = &plan->buffers[i].entry;
+        plan->totals.buffer_bytes += entry->bytes;
+        for (size_t k = 0; k < entry->spans_count; k++) {
+            change[entry->spans[k].first] += entry->bytes;
+            change[entry->spans[k].last + 1] -= entry->bytes;
+        }
+    }
+    for (uint64_t k = 0; k < commands; k++) {
+        live += change[k]; /* modulo 2^64, and never below 0 */
+        plan->totals.live_bytes = most(plan->totals.live_bytes, live + plan->scratch[k]);
+    }
+    plan->totals.buffer_bytes += plan->totals.scratch_bytes;
+done:
+    free(change);
+    return status;
+}
+
+clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_plan *plan = NULL;
+    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
+    *out = NULL;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(context->dry != NULL && context->dry->begun, CLPRUNE_INVALID_ARGUMENT,
+        "the context is not dry, or clprune_plan_begin was not called");
+    const clprune__dry *dry = context->dry;
+    const clprune__ledger *ledger = &context->ledger;
+    plan = calloc(1, sizeof *plan);
+    REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a plan");
+    plan->totals.commands = dry->commands;
+    plan->totals.scratch_bytes = dry->scratch_most;
+    plan->scratch = copy_of(dry->scratch, (size_t)dry->commands * sizeof *dry->scratch);
+    plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
+    REQUIRE(plan->scratch != NULL && plan->buffers != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "a plan of %zu buffers", ledger->count);
+    for (size_t i = 0; i < ledger->count; i++) {
+        const clprune__ledger_entry *entry = &ledger->entries[i];
+        if (is_planned(context, entry))
+            TRY(copy_entry(context, entry, &plan->buffers[plan->count++]));
+        else if (!clprune__scratch_owns(context, entry->buffer))
+            plan->totals.other_bytes += entry->bytes;
+    }
+    TRY(sum_up(context, plan));
+    TRY(clprune__plan_place(context, plan));
+    *out = plan;
+    plan = NULL;
+done:
+    clprune_plan_destroy(plan);
+    return status;
+}
+
+void clprune_plan_destroy(clprune_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (size_t i = 0; i < plan->count; i++) {
+        free((void *)plan->buffers[i].entry.name);
+        free((void *)plan->buffers[i].entry.spans);
+    }
+    free(plan->buffers);
+    free(plan->scratch);
+    free(plan);
+}
+
+clprune_plan_totals clprune_plan_sizes(const clprune_plan *plan)
+{
+    return plan != NULL ? plan->totals : (clprune_plan_totals){0};
+}
+
+void clprune_plan_visit(const clprune_plan *plan,
+    void (*visit)(void *user, const clprune_plan_entry *entry), void *user)
+{
+    for (size_t i = 0; plan != NULL && visit != NULL && i < plan->count; i++)
+        visit(user, &plan->buffers[i].entry);
+}
+
+uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t command)
+{
+    return plan != NULL && command < plan->totals.commands ? plan->scratch[command] : 0;
+}

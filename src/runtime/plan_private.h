@@ -1,0 +1,25 @@
+/* A plan, and how its buffers are placed. */
+#ifndef CLPRUNE_RUNTIME_PLAN_PRIVATE_H
+#define CLPRUNE_RUNTIME_PLAN_PRIVATE_H
+
+#include "clprune/plan.h"
+#include "runtime/arena.h"
+
+typedef struct clprune__planned {
+    clprune_plan_entry entry; /* name and spans are owned */
+    uint64_t room;            /* entry.bytes, rounded up to CLPRUNE__ARENA_ALIGN */
+    uint64_t floor;           /* the most that is borrowed during its lives */
+} clprune__planned;
+
+struct clprune_plan {
+    clprune_plan_totals totals;
+    clprune__planned *buffers;
+    size_t count;
+    uint64_t *scratch; /* (totals.commands) */
+};
+
+/* Sets the offsets and totals.arena_bytes; the rest of the plan is known. What operations borrow
+ * lies at the bottom, from 0 on. */
+clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan);
+
+#endif

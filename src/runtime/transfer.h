@@ -1,0 +1,16 @@
+/* Commands that are no kernels, on ranges of bytes of one buffer. In a dry context they are noted.
+ * Sizes are the caller's to check; 0 bytes enqueue nothing. */
+#ifndef CLPRUNE_RUNTIME_TRANSFER_H
+#define CLPRUNE_RUNTIME_TRANSFER_H
+
+#include "clprune/context.h"
+
+/* Repeats a pattern of pattern_bytes, which divides offset and bytes. */
+clprune_status clprune__transfer_fill(clprune_context *context, const void *pattern,
+    size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event);
+
+/* From the start of the buffer; waits for it. */
+clprune_status clprune__transfer_write(
+    clprune_context *context, const void *host, cl_mem buffer, size_t bytes);
+
+#endif

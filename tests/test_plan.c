@@ -1,0 +1,479 @@
+/* Dry contexts and memory plans: lives, places, arenas. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/arena.h"
+#include "support/test_device.h"
+#include "support/test_rng.h"
+
+enum { MOST = 64 };
+
+static void good(clprune_context *context, clprune_status status)
+{
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(context));
+}
+
+static clprune_context *open_dry(void)
+{
+    const clprune_device_info info = clprune_context_device_info(test_context());
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
+    clprune_context *dry = NULL;
+    good(NULL, clprune_context_create_dry(&info, &options, &dry));
+    assert_null(clprune_context_queue(dry));
+    assert_int_equal(clprune_context_kernels(dry), clprune_context_kernels(test_context()));
+    return dry;
+}
+
+static clprune_context *open_real(void)
+{
+    clprune_context *context = NULL;
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
+    good(NULL, test_create(options, &context));
+    return context;
+}
+
+static clprune_mat create(clprune_context *context, const char *name, size_t rows, size_t cols)
+{
+    clprune_mat mat;
+    good(context, clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
+    return mat;
+}
+
+/* Copies of a plan's entries. */
+typedef struct entries {
+    clprune_plan_entry entry[MOST];
+    size_t count;
+} entries;
+
+static void collect(void *user, const clprune_plan_entry *entry)
+{
+    entries *all = user;
+    assert_true(all->count < MOST);
+    all->entry[all->count++] = *entry;
+}
+
+static entries entries_of(const clprune_plan *plan)
+{
+    entries all = {.count = 0};
+    clprune_plan_visit(plan, collect, &all);
+    return all;
+}
+
+static bool meet(const clprune_plan_entry *a, const clprune_plan_entry *b)
+{
+    for (size_t i = 0; i < a->spans_count; i++)
+        for (size_t k = 0; k < b->spans_count; k++)
+            if (a->spans[i].first <= b->spans[k].last && b->spans[k].first <= a->spans[i].last)
+                return true;
+    return a->spans_count == 0 || b->spans_count == 0;
+}
+
+/* Who lives at once lies apart, above what is borrowed, and inside the arena. */
+static void check_places(const clprune_plan *plan)
+{
+    const entries all = entries_of(plan);
+    const clprune_plan_totals totals = clprune_plan_sizes(plan);
+    uint64_t most = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const clprune_plan_entry *a = &all.entry[i];
+        assert_int_equal(a->offset % CLPRUNE__ARENA_ALIGN, 0);
+        assert_true(a->offset + a->bytes <= totals.arena_bytes);
+        for (size_t k = 0; k < i; k++) {
+            const clprune_plan_entry *b = &all.entry[k];
+            if (meet(a, b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+                fail_msg("%s and %s live at once in one place", a->name, b->name);
+        }
+        for (size_t s = 0; s < a->spans_count; s++)
+            for (uint64_t c = a->spans[s].first; c <= a->spans[s].last; c++)
+                assert_true(a->offset >= clprune_plan_scratch(plan, c));
+    }
+    for (uint64_t c = 0; c < totals.commands; c++) {
+        uint64_t live = clprune_plan_scratch(plan, c);
+        for (size_t i = 0; i < all.count; i++)
+            for (size_t s = 0; s < all.entry[i].spans_count; s++)
+                if (all.entry[i].spans[s].first <= c && c <= all.entry[i].spans[s].last)
+                    live += all.entry[i].bytes;
+        most = live > most ? live : most;
+    }
+    assert_int_equal(totals.live_bytes, most);
+    assert_true(totals.arena_bytes >= totals.live_bytes);
+}
+
+static void assert_span(clprune_plan_span span, uint64_t first, uint64_t last)
+{
+    assert_int_equal(span.first, first);
+    assert_int_equal(span.last, last);
+}
+
+/* By hand: a dies after command 1, c is made in its place, and a lives again. */
+static void lives(void **state)
+{
+    (void)state;
+    clprune_context *dry = open_dry();
+    clprune_plan *plan;
+    const clprune_mat early = create(dry, "early", 100, 10);
+    good(dry, clprune_mat_fill(dry, 0.0f, early, NULL)); /* command 0 */
+    good(dry, clprune_plan_begin(dry));
+    const clprune_mat a = create(dry, "a", 100, 10), b = create(dry, "b", 50, 10),
+                      c = create(dry, "c", 100, 10), idle = create(dry, "idle", 1, 1);
+    good(dry, clprune_mat_fill(dry, 1.0f, a, NULL));                       /* 1 */
+    good(dry, clprune_mat_copy(dry, clprune_mat_rows(a, 0, 50), b, NULL)); /* 2 */
+    good(dry, clprune_buffer_forget(dry, a.buffer));
+    good(dry, clprune_mat_fill(dry, 2.0f, c, NULL));                       /* 3 */
+    good(dry, clprune_mat_copy(dry, b, clprune_mat_rows(c, 0, 50), NULL)); /* 4 */
+    good(dry, clprune_plan_end_step(dry));
+    good(dry, clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 3, 1), NULL)); /* 5 */
+    good(dry, clprune_mat_fill(dry, 3.0f, clprune_mat_rows(a, 0, 0), NULL)); /* nothing */
+    assert_int_equal(clprune_context_commands(dry), 6);
+    (void)idle;
+
+    good(dry, clprune_plan_create(dry, &plan));
+    clprune_buffer_release(dry, early.buffer);
+    clprune_context_destroy(dry); /* the plan stays */
+    const entries all = entries_of(plan);
+    assert_int_equal(all.count, 4);
+    assert_string_equal(all.entry[0].name, "a");
+    assert_int_equal(all.entry[0].bytes, 4000);
+    assert_int_equal(all.entry[0].spans_count, 2);
+    assert_span(all.entry[0].spans[0], 1, 2);
+    assert_span(all.entry[0].spans[1], 5, 5);
+    assert_int_equal(all.entry[1].spans_count, 1);
+    assert_span(all.entry[1].spans[0], 2, 4);
+    assert_span(all.entry[2].spans[0], 3, 4);
+    assert_int_equal(all.entry[3].spans_count, 0);
+    assert_int_equal(all.entry[0].offset, all.entry[2].offset);
+    const clprune_plan_totals totals = clprune_plan_sizes(plan);
+    assert_int_equal(totals.commands, 6);
+    assert_int_equal(totals.other_bytes, 4000);
+    assert_int_equal(totals.live_bytes, 6000);
+    assert_int_equal(totals.buffer_bytes, 10004 + totals.scratch_bytes);
+    assert_int_equal(totals.arena_bytes, 4096 + 2048 + 1024);
+    check_places(plan);
+    clprune_plan_destroy(plan);
+}
+
+/* Random programs of many small steps. */
+static void random_lives(void **state)
+{
+    const uint32_t seed = *(const uint32_t *)*state;
+    test_rng rng = {seed};
+    clprune_context *dry = open_dry();
+    clprune_mat mats[40];
+    clprune_plan *plan;
+    const clprune_mat ls = create(dry, "ls", 1, 4), dls = create(dry, "dls", 1, 4),
+                      big = create(dry, "big", 2000, 4);
+    clprune_mat dy;
+    good(dry, clprune_plan_begin(dry));
+    for (size_t i = 0; i < 40; i++)
+        mats[i] = create(dry, "m", 1 + test_rng_below(&rng, 2000), 4);
+    for (size_t k = 0; k < 300; k++) {
+        const clprune_mat mat = mats[test_rng_below(&rng, 40)];
+        switch (test_rng_below(&rng, 8)) {
+        case 0:
+            good(dry, clprune_buffer_forget(dry, mat.buffer));
+            break;
+        case 1: /* borrows for its sums */
+            dy = clprune_mat_rows(big, 0, mat.rows);
+            good(dry, clprune_layerscale_backward(dry, mat, ls, dy, mat, dls, NULL));
+            break;
+        default:
+            good(dry, clprune_mat_fill(dry, 0.0f, mat, NULL));
+        }
+        if (k % 100 == 99)
+            good(dry, clprune_plan_end_step(dry));
+    }
+    good(dry, clprune_plan_create(dry, &plan));
+    check_places(plan);
+    assert_true(clprune_plan_sizes(plan).scratch_bytes > 0);
+    clprune_plan_destroy(plan);
+    clprune_buffer_release(dry, ls.buffer);
+    clprune_buffer_release(dry, dls.buffer);
+    clprune_buffer_release(dry, big.buffer);
+    for (size_t i = 0; i < 40; i++)
+        clprune_buffer_release(dry, mats[i].buffer);
+    clprune_context_destroy(dry);
+}
+
+/* A program: a chain of linear layers with pruned inputs and GELU between them, there and back. */
+enum { LAYERS = 4, ROWS = 24, COLS = 48, BATCH = 3 };
+
+typedef struct chain {
+    clprune_context *context;
+    clprune_linear *layer;
+    clprune_saved *kept[LAYERS], *h[LAYERS];
+    clprune_mat x, w, b, g, dy, dx, dw[LAYERS], db;
+} chain;
+
+static chain chain_make(clprune_context *context, bool plan)
+{
+    chain c = {.context = context};
+    const clprune_linear_desc desc = {
+        .rows = ROWS, .in = COLS, .out = COLS, .block = {1, 16}, .sparsity = 0.5f};
+    const clprune_saved_desc pruned = {.form = CLPRUNE_SAVED_PRUNED,
+        .batch = BATCH,
+        .rows = ROWS,
+        .cols = COLS,
+        .block = {1, 16},
+        .sparsity = 0.5f};
+    clprune_saved_desc dense = pruned;
+    dense.form = CLPRUNE_SAVED_DENSE;
+    good(context, clprune_linear_create(context, &desc, &c.layer));
+    c.x = create(context, "x", BATCH * ROWS, COLS);
+    c.w = create(context, "w", COLS, COLS);
+    c.b = create(context, "b", 1, COLS);
+    for (size_t i = 0; i < LAYERS; i++)
+        c.dw[i] = create(context, "dw", COLS, COLS);
+    c.db = create(context, "db", 1, COLS);
+    if (plan)
+        good(context, clprune_plan_begin(context));
+    for (size_t i = 0; i < LAYERS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "kept.%zu", i);
+        good(context, clprune_saved_create(context, name, &pruned, &c.kept[i]));
+        (void)snprintf(name, sizeof name, "h.%zu", i);
+        good(context, clprune_saved_create(context, name, &dense, &c.h[i]));
+    }
+    c.g = create(context, "g", BATCH * ROWS, COLS);
+    c.dy = create(context, "dy", BATCH * ROWS, COLS);
+    c.dx = create(context, "dx", BATCH * ROWS, COLS);
+    return c;
+}
+
+static void chain_free(chain *c)
+{
+    const clprune_mat mats[] = {c->x, c->w, c->b, c->g, c->dy, c->dx, c->db};
+    for (size_t i = 0; i < LAYERS; i++) {
+        clprune_saved_destroy(c->kept[i]);
+        clprune_saved_destroy(c->h[i]);
+        clprune_buffer_release(c->context, c->dw[i].buffer);
+    }
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+        clprune_buffer_release(c->context, mats[i].buffer);
+    clprune_linear_destroy(c->layer);
+}
+
+static void chain_step(const chain *c, size_t batch)
+{
+    clprune_context *context = c->context;
+    clprune_mat in = clprune_mat_rows(c->x, 0, batch * ROWS);
+    const clprune_mat g = clprune_mat_rows(c->g, 0, batch * ROWS);
+    const clprune_mat dy = clprune_mat_rows(c->dy, 0, batch * ROWS);
+    const clprune_mat dx = clprune_mat_rows(c->dx, 0, batch * ROWS);
+    for (size_t i = 0; i < LAYERS; i++) {
+        const clprune_mat h = clprune_saved_dense(c->h[i], batch);
+        good(context, clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
+        good(context, clprune_gelu_forward(context, h, g, NULL));
+        in = g;
+    }
+    good(context, clprune_mat_copy(context, g, dy, NULL));
+    good(context, clprune_buffer_forget(context, c->g.buffer));
+    for (size_t i = LAYERS; i-- > 0;) {
+        good(context,
+            clprune_gelu_backward(context, clprune_saved_dense(c->h[i], batch), dy, dy, NULL));
+        good(context, clprune_linear_backward(
+                          c->layer, batch, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
+        good(context, clprune_mat_copy(context, dx, dy, NULL));
+        good(context, clprune_buffer_forget(context, c->dx.buffer));
+    }
+}
+
+static void chain_input(const chain *c)
+{
+    static float x[BATCH * ROWS * COLS], w[COLS * COLS], b[COLS];
+    test_fill_normal(1, sizeof x / sizeof *x, x);
+    test_fill_normal(2, sizeof w / sizeof *w, w);
+    test_fill_normal(3, sizeof b / sizeof *b, b);
+    good(c->context, clprune_mat_write(c->context, c->x, x));
+    good(c->context, clprune_mat_write(c->context, c->w, w));
+    good(c->context, clprune_mat_write(c->context, c->b, b));
+}
+
+static void chain_result(const chain *c, float *dw)
+{
+    for (size_t i = 0; i < LAYERS; i++)
+        good(c->context, clprune_mat_read(c->context, c->dw[i], dw + i * COLS * COLS));
+}
+
+static uint64_t live(const clprune_context *context, clprune_memory_category category)
+{
+    return clprune_memory_query(context, category).live;
+}
+
+/* The planned program gives the same bits, in the bytes that were planned, with smaller batches in
+ * between, and with what is forgotten poisoned. */
+static void arena(void **state)
+{
+    (void)state;
+    enum { RESULTS = LAYERS * COLS * COLS };
+    static float expected[RESULTS], got[RESULTS];
+    clprune_plan *plan;
+    clprune_context *dry = open_dry();
+    chain c = chain_make(dry, true);
+    const size_t batches[] = {BATCH, 1, BATCH, 2, BATCH};
+    for (size_t batch = BATCH; batch > 0; batch--) {
+        chain_step(&c, batch);
+        good(dry, clprune_plan_end_step(dry));
+    }
+    good(dry, clprune_plan_create(dry, &plan));
+    check_places(plan);
+    const clprune_plan_totals totals = clprune_plan_sizes(plan);
+    assert_true(totals.arena_bytes < totals.buffer_bytes);
+    assert_true(totals.scratch_bytes > 0);
+    const uint64_t kept = live(dry, CLPRUNE_MEMORY_ACTIVATIONS);
+    chain_free(&c);
+    clprune_context_destroy(dry);
+
+    clprune_context *plain = open_real();
+    c = chain_make(plain, false);
+    chain_input(&c);
+    for (size_t i = 0; i < 5; i++)
+        chain_step(&c, batches[i]);
+    chain_result(&c, expected);
+    assert_int_equal(clprune_memory_query(plain, CLPRUNE_MEMORY_ARENA).count, 0);
+    chain_free(&c);
+    clprune_context_destroy(plain);
+
+    for (int poison = 0; poison < 2; poison++) {
+        assert_int_equal(setenv("CLPRUNE_FORGET", poison ? "poison" : "", 1), 0);
+        clprune_context *planned = open_real();
+        assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+        good(planned, clprune_context_use_plan(planned, plan));
+        c = chain_make(planned, false);
+        chain_input(&c);
+        assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), totals.arena_bytes);
+        assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), kept);
+        for (size_t i = 0; i < 5; i++)
+            chain_step(&c, batches[i]);
+        chain_result(&c, got);
+        assert_memory_equal(got, expected, sizeof expected);
+        /* CLBlast's temporary is the one thing that cannot be planned. */
+        if (clprune_context_kernels(planned) == CLPRUNE_KERNELS_VECTOR)
+            assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_TOTAL).peak,
+                totals.arena_bytes + totals.other_bytes);
+        chain_free(&c);
+        assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), 0);
+        assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), totals.arena_bytes);
+        clprune_context_destroy(planned);
+    }
+    clprune_plan_destroy(plan);
+}
+
+/* A forgotten buffer is NaN where that is asked for, and only there. */
+static void poison(void **state)
+{
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        float values[6];
+        assert_int_equal(setenv("CLPRUNE_FORGET", on ? "poison" : "", 1), 0);
+        clprune_context *context = open_real();
+        assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+        const clprune_mat mat = create(context, "mat", 2, 3);
+        good(context, clprune_mat_fill(context, 1.0f, mat, NULL));
+        good(context, clprune_buffer_forget(context, mat.buffer));
+        good(context, clprune_buffer_forget(context, NULL));
+        good(context, clprune_mat_read(context, mat, values));
+        for (int i = 0; i < 6; i++)
+            assert_true(on ? values[i] != values[i] : values[i] == 1.0f);
+        clprune_buffer_release(context, mat.buffer);
+        clprune_context_destroy(context);
+    }
+    clprune_context *context;
+    assert_int_equal(setenv("CLPRUNE_FORGET", "sometimes", 1), 0);
+    const clprune_context_options options = {0};
+    assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "sometimes"));
+}
+
+#define BAD(context, call, text)                                                                   \
+    do {                                                                                           \
+        assert_int_equal(call, CLPRUNE_INVALID_ARGUMENT);                                          \
+        if (strstr(clprune_last_error(context), text) == NULL)                                     \
+            fail_msg("%s", clprune_last_error(context));                                           \
+    } while (0)
+
+static void refusals(void **state)
+{
+    (void)state;
+    clprune_plan *plan = (clprune_plan *)1;
+    clprune_context *dry = open_dry(), *real = open_real();
+    BAD(real, clprune_plan_begin(real), "not dry");
+    BAD(real, clprune_plan_end_step(real), "not dry");
+    BAD(real, clprune_plan_create(real, &plan), "not dry");
+    assert_null(plan);
+    BAD(dry, clprune_plan_create(dry, &plan), "clprune_plan_begin");
+    BAD(dry, clprune_plan_create(dry, NULL), "plan is NULL");
+    BAD(NULL, clprune_plan_begin(NULL), "context is NULL");
+    const clprune_mat foreign = create(real, "foreign", 4, 4);
+    BAD(dry, clprune_mat_fill(dry, 0.0f, foreign, NULL), "dry context");
+    BAD(dry, clprune_buffer_forget(dry, foreign.buffer), "dry context");
+    good(dry, clprune_plan_begin(dry));
+    const clprune_mat mat = create(dry, "mat", 1000, 10);
+    float value[10];
+    good(dry, clprune_mat_read(dry, clprune_mat_rows(mat, 5, 1), value));
+    for (int i = 0; i < 10; i++)
+        assert_true(value[i] == 0.0f);
+    cl_event event = (cl_event)1;
+    good(dry, clprune_mat_fill(dry, 0.0f, mat, &event));
+    assert_null(event);
+    good(dry, clprune_context_finish(dry));
+    good(dry, clprune_plan_create(dry, &plan));
+    BAD(dry, clprune_context_use_plan(dry, plan), "is dry");
+    good(real, clprune_context_use_plan(real, plan));
+    BAD(real, clprune_context_use_plan(real, plan), "an arena already");
+    /* Only the very buffer lies in the arena, and once. */
+    const uint64_t total = live(real, CLPRUNE_MEMORY_TOTAL);
+    const clprune_mat other = create(real, "mat", 1000, 11), first = create(real, "mat", 1000, 10),
+                      second = create(real, "mat", 1000, 10);
+    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
+    static float there[10000], back[10000]; /* transfers reach the place */
+    test_fill_normal(1, 10000, there);
+    good(real, clprune_mat_fill(real, 0.0f, first, NULL));
+    good(real, clprune_mat_write(real, clprune_mat_rows(first, 10, 500), there));
+    good(real, clprune_mat_read(real, clprune_mat_rows(first, 10, 500), back));
+    assert_memory_equal(back, there, 500 * 10 * sizeof *there);
+    good(real, clprune_mat_copy(real, first, second, NULL));
+    good(real, clprune_mat_read(real, second, back));
+    assert_memory_equal(back + 100, there, 500 * 10 * sizeof *there);
+    for (int i = 0; i < 100; i++)
+        assert_true(back[i] == 0.0f && back[5100 + i] == 0.0f);
+    clprune_buffer_release(real, first.buffer);
+    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), total + 44000 + 40000);
+    clprune_buffer_release(real, second.buffer);
+    clprune_buffer_release(real, other.buffer);
+    clprune_buffer_release(real, foreign.buffer);
+    clprune_context_destroy(real);
+
+    /* No room for the arena: nothing is held, and the context goes on. */
+    clprune_context *narrow = NULL;
+    const clprune_context_options options = {.mem_limit = 30000};
+    good(NULL, test_create(options, &narrow));
+    assert_int_equal(clprune_context_use_plan(narrow, plan), CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_int_equal(live(narrow, CLPRUNE_MEMORY_TOTAL), 0);
+    const clprune_mat small = create(narrow, "small", 10, 10);
+    good(narrow, clprune_mat_fill(narrow, 0.0f, small, NULL));
+    clprune_buffer_release(narrow, small.buffer);
+    clprune_context_destroy(narrow);
+    clprune_plan_destroy(plan);
+    clprune_plan_destroy(NULL);
+    clprune_buffer_release(dry, mat.buffer);
+    clprune_context_destroy(dry);
+    const clprune_device_info nothing = {.vector_width = 16};
+    assert_int_equal(clprune_context_create_dry(&nothing, NULL, &dry), CLPRUNE_INVALID_ARGUMENT);
+    assert_null(dry);
+}
+
+int main(void)
+{
+    static const uint32_t seeds[] = {1, 2, 3, 4};
+    test_list list = {0};
+    test_add(&list, lives, NULL, "lives by hand");
+    for (size_t i = 0; i < 4; i++)
+        test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
+    test_add(&list, arena, NULL, "a planned program gives the same bits");
+    test_add(&list, poison, NULL, "forgotten is NaN on request");
+    test_add(&list, refusals, NULL, "what is refused");
+    return test_run_on_devices("plan", &list);
+}
