@@ -178,6 +178,16 @@ static void random_lives(void **state)
             dy = clprune_mat_rows(big, 0, mat.rows);
             good(dry, clprune_layerscale_backward(dry, mat, ls, dy, mat, dls, NULL));
             break;
+        case 2:
+        case 3: { /* touches two */
+            const clprune_mat to = mats[test_rng_below(&rng, 40)];
+            const size_t rows = mat.rows < to.rows ? mat.rows : to.rows;
+            if (mat.buffer != to.buffer)
+                good(dry, clprune_mat_copy(dry, clprune_mat_rows(mat, 0, rows),
+                              clprune_mat_rows(to, 0, rows), NULL));
+            good(dry, clprune_buffer_forget(dry, mat.buffer));
+            break;
+        }
         default:
             good(dry, clprune_mat_fill(dry, 0.0f, mat, NULL));
         }
