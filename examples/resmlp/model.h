@@ -66,8 +66,13 @@ typedef struct resmlp_workspace {
     clprune_mat one;    /* 1 x 1: a one, to add them with, likewise */
 } resmlp_workspace;
 
+/* Told where a pass is: "forward block" 3 and so on. */
+typedef void (*resmlp_watch_fn)(void *user, const char *part, size_t block);
+
 typedef struct resmlp {
     clprune_context *context; /* not owned */
+    resmlp_watch_fn watch;    /* NULL: nobody wants to know */
+    void *watch_user;
     resmlp_arch arch;
     keep_policy policy;
     size_t batch;  /* room for so many samples */
@@ -124,6 +129,9 @@ clprune_status resmlp_loss(
  * labels and smoothing as there. dimages: batch x (3 * image * image), or CLPRUNE_NO_MAT. */
 clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
     float smoothing, clprune_mat dimages);
+
+/* Tells model->watch that a part begins. */
+void resmlp_at(const resmlp *model, const char *part, size_t block);
 
 /* Bytes of kept activations, from their shapes: what they would cost if all were kept dense, and
  * what the policy's choice costs, split into values (dense ones, too) and indices (crow and col).

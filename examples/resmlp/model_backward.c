@@ -290,6 +290,7 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     const clprune_mat dpooled = resmlp_reshape(model->work.hidden, batch, model->arch.dim);
     const clprune_mat dx = clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
 
+    resmlp_at(model, "backward head", 0);
     /* loss = mean of -sum_k q_k log_softmax(logits)_k */
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
@@ -297,8 +298,11 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     TRY(clprune_linear_backward(model->head, batch, model->pooled, dlogits, w->head_w, dpooled,
         dw->head_w, dw->head_b, NULL));
     TRY(pool_backward(model, batch, dpooled, dx));
-    for (size_t i = model->arch.depth; i-- > 0;)
+    for (size_t i = model->arch.depth; i-- > 0;) {
+        resmlp_at(model, "backward block", i);
         TRY(block_backward(model, &model->blocks[i], batch, dx));
+    }
+    resmlp_at(model, "backward stem", 0);
     TRY(stem_backward(model, batch, images, dx, dimages));
 done:
     return status;

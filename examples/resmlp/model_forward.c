@@ -2,6 +2,12 @@
 #include "model_private.h"
 #include "try.h"
 
+void resmlp_at(const resmlp *model, const char *part, size_t block)
+{
+    if (model->watch != NULL)
+        model->watch(model->watch_user, part, block);
+}
+
 size_t resmlp_token_step(const resmlp *model, size_t batch)
 {
     return keep_recomputes_tokens(&model->policy) ? model->chunk : batch;
@@ -235,15 +241,18 @@ clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, b
     const size_t depth = model->arch.depth;
     clprune_mat x = x_target(model, 0, batch);
 
+    resmlp_at(model, "forward stem", 0);
     TRY(stem_forward(model, batch, images, x));
     TRY(keep(training, resmlp_kept_x(model, 0), batch, x));
     for (size_t i = 0; i < depth; ++i) {
         const clprune_mat next = x_target(model, i + 1, batch);
+        resmlp_at(model, "forward block", i);
         TRY(block_forward(model, &model->blocks[i], batch, training, x, next));
         TRY(keep(training, resmlp_kept_x(model, i + 1), batch, next));
         x = next;
     }
     const clprune_mat pooled = clprune_saved_dense(model->pooled, batch);
+    resmlp_at(model, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
     TRY(clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL));

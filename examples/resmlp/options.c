@@ -103,6 +103,8 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
+    if (o->plan_csv != NULL && !o->plan)
+        return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (o->test_only && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
     if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))

@@ -48,7 +48,8 @@ typedef struct options {
     uint64_t steps;          /* 0: all epochs */
     uint64_t gradient_check; /* batches; 0: none */
     const char *summary_json;
-    bool list_devices, test_only, memory_report, quiet, help, version;
+    const char *plan_csv;
+    bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
     bool given[OPTIONS_MOST]; /* on the command line, by position in the table of options.c */
     char *restored;           /* what options restored from a checkpoint point into */

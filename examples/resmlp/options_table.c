@@ -107,6 +107,11 @@ const option_row option_rows[] = {
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
         "in the end compare each gradient with dense's on so many train batches"),
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
+    FLAG("plan", OPTION_FORGET, plan,
+        "print what the run will hold on the device, part by part of a step, and exit; needs no "
+        "device"),
+    TEXT("plan-csv", OPTION_FORGET, plan_csv, "FILE",
+        "with --plan: write what lives at each command of a step, by tensor"),
     FLAG("memory-report", OPTION_FORGET, memory_report, "print where the device memory goes"),
     TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as one object"),
     FLAG("quiet", OPTION_FORGET, quiet, "print nothing but reports asked for, and errors"),

@@ -11,6 +11,7 @@
 #include <string.h> /* strlen */
 #include <unistd.h>
 
+#include "memory_plan.h"
 #include "memory_report.h"
 #include "options.h"
 #include "stop.h"
@@ -163,7 +164,9 @@ static bool act(int argc, char **argv, options *o, fault *f)
     }
     if (o->version)
         return puts("resmlp-train (clprune) " CLPRUNE_VERSION) >= 0;
-    return o->list_devices ? list_devices(f) : run(o, f);
+    if (o->list_devices)
+        return list_devices(f);
+    return o->plan ? memory_plan_run(o, f) : run(o, f);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "checkpoint.h"
+#include "memory_plan.h"
 
 static bool open_data(trainer *t, fault *f)
 {
@@ -92,7 +93,7 @@ static bool create_optimizer(trainer *t, fault *f)
         "creating the optimizer");
 }
 
-static void plan_steps(trainer *t)
+static void plan_schedule(trainer *t)
 {
     const options *o = t->options;
     const uint64_t total_images = o->train_limit;
@@ -151,9 +152,21 @@ static bool take_options(options *o, checkpoint *c, fault *f)
     return options_restore(o, record->data, (size_t)(record->rows * record->cols), f);
 }
 
-bool trainer_open(options *o, trainer *t, fault *f)
+bool trainer_create_feed(trainer *t, fault *f)
 {
-    checkpoint c = {0};
+    const size_t batch = (size_t)t->options->batch_size;
+    return feed_open(t->context, t->data, batch, &t->feed, f) &&
+           tally_open(t->context, batch, &t->tally, f);
+}
+
+bool trainer_create_model(trainer *t, fault *f)
+{
+    plan_schedule(t);
+    return create_model(t, f) && create_optimizer(t, f);
+}
+
+bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
+{
     *t = (trainer){
         .options = o,
         .progress = progress_begin(o->quiet),
@@ -162,12 +175,27 @@ bool trainer_open(options *o, trainer *t, fault *f)
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
     };
-    bool good = take_options(o, &c, f) && open_data(t, f) && choose_arch(t, f) &&
-                open_device(t, f) && create_model(t, f) && create_optimizer(t, f) &&
-                feed_open(t->context, t->data, (size_t)o->batch_size, &t->feed, f) &&
-                tally_open(t->context, (size_t)o->batch_size, &t->tally, f);
+    return take_options(o, c, f) && open_data(t, f) && choose_arch(t, f);
+}
+
+/* Everything that dies within a step gets its place in one arena. */
+static bool use_plan(trainer *t, fault *f)
+{
+    const clprune_device_info device = clprune_context_device_info(t->context);
+    memory_plan plan;
+    const bool good = memory_plan_choose(t, &device, &plan, f) &&
+                      fault_check(f, t->context, clprune_context_use_plan(t->context, plan.plan),
+                          "making the arena of activations and workspace");
+    memory_plan_close(&plan);
+    return good;
+}
+
+bool trainer_open(options *o, trainer *t, fault *f)
+{
+    checkpoint c = {0};
+    bool good = trainer_prepare(o, t, &c, f) && open_device(t, f) && use_plan(t, f) &&
+                trainer_create_feed(t, f) && trainer_create_model(t, f);
     if (good) {
-        plan_steps(t);
         good = start(t, o->resume == NULL ? NULL : &c, f) && open_output(t, f);
     }
     checkpoint_close(&c);

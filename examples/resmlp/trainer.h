@@ -73,6 +73,11 @@ void trainer_close(trainer *t);
 /* Trains until the epoch is over or the run has to stop. Faults: CODE_DIVERGED and others. */
 bool trainer_epoch(trainer *t, fault *f);
 
+/* Data, architecture and all else that must be known before a device is opened; trainer_open begins
+ * with it. What is opened is the caller's on failure, too. */
+struct checkpoint;
+bool trainer_prepare(options *o, trainer *t, struct checkpoint *c, fault *f);
+
 /* Whether a signal came or --steps are done. */
 bool trainer_must_stop(const trainer *t);
 
@@ -88,8 +93,18 @@ bool trainer_save(trainer *t, fault *f);
 
 /* Private to trainer*.c: takes parameters, moments and position from an opened checkpoint; looks at
  * all of it before it changes anything. */
-struct checkpoint;
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
+
+/* Make what a run needs on the device of t->context, from options, data and architecture: first
+ * what lasts from step to step, then model and optimizer. What is made is the caller's on failure,
+ * too. */
+bool trainer_create_feed(trainer *t, fault *f);
+bool trainer_create_model(trainer *t, fault *f);
+
+/* Enqueue one optimisation step, or the test of a batch, on the images and labels in t->feed;
+ * nothing is waited for. */
+clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, clprune_mat hit);
+clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, clprune_mat hit);
 
 /* Peak bytes of all categories, earlier processes of a resumed run included. */
 uint64_t trainer_peak_bytes(const trainer *t);

@@ -13,8 +13,7 @@ bool trainer_must_stop(const trainer *t)
     return stop_signal() != 0 || (limit != 0 && t->steps_here >= limit);
 }
 
-/* One optimisation step on what the feed has sent: everything is enqueued, nothing waited for. */
-static clprune_status step(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
+clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const options *o = t->options;
@@ -26,12 +25,24 @@ static clprune_status step(trainer *t, size_t count, clprune_mat loss, clprune_m
     const uint64_t high = rng_next(&r);
     resmlp_set_seed(&t->model, high << 32 | rng_next(&r));
     TRY(resmlp_forward(&t->model, count, images, true));
+    resmlp_at(&t->model, "loss", 0);
     TRY(resmlp_loss(&t->model, count, t->feed.labels, smoothing, loss, hit));
     t->saved_activation_bytes = clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     TRY(resmlp_backward(&t->model, count, images, t->feed.labels, smoothing, CLPRUNE_NO_MAT));
+    resmlp_at(&t->model, "update", 0);
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(t->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
     TRY(clprune_optimizer_step(t->optimizer, lr, NULL));
+done:
+    return status;
+}
+
+clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
+    TRY(resmlp_forward(&t->model, count, images, false));
+    TRY(resmlp_loss(&t->model, count, t->feed.labels, 0.0f, loss, hit));
 done:
     return status;
 }
@@ -107,7 +118,7 @@ bool trainer_epoch(trainer *t, fault *f)
         if (!feed_batch(&t->feed, DATASET_TRAIN, t->order + index * o->batch_size, count,
                 o->no_augment ? NULL : &augment, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
-            !fault_check(f, t->context, step(t, count, loss, hit), "training") ||
+            !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
             return false;
         ++t->at.step_in_epoch;
@@ -143,16 +154,12 @@ bool trainer_test(trainer *t, fault *f)
     tally_reset(&t->tally, tally_zero);
     for (uint64_t i = 0; i * o->batch_size < o->test_limit; ++i) {
         const size_t count = count_at(i, o->batch_size, o->test_limit);
-        const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
         clprune_mat loss, hit;
         if (stop_signal() != 0)
             return true;
         if (!feed_batch(&t->feed, DATASET_TEST, t->order + i * o->batch_size, count, NULL, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
-            !fault_check(
-                f, t->context, resmlp_forward(&t->model, count, images, false), "testing") ||
-            !fault_check(f, t->context,
-                resmlp_loss(&t->model, count, t->feed.labels, 0.0f, loss, hit), "testing") ||
+            !fault_check(f, t->context, trainer_enqueue_test(t, count, loss, hit), "testing") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "testing"))
             return false;
     }

@@ -1,0 +1,115 @@
+/* Making a plan, and choosing what fits a limit. */
+#include "memory_plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "try.h"
+
+/* A run without a device; the parts of its first step are noted as they are enqueued. */
+typedef struct dry_run {
+    trainer t;
+    memory_plan *plan;
+} dry_run;
+
+static void watch(void *user, const char *part, size_t block)
+{
+    const dry_run *run = user;
+    memory_plan *plan = run->plan;
+    if (plan->parts_count < plan->parts_room)
+        plan->parts[plan->parts_count++] =
+            (memory_part){part, block, clprune_context_commands(run->t.context)};
+}
+
+/* Images in the last batch of an epoch, where that is smaller; else 0. */
+static size_t rest_of(uint64_t images, uint64_t batch)
+{
+    return (size_t)(images % batch);
+}
+
+/* Every kind of step that the run will take. */
+static clprune_status enqueue_all(dry_run *run)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    trainer *t = &run->t;
+    const options *o = t->options;
+    const size_t batch = (size_t)o->batch_size;
+    const size_t train[] = {o->train_limit < batch ? 0 : batch, rest_of(o->train_limit, batch)};
+    const size_t test[] = {o->test_limit < batch ? 0 : batch, rest_of(o->test_limit, batch)};
+    for (int i = 0; i < 2; ++i) {
+        const clprune_mat loss = clprune_mat_rows(t->tally.loss, 0, train[i]);
+        const clprune_mat hit = clprune_mat_rows(t->tally.hit, 0, train[i]);
+        if (train[i] == 0)
+            continue;
+        TRY(trainer_enqueue_step(t, train[i], loss, hit));
+        TRY(clprune_plan_end_step(t->context));
+        if (run->plan->commands == 0)
+            run->plan->commands = clprune_context_commands(t->context);
+        t->model.watch = NULL; /* the first step is the one to tell of */
+    }
+    for (int i = 0; i < 2; ++i) {
+        const clprune_mat loss = clprune_mat_rows(t->tally.loss, 0, test[i]);
+        const clprune_mat hit = clprune_mat_rows(t->tally.hit, 0, test[i]);
+        if (test[i] == 0)
+            continue;
+        TRY(trainer_enqueue_test(t, test[i], loss, hit));
+        TRY(clprune_plan_end_step(t->context));
+    }
+done:
+    return status;
+}
+
+static void close_dry(trainer *t)
+{
+    tally_close(&t->tally);
+    feed_close(&t->feed);
+    clprune_optimizer_destroy(t->optimizer);
+    resmlp_destroy(&t->model);
+    clprune_context_destroy(t->context);
+}
+
+bool memory_plan_make(
+    const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    dry_run run = {.t = {.options = t->options, .data = t->data, .arch = t->arch}, .plan = plan};
+    const clprune_context_options wanted = {.mem_limit = UINT64_MAX};
+    const size_t parts = 2 * t->arch.depth + 16;
+    *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
+    bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && fault_check(f, NULL, clprune_context_create_dry(device, &wanted, &run.t.context),
+                       "planning memory");
+    good = good && trainer_create_feed(&run.t, f) &&
+           fault_check(f, run.t.context, clprune_plan_begin(run.t.context), "planning memory") &&
+           trainer_create_model(&run.t, f);
+    if (good) {
+        run.t.model.watch = watch;
+        run.t.model.watch_user = &run;
+        good = fault_check(f, run.t.context, enqueue_all(&run), "planning memory") &&
+               fault_check(f, run.t.context, clprune_plan_create(run.t.context, &plan->plan),
+                   "planning memory");
+    }
+    plan->totals = clprune_plan_sizes(plan->plan);
+    for (int i = 0; good && i < CLPRUNE_MEMORY_CATEGORIES; ++i)
+        plan->live[i] = clprune_memory_query(run.t.context, (clprune_memory_category)i).live;
+    close_dry(&run.t);
+    if (!good)
+        memory_plan_close(plan);
+    return good;
+}
+
+void memory_plan_close(memory_plan *plan)
+{
+    clprune_plan_destroy(plan->plan);
+    free(plan->parts);
+    *plan = (memory_plan){0};
+}
+
+uint64_t memory_plan_bytes(const memory_plan *plan)
+{
+    return plan->totals.arena_bytes + plan->totals.other_bytes;
+}
+
+bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    return memory_plan_make(t, device, plan, f);
+}

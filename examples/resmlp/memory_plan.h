@@ -1,0 +1,46 @@
+/*
+ * memory_plan.h: what a run will hold on the device, known before it starts: the steps of training
+ * and testing are enqueued in a context without a device, and what dies within a step is placed in
+ * one arena (see clprune/plan.h).
+ */
+#ifndef RESMLP_MEMORY_PLAN_H
+#define RESMLP_MEMORY_PLAN_H
+
+#include "trainer.h"
+
+/* A part of a training step, from one command up to the next part's. */
+typedef struct memory_part {
+    const char *name; /* "forward block" */
+    size_t block;
+    uint64_t first;
+} memory_part;
+
+typedef struct memory_plan {
+    clprune_plan *plan;
+    clprune_plan_totals totals;
+    uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, those of one place side by side */
+    memory_part *parts;                       /* of the training step on a whole batch */
+    size_t parts_count, parts_room;
+    uint64_t commands; /* of that step, the first ones of the plan */
+} memory_plan;
+
+/* Plans the run of t->options, whose data and architecture are known, on a device such as that
+ * (NULL: a CPU like this machine's). On failure *plan needs no closing. */
+bool memory_plan_make(
+    const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+
+/* The same, but with --memory-limit it first chooses what was left open: the mildest preset of
+ * --activations that fits, or the largest batch. It changes t->options and says so. Nothing that
+ * fits is a fault, CODE_MEMORY. */
+bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+
+void memory_plan_close(memory_plan *plan);
+
+/* All bytes that the run holds at its peak. */
+uint64_t memory_plan_bytes(const memory_plan *plan);
+
+/* --plan: plans, prints peak and timeline to stdout, writes --plan-csv. Opens no device; asks the
+ * one that the run would take for its facts, where there is one. */
+bool memory_plan_run(options *o, fault *f);
+
+#endif
