@@ -29,15 +29,21 @@ bool feed_open(
                        clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "labels",
                            batch * sizeof(int32_t), &feed->labels),
                        "making room for labels");
-    for (int i = 0; i < 2 && good; ++i) {
-        feed->slot[i].images = malloc(batch * pixels * sizeof(float));
-        feed->slot[i].labels = malloc(batch * sizeof(int32_t));
-        if (feed->slot[i].images == NULL || feed->slot[i].labels == NULL)
-            good = fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", batch);
-    }
     if (!good)
         feed_close(feed);
     return good;
+}
+
+/* A slot has memory from its first use on: a run that is only planned needs none. */
+static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
+{
+    const size_t batch = feed->images.rows;
+    if (slot->images == NULL)
+        slot->images = malloc(batch * feed->pixels * sizeof(float));
+    if (slot->labels == NULL)
+        slot->labels = malloc(batch * sizeof(int32_t));
+    return (slot->images != NULL && slot->labels != NULL) ||
+           fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", batch);
 }
 
 /* Waits until the slot's last transfer is done. */
@@ -74,7 +80,7 @@ bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, 
     cl_command_queue queue = clprune_context_queue(feed->context);
     char message[512];
     feed->next ^= 1;
-    if (!free_slot(slot, f))
+    if (!free_slot(slot, f) || !fill_slot(feed, slot, f))
         return false;
     if (!feed_check(f,
             dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,

@@ -1,4 +1,4 @@
-/* Making a plan, and choosing what fits a limit. */
+/* Making a plan. */
 #include "memory_plan.h"
 
 #include <inttypes.h>
@@ -107,9 +107,4 @@ void memory_plan_close(memory_plan *plan)
 uint64_t memory_plan_bytes(const memory_plan *plan)
 {
     return plan->totals.arena_bytes + plan->totals.other_bytes;
-}
-
-bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
-{
-    return memory_plan_make(t, device, plan, f);
 }

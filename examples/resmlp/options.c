@@ -51,8 +51,7 @@ static void fill_by_optimizer(options *o)
         o->weight_decay = decay[o->optimizer];
 }
 
-/* Activations that are not pruned have no sparsity, whatever was asked for. */
-static void settle(options *o)
+void options_settle(options *o)
 {
     if (!keep_preset_prunes(o->activations))
         o->sparsity = 0;
@@ -100,6 +99,12 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
     return true;
 }
 
+/* Whether --memory-limit decides on the preset. */
+static bool chooses_preset(const options *o)
+{
+    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
+}
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
@@ -107,6 +112,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (o->test_only && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
+    if (chooses_preset(o))
+        return true;
     if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
         return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper or compact");
     if (o->resume == NULL && options_given(o, "values") && !keep_preset_prunes(o->activations))
@@ -145,8 +152,8 @@ bool options_parse(int argc, char **argv, options *o, fault *f)
     if (!check_together(o, f))
         return false;
     fill_by_optimizer(o);
-    if (o->resume == NULL)
-        settle(o);
+    if (o->resume == NULL && !chooses_preset(o))
+        options_settle(o);
     return choose_folder(o, f);
 }
 
@@ -253,6 +260,6 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
         if (!restore_one(o, p, f))
             return false;
-    settle(o);
+    options_settle(o);
     return true;
 }

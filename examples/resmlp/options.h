@@ -49,6 +49,7 @@ typedef struct options {
     uint64_t gradient_check; /* batches; 0: none */
     const char *summary_json;
     const char *plan_csv;
+    uint64_t memory_limit; /* bytes; 0: none */
     bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
     bool given[OPTIONS_MOST]; /* on the command line, by position in the table of options.c */
@@ -62,6 +63,9 @@ bool options_parse(int argc, char **argv, options *o, fault *f);
 
 /* Frees what options_restore took. */
 void options_close(options *o);
+
+/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned. */
+void options_settle(options *o);
 
 /* Whether an option was on the command line; name without dashes. */
 bool options_given(const options *o, const char *name);

@@ -26,6 +26,10 @@ const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
     {                                                                                              \
         name, OPTION_COUNT, memory, FIELD(field), low, high, NULL, "N", help                       \
     }
+#define BYTES(name, memory, field, low, high, help)                                                \
+    {                                                                                              \
+        name, OPTION_BYTES, memory, FIELD(field), low, high, NULL, "BYTES", help                   \
+    }
 #define REAL(name, memory, field, low, high, help)                                                 \
     {                                                                                              \
         name, OPTION_REAL, memory, FIELD(field), low, high, NULL, "X", help                        \
@@ -107,6 +111,10 @@ const option_row option_rows[] = {
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
         "in the end compare each gradient with dense's on so many train batches"),
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
+    BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
+        "of device memory (K, M, G): takes the mildest preset that fits, or, with --activations, "
+        "the "
+        "largest batch; says which"),
     FLAG("plan", OPTION_FORGET, plan,
         "print what the run will hold on the device, part by part of a step, and exit; needs no "
         "device"),

@@ -10,6 +10,7 @@ typedef enum option_kind {
     OPTION_TEXT,   /* const char * */
     OPTION_CHOICE, /* size_t, a position in `choices` */
     OPTION_COUNT,  /* uint64_t in [low, high] */
+    OPTION_BYTES,  /* uint64_t in [low, high], with a suffix K, M or G if that is shorter */
     OPTION_REAL,   /* double in [low, high] */
     OPTION_BLOCK   /* clprune_block */
 } option_kind;

@@ -62,6 +62,25 @@ static bool set_count(const option_row *row, const char *text, options *o, fault
     return bad_value(row, text, expected, f);
 }
 
+/* Digits and, perhaps, a suffix: 1500M. */
+static bool set_bytes(const option_row *row, const char *text, options *o, fault *f)
+{
+    static const char suffixes[] = "KMG";
+    const size_t length = strlen(text);
+    const char *suffix = length > 0 ? strchr(suffixes, text[length - 1]) : NULL;
+    const unsigned shift = suffix == NULL ? 0 : 10 * (unsigned)(suffix - suffixes + 1);
+    uint64_t value;
+    char expected[96];
+    if (read_count(text, suffix == NULL ? length : length - 1, &value) &&
+        value <= (uint64_t)row->high >> shift && (double)(value << shift) >= row->low) {
+        *(uint64_t *)field(row, o) = value << shift;
+        return true;
+    }
+    (void)snprintf(expected, sizeof expected,
+        "a number of bytes from %.0f to %.0f, such as 1500M or 2G", row->low, row->high);
+    return bad_value(row, text, expected, f);
+}
+
 static bool set_real(const option_row *row, const char *text, options *o, fault *f)
 {
     double value;
@@ -131,6 +150,8 @@ bool option_set(const option_row *row, const char *text, options *o, fault *f)
         return set_choice(row, text, o, f);
     case OPTION_COUNT:
         return set_count(row, text, o, f);
+    case OPTION_BYTES:
+        return set_bytes(row, text, o, f);
     case OPTION_REAL:
         return set_real(row, text, o, f);
     default:
@@ -172,6 +193,7 @@ void option_print(const option_row *row, const options *o, char *text, size_t si
         (void)snprintf(text, size, "%s", row->choices[*(const size_t *)value]);
         break;
     case OPTION_COUNT:
+    case OPTION_BYTES:
         (void)snprintf(text, size, "%" PRIu64, *(const uint64_t *)value);
         break;
     case OPTION_REAL:

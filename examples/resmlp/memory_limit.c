@@ -1,0 +1,145 @@
+/* --memory-limit: the mildest preset, or the largest batch, whose plan fits. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory_plan.h"
+
+/* From the mildest on: what gives dense's gradients, then what does not; each needs less than those
+ * before it. */
+static const struct {
+    const char *preset;
+    clprune_value_type values;
+} ladder[] = {
+    {"dense", CLPRUNE_VALUES_FP32},
+    {"exact", CLPRUNE_VALUES_FP32},
+    {"exact-tokens", CLPRUNE_VALUES_FP32},
+    {"compact", CLPRUNE_VALUES_FP32},
+    {"compact", CLPRUNE_VALUES_FP16},
+    {"compact", CLPRUNE_VALUES_INT8},
+};
+
+enum { LADDER = sizeof ladder / sizeof *ladder };
+
+typedef struct search {
+    trainer *t;
+    const clprune_device_info *device;
+    options wanted; /* as they were given */
+    bool preset_open, batch_open;
+    uint64_t bytes; /* of the latest plan */
+} search;
+
+static size_t preset_at(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(keep_presets[i], name) != 0)
+        ++i;
+    return i;
+}
+
+/* Takes over a rung of the ladder; the last one is what is left where the preset is given. False
+ * where what was given passes it over. */
+static bool take_rung(search *s, size_t rung)
+{
+    options *o = s->t->options;
+    const size_t preset = preset_at(ladder[rung].preset);
+    const bool compact = keep_preset_prunes(preset), last = rung + 1 == LADDER;
+    *o = s->wanted;
+    if (!s->preset_open)
+        return last;
+    o->activations = preset;
+    if (compact && !options_given(o, "values"))
+        o->values = ladder[rung].values;
+    options_settle(o);
+    return !compact || last || !options_given(o, "values");
+}
+
+/* Plans what t->options say now; *fits tells whether the plan is within the limit, and only then it
+ * is kept. */
+static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    if (!memory_plan_make(s->t, s->device, plan, f))
+        return false;
+    s->bytes = memory_plan_bytes(plan);
+    *fits = s->bytes <= s->wanted.memory_limit;
+    if (!*fits)
+        memory_plan_close(plan);
+    return true;
+}
+
+/* The largest batch that fits, found by doubling and halving; a batch takes more than a smaller
+ * one. No more images than there are. */
+static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    options *o = s->t->options;
+    const uint64_t most = o->train_limit < 65536 ? o->train_limit : 65536;
+    uint64_t good = 0, bad = most + 1;
+    *fits = false;
+    for (uint64_t batch = 1; good + 1 < bad;) {
+        memory_plan found;
+        o->batch_size = batch;
+        if (!try_plan(s, &found, fits, f)) {
+            memory_plan_close(plan);
+            return false;
+        }
+        if (*fits) {
+            memory_plan_close(plan);
+            *plan = found;
+            good = batch;
+        } else {
+            bad = batch;
+        }
+        batch = bad <= most ? good + (bad - good) / 2 : 2 * good < most ? 2 * good : most;
+    }
+    o->batch_size = good > 0 ? good : 1;
+    *fits = good > 0;
+    return true;
+}
+
+static void say_choice(const search *s)
+{
+    const options *o = s->t->options;
+    progress_say(&s->t->progress,
+        "memory limit %" PRIu64 " bytes: activations %s, values %s, batch %" PRIu64 ": %" PRIu64
+        " bytes are planned",
+        o->memory_limit, keep_presets[o->activations], options_values[o->values], o->batch_size,
+        s->bytes);
+}
+
+static bool nothing_fits(const search *s, fault *f)
+{
+    const options *o = s->t->options;
+    return fault_set(f, CODE_MEMORY,
+        "--memory-limit %" PRIu64 ": activations %s, values %s, batch %" PRIu64 " take %" PRIu64
+        " bytes%s",
+        o->memory_limit, keep_presets[o->activations], options_values[o->values], o->batch_size,
+        s->bytes,
+        !s->preset_open && !s->batch_open && o->resume == NULL
+            ? "; without --activations or --batch-size one that fits is looked for"
+            : ", the least there is");
+}
+
+bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    const options *o = t->options;
+    if (o->memory_limit == 0)
+        return memory_plan_make(t, device, plan, f);
+    search s = {.t = t,
+        .device = device,
+        .wanted = *o,
+        .preset_open = o->resume == NULL && !options_given(o, "activations"),
+        .batch_open = o->resume == NULL && !options_given(o, "batch-size")};
+    bool fits = false;
+    *plan = (memory_plan){0};
+    for (size_t rung = 0; rung < LADDER && !fits; ++rung)
+        if (take_rung(&s, rung) && (s.preset_open || !s.batch_open) &&
+            !try_plan(&s, plan, &fits, f))
+            return false;
+    if (!fits && s.batch_open && !largest_batch(&s, plan, &fits, f))
+        return false;
+    if (!fits)
+        return nothing_fits(&s, f);
+    s.bytes = memory_plan_bytes(plan);
+    say_choice(&s);
+    return true;
+}
