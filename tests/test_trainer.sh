@@ -51,17 +51,12 @@ without_time() {
     cut -d, -f1-6,10,11 "$1"
 }
 
-# Nor the peak of the device's memory.
-without_peak() {
-    cut -d, -f1-6,10 "$1"
-}
-
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion values gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
-    gradient-check test-only memory-report summary-json steps quiet help version; do
+    gradient-check plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -202,7 +197,69 @@ paste -d, dense/log.csv compact/log.csv | awk -F, '
     NR > 1 && NR < 4 && ($4 - $15 > 0.2 || $15 - $4 > 0.2 || $21 >= $10) { bad = 1 }
     END { exit bad }' || fail "compact does not train: $(cat compact/log.csv)"
 
-without_peak compact/log.csv >coded
+without_time compact/log.csv >coded
+
+# ---- planned memory ------------------------------------------------------------------------------
+# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
+bytes() {
+    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); exit }' "$3"
+}
+for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
+    "--activations exact-tokens" "--activations compact --sparsity 0.7 --values int8" \
+    "--optimizer lamb --clip-norm 1 --values bf16 --activations compact"; do
+    expect 0 "" $small --plan $arguments
+    cp out plan
+    grep -q "^backward block 5 " plan || fail "a plan without its parts: $arguments"
+    expect 0 "" $small --epochs 1 --output-dir planned --memory-report $arguments
+    [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
+        fail "the arena is not as planned: $arguments: $(cat plan out)"
+    [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
+        fail "saved activations are not as planned: $arguments"
+    # CLBlast's temporary is the one thing that no plan knows of.
+    grep -q 'gemm temporary' out || [ "$(bytes 'peak of everything' 1 plan)" = "$(bytes total 1 out)" ] ||
+        fail "the peak is not as planned: $arguments: $(cat plan out)"
+    # What is forgotten may be anything: the promises hold.
+    without_time planned/log.csv >planned.log
+    CLPRUNE_FORGET=poison expect 0 "" $small --epochs 1 --output-dir poisoned $arguments
+    without_time poisoned/log.csv >poisoned.log
+    cmp -s planned.log poisoned.log ||
+        fail "what was forgotten is missed: $arguments: $(cat planned.log poisoned.log)"
+done
+cp plan with
+OCL_ICD_VENDORS=$folder/nothing OCL_ICD_FILENAMES='' expect 0 "" $small --plan
+grep -q 'no OpenCL device was found' out || fail "a plan does not say that there is no device"
+grep -q '^peak of everything' out || fail "no plan without a device"
+[ ! -e resmlp-out/plan ] || fail "a plan leaves files"
+expect 0 "" $small --plan --plan-csv plan.csv --activations exact
+awk -F, 'NR == 1 { columns = NF; next } NF != columns { exit 1 }
+    { sum = 0; for (i = 3; i <= NF; i++) sum += $i; if (sum > most) most = sum }
+    END { print most }' plan.csv >have
+[ "$(cat have)" = "$(bytes '  live at once' 1 out)" ] ||
+    fail "the timeline's peak is $(cat have), not as in $(cat out)"
+expect 2 "--plan-csv needs --plan" --plan-csv plan.csv
+peak_of() {
+    "$program" $small --plan "$@" >peak 2>err || fail "no plan: $*"
+    bytes 'peak of everything' 1 peak
+}
+exact=$(peak_of --activations exact)
+int8=$(peak_of --activations compact --sparsity 0.7 --values int8)
+expect 0 "" $small --plan --memory-limit "$exact"
+grep -q "activations exact, values fp32, batch 32: $exact bytes" out || fail "exact does not fit itself: $(cat out)"
+expect 0 "" $small --plan --sparsity 0.7 --memory-limit $((exact - 1))
+grep -q "activations exact-tokens, " out || fail "no milder preset was chosen: $(cat out)"
+expect 0 "" $small --plan --sparsity 0.7 --memory-limit "$int8"
+grep -q "activations compact, values int8, batch 32: $int8 bytes" out || fail "int8 does not fit itself: $(cat out)"
+expect 5 "--memory-limit" $small --plan --sparsity 0.7 --memory-limit $((int8 - 1))
+expect 5 "activations exact, values fp32, batch 32 take $exact bytes" \
+    $small --activations exact --memory-limit 10000
+expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
+open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
+expect 0 "" $open --plan --activations exact --memory-limit "$exact"
+grep -q "activations exact, values fp32, batch 3[2-9]: " out || fail "not the largest batch: $(cat out)"
+expect 0 "" $open --plan --activations exact --memory-limit 1G
+grep -q "activations exact, values fp32, batch 80: " out || fail "not all images: $(cat out)"
+expect 0 "" $small --epochs 1 --output-dir limited --memory-limit "$exact" --summary-json limited.json
+grep -q '"activations": "exact"' limited.json || fail "the run does not take what was chosen"
 
 # ---- gradients beside dense's --------------------------------------------------------------------
 # figures NAME FILE: a line for each tensor of a summary's gradient check: tensor, figure.
@@ -255,19 +312,15 @@ resumed() {
     rm -rf part
     expect 0 "" "$@" --epochs 3 --output-dir part --steps "$steps"
     expect 0 "" --resume part/last.ckpt
-    $columns part/log.csv >have
+    without_time part/log.csv >have
     cmp -s "$log" have || fail "resuming after $steps steps gives another log: $*"
     same_checkpoint "$folder_of/last.ckpt" part/last.ckpt ||
         fail "resuming after $steps steps gives another model: $*"
 }
-columns=without_time
 for steps in 1 3 5; do # within an epoch, at its end, within another
     resumed $steps whole want $pruned
     resumed $steps sampled drawn $sampled
-    # Scratch that first serves a small batch grows later, while the old is still held.
-    columns=without_peak
     resumed $steps compact coded $compact
-    columns=without_time
 done
 expect 0 "" $pruned --epochs 1 --output-dir part
 cp part/last.ckpt one.ckpt

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# What lives on the device during one training step of resmlp_s12 (224 px, batch 32), as planned, in
+# OUT (default: plan): a table and a CSV for each preset, and plan.png. No device is needed.
+#
+#     plan.sh TRAINER [OUT]
+set -euo pipefail
+train=$(realpath "${1:?usage: plan.sh TRAINER [OUT]}")
+here=$(cd "$(dirname "$0")" && pwd)
+out=${2:-plan}
+mkdir -p "$out"
+plan() {
+    "$train" --plan --arch resmlp_s12 --image-size 224 --classes 1000 --batch-size 32 --train-limit 32 \
+        --test-limit 32 --plan-csv "$out/$1.csv" --activations $2 >"$out/$1.txt"
+}
+plan dense dense
+plan exact exact
+plan exact-tokens exact-tokens
+plan compact-fp16 "compact --sparsity 0.7 --values fp16"
+(cd "$out" && gnuplot "$here/plan.gp")
