@@ -7,8 +7,8 @@
  * the segment's first row, `value row` is k * BR + r, row r of kept block k. Rows that overhang the
  * sample have no entry.
  *
- * Group g takes segment g % segments of sample n = g / segments, sample first_sample + n of crow
- * and col. On CPUs (LOCAL 1) it counts and then places the blocks in order; on GPUs work-items take
+ * Group g takes segment g % segments of sample n = g / segments of crow and col, from their offsets
+ * on. On CPUs (LOCAL 1) it counts and then places the blocks in order; on GPUs work-items take
  * block columns in turn and look their column up in each block row by bisection. Local memory:
  * LOCAL * 4 bytes. */
 #if !defined(LOCAL) || !defined(BR) || !defined(SEG)
@@ -29,17 +29,17 @@ inline int find_column(global const int *col, int begin, const int end, const in
     return begin < end && col[begin] == j ? begin : end;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong first_sample,
-    const ulong rows, const ulong block_cols, const ulong block_rows, const ulong segments,
-    const ulong keep,
-    global const int *restrict crow, global const int *restrict col, const ulong starts_offset,
-    global uint *restrict starts, const ulong entries_offset, global uint2 *restrict entries)
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong rows,
+    const ulong block_cols, const ulong block_rows, const ulong segments, const ulong keep,
+    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
+    global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
+    const ulong entries_offset, global uint2 *restrict entries)
 {
     const ulong n = get_group_id(0) / segments;
     const ulong first = get_group_id(0) % segments * SEG;
     const ulong last = min(first + SEG, rows);
-    crow += (first_sample + n) * (block_rows + 1);
-    col += (first_sample + n) * keep;
+    crow += crow_offset + n * (block_rows + 1);
+    col += col_offset + n * keep;
     starts += starts_offset + get_group_id(0) * (block_cols + 1);
     entries += entries_offset + n * keep * BR;
 

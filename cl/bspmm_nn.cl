@@ -1,4 +1,5 @@
-/* BSpMM nn: y_n = alpha * xs_n * w + beta * y_n, xs_n being sample first_sample + n of crow and col.
+/* BSpMM nn: y_n = alpha * xs_n * w + beta * y_n, xs_n being sample n of values, crow and col, each
+ * from its offset on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
  * LOCAL work-items take VW outputs in turn and walk the kept blocks of the row; the last outputs
@@ -16,14 +17,14 @@
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nn(const ulong rows,
     const ulong cols, const ulong outputs, const ulong block_rows, const ulong keep,
     const float alpha, const float beta, const ulong values_offset,
-    global const float *restrict values, const ulong first_sample,
-    global const int *restrict crow, global const int *restrict col, MAT_IN_RESTRICT(w),
-    MAT_OUT_RESTRICT(y))
+    global const float *restrict values, const ulong crow_offset,
+    global const int *restrict crow, const ulong col_offset, global const int *restrict col,
+    MAT_IN_RESTRICT(w), MAT_OUT_RESTRICT(y))
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
-    crow += (first_sample + n) * (block_rows + 1) + block_row;
-    col += (first_sample + n) * keep;
+    crow += crow_offset + n * (block_rows + 1) + block_row;
+    col += col_offset + n * keep;
     values += values_offset + n * keep * BR * BC;
     const int begin = crow[0], end = crow[1];
     const ulong height = min((ulong)BR, rows - block_row * BR);

@@ -1,60 +1,94 @@
-/* crow and col of each sample from its mask of kept blocks.
+/* crow and col of each sample from what says which of its blocks are kept, FROM:
  *
- * Group n takes sample n of the mask, sample first_sample + n of crow and col. The LOCAL work-items
- * own equal runs of consecutive block rows; counting the kept blocks before a run tells where its
- * columns go, so the order is that of the blocks.
- * crow[n][block_rows] is the number of blocks that the mask marks; columns past `keep` are not
- * written, so a mask that marks too many overruns nothing. With ALL every block is kept and mask is
- * not read.
+ *     MASK    mask[n][blocks], a byte for each block, non-zero = kept
+ *     ALL     all of them are; mask is not read
+ *     BITMAP  mask[n][ceil(blocks / 8)], as in clprune/bsr.h
  *
- * Local memory: LOCAL * 4 bytes. LOCAL: any >= 1. */
-#ifndef LOCAL
-#error "bsr_index.cl needs LOCAL"
+ * Group n takes sample n of mask, crow and col, each from its offset on. The LOCAL work-items own
+ * equal runs of consecutive block rows; counting the kept blocks before a run tells where its
+ * columns go, so the order is that of the blocks. crow[n][block_rows] is the number of blocks that
+ * are kept; columns past `keep` are not written, so that marking too many overruns nothing. From a
+ * BITMAP crow ends at `keep` at most: what reads it overruns nothing either.
+ *
+ * TO, a narrow index to be written beside them: NONE; INT16: narrow[n][keep] = col; BITMAP:
+ * narrow[n][ceil(blocks / 8)], whole bytes by each work-item.
+ *
+ * Local memory: LOCAL * 4 bytes, none where LOCAL is 1. LOCAL: any >= 1. */
+#if !defined(LOCAL) || !defined(FROM) || !defined(TO)
+#error "bsr_index.cl needs LOCAL, FROM and TO"
 #endif
-#ifndef ALL
-#define ALL 0
-#endif
-#if ALL
-#define KEPT(i) 1
+#define NONE   0
+#define MASK   0
+#define INT16  1
+#define BITMAP 2
+#define ALL    3
+
+#if FROM == ALL
+#define KEPT(i) 1u
+#elif FROM == BITMAP
+#define KEPT(i) (mask[(i) / 8] >> (i) % 8 & 1u)
 #else
-#define KEPT(i) (mask[i] != 0)
+#define KEPT(i) (uint)(mask[i] != 0)
+#endif
+#if FROM == BITMAP
+#define IN_CROW(k) min((ulong)(k), keep)
+#else
+#define IN_CROW(k) (k)
+#endif
+#if TO == INT16
+typedef ushort narrow_index;
+#else
+typedef uchar narrow_index;
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong first_sample,
-    const ulong block_rows, const ulong block_cols, const ulong keep, const ulong mask_offset,
-    global const uchar *restrict mask,
-    global int *restrict crow, global int *restrict col)
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
+    const ulong block_cols, const ulong keep, const ulong mask_offset,
+    global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
+    const ulong col_offset, global int *restrict col
+#if TO != NONE
+    ,
+    const ulong narrow_offset, global narrow_index *restrict narrow
+#endif
+)
 {
-    local uint kept_in_run[LOCAL];
     const uint me = get_local_id(0);
-    const ulong n = get_group_id(0);
-    mask += mask_offset + n * block_rows * block_cols;
-    crow += (first_sample + n) * (block_rows + 1);
-    col += (first_sample + n) * keep;
+    const ulong n = get_group_id(0), blocks = block_rows * block_cols, bytes = (blocks + 7) / 8;
+    mask += mask_offset + n * (FROM == BITMAP ? bytes : blocks);
+    crow += crow_offset + n * (block_rows + 1);
+    col += col_offset + n * keep;
 
     const ulong run = (block_rows + LOCAL - 1) / LOCAL;
     const ulong first = min(me * run, block_rows);
     const ulong last = min(first + run, block_rows);
+    uint next = 0;
+#if LOCAL > 1
+    local uint kept_in_run[LOCAL];
     uint kept = 0;
     for (ulong i = first * block_cols; i < last * block_cols; i++)
         kept += KEPT(i);
     kept_in_run[me] = kept;
     barrier(CLK_LOCAL_MEM_FENCE);
-    uint next = 0;
     for (uint i = 0; i < me; i++)
         next += kept_in_run[i];
+#endif
+#if TO == INT16
+    narrow += narrow_offset + n * keep;
+#define PUT(k, j) (col[k] = (int)(j), narrow[k] = (ushort)(j))
+#else
+#define PUT(k, j) (col[k] = (int)(j))
+#endif
     for (ulong row = first; row < last; row++) {
-        crow[row] = (int)next;
+        crow[row] = (int)IN_CROW(next);
         for (ulong j = 0; j < block_cols; j++) {
 #if LOCAL == 1
             /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
             if (next < keep)
-                col[next] = (int)j;
+                PUT(next, j);
             next += KEPT(row * block_cols + j);
 #else
             if (KEPT(row * block_cols + j)) {
                 if (next < keep)
-                    col[next] = (int)j;
+                    PUT(next, j);
                 next++;
             }
 #endif
@@ -62,6 +96,15 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     }
     if (last == block_rows && (first < last || me == 0)) {
         /* Several runs may be empty at the end: only the one that reaches it writes the total. */
-        crow[block_rows] = (int)next;
+        crow[block_rows] = (int)IN_CROW(next);
     }
+#if TO == BITMAP
+    narrow += narrow_offset + n * bytes;
+    for (ulong b = me; b < bytes; b += LOCAL) {
+        uint byte = 0;
+        for (ulong i = b * 8; i < min(b * 8 + 8, blocks); i++)
+            byte |= KEPT(i) << i % 8;
+        narrow[b] = (uchar)byte;
+    }
+#endif
 }

@@ -1,5 +1,6 @@
 /* values[n][k][r][c] = x[n * rows + I * BR + r][col[n][k] * BC + c], zero beyond the edges, narrowed
- * to the value type (bsr_values.clh). Sample n of x is sample first_sample + n of the BSR buffers.
+ * to the value type (bsr_values.clh). Sample n of x is sample first_sample + n of values and scales,
+ * and sample n of crow and col from their offsets on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows and copies the blocks
  * crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows are copied in vectors of VW;
@@ -16,7 +17,7 @@
 #define WEIGHTED 0
 #endif
 #if VALUES == INT8
-#define SCALE(k) scales[k]
+#define SCALE(k) WIDEN_SCALE(scales[k])
 #else
 #define SCALE(k) 1.0f
 #endif
@@ -42,7 +43,7 @@ inline void copy_row(global const float *from, const uint width, const float wei
 
 #if VALUES == INT8
 /* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
-inline float block_scale(global const float *x, const ulong ld, const uint height,
+inline ushort block_scale(global const float *x, const ulong ld, const uint height,
     const uint width, const float weight)
 {
     uint largest = 0;
@@ -60,18 +61,17 @@ inline float block_scale(global const float *x, const ulong ld, const uint heigh
         for (; c < width; c++)
             largest = max(largest, as_uint(weight * x[c]) & 0x7fffffffu);
     }
-    const float scale = as_float(largest) * (1.0f / 127.0f);
-    return scale < 0x1p-126f ? 0.0f : scale;
+    return narrow_scale(as_float(largest) * (1.0f / 127.0f));
 }
 #endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong first_sample,
     const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
-    MAT_IN_RESTRICT(x), global const int *restrict crow, global const int *restrict col,
-    global stored *restrict values
+    MAT_IN_RESTRICT(x), const ulong crow_offset, global const int *restrict crow,
+    const ulong col_offset, global const int *restrict col, global stored *restrict values
 #if VALUES == INT8
     ,
-    global float *restrict scales
+    global ushort *restrict scales
 #endif
 #if WEIGHTED
     ,
@@ -82,8 +82,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
-    crow += (first_sample + n) * (block_rows + 1) + block_row;
-    col += (first_sample + n) * keep;
+    crow += crow_offset + n * (block_rows + 1) + block_row;
+    col += col_offset + n * keep;
     values += (first_sample + n) * keep * BR * BC;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
@@ -128,14 +128,15 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
     global const stored *restrict values,
 #if VALUES == INT8
-    global const float *restrict scales,
+    global const ushort *restrict scales,
 #endif
-    global const int *restrict crow, global const int *restrict col, MAT_OUT_RESTRICT(y))
+    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
+    global const int *restrict col, MAT_OUT_RESTRICT(y))
 {
     const ulong n = get_group_id(0) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
-    crow += (first_sample + n) * (block_rows + 1) + block_row;
-    col += (first_sample + n) * keep;
+    crow += crow_offset + n * (block_rows + 1) + block_row;
+    col += col_offset + n * keep;
     values += (first_sample + n) * keep * BR * BC;
 #if VALUES == INT8
     scales += (first_sample + n) * keep;

@@ -10,7 +10,7 @@
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong first,
     const ulong blocks, const ulong run, global const stored *restrict values,
 #if VALUES == INT8
-    global const float *restrict scales,
+    global const ushort *restrict scales,
 #endif
     const ulong widened_offset, global float *restrict widened)
 {
@@ -19,7 +19,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const u
     widened += widened_offset;
 #if VALUES == INT8
     scales += first;
-#define SCALE(b) scales[b]
+#define SCALE(b) WIDEN_SCALE(scales[b])
 #else
 #define SCALE(b) 1.0f
 #endif

@@ -7,6 +7,7 @@
 #include "ref/bsr_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_index.h"
 #include "support/test_rng.h"
 #include "support/test_shapes.h"
 
@@ -36,12 +37,7 @@ static operand make_operand(uint64_t seed, clprune_bsr_desc d)
             }
     bsr_ref_pack(&ref, x, mask);
     operand made = {.dense = bsr_ref_unpack(&ref)};
-    test_bsr *b = &made.device;
-    b->values =
-        test_buf_make(d.batch * d.keep * d.block.rows * d.block.cols * sizeof(float), ref.values);
-    b->crow = test_buf_make(d.batch * (ref.block_rows + 1) * sizeof(int32_t), ref.crow);
-    b->col = test_buf_make(d.batch * d.keep * sizeof(int32_t), ref.col);
-    b->bsr = (clprune_bsr){d, b->values.buffer, b->crow.buffer, b->col.buffer};
+    made.device = test_bsr_of(d, &ref);
     free(x);
     free(mask);
     bsr_ref_free(&ref);
@@ -127,12 +123,21 @@ static void against_reference(const test_shape *shape, product p)
         test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
             "%s %s, alpha %g, beta %g", product_names[p], shape->name, (double)alpha, (double)beta);
         gemm_ref_free(&ref);
+        for (int index = 1; index < TEST_INDEXES; index++) {
+            operand narrow = make_operand(91, test_with_index(d, index));
+            test_mat_set(&out, beta == 0.0f ? NULL : old);
+            TEST_OK(multiply(p, alpha, beta, din.mat, &narrow.device.bsr, out.mat, NULL));
+            float *same = test_mat_get(&out, "output");
+            test_same_floats("output", side.out_rows, side.out_cols, same, got, "%s %s, %s",
+                product_names[p], shape->name, test_index_names[index]);
+            test_bsr_unchanged(&narrow.device);
+            free(same);
+            free_operand(&narrow);
+        }
         free(got);
     }
     test_mat_unchanged(&din, "the dense operand");
-    test_buf_unchanged(&xs.device.values, "values");
-    test_buf_unchanged(&xs.device.crow, "crow");
-    test_buf_unchanged(&xs.device.col, "col");
+    test_bsr_unchanged(&xs.device);
     free(in);
     free(old);
     test_mat_free(&din);

@@ -8,6 +8,7 @@
 #include "ref/bsr_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_index.h"
 #include "support/test_rng.h"
 #include "support/test_shapes.h"
 
@@ -197,31 +198,33 @@ static void pack_and_unpack(void **state)
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 3, x);
     test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
     test_buf dmask = test_buf_make(d.batch * ref.blocks, mask);
-    test_bsr bsr = test_bsr_make(d);
-
-    for (int without_mask = 0; without_mask <= (d.keep == ref.blocks); without_mask++) {
-        cl_event event = NULL;
-        TEST_OK(clprune_bsr_pack(
-            test_context(), dx.mat, without_mask ? NULL : dmask.buffer, &bsr.bsr, &event));
-        assert_non_null(event);
-        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-        int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
-        float *values = test_buf_get(&bsr.values, "values");
-        test_same_ints("crow", d.batch * (ref.block_rows + 1), crow, ref.crow, "%s", shape->name);
-        test_same_ints("col", d.batch * d.keep, col, ref.col, "%s", shape->name);
-        test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
-            ref.values, "%s", shape->name);
-        free(crow);
-        free(col);
-        free(values);
+    float *want = bsr_ref_masked(&ref, x, mask);
+    for (int index = 0; index < TEST_INDEXES; index++) {
+        char name[128];
+        (void)snprintf(name, sizeof name, "%s, %s", shape->name, test_index_names[index]);
+        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        for (int without_mask = 0; without_mask <= (d.keep == ref.blocks); without_mask++) {
+            cl_event event = NULL;
+            TEST_OK(clprune_bsr_pack(
+                test_context(), dx.mat, without_mask ? NULL : dmask.buffer, &bsr.bsr, &event));
+            assert_non_null(event);
+            assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+            test_same_index(&bsr, &ref, name);
+            float *values = test_buf_get(&bsr.values, "values");
+            test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
+                ref.values, "%s", name);
+            free(values);
+        }
+        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        test_mat_set(&y, NULL);
+        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
+        float *got = test_mat_get(&y, "y");
+        test_same_floats("mask * x", d.batch * d.rows, d.cols, got, want, "%s", name);
+        free(got);
+        test_bsr_free(&bsr);
     }
-    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-    TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
-    float *got = test_mat_get(&y, "y"), *want = bsr_ref_masked(&ref, x, mask);
-    test_same_floats("mask * x", d.batch * d.rows, d.cols, got, want, "%s", shape->name);
     test_mat_unchanged(&dx, "x");
     test_buf_unchanged(&dmask, "mask");
-    free(got);
     free(want);
     free(x);
     free(mask);
@@ -229,7 +232,6 @@ static void pack_and_unpack(void **state)
     test_mat_free(&dx);
     test_mat_free(&y);
     test_buf_free(&dmask);
-    test_bsr_free(&bsr);
 }
 
 /* A mask that marks too many blocks breaks the contract, but must overrun nothing. */
@@ -242,17 +244,21 @@ static void greedy_mask(void **state)
     memset(mask, 1, 3 * 40);
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
     test_buf dmask = test_buf_make(3 * 40, mask);
-    test_bsr bsr = test_bsr_make(d);
-    TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &bsr.bsr, NULL));
-    free(test_buf_get(&bsr.values, "values"));
-    free(test_buf_get(&bsr.crow, "crow"));
-    free(test_buf_get(&bsr.col, "col"));
-    TEST_FAILS(clprune_bsr_validate(test_context(), &bsr.bsr), CLPRUNE_INVALID_BSR, "crow");
+    for (int index = 0; index < TEST_INDEXES; index++) {
+        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &bsr.bsr, NULL));
+        free(test_buf_get(&bsr.values, "values"));
+        free(test_buf_get(&bsr.crow, "crow"));
+        free(test_buf_get(&bsr.col, "col"));
+        free(test_buf_get(&bsr.bitmap, "bitmap"));
+        TEST_FAILS(clprune_bsr_validate(test_context(), &bsr.bsr), CLPRUNE_INVALID_BSR,
+            index == CLPRUNE_INDEX_BITMAP ? "bitmap[0] marks 40 blocks, expected 5" : "crow");
+        test_bsr_free(&bsr);
+    }
     free(x);
     free(mask);
     test_mat_free(&dx);
     test_buf_free(&dmask);
-    test_bsr_free(&bsr);
 }
 
 /* Ways to break a good BSR: 2 samples of 3 x 4 blocks, 5 kept: rows of 2, 0 and 3 blocks. */

@@ -10,6 +10,7 @@
 #include "ref/bsr_values_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_packed.h"
 #include "support/test_rng.h"
 
 static const char *const type_names[] = {"fp32", "fp16", "bf16", "int8"};
@@ -37,150 +38,10 @@ static const value_row shapes[] = {
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static value_row rows[SHAPES * TYPES];
-
-/* What is stored of a packed fp32 matrix, and its values as they are read. */
-typedef struct stored_ref {
-    bsr_ref bsr; /* values: as they are read */
-    float *scales;
-    void *codes;
-    size_t code_bytes;
-} stored_ref;
-
-static stored_ref stored_make(const bsr_ref *wide, clprune_value_type type)
-{
-    static const size_t bytes[] = {4, 2, 2, 1};
-    const size_t block = wide->br * wide->bc, kept = wide->batch * wide->keep;
-    stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
-    s.codes = calloc(kept * block + 1, s.code_bytes);
-    s.scales = calloc(kept + 1, sizeof(float));
-    s.bsr.values = calloc(kept * block + 1, sizeof(float));
-    for (size_t i = 0; i < kept; i++)
-        s.scales[i] = int8_ref_scale(block, wide->values + i * block);
-    for (size_t i = 0; i < kept * block; i++) {
-        const float x = wide->values[i], scale = s.scales[i / block];
-        if (type == CLPRUNE_VALUES_FP32) {
-            ((float *)s.codes)[i] = s.bsr.values[i] = x;
-        } else if (type == CLPRUNE_VALUES_INT8) {
-            ((int8_t *)s.codes)[i] = int8_ref_encode(scale, x);
-            s.bsr.values[i] = scale * (float)((int8_t *)s.codes)[i];
-        } else {
-            const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
-            ((uint16_t *)s.codes)[i] = float_format_encode(format, x);
-            s.bsr.values[i] = (float)float_format_decode(format, ((uint16_t *)s.codes)[i]);
-        }
-    }
-    return s;
-}
-
-static void stored_free(stored_ref *s)
-{
-    free(s->scales);
-    free(s->codes);
-    free(s->bsr.values);
-}
-
-/* A mask that keeps `keep` blocks of each sample. */
-static unsigned char *random_mask(uint64_t seed, const bsr_ref *ref)
-{
-    test_rng rng = {seed};
-    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
-    for (size_t n = 0; n < ref->batch; n++)
-        for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
-            if (test_rng_below(&rng, ref->blocks - i) < left) {
-                mask[n * ref->blocks + i] = 1;
-                left--;
-            }
-    return mask;
-}
-
-/* A matrix on the device, packed there, and its reference. */
-typedef struct packed {
-    float *x;
-    unsigned char *mask;
-    bsr_ref wide;
-    stored_ref ref;
-    test_mat mat;
-    test_buf mask_buf;
-    test_bsr bsr;
-} packed;
-
-/* Makes x from `seed`, or takes it from `values`, and packs it on the device under test. */
-static packed pack(clprune_bsr_desc d, uint64_t seed, const float *values)
-{
-    packed p = {.x = test_new_normal(seed, d.batch * d.rows * d.cols)};
-    if (values != NULL)
-        memcpy(p.x, values, d.batch * d.rows * d.cols * sizeof(float));
-    p.wide = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
-    p.mask = random_mask(seed + 1, &p.wide);
-    bsr_ref_pack(&p.wide, p.x, p.mask);
-    p.ref = stored_make(&p.wide, d.value_type);
-    p.mat = test_mat_make(d.batch * d.rows, d.cols, 3, p.x);
-    p.mask_buf = test_buf_make(d.batch * p.wide.blocks, p.mask);
-    p.bsr = test_bsr_make(d);
-    cl_event event = NULL;
-    TEST_OK(clprune_bsr_pack(test_context(), p.mat.mat, p.mask_buf.buffer, &p.bsr.bsr, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-    return p;
-}
-
-static void packed_free(packed *p)
-{
-    free(p->x);
-    free(p->mask);
-    stored_free(&p->ref);
-    bsr_ref_free(&p->wide);
-    test_mat_free(&p->mat);
-    test_buf_free(&p->mask_buf);
-    test_bsr_free(&p->bsr);
-}
-
-/* Codes equal to the bit. Those of int8 are a division away from x, which OpenCL lets err by 2.5
- * units: a code may be that of the other neighbour where x is so near to the middle. */
-static void same_codes(const packed *p, const void *got, const char *name)
-{
-    const bsr_ref *wide = &p->wide;
-    const size_t block = wide->br * wide->bc, count = wide->batch * wide->keep * block;
-    if (p->bsr.bsr.desc.value_type != CLPRUNE_VALUES_INT8) {
-        test_same_bytes("codes", count * p->ref.code_bytes, got, p->ref.codes, "%s", name);
-        return;
-    }
-    const int8_t *codes = got, *want = p->ref.codes;
-    for (size_t i = 0; i < count; i++) {
-        const double q = (double)wide->values[i] / (double)p->ref.scales[i / block];
-        const bool tie = fabs(fabs(q - rint(q)) - 0.5) < 0x1p-15 && fabs(q - codes[i]) < 0.6;
-        if (codes[i] != want[i] && !tie)
-            fail_msg("%s: code %zu of %g at scale %g is %d, expected %d", name, i,
-                (double)wide->values[i], (double)p->ref.scales[i / block], codes[i], want[i]);
-    }
-}
-
-static void check_packed(const packed *p, const char *name)
-{
-    const clprune_bsr_desc d = p->bsr.bsr.desc;
-    void *codes = test_buf_get(&p->bsr.values, "values");
-    same_codes(p, codes, name);
-    free(codes);
-    int32_t *col = test_buf_get(&p->bsr.col, "col");
-    test_same_ints("col", d.batch * d.keep, col, p->wide.col, "%s", name);
-    free(col);
-    int32_t *crow = test_buf_get(&p->bsr.crow, "crow");
-    test_same_ints("crow", d.batch * (p->wide.block_rows + 1), crow, p->wide.crow, "%s", name);
-    free(crow);
-    float *scales = test_buf_get(&p->bsr.scales, "scales");
-    if (d.value_type == CLPRUNE_VALUES_INT8)
-        for (size_t i = 0; i < d.batch * d.keep; i++) {
-            const float want = p->ref.scales[i];
-            if (!(scales[i] == want || (isnan(want) && isnan(scales[i]))))
-                fail_msg("%s: scale %zu is %.9g, expected %.9g", name, i, (double)scales[i],
-                    (double)want);
-        }
-    free(scales);
-}
+static value_row rows[SHAPES * TYPES * TEST_INDEXES];
 
 /* Whether `got`, read back from x, is as near to it as the type promises. */
-static bool is_near(clprune_value_type type, float x, float got, float scale)
+static bool is_near(clprune_value_type type, float x, float got, float largest)
 {
     const double error = fabs((double)got - (double)x), size = fabs((double)x);
     switch (type) {
@@ -188,11 +49,19 @@ static bool is_near(clprune_value_type type, float x, float got, float scale)
         return error <= fmax(0x1p-11 * size, 0x1p-25);
     case CLPRUNE_VALUES_BF16:
         return error <= 0x1p-8 * size;
-    case CLPRUNE_VALUES_INT8: /* scale * 127 is the block's largest */
-        return error <= (double)scale * 127 / 254 * (1 + 0x1p-16);
+    case CLPRUNE_VALUES_INT8:
+        return error <= (double)largest / 252;
     default:
         return got == x;
     }
+}
+
+static float largest_of(size_t count, const float *x)
+{
+    float largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    return largest;
 }
 
 static void pack_and_unpack(void **state)
@@ -200,17 +69,18 @@ static void pack_and_unpack(void **state)
     const clprune_bsr_desc d = ((const value_row *)*state)->desc;
     packed p = pack(d, 21, NULL);
     char name[96];
-    (void)snprintf(name, sizeof name, "%s, blocks %zux%zu", type_names[d.value_type], d.block.rows,
-        d.block.cols);
+    (void)snprintf(name, sizeof name, "%s, %s, blocks %zux%zu", type_names[d.value_type],
+        test_index_names[d.index_type], d.block.rows, d.block.cols);
     check_packed(&p, name);
     TEST_OK(clprune_bsr_validate(test_context(), &p.bsr.bsr));
     test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
     TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
     float *got = test_mat_get(&y, "y"), *want = bsr_ref_unpack(&p.ref.bsr);
     test_same_floats("unpacked", d.batch * d.rows, d.cols, got, want, "%s", name);
-    for (size_t i = 0; i < d.batch * d.keep * d.block.rows * d.block.cols; i++) {
-        const float scale = p.ref.scales[i / (d.block.rows * d.block.cols)];
-        if (!is_near(d.value_type, p.wide.values[i], p.ref.bsr.values[i], scale))
+    const size_t block = d.block.rows * d.block.cols;
+    for (size_t i = 0; i < d.batch * d.keep * block; i++) {
+        const float largest = largest_of(block, p.wide.values + i / block * block);
+        if (!is_near(d.value_type, p.wide.values[i], p.ref.bsr.values[i], largest))
             fail_msg("%s: %.9g is read as %.9g", name, (double)p.wide.values[i],
                 (double)p.ref.bsr.values[i]);
     }
@@ -273,15 +143,17 @@ static void all_codes(void **state)
     const clprune_bsr_desc d = {1, 64, 1024, {1, 16}, 4096, type};
     const size_t count = 65536;
     uint16_t *codes = malloc(count * sizeof *codes);
-    float *want = malloc(count * sizeof *want), *scales = malloc(4096 * sizeof *scales);
+    float *want = malloc(count * sizeof *want);
+    uint16_t *scales = malloc(4096 * sizeof *scales);
     const bool int8 = type == CLPRUNE_VALUES_INT8;
     const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
     for (size_t i = 0; i < count; i++) {
-        scales[i / 16] = 0x1p-10f * (float)(1 + i / 16);
+        const float scale = 0x1p-10f * (float)(1 + i / 16 % 256); /* exact in bf16 */
+        scales[i / 16] = float_format_encode(ref_bf16, scale);
         codes[i] = (uint16_t)i;
         if (int8)
             ((int8_t *)codes)[i] = (int8_t)((int)(i % 255) - 127);
-        want[i] = int8 ? scales[i / 16] * (float)((int8_t *)codes)[i]
+        want[i] = int8 ? scale * (float)((int8_t *)codes)[i]
                        : (float)float_format_decode(format, codes[i]);
     }
     test_bsr bsr = test_bsr_make(d);
@@ -315,27 +187,6 @@ static void all_codes(void **state)
     test_mat_free(&x);
     test_mat_free(&y);
     test_bsr_free(&bsr);
-}
-
-/* The sizes of the other operand and of the output of product tn, nt or nn. */
-typedef struct sides {
-    size_t in_rows, in_cols, out_rows, out_cols;
-} sides;
-
-static sides sides_of(int product, clprune_bsr_desc d, size_t o)
-{
-    const sides all[3] = {{d.batch * d.rows, o, o, d.cols}, {d.batch * o, d.cols, o, d.rows},
-        {d.cols, o, d.batch * d.rows, o}};
-    return all[product];
-}
-
-static clprune_status multiply(
-    int product, float beta, clprune_mat in, const clprune_bsr *xs, clprune_mat out)
-{
-    clprune_context *context = test_context();
-    return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
-           : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
-                          : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
 }
 
 static void products(void **state)
@@ -393,9 +244,11 @@ static void parts(void **state)
         TEST_OK(clprune_bsr_pack(context, part_of(&p.mat, d.rows, n, 1), mask.buffer, &one, NULL));
         test_buf_free(&mask);
     }
-    const test_buf *const whole[] = {&p.bsr.values, &p.bsr.scales, &p.bsr.crow, &p.bsr.col};
-    const test_buf *const made[] = {&apart.values, &apart.scales, &apart.crow, &apart.col};
-    for (int i = 0; i < 4; i++) {
+    const test_buf *const whole[] = {
+        &p.bsr.values, &p.bsr.scales, &p.bsr.crow, &p.bsr.col, &p.bsr.bitmap};
+    const test_buf *const made[] = {
+        &apart.values, &apart.scales, &apart.crow, &apart.col, &apart.bitmap};
+    for (int i = 0; i < 5; i++) {
         void *want = test_buf_get(whole[i], "whole"), *got = test_buf_get(made[i], "made apart");
         test_same_bytes("part by part", whole[i]->bytes, got, want, "buffer %d", i);
         free(want);
@@ -464,7 +317,7 @@ static void samples_are_clipped(void **state)
 static void sizes(void **state)
 {
     (void)state;
-    static const size_t values[] = {4, 2, 2, 1}, scales[] = {0, 0, 0, 4};
+    static const size_t values[] = {4, 2, 2, 1}, scales[] = {0, 0, 0, 2};
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {3, 196, 384, {1, 16}, 1411, (clprune_value_type)type};
         clprune_bsr_sizes s;
@@ -495,7 +348,7 @@ static void booked(void **state)
     (void)state;
     static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
         "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
-        "v.values=384 v.crow=40 v.col=96 v.scales=96 "};
+        "v.values=384 v.crow=40 v.col=96 v.scales=48 "};
     clprune_context *context = test_context();
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, (clprune_value_type)type};
@@ -522,7 +375,7 @@ static void bad_parts(void **state)
     clprune_bsr bad = p.bsr.bsr;
     bad.scales = NULL;
     TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "scales");
-    test_buf small = test_buf_make(p.bsr.scales.bytes - 4, NULL);
+    test_buf small = test_buf_make(p.bsr.scales.bytes - 2, NULL);
     bad.scales = small.buffer;
     TEST_FAILS(clprune_bsr_pack(context, y, p.mask_buf.buffer, &bad, NULL), CLPRUNE_INVALID_SIZE,
         "scales");
@@ -549,17 +402,30 @@ static void bad_parts(void **state)
     packed_free(&p);
 }
 
+static void write_scale(const packed *p, size_t at, float scale)
+{
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    const uint16_t code = (uint16_t)(bits >> 16);
+    assert_int_equal(
+        clEnqueueWriteBuffer(clprune_context_queue(test_context()), p->bsr.scales.buffer, CL_TRUE,
+            at * sizeof code, sizeof code, &code, 0, NULL, NULL),
+        CL_SUCCESS);
+}
+
 static void validator(void **state)
 {
     (void)state;
-    static const float wrong[] = {-1.0f, NAN, INFINITY};
+    static const float wrong[] = {-1.0f, NAN, INFINITY, 0x1p-127f};
+    static const float right[] = {0.0f, 0x1p-126f, 0x1.fep127f};
     const clprune_bsr_desc d = {3, 4, 64, {1, 16}, 12, CLPRUNE_VALUES_INT8};
     packed p = pack(d, 71, NULL);
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        write_scale(&p, 29, right[i]);
+        TEST_OK(clprune_bsr_validate(test_context(), &p.bsr.bsr));
+    }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(
-            clEnqueueWriteBuffer(clprune_context_queue(test_context()), p.bsr.scales.buffer,
-                CL_TRUE, 29 * sizeof(float), sizeof(float), &wrong[i], 0, NULL, NULL),
-            CL_SUCCESS);
+        write_scale(&p, 29, wrong[i]);
         TEST_FAILS(
             clprune_bsr_validate(test_context(), &p.bsr.bsr), CLPRUNE_INVALID_BSR, "scales[2][5]");
         const clprune_bsr good = clprune_bsr_samples(&p.bsr.bsr, 0, 2);
@@ -571,27 +437,69 @@ static void validator(void **state)
     packed_free(&p);
 }
 
+/* Scales are rounded up to bf16, and codes are those of the rounded ones: by hand. A block of one
+ * element and its neighbour of zero, for each magnitude. */
+static void scales_by_hand(void **state)
+{
+    (void)state;
+    static const struct {
+        float x, scale;
+        int q;
+    } cases[] = {
+        {127.0f, 1.0f, 127},
+        {127.5f, 0x1.02p0f, 127}, /* 127.5 / 127 is above 1: the next bf16 */
+        {128.0f, 0x1.02p0f, 127}, /* 127.008 */
+        {-254.0f * 0x1.02p0f, 0x1.02p1f, -127},
+        {127.0f * 0x1.01p5f, 0x1.02p5f, 126}, /* halfway between two scales: 126.5 to even */
+        {FLT_MAX, 0x1.04p121f, 127},
+        {0x1p-119f, 0x1.04p-126f, 126},
+        {0x1.f8p-120f, 0.0f, 0}, /* 126 * 2^-126 */
+        {FLT_TRUE_MIN, 0.0f, 0},
+        {-0.0f, 0.0f, 0},
+    };
+    enum { CASES = sizeof cases / sizeof cases[0] };
+    float x[2 * CASES] = {0};
+    for (size_t i = 0; i < CASES; i++)
+        x[2 * i] = cases[i].x;
+    const clprune_bsr_desc d = {1, CASES, 2, {1, 2}, CASES, CLPRUNE_VALUES_INT8};
+    packed p = pack(d, 72, x);
+    uint16_t *scales = test_buf_get(&p.bsr.scales, "scales");
+    int8_t *codes = test_buf_get(&p.bsr.values, "values");
+    for (size_t i = 0; i < CASES; i++) {
+        const float scale = (float)float_format_decode(ref_bf16, scales[i]);
+        if (scale != cases[i].scale || codes[2 * i] != cases[i].q || codes[2 * i + 1] != 0)
+            fail_msg("%g is %d at scale %a, expected %d at %a", (double)cases[i].x, codes[2 * i],
+                (double)scale, cases[i].q, (double)cases[i].scale);
+    }
+    free(scales);
+    free(codes);
+    packed_free(&p);
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, sizes, NULL, "sizes");
     test_add(&list, samples_are_clipped, NULL, "samples are clipped");
     int failed = test_run_on_host("bsr value sizes", &list);
-    for (size_t i = 0; i < SHAPES * TYPES; i++) {
-        rows[i] = shapes[i / TYPES];
-        rows[i].desc.value_type = (clprune_value_type)(i % TYPES);
-        const clprune_bsr_desc *d = &rows[i].desc;
-        const char *name = type_names[i % TYPES];
-        if (i < TYPES) {
-            test_add(&list, hard_rounding, &rows[i], "rounding: %s", name);
-            test_add(&list, all_codes, &rows[i], "all codes: %s", name);
+    for (size_t i = 0; i < SHAPES * TYPES * TEST_INDEXES; i++) {
+        const size_t type = i / TEST_INDEXES % TYPES, index = i % TEST_INDEXES;
+        rows[i] = shapes[i / (TYPES * TEST_INDEXES)];
+        rows[i].desc.value_type = (clprune_value_type)type;
+        rows[i].desc.index_type = (clprune_index_type)index;
+        const clprune_block block = rows[i].desc.block;
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s, %s, %zux%zu", type_names[type],
+            test_index_names[index], block.rows, block.cols);
+        if (i < TYPES * TEST_INDEXES && index == 0) {
+            test_add(&list, hard_rounding, &rows[i], "rounding: %s", type_names[type]);
+            test_add(&list, all_codes, &rows[i], "all codes: %s", type_names[type]);
         }
-        test_add(&list, pack_and_unpack, &rows[i], "pack: %s, %zux%zu", name, d->block.rows,
-            d->block.cols);
-        test_add(
-            &list, products, &rows[i], "products: %s, %zux%zu", name, d->block.rows, d->block.cols);
-        test_add(&list, parts, &rows[i], "parts: %s, %zux%zu", name, d->block.rows, d->block.cols);
+        test_add(&list, pack_and_unpack, &rows[i], "pack: %s", name);
+        test_add(&list, products, &rows[i], "products: %s", name);
+        test_add(&list, parts, &rows[i], "parts: %s", name);
     }
+    test_add(&list, scales_by_hand, NULL, "scales by hand");
     test_add(&list, booked, NULL, "booked");
     test_add(&list, bad_parts, NULL, "bad parts");
     test_add(&list, validator, NULL, "validator");

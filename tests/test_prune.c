@@ -8,6 +8,7 @@
 #include "ref/prune_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_index.h"
 #include "support/test_rng.h"
 #include "support/test_shapes.h"
 
@@ -229,36 +230,33 @@ static void whole(void **state)
     float *x = test_new_normal(61, d.batch * d.rows * d.cols);
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 1, x);
     test_buf scores = test_buf_make(count * sizeof(float), NULL);
-    test_bsr bsr = test_bsr_make(d);
     TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
-    cl_event event = NULL;
-    TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, &event));
-    assert_non_null(event);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-
     float *by_library = test_buf_get(&scores, "scores");
     unsigned char *mask = malloc(count + 1);
     for (size_t n = 0; n < d.batch; n++)
         prune_ref_select(ref.blocks, d.keep, by_library + n * ref.blocks, mask + n * ref.blocks);
     bsr_ref_pack(&ref, x, mask);
-    int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
-    float *values = test_buf_get(&bsr.values, "values");
-    test_same_ints("crow", d.batch * (ref.block_rows + 1), crow, ref.crow, "%s", shape->name);
-    test_same_ints("col", d.batch * d.keep, col, ref.col, "%s", shape->name);
-    test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values, ref.values,
-        "%s", shape->name);
-    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+    for (int index = 0; index < TEST_INDEXES; index++) {
+        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        cl_event event = NULL;
+        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        test_same_index(&bsr, &ref, shape->name);
+        float *values = test_buf_get(&bsr.values, "values");
+        test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
+            ref.values, "%s, %s", shape->name, test_index_names[index]);
+        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        free(values);
+        test_bsr_free(&bsr);
+    }
     test_mat_unchanged(&dx, "x");
     free(x);
     free(by_library);
     free(mask);
-    free(crow);
-    free(col);
-    free(values);
     bsr_ref_free(&ref);
     test_mat_free(&dx);
     test_buf_free(&scores);
-    test_bsr_free(&bsr);
 }
 
 /* Scaling x by a power of two scales all scores alike, so the same blocks are kept. */

@@ -8,6 +8,7 @@
 #include "ref/prune_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_index.h"
 #include "support/test_rng.h"
 #include "support/test_shapes.h"
 
@@ -70,11 +71,7 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
     const size_t total = d->batch * d->keep * elements;
     test_mat dx = test_mat_make(d->batch * d->rows, d->cols, 1, x);
     test_buf dscores = test_buf_make(count * sizeof(float), NULL);
-    test_bsr bsr = test_bsr_make(*d);
-    cl_event event = NULL;
     TEST_OK(clprune_prune_score(test_context(), norm, d, dx.mat, dscores.buffer, NULL));
-    TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, &event));
-    release(event);
     float *own = test_buf_get(&dscores, "scores");
     if (scores == NULL)
         scores = own;
@@ -94,26 +91,27 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
         }
         k++;
     }
-    int32_t *crow = test_buf_get(&bsr.crow, "crow"), *col = test_buf_get(&bsr.col, "col");
-    float *values = test_buf_get(&bsr.values, "values");
-    test_same_ints(
-        "crow", d->batch * (ref.block_rows + 1), crow, ref.crow, "%s, keep %zu", name, d->keep);
-    test_same_ints("col", d->batch * d->keep, col, ref.col, "%s, keep %zu", name, d->keep);
-    test_close(
-        "values", d->batch * d->keep, elements, values, want, bound, "%s, keep %zu", name, d->keep);
-    TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+    for (int index = 0; index < TEST_INDEXES; index++) {
+        test_bsr bsr = test_bsr_make(test_with_index(*d, index));
+        cl_event event = NULL;
+        TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, &event));
+        release(event);
+        float *values = test_buf_get(&bsr.values, "values");
+        test_same_index(&bsr, &ref, name);
+        test_close("values", d->batch * d->keep, elements, values, want, bound, "%s, keep %zu, %s",
+            name, d->keep, test_index_names[index]);
+        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        free(values);
+        test_bsr_free(&bsr);
+    }
     test_mat_unchanged(&dx, "x");
     selection_free(&s);
     free(own);
     free(want);
     free(bound);
-    free(crow);
-    free(col);
-    free(values);
     bsr_ref_free(&ref);
     test_mat_free(&dx);
     test_buf_free(&dscores);
-    test_bsr_free(&bsr);
 }
 
 static void whole(void **state)

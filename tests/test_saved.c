@@ -332,7 +332,7 @@ static void booked(void **state)
     text[0] = '\0';
     clprune_memory_visit(test_context(), collect, text);
     /* 24 blocks a sample, 12 kept */
-    assert_string_equal(text, "act.values=756 act.crow=60 act.col=144 act.scales=144 ");
+    assert_string_equal(text, "act.values=756 act.crow=60 act.col=144 act.scales=72 ");
     clprune_saved_destroy(saved);
     assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
     clprune_saved_destroy(NULL);

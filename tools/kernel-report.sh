@@ -33,8 +33,11 @@ prune_score             LOCAL=32 VW=16 BR=1 BC=64 NORM=0
 prune_draw              LOCAL=64
 prune_select            LOCAL=256 RADIX=8 THRESHOLD=0
 prune_select            LOCAL=256 RADIX=8 THRESHOLD=1
-bsr_index               LOCAL=64 ALL=0
-bsr_index               LOCAL=64 ALL=1
+bsr_index               LOCAL=64 FROM=0 TO=0
+bsr_index               LOCAL=64 FROM=0 TO=1
+bsr_index               LOCAL=64 FROM=0 TO=2
+bsr_index               LOCAL=64 FROM=2 TO=0
+bsr_index               LOCAL=64 FROM=3 TO=0
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=1 BC=4
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=1 BC=16
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=16 BC=16
@@ -52,6 +55,7 @@ bsr_unpack              LOCAL=64 VALUES=3 VW=4 BR=1 BC=16
 bsr_widen               LOCAL=64 VALUES=1 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=2 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=3 VW=1 BLOCK=16
+bsr_widen_col           LOCAL=64 RUN=16
 bspmm_lists             LOCAL=64 BR=1 SEG=256
 bspmm_lists             LOCAL=64 BR=16 SEG=256
 bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4

@@ -6,10 +6,11 @@
  *
  * Sums run in fp32 in a fixed order: the same device gives the same bits. Sizes of zero behave as
  * BLAS: an empty sum scales the output by beta, and beta = 0 never reads it. Outputs must not
- * overlap inputs. Narrow values are widened first, to 4 * batch * keep * BR * BC bytes of scratch:
- * where memory counts, multiply a few samples at a time (clprune_bsr_samples, beta = 1). xs is
- * trusted: validate a BSR you did not make (clprune_bsr_validate). Errors: INVALID_SIZE,
- * INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */
+ * overlap inputs. Narrow values are widened first, to 4 * batch * keep * BR * BC bytes of scratch,
+ * and narrow indices to 4 * batch * (keep + block_rows + 1): where memory counts, multiply a few
+ * samples at a time (clprune_bsr_samples, beta = 1). xs is trusted: validate a BSR you did not make
+ * (clprune_bsr_validate). Errors: INVALID_SIZE, INVALID_ARGUMENT, SIZE_OVERFLOW,
+ * OUT_OF_DEVICE_MEMORY (scratch). */
 #ifndef CLPRUNE_BSPMM_H
 #define CLPRUNE_BSPMM_H
 

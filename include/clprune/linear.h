@@ -20,6 +20,7 @@ typedef struct clprune_linear_desc {
     clprune_norm norm;
     clprune_criterion criterion;
     clprune_value_type value_type; /* narrow: BSR at any sparsity, 0 keeps all its blocks */
+    clprune_index_type index_type; /* of that BSR */
 } clprune_linear_desc;
 
 /* On failure *layer is NULL. The layer holds no parameters: they are the caller's matrices.

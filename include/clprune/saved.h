@@ -30,6 +30,7 @@ typedef struct clprune_saved_desc {
     clprune_norm norm;
     clprune_criterion criterion;
     clprune_value_type value_type; /* of the kept blocks */
+    clprune_index_type index_type; /* which blocks are kept; SMALLEST where memory counts */
 } clprune_saved_desc;
 
 /* Creates the storage, booked under activations as `name` (or name.values, ...: see

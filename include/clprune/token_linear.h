@@ -22,6 +22,7 @@ typedef struct clprune_token_linear_desc {
     clprune_norm norm;
     clprune_criterion criterion;
     clprune_value_type value_type; /* narrow: BSR at any sparsity, 0 keeps all its blocks */
+    clprune_index_type index_type; /* of that BSR */
 } clprune_token_linear_desc;
 
 /* As clprune_linear_create. */

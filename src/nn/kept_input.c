@@ -16,6 +16,8 @@ clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept
         "criterion is %d", (int)input->criterion);
     REQUIRE((unsigned)input->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)input->value_type);
+    REQUIRE((unsigned)input->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
+        "index type is %d", (int)input->index_type);
     if (input->block.rows == 0)
         input->block = (clprune_block){1, 16};
 done:
@@ -34,7 +36,8 @@ clprune_status clprune__kept_input_create(clprune_context *context,
         .sparsity = input->sparsity,
         .norm = input->norm,
         .criterion = input->criterion,
-        .value_type = input->value_type};
+        .value_type = input->value_type,
+        .index_type = input->index_type};
     return clprune_saved_create(context, name, &desc, saved);
 }
 

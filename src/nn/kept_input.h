@@ -11,11 +11,11 @@ typedef struct clprune__kept_input {
     clprune_norm norm;
     clprune_criterion criterion;
     clprune_value_type value_type; /* narrow: BSR at any sparsity */
+    clprune_index_type index_type; /* of the BSR */
 } clprune__kept_input;
 
-/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm, criterion
- * or value type;
- * fills in the default block. */
+/* Fails on a sparsity outside [0, 1], a block of one zero side or an unknown norm, criterion, value
+ * or index type; fills in the default block. */
 clprune_status clprune__kept_input_check(clprune_context *context, clprune__kept_input *input);
 
 /* The store for up to `batch` inputs. */

@@ -45,8 +45,8 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
             (int)desc->norm);
         REQUIRE((unsigned)desc->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
             "criterion is %d", (int)desc->criterion);
-        clprune_bsr_desc shape = {
-            desc->batch, desc->rows, desc->cols, desc->block, 0, desc->value_type};
+        clprune_bsr_desc shape = {desc->batch, desc->rows, desc->cols, desc->block, 0,
+            desc->value_type, desc->index_type};
         clprune_bsr_sizes sizes;
         status = clprune_bsr_size_query(&shape, &sizes);
         REQUIRE(status == CLPRUNE_SUCCESS, status, "%s: %s", name, clprune_last_error(NULL));

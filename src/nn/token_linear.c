@@ -22,7 +22,7 @@ clprune_status clprune_token_linear_create(
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     clprune__kept_input input = {desc->in, desc->features, desc->block, desc->sparsity, desc->norm,
-        desc->criterion, desc->value_type};
+        desc->criterion, desc->value_type, desc->index_type};
     TRY(clprune__kept_input_check(context, &input));
     clprune_token_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");

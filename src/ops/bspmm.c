@@ -33,6 +33,7 @@ typedef struct product_scratch {
     cl_mem starts, entries, partial;
     size_t starts_offset, entries_offset, partial_offset;
     clprune__region values; /* in fp32 */
+    clprune__index index;
 } product_scratch;
 
 static size_t largest_divisor(size_t n, size_t limit)
@@ -64,6 +65,7 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
     REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW, "scratch of a product with %zu splits", plan->splits);
     TRY(clprune__bsr_values(context, xs, &scratch->values));
+    TRY(clprune__bsr_read_index(context, xs, sizes, &scratch->index));
     TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
     TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
     TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
@@ -72,12 +74,6 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
     scratch->partial_offset /= sizeof(float);
 done:
     return status;
-}
-
-static void arg_region(clprune__launch *launch, clprune__region region)
-{
-    clprune__arg_ulong(launch, region.offset);
-    clprune__arg_mem(launch, region.buffer);
 }
 
 static void arg_starts(clprune__launch *launch, const product_scratch *scratch)
@@ -106,14 +102,12 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
         xs->desc.block.rows, plan->segment);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, defines, &launch));
-    clprune__arg_ulong(&launch, xs->first);
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
-    clprune__arg_mem(&launch, xs->crow);
-    clprune__arg_mem(&launch, xs->col);
+    clprune__arg_index(&launch, &scratch->index);
     arg_starts(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
@@ -288,7 +282,7 @@ static void arg_tn_sizes(clprune__launch *launch, const partial_plan *plan, clpr
 static void arg_tn_operands(clprune__launch *launch, clprune_mat dy, const product_scratch *scratch)
 {
     clprune__arg_mat(launch, dy);
-    arg_region(launch, scratch->values);
+    clprune__arg_region(launch, scratch->values);
     arg_starts(launch, scratch);
     arg_partial(launch, scratch);
 }
@@ -424,7 +418,7 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
-    arg_region(&launch, scratch->values);
+    clprune__arg_region(&launch, scratch->values);
     arg_starts(&launch, scratch);
     arg_partial(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
@@ -455,7 +449,7 @@ static clprune_status multiply_nt_tiled(clprune_context *context, const partial_
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_mat(&launch, dy);
-    arg_region(&launch, scratch->values);
+    clprune__arg_region(&launch, scratch->values);
     arg_starts(&launch, scratch);
     arg_partial(&launch, scratch);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
@@ -516,7 +510,9 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     mark = clprune__scratch_begin(context);
     open = true;
     clprune__region values;
+    clprune__index index;
     TRY(clprune__bsr_values(context, xs, &values));
+    TRY(clprune__bsr_read_index(context, xs, &sizes, &index));
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = desc->batch * sizes.block_rows * local;
@@ -532,10 +528,8 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__arg_ulong(&launch, desc->keep);
     clprune__arg_float(&launch, alpha);
     clprune__arg_float(&launch, beta);
-    arg_region(&launch, values);
-    clprune__arg_ulong(&launch, xs->first);
-    clprune__arg_mem(&launch, xs->crow);
-    clprune__arg_mem(&launch, xs->col);
+    clprune__arg_region(&launch, values);
+    clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, w);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "core/checked.h"
 #include "ops/bsr_private.h"
@@ -34,6 +34,54 @@ static size_t value_bytes(clprune_value_type type)
     return bytes[type];
 }
 
+/* Of an element of col; 0 where there is none. */
+static size_t col_bytes(clprune_index_type type)
+{
+    static const size_t bytes[] = {4, 2, 0};
+    return bytes[type];
+}
+
+static bool index_fits(clprune_index_type type, const clprune_bsr_sizes *sizes)
+{
+    return type != CLPRUNE_INDEX_INT16 || sizes->block_cols <= (size_t)UINT16_MAX + 1;
+}
+
+/* What the index of one sample takes; fits, as there are at most 2^31 - 1 blocks and block rows. */
+static uint64_t index_bytes(clprune_index_type type, const clprune_bsr_sizes *sizes, size_t keep)
+{
+    if (type == CLPRUNE_INDEX_BITMAP)
+        return clprune__bitmap_bytes(sizes->blocks);
+    return ((uint64_t)sizes->block_rows + 1) * sizeof(int32_t) + (uint64_t)keep * col_bytes(type);
+}
+
+static clprune_index_type choose_index(const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes)
+{
+    clprune_index_type best = CLPRUNE_INDEX_INT32;
+    if (desc->index_type != CLPRUNE_INDEX_SMALLEST)
+        return desc->index_type;
+    for (int i = CLPRUNE_INDEX_INT16; i < CLPRUNE_INDEX_SMALLEST; i++) {
+        const clprune_index_type type = (clprune_index_type)i;
+        if (index_fits(type, sizes) &&
+            index_bytes(type, sizes, desc->keep) < index_bytes(best, sizes, desc->keep))
+            best = type;
+    }
+    return best;
+}
+
+static clprune_status check_types(
+    clprune_context *context, const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+        "value type is %d", (int)desc->value_type);
+    REQUIRE((unsigned)desc->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
+        "index type is %d", (int)desc->index_type);
+    REQUIRE(index_fits(desc->index_type, sizes), CLPRUNE_INVALID_ARGUMENT,
+        "%zu block columns; an index of int16 has at most 65536", sizes->block_cols);
+done:
+    return status;
+}
+
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
 {
@@ -51,23 +99,26 @@ clprune_status clprune__check_bsr_desc(
         s.block_cols);
     REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks",
         desc->keep, s.blocks);
-    REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
-        "value type is %d", (int)desc->value_type);
+    TRY(check_types(context, desc, &s));
+    s.index_type = choose_index(desc, &s);
     const bool scaled = desc->value_type == CLPRUNE_VALUES_INT8;
-    size_t kept, kept_rows, elements, crow, dense;
-    const bool fits = clprune__mul(desc->batch, desc->keep, &kept) &&
-                      clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
-                      clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
-                      clprune__mul(elements, value_bytes(desc->value_type), &s.values_bytes) &&
-                      clprune__mul(desc->batch, s.block_rows + 1, &crow) &&
-                      clprune__mul(crow, sizeof(int32_t), &s.crow_bytes) &&
-                      clprune__mul(kept, sizeof(int32_t), &s.col_bytes) &&
-                      clprune__mul(kept, scaled ? sizeof(float) : 0, &s.scales_bytes) &&
-                      clprune__add(s.values_bytes, s.crow_bytes, &s.total_bytes) &&
-                      clprune__add(s.total_bytes, s.col_bytes, &s.total_bytes) &&
-                      clprune__add(s.total_bytes, s.scales_bytes, &s.total_bytes) &&
-                      clprune__mul3(desc->batch, desc->rows, desc->cols, &dense) &&
-                      clprune__mul(dense, sizeof(float), &s.dense_bytes);
+    const bool bitmap = s.index_type == CLPRUNE_INDEX_BITMAP;
+    size_t kept, kept_rows, elements, dense;
+    const bool fits =
+        clprune__mul(desc->batch, desc->keep, &kept) &&
+        clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
+        clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
+        clprune__mul(elements, value_bytes(desc->value_type), &s.values_bytes) &&
+        clprune__mul3(desc->batch, s.block_rows + 1, bitmap ? 0 : sizeof(int32_t), &s.crow_bytes) &&
+        clprune__mul(kept, col_bytes(s.index_type), &s.col_bytes) &&
+        clprune__mul(desc->batch, bitmap ? clprune__bitmap_bytes(s.blocks) : 0, &s.bitmap_bytes) &&
+        clprune__mul(kept, scaled ? sizeof(uint16_t) : 0, &s.scales_bytes) &&
+        clprune__add(s.values_bytes, s.crow_bytes, &s.total_bytes) &&
+        clprune__add(s.total_bytes, s.col_bytes, &s.total_bytes) &&
+        clprune__add(s.total_bytes, s.bitmap_bytes, &s.total_bytes) &&
+        clprune__add(s.total_bytes, s.scales_bytes, &s.total_bytes) &&
+        clprune__mul3(desc->batch, desc->rows, desc->cols, &dense) &&
+        clprune__mul(dense, sizeof(float), &s.dense_bytes);
     REQUIRE(fits && kept_rows <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu x %zu with %zu blocks of %zu x %zu", desc->batch, desc->rows,
         desc->cols, desc->keep, desc->block.rows, desc->block.cols);
@@ -106,19 +157,38 @@ done:
     return status;
 }
 
+enum { BSR_PARTS = 5 };
+
+/* A buffer of a matrix; its bytes are 0 where the matrix has none. */
+typedef struct bsr_part {
+    const char *name;
+    size_t bytes;
+    cl_mem buffer;
+} bsr_part;
+
+static void list_parts(
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, bsr_part parts[BSR_PARTS])
+{
+    const bsr_part all[BSR_PARTS] = {{"bsr.values", sizes->values_bytes, bsr->values},
+        {"bsr.scales", sizes->scales_bytes, bsr->scales},
+        {"bsr.crow", sizes->crow_bytes, bsr->crow}, {"bsr.col", sizes->col_bytes, bsr->col},
+        {"bsr.bitmap", sizes->bitmap_bytes, bsr->bitmap}};
+    memcpy(parts, all, sizeof all);
+}
+
 clprune_status clprune__check_bsr(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes end;
+    bsr_part parts[BSR_PARTS];
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
     TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
     TRY(sizes_to_end(context, bsr, &end));
-    TRY(clprune__check_buffer(context, "bsr.values", bsr->values, end.values_bytes, 1));
-    TRY(clprune__check_buffer(context, "bsr.scales", bsr->scales, end.scales_bytes, 1));
-    TRY(clprune__check_buffer(context, "bsr.crow", bsr->crow, end.crow_bytes, 1));
-    TRY(clprune__check_buffer(context, "bsr.col", bsr->col, end.col_bytes, 1));
+    list_parts(bsr, &end, parts);
+    for (int i = 0; i < BSR_PARTS; i++)
+        TRY(clprune__check_buffer(context, parts[i].name, parts[i].buffer, parts[i].bytes, 1));
 done:
     return status;
 }
@@ -128,17 +198,12 @@ clprune_status clprune__check_bsr_apart(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes end;
+    bsr_part parts[BSR_PARTS];
     TRY(sizes_to_end(context, bsr, &end));
-    const struct {
-        const char *name;
-        cl_mem buffer;
-        size_t bytes;
-    } part[4] = {{"bsr.values", bsr->values, end.values_bytes},
-        {"bsr.scales", bsr->scales, end.scales_bytes}, {"bsr.crow", bsr->crow, end.crow_bytes},
-        {"bsr.col", bsr->col, end.col_bytes}};
-    for (int i = 0; i < 4; i++)
-        TRY(clprune__check_apart(context, name, mat, part[i].name,
-            clprune_mat_of(part[i].buffer, 1, clprune__ceil_div(part[i].bytes, sizeof(float)))));
+    list_parts(bsr, &end, parts);
+    for (int i = 0; i < BSR_PARTS; i++)
+        TRY(clprune__check_apart(context, name, mat, parts[i].name,
+            clprune_mat_of(parts[i].buffer, 1, clprune__ceil_div(parts[i].bytes, sizeof(float)))));
 done:
     return status;
 }
@@ -160,20 +225,26 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
     *bsr = made;
     REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
     TRY(clprune__check_bsr_desc(context, desc, &sizes));
+    const bool bitmap = sizes.index_type == CLPRUNE_INDEX_BITMAP;
     const struct {
         const char *suffix;
+        bool used;
         size_t bytes;
         cl_mem *buffer;
-    } part[4] = {{"values", sizes.values_bytes, &made.values},
-        {"crow", sizes.crow_bytes, &made.crow}, {"col", sizes.col_bytes, &made.col},
-        {"scales", sizes.scales_bytes, &made.scales}};
-    const int parts = desc->value_type == CLPRUNE_VALUES_INT8 ? 4 : 3;
-    for (int i = 0; i < parts; i++) {
+    } part[BSR_PARTS] = {{"values", true, sizes.values_bytes, &made.values},
+        {"crow", !bitmap, sizes.crow_bytes, &made.crow},
+        {"col", !bitmap, sizes.col_bytes, &made.col},
+        {"bitmap", bitmap, sizes.bitmap_bytes, &made.bitmap},
+        {"scales", desc->value_type == CLPRUNE_VALUES_INT8, sizes.scales_bytes, &made.scales}};
+    for (int i = 0; i < BSR_PARTS; i++) {
         char full[256];
+        if (!part[i].used)
+            continue;
         (void)snprintf(full, sizeof full, "%.240s.%s", name, part[i].suffix);
         TRY(clprune_buffer_create(context, category, full, part[i].bytes, part[i].buffer));
     }
     made.desc = *desc;
+    made.desc.index_type = sizes.index_type;
     *bsr = made;
 done:
     if (status != CLPRUNE_SUCCESS)
@@ -189,31 +260,8 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
     clprune_buffer_release(context, bsr->crow);
     clprune_buffer_release(context, bsr->col);
     clprune_buffer_release(context, bsr->scales);
+    clprune_buffer_release(context, bsr->bitmap);
     *bsr = (clprune_bsr){0};
-}
-
-/* Enqueues bsr_index: crow and col from the mask. */
-static clprune_status write_index(clprune_context *context, cl_mem mask, size_t mask_offset,
-    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local = clprune__group_size(context, 64);
-    const size_t global = bsr->desc.batch * local;
-    char defines[64];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DALL=%d", (unsigned)local, mask == NULL);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, defines, &launch));
-    clprune__arg_ulong(&launch, bsr->first);
-    clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, bsr->desc.keep);
-    clprune__arg_ulong(&launch, mask_offset);
-    clprune__arg_mem(&launch, mask);
-    clprune__arg_mem(&launch, bsr->crow);
-    clprune__arg_mem(&launch, bsr->col);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
 }
 
 /* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
@@ -246,6 +294,9 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
+    clprune__index index;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
@@ -256,7 +307,10 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     else
         TRY(clprune__check_buffer(
             context, "mask", mask, mask_offset + desc->batch * sizes.blocks, 1));
-    TRY(write_index(context, mask, mask_offset, bsr, &sizes));
+    mark = clprune__scratch_begin(context);
+    open = true;
+    TRY(clprune__bsr_write_index(
+        context, (clprune__region){mask, mask_offset}, bsr, &sizes, &index));
     if (desc->keep == 0) {
         TRY(clprune__empty_event(context, event));
         goto done;
@@ -266,8 +320,7 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     TRY(begin_block_rows(
         context, CLPRUNE__BSR_PACK, weights != NULL, bsr, &sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
-    clprune__arg_mem(&launch, bsr->crow);
-    clprune__arg_mem(&launch, bsr->col);
+    clprune__arg_index(&launch, &index);
     clprune__arg_mem(&launch, bsr->values);
     if (desc->value_type == CLPRUNE_VALUES_INT8)
         clprune__arg_mem(&launch, bsr->scales);
@@ -280,6 +333,8 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     }
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -294,6 +349,9 @@ clprune_status clprune_bsr_unpack(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
+    clprune__index index;
+    clprune__scratch_mark mark = {0, 0};
+    bool open = false;
     TRY(clprune__check_bsr(context, bsr, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, desc->cols));
@@ -302,6 +360,9 @@ clprune_status clprune_bsr_unpack(
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;
     }
+    mark = clprune__scratch_begin(context);
+    open = true;
+    TRY(clprune__bsr_read_index(context, bsr, &sizes, &index));
     size_t global, local;
     clprune__launch launch;
     TRY(begin_block_rows(
@@ -309,77 +370,11 @@ clprune_status clprune_bsr_unpack(
     clprune__arg_mem(&launch, bsr->values);
     if (desc->value_type == CLPRUNE_VALUES_INT8)
         clprune__arg_mem(&launch, bsr->scales);
-    clprune__arg_mem(&launch, bsr->crow);
-    clprune__arg_mem(&launch, bsr->col);
+    clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
-    return status;
-}
-
-/* The rules of one sample's indices; texts name the sample and the entry. */
-static clprune_status validate_sample(clprune_context *context, size_t n, const int32_t *crow,
-    const int32_t *col, const clprune_bsr_sizes *sizes, size_t keep)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(crow[0] == 0, CLPRUNE_INVALID_BSR, "crow[%zu][0] is %d, expected 0", n, (int)crow[0]);
-    for (size_t i = 0; i < sizes->block_rows; i++)
-        REQUIRE(crow[i] <= crow[i + 1] && crow[i + 1] >= 0 && (size_t)crow[i + 1] <= keep,
-            CLPRUNE_INVALID_BSR, "crow[%zu][%zu] is %d after %d, with %zu blocks kept", n, i + 1,
-            (int)crow[i + 1], (int)crow[i], keep);
-    REQUIRE((size_t)crow[sizes->block_rows] == keep, CLPRUNE_INVALID_BSR,
-        "crow[%zu][%zu] is %d, expected keep = %zu", n, sizes->block_rows,
-        (int)crow[sizes->block_rows], keep);
-    for (size_t i = 0; i < sizes->block_rows; i++)
-        for (int32_t k = crow[i]; k < crow[i + 1]; k++) {
-            REQUIRE(col[k] >= 0 && (size_t)col[k] < sizes->block_cols, CLPRUNE_INVALID_BSR,
-                "col[%zu][%d] is %d, of %zu block columns", n, (int)k, (int)col[k],
-                sizes->block_cols);
-            REQUIRE(k == crow[i] || col[k - 1] < col[k], CLPRUNE_INVALID_BSR,
-                "col[%zu][%d] is %d after %d: not ascending in block row %zu", n, (int)k,
-                (int)col[k], (int)col[k - 1], i);
-        }
-done:
-    return status;
-}
-
-/* `bytes` of a buffer from `offset` on, as a new array. */
-static clprune_status read_back(
-    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void **host)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    *host = malloc(clprune__max(bytes, 1));
-    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
-    if (bytes > 0)
-        TRY_CL(clEnqueueReadBuffer(
-            context->queue, buffer, CL_TRUE, offset, bytes, *host, 0, NULL, NULL));
-done:
-    return status;
-}
-
-clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    int32_t *crow = NULL, *col = NULL;
-    float *scales = NULL;
-    clprune_bsr_sizes sizes;
-    TRY(clprune__check_bsr(context, bsr, &sizes));
-    const size_t keep = bsr->desc.keep;
-    TRY(read_back(context, bsr->crow, bsr->first * (sizes.block_rows + 1) * sizeof *crow,
-        sizes.crow_bytes, (void **)&crow));
-    TRY(read_back(
-        context, bsr->col, bsr->first * keep * sizeof *col, sizes.col_bytes, (void **)&col));
-    TRY(read_back(context, bsr->scales, bsr->first * keep * sizeof *scales, sizes.scales_bytes,
-        (void **)&scales));
-    for (size_t n = 0; n < bsr->desc.batch; n++)
-        TRY(validate_sample(
-            context, n, crow + n * (sizes.block_rows + 1), col + n * keep, &sizes, keep));
-    for (size_t i = 0; i < sizes.scales_bytes / sizeof *scales; i++)
-        REQUIRE(scales[i] >= 0.0f && isfinite(scales[i]), CLPRUNE_INVALID_BSR,
-            "scales[%zu][%zu] is %g", i / keep, i % keep, (double)scales[i]);
-done:
-    free(crow);
-    free(col);
-    free(scales);
+    if (open)
+        clprune__scratch_end(context, mark);
     return status;
 }

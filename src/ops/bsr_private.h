@@ -3,12 +3,17 @@
 #define CLPRUNE_OPS_BSR_PRIVATE_H
 
 #include "clprune/bsr.h"
+#include "runtime/launch.h"
+#include "runtime/scratch.h"
 
 /* A region of a buffer, in elements of what it holds. */
 typedef struct clprune__region {
     cl_mem buffer; /* NULL: none */
     size_t offset;
 } clprune__region;
+
+/* Two kernel parameters: ulong offset, buffer. */
+void clprune__arg_region(clprune__launch *launch, clprune__region region);
 
 /* Fails unless `bsr` has a legal description and buffers that are large enough; fills *sizes. */
 clprune_status clprune__check_bsr(
@@ -21,6 +26,27 @@ clprune_status clprune__check_bsr_desc(
 /* Fails where `mat` meets one of the buffers of `bsr`, up to its last sample. */
 clprune_status clprune__check_bsr_apart(
     clprune_context *context, const char *name, clprune_mat mat, const clprune_bsr *bsr);
+
+/* Bytes of a sample's bitmap. */
+size_t clprune__bitmap_bytes(size_t blocks);
+
+/* crow and col of a matrix as int32, from its first sample on. */
+typedef struct clprune__index {
+    clprune__region crow, col;
+} clprune__index;
+
+/* Four kernel parameters: crow and col as regions. */
+void clprune__arg_index(clprune__launch *launch, const clprune__index *index);
+
+/* Writes the index of `bsr` from a mask of bytes, batch * blocks from its offset on; no buffer: all
+ * blocks are kept. *index: where crow and col lie; not in `bsr` but in scratch, taken from the
+ * caller's, where it stores them otherwise. */
+clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__index *index);
+
+/* *index: where crow and col of `bsr` lie, likewise. */
+clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_bsr *bsr,
+    const clprune_bsr_sizes *sizes, clprune__index *index);
 
 /* Floats of a vector for rows of `cols`: 16, 4 or 1. */
 int clprune__row_vector(size_t cols);

@@ -1,6 +1,7 @@
 #include "ref/bsr_ref.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void *zeros(size_t count, size_t size)
 {
@@ -44,6 +45,52 @@ void bsr_ref_pack(bsr_ref *ref, const float *x, const unsigned char *mask)
         }
         ref->crow[n * (ref->block_rows + 1) + ref->block_rows] = (int32_t)k;
     }
+}
+
+/* Sets the bit of every kept block, one by one. */
+static unsigned char *bitmap_of(const bsr_ref *ref, size_t bytes)
+{
+    unsigned char *bitmap = zeros(ref->batch * bytes, 1);
+    for (size_t n = 0; n < ref->batch; n++)
+        for (size_t i = 0; i < ref->block_rows; i++) {
+            const int32_t *crow = ref->crow + n * (ref->block_rows + 1) + i;
+            for (int32_t k = crow[0]; k < crow[1]; k++) {
+                const size_t block =
+                    i * ref->block_cols + (size_t)ref->col[n * ref->keep + (size_t)k];
+                bitmap[n * bytes + block / 8] |= (unsigned char)(1 << block % 8);
+            }
+        }
+    return bitmap;
+}
+
+bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, int form)
+{
+    bsr_ref_index index = {NULL, NULL, NULL, 0, 0, 0};
+    const size_t kept = ref->batch * ref->keep, bytes = (ref->blocks + 7) / 8;
+    if (form == 2) {
+        index.bitmap = bitmap_of(ref, bytes);
+        index.bitmap_bytes = ref->batch * bytes;
+        return index;
+    }
+    index.crow_bytes = ref->batch * (ref->block_rows + 1) * sizeof *ref->crow;
+    index.crow = zeros(index.crow_bytes, 1);
+    memcpy(index.crow, ref->crow, index.crow_bytes);
+    index.col_bytes = kept * (form == 1 ? 2 : 4);
+    index.col = zeros(index.col_bytes, 1);
+    for (size_t k = 0; k < kept; k++)
+        if (form == 1)
+            ((uint16_t *)index.col)[k] = (uint16_t)ref->col[k];
+        else
+            ((int32_t *)index.col)[k] = ref->col[k];
+    return index;
+}
+
+void bsr_ref_index_free(bsr_ref_index *index)
+{
+    free(index->crow);
+    free(index->col);
+    free(index->bitmap);
+    *index = (bsr_ref_index){NULL, NULL, NULL, 0, 0, 0};
 }
 
 float *bsr_ref_unpack(const bsr_ref *ref)

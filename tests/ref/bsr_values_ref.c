@@ -49,17 +49,23 @@ double float_format_decode(float_format f, uint16_t code)
     return sign * ldexp(1 + ldexp(fraction, -f.fraction_bits), exponent - bias);
 }
 
-float int8_ref_scale(size_t count, const float *block)
+uint16_t int8_ref_scale(size_t count, const float *block)
 {
     double size = 0;
     for (size_t i = 0; i < count; i++) {
         if (isnan(block[i]))
-            return NAN;
+            return float_format_encode(ref_bf16, NAN);
         size = fmax(size, fabs((double)block[i]));
     }
     const float part = 1.0f / 127.0f;
-    const float scale = (float)(size * (double)part);
-    return scale < FLT_MIN ? 0.0f : scale;
+    const double scale = (double)(float)(size * (double)part);
+    if (isinf(scale))
+        return float_format_encode(ref_bf16, INFINITY);
+    if (scale < (double)FLT_MIN)
+        return 0;
+    /* Up to a whole number of units of the last of 8 bits. */
+    const int unit = ilogb(scale) - 7;
+    return float_format_encode(ref_bf16, (float)ldexp(ceil(ldexp(scale, -unit)), unit));
 }
 
 int8_t int8_ref_encode(float scale, float x)

@@ -185,8 +185,10 @@ test_bsr test_bsr_make(clprune_bsr_desc desc)
     test_bsr b = {.values = test_buf_make(sizes.values_bytes, NULL),
         .scales = test_buf_make(sizes.scales_bytes, NULL),
         .crow = test_buf_make(sizes.crow_bytes, NULL),
-        .col = test_buf_make(sizes.col_bytes, NULL)};
-    b.bsr = (clprune_bsr){desc, b.values.buffer, b.crow.buffer, b.col.buffer, b.scales.buffer};
+        .col = test_buf_make(sizes.col_bytes, NULL),
+        .bitmap = test_buf_make(sizes.bitmap_bytes, NULL)};
+    b.bsr = (clprune_bsr){
+        desc, b.values.buffer, b.crow.buffer, b.col.buffer, b.scales.buffer, b.bitmap.buffer};
     return b;
 }
 
@@ -196,5 +198,6 @@ void test_bsr_free(test_bsr *b)
     test_buf_free(&b->scales);
     test_buf_free(&b->crow);
     test_buf_free(&b->col);
+    test_buf_free(&b->bitmap);
     *b = (test_bsr){0};
 }

@@ -48,7 +48,7 @@ void test_buf_free(test_buf *b);
 /* A BSR matrix in such buffers. */
 typedef struct test_bsr {
     clprune_bsr bsr;
-    test_buf values, scales, crow, col;
+    test_buf values, scales, crow, col, bitmap;
 } test_bsr;
 
 test_bsr test_bsr_make(clprune_bsr_desc desc);

@@ -1,0 +1,142 @@
+/* Which blocks a BSR matrix keeps: written in each form, and read as int32 crow and col. */
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+size_t clprune__bitmap_bytes(size_t blocks)
+{
+    return clprune__ceil_div(blocks, 8);
+}
+
+void clprune__arg_region(clprune__launch *launch, clprune__region region)
+{
+    clprune__arg_ulong(launch, region.offset);
+    clprune__arg_mem(launch, region.buffer);
+}
+
+void clprune__arg_index(clprune__launch *launch, const clprune__index *index)
+{
+    clprune__arg_region(launch, index->crow);
+    clprune__arg_region(launch, index->col);
+}
+
+/* What bsr_index.cl reads, and may write beside crow and col. */
+enum { FROM_MASK = 0, FROM_BITMAP = 2, FROM_ALL = 3 };
+enum { TO_NONE = 0, TO_INT16 = 1, TO_BITMAP = 2 };
+
+/* Scratch for `count` int32 of each sample. */
+static clprune_status take_ints(
+    clprune_context *context, const clprune_bsr *bsr, size_t count, clprune__region *ints)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t bytes;
+    REQUIRE(clprune__mul3(bsr->desc.batch, count, sizeof(cl_int), &bytes), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu indices", bsr->desc.batch, count);
+    TRY(clprune__scratch_take(context, bytes, &ints->buffer, &ints->offset));
+    ints->offset /= sizeof(cl_int);
+done:
+    return status;
+}
+
+/* Where crow and col of the samples of `bsr` lie as int32: in its own buffers, or in scratch. */
+static clprune_status place_index(clprune_context *context, const clprune_bsr *bsr,
+    const clprune_bsr_sizes *sizes, clprune__index *index)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t rows = sizes->block_rows + 1, keep = bsr->desc.keep;
+    index->crow = (clprune__region){bsr->crow, bsr->first * rows};
+    index->col = (clprune__region){bsr->col, bsr->first * keep};
+    if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
+        TRY(take_ints(context, bsr, rows, &index->crow));
+    if (sizes->index_type != CLPRUNE_INDEX_INT32)
+        TRY(take_ints(context, bsr, keep, &index->col));
+done:
+    return status;
+}
+
+/* Enqueues bsr_index. */
+static clprune_status make_index(clprune_context *context, int from, int to, clprune__region mask,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, const clprune__index *index,
+    clprune__region narrow)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = bsr->desc.batch * local;
+    char defines[64];
+    (void)snprintf(
+        defines, sizeof defines, "-DLOCAL=%u -DFROM=%d -DTO=%d", (unsigned)local, from, to);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, defines, &launch));
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_ulong(&launch, bsr->desc.keep);
+    clprune__arg_region(&launch, mask);
+    clprune__arg_index(&launch, index);
+    if (to != TO_NONE)
+        clprune__arg_region(&launch, narrow);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    return (clprune__region){bsr->bitmap, bsr->first * clprune__bitmap_bytes(sizes->blocks)};
+}
+
+clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
+    const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__index *index)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const int from = mask.buffer == NULL ? FROM_ALL : FROM_MASK;
+    int to = TO_NONE;
+    clprune__region narrow = {NULL, 0};
+    TRY(place_index(context, bsr, sizes, index));
+    if (sizes->index_type == CLPRUNE_INDEX_INT16) {
+        to = TO_INT16;
+        narrow = (clprune__region){bsr->col, bsr->first * bsr->desc.keep};
+    } else if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
+        to = TO_BITMAP;
+        narrow = bitmap_of(bsr, sizes);
+    }
+    TRY(make_index(context, from, to, mask, bsr, sizes, index, narrow));
+done:
+    return status;
+}
+
+/* Enqueues bsr_widen_col. */
+static clprune_status widen_col(
+    clprune_context *context, const clprune_bsr *bsr, clprune__region wide)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 64), run = local == 1 ? 4096 : 16;
+    const size_t count = bsr->desc.batch * bsr->desc.keep;
+    const size_t global = clprune__ceil_div(count, local * run) * local;
+    char defines[48];
+    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRUN=%zu", (unsigned)local, run);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN_COL, defines, &launch));
+    clprune__arg_ulong(&launch, count);
+    clprune__arg_region(&launch, (clprune__region){bsr->col, bsr->first * bsr->desc.keep});
+    clprune__arg_region(&launch, wide);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_bsr *bsr,
+    const clprune_bsr_sizes *sizes, clprune__index *index)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(place_index(context, bsr, sizes, index));
+    if (sizes->index_type == CLPRUNE_INDEX_INT16)
+        TRY(widen_col(context, bsr, index->col));
+    else if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
+        TRY(make_index(context, FROM_BITMAP, TO_NONE, bitmap_of(bsr, sizes), bsr, sizes, index,
+            (clprune__region){NULL, 0}));
+done:
+    return status;
+}

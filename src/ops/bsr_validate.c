@@ -1,0 +1,141 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+/* The rules of one sample's crow and col; texts name the sample and the entry. */
+static clprune_status validate_lists(clprune_context *context, size_t n, const int32_t *crow,
+    const int32_t *col, const clprune_bsr_sizes *sizes, size_t keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(crow[0] == 0, CLPRUNE_INVALID_BSR, "crow[%zu][0] is %d, expected 0", n, (int)crow[0]);
+    for (size_t i = 0; i < sizes->block_rows; i++)
+        REQUIRE(crow[i] <= crow[i + 1] && crow[i + 1] >= 0 && (size_t)crow[i + 1] <= keep,
+            CLPRUNE_INVALID_BSR, "crow[%zu][%zu] is %d after %d, with %zu blocks kept", n, i + 1,
+            (int)crow[i + 1], (int)crow[i], keep);
+    REQUIRE((size_t)crow[sizes->block_rows] == keep, CLPRUNE_INVALID_BSR,
+        "crow[%zu][%zu] is %d, expected keep = %zu", n, sizes->block_rows,
+        (int)crow[sizes->block_rows], keep);
+    for (size_t i = 0; i < sizes->block_rows; i++)
+        for (int32_t k = crow[i]; k < crow[i + 1]; k++) {
+            REQUIRE(col[k] >= 0 && (size_t)col[k] < sizes->block_cols, CLPRUNE_INVALID_BSR,
+                "col[%zu][%d] is %d, of %zu block columns", n, (int)k, (int)col[k],
+                sizes->block_cols);
+            REQUIRE(k == crow[i] || col[k - 1] < col[k], CLPRUNE_INVALID_BSR,
+                "col[%zu][%d] is %d after %d: not ascending in block row %zu", n, (int)k,
+                (int)col[k], (int)col[k - 1], i);
+        }
+done:
+    return status;
+}
+
+/* The rules of one sample's bitmap. */
+static clprune_status validate_bitmap(clprune_context *context, size_t n, const uint8_t *bitmap,
+    const clprune_bsr_sizes *sizes, size_t keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t marked = 0;
+    for (size_t i = 0; i < 8 * clprune__bitmap_bytes(sizes->blocks); i++) {
+        const bool set = (bitmap[i / 8] >> i % 8 & 1) != 0;
+        REQUIRE(!set || i < sizes->blocks, CLPRUNE_INVALID_BSR,
+            "bitmap[%zu] has bit %zu set, of %zu blocks", n, i, sizes->blocks);
+        marked += set;
+    }
+    REQUIRE(marked == keep, CLPRUNE_INVALID_BSR, "bitmap[%zu] marks %zu blocks, expected %zu", n,
+        marked, keep);
+done:
+    return status;
+}
+
+/* `bytes` of a buffer from `offset` on, as a new array. */
+static clprune_status read_back(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void **host)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *host = malloc(clprune__max(bytes, 1));
+    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
+    if (bytes > 0)
+        TRY_CL(clEnqueueReadBuffer(
+            context->queue, buffer, CL_TRUE, offset, bytes, *host, 0, NULL, NULL));
+done:
+    return status;
+}
+
+/* The rules of crow and col of all samples. */
+static clprune_status validate_crow_and_col(
+    clprune_context *context, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t keep = bsr->desc.keep, rows = sizes->block_rows + 1;
+    const bool narrow = sizes->index_type == CLPRUNE_INDEX_INT16;
+    const size_t size = narrow ? sizeof(uint16_t) : sizeof(int32_t);
+    int32_t *crow = NULL, *wide = NULL;
+    void *col = NULL;
+    TRY(read_back(
+        context, bsr->crow, bsr->first * rows * sizeof *crow, sizes->crow_bytes, (void **)&crow));
+    TRY(read_back(context, bsr->col, bsr->first * keep * size, sizes->col_bytes, &col));
+    wide = malloc(clprune__max(keep, 1) * sizeof *wide);
+    REQUIRE(wide != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu columns", keep);
+    for (size_t n = 0; n < bsr->desc.batch; n++) {
+        for (size_t k = n * keep; k < (n + 1) * keep; k++)
+            wide[k - n * keep] = narrow ? ((uint16_t *)col)[k] : ((int32_t *)col)[k];
+        TRY(validate_lists(context, n, crow + n * rows, wide, sizes, keep));
+    }
+done:
+    free(crow);
+    free(col);
+    free(wide);
+    return status;
+}
+
+static clprune_status validate_bitmaps(
+    clprune_context *context, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
+    uint8_t *bitmap = NULL;
+    TRY(read_back(context, bsr->bitmap, bsr->first * bytes, sizes->bitmap_bytes, (void **)&bitmap));
+    for (size_t n = 0; n < bsr->desc.batch; n++)
+        TRY(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));
+done:
+    free(bitmap);
+    return status;
+}
+
+static clprune_status validate_scales(
+    clprune_context *context, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t keep = bsr->desc.keep;
+    uint16_t *scales = NULL;
+    TRY(read_back(context, bsr->scales, bsr->first * keep * sizeof *scales, sizes->scales_bytes,
+        (void **)&scales));
+    for (size_t i = 0; i < sizes->scales_bytes / sizeof *scales; i++) {
+        const uint32_t bits = (uint32_t)scales[i] << 16;
+        float scale;
+        memcpy(&scale, &bits, sizeof scale);
+        REQUIRE(scale >= 0.0f && isfinite(scale), CLPRUNE_INVALID_BSR, "scales[%zu][%zu] is %g",
+            i / keep, i % keep, (double)scale);
+        REQUIRE(fpclassify(scale) != FP_SUBNORMAL, CLPRUNE_INVALID_BSR,
+            "scales[%zu][%zu] is %g, a subnormal", i / keep, i % keep, (double)scale);
+    }
+done:
+    free(scales);
+    return status;
+}
+
+clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, bsr, &sizes));
+    TRY(sizes.index_type == CLPRUNE_INDEX_BITMAP ? validate_bitmaps(context, bsr, &sizes)
+                                                 : validate_crow_and_col(context, bsr, &sizes));
+    TRY(validate_scales(context, bsr, &sizes));
+done:
+    return status;
+}

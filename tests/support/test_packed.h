@@ -1,0 +1,166 @@
+/* A matrix packed on the device in any form, beside what must be stored of it; its products. */
+#ifndef CLPRUNE_TEST_PACKED_H
+#define CLPRUNE_TEST_PACKED_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bsr_ref.h"
+#include "ref/bsr_values_ref.h"
+#include "support/test_index.h"
+#include "support/test_rng.h"
+
+/* What is stored of a packed fp32 matrix, and its values as they are read. */
+typedef struct stored_ref {
+    bsr_ref bsr;      /* values: as they are read */
+    uint16_t *scales; /* bf16, of int8 */
+    void *codes;
+    size_t code_bytes;
+} stored_ref;
+
+static inline stored_ref stored_make(const bsr_ref *wide, clprune_value_type type)
+{
+    static const size_t bytes[] = {4, 2, 2, 1};
+    const size_t block = wide->br * wide->bc, kept = wide->batch * wide->keep;
+    stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
+    s.codes = calloc(kept * block + 1, s.code_bytes);
+    s.scales = calloc(kept + 1, sizeof *s.scales);
+    s.bsr.values = calloc(kept * block + 1, sizeof(float));
+    for (size_t i = 0; i < kept; i++)
+        s.scales[i] = int8_ref_scale(block, wide->values + i * block);
+    for (size_t i = 0; i < kept * block; i++) {
+        const float x = wide->values[i];
+        const float scale = (float)float_format_decode(ref_bf16, s.scales[i / block]);
+        if (type == CLPRUNE_VALUES_FP32) {
+            ((float *)s.codes)[i] = s.bsr.values[i] = x;
+        } else if (type == CLPRUNE_VALUES_INT8) {
+            ((int8_t *)s.codes)[i] = int8_ref_encode(scale, x);
+            s.bsr.values[i] = scale * (float)((int8_t *)s.codes)[i];
+        } else {
+            const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
+            ((uint16_t *)s.codes)[i] = float_format_encode(format, x);
+            s.bsr.values[i] = (float)float_format_decode(format, ((uint16_t *)s.codes)[i]);
+        }
+    }
+    return s;
+}
+
+static inline void stored_free(stored_ref *s)
+{
+    free(s->scales);
+    free(s->codes);
+    free(s->bsr.values);
+}
+
+/* A mask that keeps `keep` blocks of each sample. */
+static inline unsigned char *random_mask(uint64_t seed, const bsr_ref *ref)
+{
+    test_rng rng = {seed};
+    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
+    for (size_t n = 0; n < ref->batch; n++)
+        for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
+            if (test_rng_below(&rng, ref->blocks - i) < left) {
+                mask[n * ref->blocks + i] = 1;
+                left--;
+            }
+    return mask;
+}
+
+/* A matrix on the device, packed there, and its reference. */
+typedef struct packed {
+    float *x;
+    unsigned char *mask;
+    bsr_ref wide;
+    stored_ref ref;
+    test_mat mat;
+    test_buf mask_buf;
+    test_bsr bsr;
+} packed;
+
+/* Makes x from `seed`, or takes it from `values`, and packs it on the device under test. */
+static inline packed pack(clprune_bsr_desc d, uint64_t seed, const float *values)
+{
+    packed p = {.x = test_new_normal(seed, d.batch * d.rows * d.cols)};
+    if (values != NULL)
+        memcpy(p.x, values, d.batch * d.rows * d.cols * sizeof(float));
+    p.wide = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    p.mask = random_mask(seed + 1, &p.wide);
+    bsr_ref_pack(&p.wide, p.x, p.mask);
+    p.ref = stored_make(&p.wide, d.value_type);
+    p.mat = test_mat_make(d.batch * d.rows, d.cols, 3, p.x);
+    p.mask_buf = test_buf_make(d.batch * p.wide.blocks, p.mask);
+    p.bsr = test_bsr_make(d);
+    cl_event event = NULL;
+    TEST_OK(clprune_bsr_pack(test_context(), p.mat.mat, p.mask_buf.buffer, &p.bsr.bsr, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    return p;
+}
+
+static inline void packed_free(packed *p)
+{
+    free(p->x);
+    free(p->mask);
+    stored_free(&p->ref);
+    bsr_ref_free(&p->wide);
+    test_mat_free(&p->mat);
+    test_buf_free(&p->mask_buf);
+    test_bsr_free(&p->bsr);
+}
+
+/* Codes equal to the bit. Those of int8 are a division away from x, which OpenCL lets err by 2.5
+ * units: a code may be that of the other neighbour where x is so near to the middle. */
+static inline void same_codes(const packed *p, const void *got, const char *name)
+{
+    const bsr_ref *wide = &p->wide;
+    const size_t block = wide->br * wide->bc, count = wide->batch * wide->keep * block;
+    if (p->bsr.bsr.desc.value_type != CLPRUNE_VALUES_INT8) {
+        test_same_bytes("codes", count * p->ref.code_bytes, got, p->ref.codes, "%s", name);
+        return;
+    }
+    const int8_t *codes = got, *want = p->ref.codes;
+    for (size_t i = 0; i < count; i++) {
+        const double scale = float_format_decode(ref_bf16, p->ref.scales[i / block]);
+        const double q = (double)wide->values[i] / scale;
+        const bool tie = fabs(fabs(q - rint(q)) - 0.5) < 0x1p-15 && fabs(q - codes[i]) < 0.6;
+        if (codes[i] != want[i] && !tie)
+            fail_msg("%s: code %zu of %g at scale %g is %d, expected %d", name, i,
+                (double)wide->values[i], scale, codes[i], want[i]);
+    }
+}
+
+static inline void check_packed(const packed *p, const char *name)
+{
+    const clprune_bsr_desc d = p->bsr.bsr.desc;
+    void *codes = test_buf_get(&p->bsr.values, "values");
+    same_codes(p, codes, name);
+    free(codes);
+    test_same_index(&p->bsr, &p->wide, name);
+    if (d.value_type == CLPRUNE_VALUES_INT8)
+        test_same_part(
+            &p->bsr.scales, d.batch * d.keep * sizeof(uint16_t), p->ref.scales, "scales", name);
+}
+
+/* The sizes of the other operand and of the output of product tn, nt or nn. */
+typedef struct sides {
+    size_t in_rows, in_cols, out_rows, out_cols;
+} sides;
+
+static inline sides sides_of(int product, clprune_bsr_desc d, size_t o)
+{
+    const sides all[3] = {{d.batch * d.rows, o, o, d.cols}, {d.batch * o, d.cols, o, d.rows},
+        {d.cols, o, d.batch * d.rows, o}};
+    return all[product];
+}
+
+static inline clprune_status multiply(
+    int product, float beta, clprune_mat in, const clprune_bsr *xs, clprune_mat out)
+{
+    clprune_context *context = test_context();
+    return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
+           : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
+                          : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
+}
+
+#endif
