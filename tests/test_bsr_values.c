@@ -447,11 +447,12 @@ static void scales_by_hand(void **state)
         int q;
     } cases[] = {
         {127.0f, 1.0f, 127},
-        {127.5f, 0x1.02p0f, 127}, /* 127.5 / 127 is above 1: the next bf16 */
-        {128.0f, 0x1.02p0f, 127}, /* 127.008 */
-        {-254.0f * 0x1.02p0f, 0x1.02p1f, -127},
-        {127.0f * 0x1.01p5f, 0x1.02p5f, 126}, /* halfway between two scales: 126.5 to even */
-        {FLT_MAX, 0x1.04p121f, 127},
+        {127.5f, 0x1.02p0f, 127}, /* 1.0039 is the scale rounded up, 126.51 the code rounded */
+        {127.9921875f, 0x1.02p0f, 127}, /* 127 * 0x1.02p0 */
+        {128.0f, 0x1.04p0f, 126},       /* 1.00787 lies above 0x1.02p0 = 1.00781; 126.03 */
+        {-254.0f, 0x1p1f, -127},
+        {127.0f * 0x1.01p5f, 0x1.02p5f, 127}, /* 126.508 */
+        {FLT_MAX, 0x1.04p121f, 126},
         {0x1p-119f, 0x1.04p-126f, 126},
         {0x1.f8p-120f, 0.0f, 0}, /* 126 * 2^-126 */
         {FLT_TRUE_MIN, 0.0f, 0},
@@ -473,6 +474,39 @@ static void scales_by_hand(void **state)
     }
     free(scales);
     free(codes);
+    packed_free(&p);
+}
+
+/* The promised error of int8 holds where it is hardest, and is no wider than it must be: scales
+ * just above a bf16 of 1.0 x 2^e, elements halfway between steps. */
+static void int8_error_bound(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, SIZE = 128 };
+    float *x = test_new_normal(0, BLOCKS * SIZE);
+    for (int b = 0; b < BLOCKS; b++) {
+        const float low = ldexpf(1 + ldexpf(1, -8 - b % 12), b - 32), step = low * 0x1.02p0f;
+        for (int i = 0; i < SIZE; i++)
+            x[b * SIZE + i] =
+                i == 0 ? 127 * low : (i % 2 ? -1 : 1) * ((float)(i - 1) + 0.499f) * step;
+        x[b * SIZE + SIZE - 1] = 0;
+    }
+    const clprune_bsr_desc d = {1, BLOCKS, SIZE, {1, SIZE}, BLOCKS, CLPRUNE_VALUES_INT8};
+    packed p = pack(d, 73, x);
+    test_mat y = test_mat_make(BLOCKS, SIZE, 0, NULL);
+    TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
+    float *got = test_mat_get(&y, "y");
+    double worst = 0;
+    for (int b = 0; b < BLOCKS; b++) {
+        const double largest = (double)largest_of(SIZE, x + b * SIZE);
+        for (int i = b * SIZE; i < (b + 1) * SIZE; i++)
+            worst = fmax(worst, fabs((double)x[i] - (double)got[i]) / largest);
+    }
+    if (!(worst <= 1.0 / 252 && worst > 1.0 / 253))
+        fail_msg("the worst error is 1/%g of a block's largest magnitude", 1 / worst);
+    free(x);
+    free(got);
+    test_mat_free(&y);
     packed_free(&p);
 }
 
@@ -500,6 +534,7 @@ int main(void)
         test_add(&list, parts, &rows[i], "parts: %s", name);
     }
     test_add(&list, scales_by_hand, NULL, "scales by hand");
+    test_add(&list, int8_error_bound, NULL, "error of int8");
     test_add(&list, booked, NULL, "booked");
     test_add(&list, bad_parts, NULL, "bad parts");
     test_add(&list, validator, NULL, "validator");

@@ -1,0 +1,372 @@
+/* The forms of a BSR's index: bytes by hand, sizes and the smallest, the same bits from each,
+ * refusals. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_packed.h"
+#include "support/test_rng.h"
+
+/* Two samples of 3 x 4 blocks, the last column of which overhangs; 5 blocks are kept:
+ *
+ *     sample 0   X . X .    sample 1   . . . .
+ *                . . . .               X X X X
+ *                X X . X               . . . X
+ *
+ * Block i is bit i: 0, 2, 8, 9, 11 and 4, 5, 6, 7, 11. */
+static const clprune_bsr_desc golden = {2, 3, 15, {1, 4}, 5};
+static const unsigned char golden_mask[24] = {
+    1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1};
+static const int32_t golden_crow[8] = {0, 2, 2, 5, 0, 0, 4, 5};
+static const uint16_t golden_col[10] = {0, 2, 0, 1, 3, 0, 1, 2, 3, 3};
+static const unsigned char golden_bitmap[4] = {0x05, 0x0b, 0xf0, 0x08};
+
+static void bytes_by_hand(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    float *x = test_new_normal(11, 2 * 3 * 15);
+    test_mat dx = test_mat_make(6, 15, 1, x);
+    test_buf mask = test_buf_make(24, golden_mask), second = test_buf_make(12, golden_mask + 12);
+    for (int index = CLPRUNE_INDEX_INT16; index < TEST_INDEXES; index++) {
+        test_bsr all = test_bsr_make(test_with_index(golden, index));
+        test_bsr parts = test_bsr_make(all.bsr.desc);
+        const clprune_bsr zero = clprune_bsr_samples(&parts.bsr, 0, 1);
+        const clprune_bsr one = clprune_bsr_samples(&parts.bsr, 1, 1);
+        TEST_OK(clprune_bsr_pack(context, dx.mat, mask.buffer, &all.bsr, NULL));
+        /* One after the other, each alone: what lies beside must not change. */
+        TEST_OK(
+            clprune_bsr_pack(context, clprune_mat_rows(dx.mat, 3, 3), second.buffer, &one, NULL));
+        TEST_OK(
+            clprune_bsr_pack(context, clprune_mat_rows(dx.mat, 0, 3), mask.buffer, &zero, NULL));
+        for (int i = 0; i < 2; i++) {
+            const test_bsr *bsr = i == 0 ? &all : &parts;
+            const bool bitmap = index == CLPRUNE_INDEX_BITMAP;
+            const char *name = i == 0 ? "whole" : "apart";
+            test_same_part(&bsr->bitmap, bitmap ? 4 : 0, golden_bitmap, "bitmap", name);
+            test_same_part(&bsr->crow, bitmap ? 0 : 32, golden_crow, "crow", name);
+            test_same_part(&bsr->col, bitmap ? 0 : 20, golden_col, "col", name);
+        }
+        test_bsr_free(&all);
+        test_bsr_free(&parts);
+    }
+    free(x);
+    test_mat_free(&dx);
+    test_buf_free(&mask);
+    test_buf_free(&second);
+}
+
+/* Bytes of crow, col and bitmap, and which form is the smallest. */
+static const struct size_row {
+    clprune_bsr_desc desc;
+    size_t crow, wide, narrow, bitmap; /* wide: col of INT32 */
+    clprune_index_type smallest;
+} size_rows[] = {
+    {{3, 196, 384, {1, 16}, 1411}, 2364, 16932, 8466, 1764, CLPRUNE_INDEX_BITMAP},
+    {{0, 196, 384, {1, 16}, 1411}, 0, 0, 0, 0, CLPRUNE_INDEX_BITMAP}, /* as any batch */
+    {{2, 3, 15, {1, 4}, 5}, 32, 40, 20, 4, CLPRUNE_INDEX_BITMAP},
+    {{1, 1, 65536, {1, 1}, 3}, 8, 12, 6, 8192, CLPRUNE_INDEX_INT16},
+    {{1, 1, 65537, {1, 1}, 3}, 8, 12, 0, 8193, CLPRUNE_INDEX_INT32}, /* INT16 does not fit */
+    {{1, 1, 64, {1, 1}, 0}, 8, 0, 0, 8, CLPRUNE_INDEX_INT32},        /* all the same */
+    {{1, 1, 72, {1, 1}, 1}, 8, 4, 2, 9, CLPRUNE_INDEX_BITMAP},
+    {{1, 1, 80, {1, 1}, 1}, 8, 4, 2, 10, CLPRUNE_INDEX_INT16}, /* as large as the bitmap */
+    {{2, 0, 4, {1, 4}, 0}, 8, 0, 0, 0, CLPRUNE_INDEX_BITMAP},
+};
+
+static void sizes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof size_rows / sizeof size_rows[0]; i++)
+        for (int index = 0; index <= CLPRUNE_INDEX_SMALLEST; index++) {
+            const struct size_row *r = &size_rows[i];
+            const clprune_bsr_desc d = test_with_index(r->desc, index);
+            const bool is_smallest = index == CLPRUNE_INDEX_SMALLEST;
+            const clprune_index_type is = is_smallest ? r->smallest : d.index_type;
+            const bool bitmap = is == CLPRUNE_INDEX_BITMAP;
+            clprune_bsr_sizes s;
+            if (is == CLPRUNE_INDEX_INT16 && d.cols == 65537) {
+                TEST_FAILS(clprune_bsr_size_query(&d, &s), CLPRUNE_INVALID_ARGUMENT,
+                    "65537 block columns");
+                continue;
+            }
+            assert_int_equal(clprune_bsr_size_query(&d, &s), CLPRUNE_SUCCESS);
+            assert_int_equal(s.index_type, is);
+            assert_int_equal(s.crow_bytes, bitmap ? 0 : r->crow);
+            assert_int_equal(s.col_bytes, bitmap                      ? 0
+                                          : is == CLPRUNE_INDEX_INT16 ? r->narrow
+                                                                      : r->wide);
+            assert_int_equal(s.bitmap_bytes, bitmap ? r->bitmap : 0);
+            assert_int_equal(
+                s.total_bytes, s.values_bytes + s.crow_bytes + s.col_bytes + s.bitmap_bytes);
+        }
+    clprune_bsr_sizes s;
+    for (int i = 0; i < 2; i++) {
+        const clprune_bsr_desc unknown = test_with_index(golden, i == 0 ? 4 : -1);
+        TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "index type");
+    }
+}
+
+static void collect(void *user, const clprune_memory_entry *entry)
+{
+    char *text = user;
+    const size_t used = strlen(text);
+    if (strncmp(entry->name, "v.", 2) == 0)
+        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
+}
+
+static void booked(void **state)
+{
+    (void)state;
+    static const char *const want[] = {"v.values=160 v.crow=32 v.col=40 ",
+        "v.values=160 v.crow=32 v.col=20 ", "v.values=160 v.bitmap=4 ", "v.values=160 v.bitmap=4 "};
+    clprune_context *context = test_context();
+    for (int index = 0; index <= CLPRUNE_INDEX_SMALLEST; index++) {
+        const clprune_bsr_desc d = test_with_index(golden, index);
+        clprune_bsr bsr;
+        char text[256] = "";
+        const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &d, &bsr));
+        clprune_memory_visit(context, collect, text);
+        assert_string_equal(text, want[index]);
+        assert_int_equal(bsr.desc.index_type, index < 2 ? index : CLPRUNE_INDEX_BITMAP);
+        clprune_bsr_destroy(context, &bsr);
+        assert_null(bsr.bitmap);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    }
+}
+
+/* Rows of blocks that share bytes, whole bytes, one column, blocks of several rows, more block rows
+ * than work-items of a group, all and nothing kept. */
+static const struct same_row {
+    clprune_bsr_desc desc;
+    size_t outputs;
+} same_rows[] = {
+    {{3, 20, 96, {1, 16}, 50}, 40},
+    {{3, 9, 128, {1, 8}, 37}, 17},
+    {{3, 90, 41, {1, 4}, 301}, 17},
+    {{2, 21, 5, {1, 9}, 8}, 9},
+    {{3, 11, 33, {3, 7}, 12}, 21},
+    {{2, 17, 37, {16, 16}, 6}, 9},
+    {{2, 5, 13, {1, 1}, 65}, 5},
+    {{2, 9, 21, {1, 5}, 0}, 5},
+};
+
+enum { SAME = sizeof same_rows / sizeof same_rows[0], VALUE_TYPES = 4 };
+
+/* What unpacking and the three products of `bsr` give, as arrays of floats. */
+static void results_of(const clprune_bsr *bsr, size_t outputs, float *result[4], size_t count[4])
+{
+    const clprune_bsr_desc d = bsr->desc;
+    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
+    TEST_OK(clprune_bsr_unpack(test_context(), bsr, y.mat, NULL));
+    result[3] = test_mat_get(&y, "y");
+    count[3] = d.batch * d.rows * d.cols;
+    test_mat_free(&y);
+    for (int product = 0; product < 3; product++) {
+        const sides side = sides_of(product, d, outputs);
+        float *in = test_new_normal(53, side.in_rows * side.in_cols);
+        test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
+        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, NULL);
+        TEST_OK(multiply(product, 0, din.mat, bsr, out.mat));
+        result[product] = test_mat_get(&out, "output");
+        count[product] = side.out_rows * side.out_cols;
+        free(in);
+        test_mat_free(&din);
+        test_mat_free(&out);
+    }
+}
+
+/* Every form, SMALLEST among them, gives the bits of INT32: of the whole and of its last samples.
+ */
+static void same_bits(void **state)
+{
+    const struct same_row *row = *state;
+    for (int type = 0; type < VALUE_TYPES; type++) {
+        clprune_bsr_desc d = row->desc;
+        d.value_type = (clprune_value_type)type;
+        packed wide = pack(d, 41, NULL);
+        for (int index = 1; index <= CLPRUNE_INDEX_SMALLEST; index++) {
+            packed narrow = pack(test_with_index(d, index), 41, NULL);
+            for (size_t first = 0; first < 2; first++) {
+                const clprune_bsr parts[2] = {clprune_bsr_samples(&wide.bsr.bsr, first, d.batch),
+                    clprune_bsr_samples(&narrow.bsr.bsr, first, d.batch)};
+                float *want[4], *got[4];
+                size_t count[4];
+                results_of(&parts[0], row->outputs, want, count);
+                results_of(&parts[1], row->outputs, got, count);
+                TEST_OK(clprune_bsr_validate(test_context(), &parts[1]));
+                for (int k = 0; k < 4; k++) {
+                    test_same_floats("result", 1, count[k], got[k], want[k],
+                        "%s, values %d, result %d, from sample %zu on", test_index_names[index],
+                        type, k, first);
+                    free(want[k]);
+                    free(got[k]);
+                }
+            }
+            packed_free(&narrow);
+        }
+        packed_free(&wide);
+    }
+}
+
+/* Ways to break a good bitmap of `golden`; the four bits behind a sample's 12 blocks are padding.
+ */
+static const struct break_row {
+    const char *name;
+    size_t at;
+    unsigned char value;
+    const char *part;
+} break_rows[] = {
+    {"one too few", 0, 0x04, "bitmap[0] marks 4 blocks, expected 5"},
+    {"one too many", 3, 0x09, "bitmap[1] marks 6 blocks, expected 5"},
+    {"none", 2, 0x00, "bitmap[1] marks 1 blocks"},
+    {"the first padding bit", 1, 0x1b, "bitmap[0] has bit 12 set, of 12 blocks"},
+    {"the last padding bit, and the count is right", 3, 0x80, "bitmap[1] has bit 15 set"},
+};
+
+static void broken_bitmaps(void **state)
+{
+    const struct break_row *row = *state;
+    unsigned char bitmap[4];
+    memcpy(bitmap, golden_bitmap, 4);
+    for (int broken = 0; broken < 2; broken++) {
+        if (broken)
+            bitmap[row->at] = row->value;
+        test_buf values = test_buf_make(160, NULL), dbitmap = test_buf_make(4, bitmap);
+        const clprune_bsr bsr = {.desc = test_with_index(golden, CLPRUNE_INDEX_BITMAP),
+            .values = values.buffer,
+            .bitmap = dbitmap.buffer};
+        const size_t sample = row->at / 2;
+        const clprune_bsr other = clprune_bsr_samples(&bsr, 1 - sample, 1);
+        const clprune_bsr own = clprune_bsr_samples(&bsr, sample, 1);
+        TEST_OK(clprune_bsr_validate(test_context(), &other));
+        if (broken) {
+            TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR, row->part);
+            TEST_FAILS(
+                clprune_bsr_validate(test_context(), &own), CLPRUNE_INVALID_BSR, "bitmap[0]");
+        } else {
+            TEST_OK(clprune_bsr_validate(test_context(), &bsr));
+        }
+        test_buf_free(&values);
+        test_buf_free(&dbitmap);
+    }
+}
+
+static void broken_int16(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        uint16_t value;
+        const char *part;
+    } breaks[] = {{9, 4, "col[1][4] is 4, of 4"}, {4, 65535, "col[0][4] is 65535"},
+        {3, 3, "col[0][4] is 3 after 3"}};
+    for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
+        uint16_t col[10];
+        memcpy(col, golden_col, sizeof col);
+        for (int broken = 0; broken < 2; broken++) {
+            if (broken)
+                col[breaks[i].at] = breaks[i].value;
+            test_buf values = test_buf_make(160, NULL);
+            test_buf crow = test_buf_make(sizeof golden_crow, golden_crow);
+            test_buf dcol = test_buf_make(sizeof col, col);
+            const clprune_bsr bsr = {test_with_index(golden, CLPRUNE_INDEX_INT16), values.buffer,
+                crow.buffer, dcol.buffer};
+            if (broken)
+                TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR,
+                    breaks[i].part);
+            else
+                TEST_OK(clprune_bsr_validate(test_context(), &bsr));
+            test_buf_free(&values);
+            test_buf_free(&crow);
+            test_buf_free(&dcol);
+        }
+    }
+}
+
+/* A bitmap that marks too many or too few breaks the contract, but leads nowhere else. */
+static void broken_bitmaps_overrun_nothing(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {3, 70, 40, {1, 8}, 9, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP};
+    for (int full = 0; full < 2; full++) {
+        test_bsr bsr = test_bsr_make(d);
+        float *ones = test_new_uniform(5, 1, 1, bsr.values.bytes / sizeof(float));
+        unsigned char *bits = malloc(bsr.bitmap.bytes);
+        memset(bits, full ? 255 : 0, bsr.bitmap.bytes);
+        cl_command_queue queue = clprune_context_queue(test_context());
+        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0,
+                             bsr.values.bytes, ones, 0, NULL, NULL),
+            CL_SUCCESS);
+        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.bitmap.buffer, CL_TRUE, 0,
+                             bsr.bitmap.bytes, bits, 0, NULL, NULL),
+            CL_SUCCESS);
+        float *result[4];
+        size_t count[4];
+        results_of(&bsr.bsr, 7, result, count);
+        double sum = 0;
+        for (size_t i = 0; i < count[3]; i++)
+            sum += (double)result[3][i];
+        assert_int_equal((int)sum, full ? 3 * 9 * 8 : 0); /* the first `keep` blocks */
+        for (int k = 0; k < 4; k++)
+            free(result[k]);
+        free(ones);
+        free(bits);
+        test_bsr_free(&bsr);
+    }
+}
+
+static void bad_parts(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    test_bsr b = test_bsr_make(test_with_index(golden, CLPRUNE_INDEX_BITMAP));
+    test_bsr n = test_bsr_make(test_with_index(golden, CLPRUNE_INDEX_INT16));
+    test_mat y = test_mat_make(6, 15, 0, NULL);
+    test_buf small = test_buf_make(19, NULL);
+    clprune_bsr bad = b.bsr;
+    bad.bitmap = NULL;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "bitmap");
+    bad = b.bsr;
+    bad.first = 1;
+    bad.values = y.mat.buffer;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_SIZE, "bitmap");
+    bad = n.bsr;
+    bad.col = small.buffer;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_SIZE, "col");
+    bad.desc.index_type = (clprune_index_type)9;
+    TEST_FAILS(
+        clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "index type");
+    bad = b.bsr;
+    bad.bitmap = y.mat.buffer;
+    clprune_mat over = y.mat;
+    over.offset = 0;
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    test_mat_unchanged(&y, "outputs of refused calls");
+    test_buf_unchanged(&small, "small col");
+    test_bsr_free(&b);
+    test_bsr_free(&n);
+    test_mat_free(&y);
+    test_buf_free(&small);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, sizes, NULL, "sizes");
+    const int failed = test_run_on_host("bsr index sizes", &list);
+    test_add(&list, bytes_by_hand, NULL, "bytes by hand");
+    test_add(&list, booked, NULL, "booked");
+    for (size_t i = 0; i < SAME; i++)
+        test_add(&list, same_bits, &same_rows[i], "same bits: %zux%zu of %zu x %zu",
+            same_rows[i].desc.block.rows, same_rows[i].desc.block.cols, same_rows[i].desc.rows,
+            same_rows[i].desc.cols);
+    for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
+        test_add(&list, broken_bitmaps, &break_rows[i], "validate: %s", break_rows[i].name);
+    test_add(&list, broken_int16, NULL, "validate: int16");
+    test_add(&list, broken_bitmaps_overrun_nothing, NULL, "broken bitmaps overrun nothing");
+    test_add(&list, bad_parts, NULL, "bad parts");
+    return failed + test_run_on_devices("bsr index", &list);
+}
