@@ -16,6 +16,7 @@ typedef struct desc_row {
     const char *part;
     bool saved_only;
     clprune_value_type value_type;
+    clprune_index_type index_type;
 } desc_row;
 
 static const desc_row descs[] = {
@@ -44,6 +45,11 @@ static const desc_row descs[] = {
     {"value type -1", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2,
         CLPRUNE_CRITERION_LARGEST, CLPRUNE_INVALID_ARGUMENT, "value type", false,
         (clprune_value_type)-1},
+    {"index type 4", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "index type", false, CLPRUNE_VALUES_FP32, (clprune_index_type)4},
+    {"index type -1", CLPRUNE_SAVED_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_INVALID_ARGUMENT, "index type", false,
+        CLPRUNE_VALUES_FP32, (clprune_index_type)-1},
     {"form 2", (clprune_saved_form)2, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_INVALID_ARGUMENT, "form", true},
 };
@@ -53,8 +59,8 @@ static void bad_descriptor(void **state)
     const desc_row *r = *state;
     clprune_context *context = test_context();
     const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
-    const clprune_saved_desc saved_desc = {
-        r->form, 2, 6, 20, r->block, r->sparsity, r->norm, r->criterion, r->value_type};
+    const clprune_saved_desc saved_desc = {r->form, 2, 6, 20, r->block, r->sparsity, r->norm,
+        r->criterion, r->value_type, r->index_type};
     clprune_saved *saved = (clprune_saved *)&before;
     TEST_FAILS(clprune_saved_create(context, "x", &saved_desc, &saved), r->status, r->part);
     assert_null(saved);
@@ -66,7 +72,8 @@ static void bad_descriptor(void **state)
             .sparsity = r->sparsity,
             .norm = r->norm,
             .criterion = r->criterion,
-            .value_type = r->value_type};
+            .value_type = r->value_type,
+            .index_type = r->index_type};
         clprune_linear *linear = (clprune_linear *)&before;
         TEST_FAILS(clprune_linear_create(context, &linear_desc, &linear), r->status, r->part);
         assert_null(linear);
@@ -77,7 +84,8 @@ static void bad_descriptor(void **state)
             .sparsity = r->sparsity,
             .norm = r->norm,
             .criterion = r->criterion,
-            .value_type = r->value_type};
+            .value_type = r->value_type,
+            .index_type = r->index_type};
         clprune_token_linear *token = (clprune_token_linear *)&before;
         TEST_FAILS(clprune_token_linear_create(context, &token_desc, &token), r->status, r->part);
         assert_null(token);

@@ -367,16 +367,25 @@ static void finite_differences(void **state)
     test_mat_free(&dy);
 }
 
-/* Narrow values are kept as BSR even where nothing is pruned, and dw is the product with them. */
+/* Narrow values are kept as BSR even where nothing is pruned, each type here with another index,
+ * and dw is the product with them. */
 static void narrow_values(void **state)
 {
     (void)state;
     enum { BATCH = 2, TOKENS = 6, IN = 20, OUT = 9 };
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
-        const clprune_linear_desc ld = {
-            .rows = TOKENS, .in = IN, .out = OUT, .value_type = (clprune_value_type)type};
-        const clprune_token_linear_desc td = {
-            .in = TOKENS, .out = OUT, .features = IN, .value_type = (clprune_value_type)type};
+        static const clprune_index_type made[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_INT16,
+            CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP}; /* the last: the smallest */
+        const clprune_linear_desc ld = {.rows = TOKENS,
+            .in = IN,
+            .out = OUT,
+            .value_type = (clprune_value_type)type,
+            .index_type = (clprune_index_type)type};
+        const clprune_token_linear_desc td = {.in = TOKENS,
+            .out = OUT,
+            .features = IN,
+            .value_type = (clprune_value_type)type,
+            .index_type = (clprune_index_type)type};
         for (int token = 0; token < 2; token++) {
             any_layer layer = {NULL, NULL};
             clprune_saved *saved = NULL;
@@ -390,6 +399,7 @@ static void narrow_values(void **state)
             const clprune_bsr kept = clprune_saved_bsr(saved, BATCH);
             assert_int_equal(kept.desc.batch, type == CLPRUNE_VALUES_FP32 ? 0 : BATCH);
             assert_int_equal(kept.desc.value_type, type);
+            assert_int_equal(kept.desc.index_type, made[type]);
             const size_t in = token ? TOKENS : IN, y_rows = BATCH * (token ? OUT : TOKENS);
             const size_t y_cols = token ? IN : OUT;
             float *x = test_new_normal(101, BATCH * TOKENS * IN),

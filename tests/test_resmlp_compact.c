@@ -293,6 +293,8 @@ static void from_what_was_kept(void **state)
         matches_reference(row, &policy, row->batch - 1);
         policy.rule[KEEP_X].value_type = CLPRUNE_VALUES_FP16;
         policy.rule[KEEP_G].value_type = CLPRUNE_VALUES_INT8;
+        policy.rule[KEEP_X].index_type = CLPRUNE_INDEX_INT16;
+        policy.rule[KEEP_G].index_type = CLPRUNE_INDEX_BITMAP;
         matches_reference(row, &policy, 2);
         policy.rule[KEEP_G].form = KEEP_DENSE;
         matches_reference(row, &policy, 1);
@@ -334,7 +336,8 @@ static void all_blocks(void **state)
     }
 }
 
-/* Two passes give the same bits, and chunks keep what the whole batch would. */
+/* Two passes give the same bits, and chunks keep what the whole batch would, in another index too.
+ */
 static void same_bits(void **state)
 {
     const golden_resmlp_case *row = *state;
@@ -342,6 +345,7 @@ static void same_bits(void **state)
     float *kept[2];
     policy.rule[KEEP_G].criterion = policy.rule[KEEP_X].criterion = CLPRUNE_CRITERION_SAMPLED;
     for (int i = 0; i < 2; i++) {
+        policy.rule[KEEP_G].index_type = i == 0 ? CLPRUNE_INDEX_INT32 : CLPRUNE_INDEX_BITMAP;
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         const size_t rows = f.batch * f.model.tokens;
         float *grads[2];
@@ -381,6 +385,7 @@ static void kept_bytes(void **state)
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
         keep_policy policy = compact(0.7, (clprune_block){1, 16}, type == 0 ? 8 : 2);
         policy.rule[KEEP_X].value_type = policy.rule[KEEP_G].value_type = (clprune_value_type)type;
+        policy.rule[KEEP_G].index_type = (clprune_index_type)type;
         const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         resmlp_kept_bytes bytes;

@@ -28,6 +28,8 @@ static void presets(void **state)
         assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
         assert_int_equal(keep_preset_prunes(i), i == PAPER || i == COMPACT);
         assert_int_equal(keep_preset_codes(i), i == COMPACT);
+        assert_int_equal(
+            keep_preset_index(i), i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
         assert_int_equal(keep_codes(&policy), i == COMPACT);
         assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT);
         assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);

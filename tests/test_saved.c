@@ -38,10 +38,19 @@ static const clprune_saved_desc range_descs[] = {
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_INT8},
     {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 1.0f, CLPRUNE_NORM_L2,
         CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_INT8},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.3f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP16, CLPRUNE_INDEX_INT16},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.7f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1,
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_INT8, CLPRUNE_INDEX_SMALLEST},
+    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_BF16, CLPRUNE_INDEX_BITMAP},
 };
 
-static const char *const range_names[] = {
-    "dense", "sampled", "fp16", "bf16, all kept", "int8, sampled", "int8, none kept"};
+static const char *const range_names[] = {"dense", "sampled", "fp16", "bf16, all kept",
+    "int8, sampled", "int8, none kept", "fp16, int16", "sampled, bitmap", "int8, sampled, smallest",
+    "bf16, all kept, bitmap"};
 
 static const char *const names[] = {"dense", "1x16, 0.7", "1x16, 0", "1x16, 1", "3x7, 0.5, l1"};
 
@@ -333,6 +342,12 @@ static void booked(void **state)
     clprune_memory_visit(test_context(), collect, text);
     /* 24 blocks a sample, 12 kept */
     assert_string_equal(text, "act.values=756 act.crow=60 act.col=144 act.scales=72 ");
+    clprune_saved_destroy(saved);
+    TEST_OK(clprune_saved_create(test_context(), "act", &range_descs[8], &saved));
+    text[0] = '\0';
+    clprune_memory_visit(test_context(), collect, text);
+    assert_string_equal(text, "act.values=756 act.bitmap=9 act.scales=72 ");
+    assert_int_equal(clprune_saved_bsr(saved, 1).desc.index_type, CLPRUNE_INDEX_BITMAP);
     clprune_saved_destroy(saved);
     assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
     clprune_saved_destroy(NULL);

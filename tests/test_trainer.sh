@@ -51,10 +51,15 @@ without_time() {
     cut -d, -f1-6,10,11 "$1"
 }
 
+# What a run computes, without what it takes.
+results() {
+    cut -d, -f1-6 "$1"
+}
+
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion values gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values indices gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     gradient-check plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -187,17 +192,26 @@ compact="$small --activations compact --sparsity 0.5 --values fp16"
 expect 2 "--gelu-code: '3' is not one of 2 4 8" --activations compact --gelu-code 3
 expect 2 "--values: 'fp8' is not one of fp32 fp16 bf16 int8" --activations compact --values fp8
 expect 2 "--values needs --activations paper or compact" --activations exact --values fp16
+expect 2 "--indices: 'int8' is not one of int32 int16 bitmap smallest" --activations paper --indices int8
+expect 2 "--indices needs --activations paper or compact" --activations exact --indices bitmap
 expect 2 "--gelu-code needs --activations compact" --activations paper --gelu-code 4
 expect 0 "" $compact --epochs 3 --output-dir compact --summary-json compact.json --memory-report
 grep -q "activations compact, .*values in fp16, .*in 2 bits" out || fail "it does not say what compact keeps"
 grep -q 'blocks\.\*\.fc1\.code' out || fail "the memory report has no codes"
 grep -q '"values": "fp16"' compact.json || fail "the summary does not say what values are"
+grep -q '"indices": "smallest"' compact.json || fail "compact's indices are not the smallest"
+grep -q 'blocks\.\*\.gelu\.bitmap' out || fail "the memory report has no bitmaps"
+grep -q 'blocks\.\*\.gelu\.col' out && fail "compact has indices of int32"
 grep -q '"gelu_code": 2' compact.json || fail "the summary does not say how long codes are"
 paste -d, dense/log.csv compact/log.csv | awk -F, '
     NR > 1 && NR < 4 && ($4 - $15 > 0.2 || $15 - $4 > 0.2 || $21 >= $10) { bad = 1 }
     END { exit bad }' || fail "compact does not train: $(cat compact/log.csv)"
 
 without_time compact/log.csv >coded
+expect 0 "" $compact --indices int16 --epochs 3 --output-dir int16 --memory-report
+grep -q 'blocks\.\*\.gelu\.col' out || fail "the memory report has no indices of int16"
+results compact/log.csv >coded_results
+results int16/log.csv | cmp -s coded_results - || fail "other indices train otherwise"
 
 # ---- planned memory ------------------------------------------------------------------------------
 # bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
@@ -322,6 +336,10 @@ for steps in 1 3 5; do # within an epoch, at its end, within another
     resumed $steps sampled drawn $sampled
     resumed $steps compact coded $compact
 done
+expect 0 "" $compact --epochs 3 --output-dir part --steps 3
+expect 0 "" --resume part/last.ckpt --indices int32 --memory-report
+grep -q 'blocks\.\*\.gelu\.col' out || fail "--indices is not taken when resuming"
+results part/log.csv | cmp -s coded_results - || fail "resuming with other indices gives another log"
 expect 0 "" $pruned --epochs 1 --output-dir part
 cp part/last.ckpt one.ckpt
 expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere

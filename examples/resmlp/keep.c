@@ -101,6 +101,11 @@ bool keep_preset_codes(size_t preset)
     return preset_has(preset, 'c');
 }
 
+clprune_index_type keep_preset_index(size_t preset)
+{
+    return preset_has(preset, 'c') ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32;
+}
+
 static keep_rule rule_of(char form, keep_rule rule)
 {
     const keep_rule dense = {.form = KEEP_DENSE}, recompute = {.form = KEEP_RECOMPUTED};

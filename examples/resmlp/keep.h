@@ -50,6 +50,7 @@ typedef struct keep_rule {
     clprune_norm norm;
     clprune_criterion criterion;
     clprune_value_type value_type;
+    clprune_index_type index_type;
     unsigned code_bits;
 } keep_rule;
 
@@ -92,6 +93,10 @@ bool keep_preset_prunes(size_t preset);
 
 /* Whether a preset keeps h as a code. */
 bool keep_preset_codes(size_t preset);
+
+/* How a preset stores which blocks are kept, where nothing else is asked for: compact in as few
+ * bytes as that takes, paper as the paper does. */
+clprune_index_type keep_preset_index(size_t preset);
 
 /* The preset at a position in keep_presets. `rule` says how it prunes and codes what it prunes and
  * codes; at sparsity 0 and fp32 values the pruned tensors stay dense: indices would cost and save

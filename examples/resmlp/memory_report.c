@@ -80,7 +80,7 @@ static void visit(void *user, const clprune_memory_entry *entry)
         return;
     if (ends_with(name, ".values") || ends_with(name, ".scales"))
         l->values += entry->bytes;
-    else if (ends_with(name, ".crow") || ends_with(name, ".col"))
+    else if (ends_with(name, ".crow") || ends_with(name, ".col") || ends_with(name, ".bitmap"))
         l->indices += entry->bytes;
     else if (ends_with(name, ".code"))
         l->codes += entry->bytes;
@@ -136,7 +136,7 @@ static void print_kept(const ledger *l, uint64_t all_dense)
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
     print_line("kept dense", l->dense);
     print_line("pruned: blocks (values, scales)", l->values);
-    print_line("pruned: indices (crow, col)", l->indices);
+    print_line("pruned: indices (crow, col, bitmap)", l->indices);
     if (l->codes != 0)
         print_line("codes of GELU's derivative", l->codes);
     print_line("together", kept);

@@ -128,6 +128,7 @@ static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, 
         .norm = rule->norm,
         .criterion = rule->criterion,
         .value_type = rule->value_type,
+        .index_type = rule->index_type,
     };
 }
 
@@ -206,7 +207,8 @@ static clprune_status create_layers(resmlp *model)
         .sparsity = n1->sparsity,
         .norm = n1->norm,
         .criterion = n1->criterion,
-        .value_type = n1->value_type};
+        .value_type = n1->value_type,
+        .index_type = n1->index_type};
     TRY(clprune_token_linear_create(model->context, &token, &model->token));
     const clprune_linear_desc fc1 = {.rows = p,
         .in = arch->dim,
@@ -215,7 +217,8 @@ static clprune_status create_layers(resmlp *model)
         .sparsity = n2->sparsity,
         .norm = n2->norm,
         .criterion = n2->criterion,
-        .value_type = n2->value_type};
+        .value_type = n2->value_type,
+        .index_type = n2->index_type};
     TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
     const clprune_linear_desc fc2 = {.rows = p,
         .in = arch->hidden,
@@ -224,7 +227,8 @@ static clprune_status create_layers(resmlp *model)
         .sparsity = g->sparsity,
         .norm = g->norm,
         .criterion = g->criterion,
-        .value_type = g->value_type};
+        .value_type = g->value_type,
+        .index_type = g->index_type};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
     const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
     TRY(clprune_linear_create(model->context, &head, &model->head));
@@ -404,13 +408,14 @@ static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_
         .rows = desc.rows,
         .cols = desc.cols,
         .block = desc.block,
-        .value_type = desc.value_type};
+        .value_type = desc.value_type,
+        .index_type = desc.index_type};
     clprune_bsr_sizes sizes;
     TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
     bsr.keep = clprune_keep_count(sizes.blocks, desc.sparsity);
     TRY(clprune_bsr_size_query(&bsr, &sizes));
     bytes->values += times * (sizes.values_bytes + sizes.scales_bytes);
-    bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes);
+    bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes + sizes.bitmap_bytes);
 done:
     return status;
 }

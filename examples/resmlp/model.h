@@ -134,8 +134,8 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
 void resmlp_at(const resmlp *model, const char *part, size_t block);
 
 /* Bytes of kept activations, from their shapes: what they would cost if all were kept dense, and
- * what the policy's choice costs, split into values (dense ones, too) and indices (crow and col).
- */
+ * what the policy's choice costs, split into values (dense ones, too) and indices (crow and
+ * col, or bitmaps). */
 typedef struct resmlp_kept_bytes {
     uint64_t dense, values, indices;
 } resmlp_kept_bytes;

@@ -25,12 +25,17 @@ bool options_given(const options *o, const char *name)
     return o->given[row_named(name, strlen(name))];
 }
 
+/* No position in options_indices: the preset decides. Checkpoints of versions without the option do
+ * not name it. */
+enum { INDICES_BY_PRESET = CLPRUNE_INDEX_SMALLEST + 1 };
+
 static const options defaults = {
     .arch = 4, /* resmlp_tiny */
     .data = "generated",
     .sparsity = 0.5,
     .block = {1, 16},
     .criterion = CLPRUNE_CRITERION_SAMPLED,
+    .indices = INDICES_BY_PRESET,
     .epochs = 10,
     .batch_size = 64,
     .optimizer = OPTIONS_ADAMW,
@@ -55,6 +60,8 @@ void options_settle(options *o)
 {
     if (!keep_preset_prunes(o->activations))
         o->sparsity = 0;
+    if (o->indices == INDICES_BY_PRESET)
+        o->indices = keep_preset_index(o->activations);
 }
 
 static bool refuse(const char *what, const char *name, fault *f)
@@ -118,6 +125,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper or compact");
     if (o->resume == NULL && options_given(o, "values") && !keep_preset_prunes(o->activations))
         return fault_set(f, CODE_USAGE, "--values needs --activations paper or compact");
+    if (o->resume == NULL && options_given(o, "indices") && !keep_preset_prunes(o->activations))
+        return fault_set(f, CODE_USAGE, "--indices needs --activations paper or compact");
     if (o->resume == NULL && options_given(o, "gelu-code") && !keep_preset_codes(o->activations))
         return fault_set(f, CODE_USAGE, "--gelu-code needs --activations compact");
     return true;

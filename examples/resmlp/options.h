@@ -32,6 +32,7 @@ typedef struct options {
     size_t norm;      /* clprune_norm */
     size_t criterion; /* clprune_criterion */
     size_t values;    /* clprune_value_type */
+    size_t indices;   /* clprune_index_type */
     size_t gelu_code; /* position in options_gelu_codes */
 
     uint64_t epochs, batch_size;
@@ -64,7 +65,8 @@ bool options_parse(int argc, char **argv, options *o, fault *f);
 /* Frees what options_restore took. */
 void options_close(options *o);
 
-/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned. */
+/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned; chooses
+ * its indices where none were asked for. */
 void options_settle(options *o);
 
 /* Whether an option was on the command line; name without dashes. */
@@ -90,6 +92,7 @@ void options_block_text(clprune_block block, char *text, size_t size);
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
 extern const char *const options_values[];     /* by clprune_value_type */
+extern const char *const options_indices[];    /* by clprune_index_type */
 extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 

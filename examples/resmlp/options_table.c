@@ -5,6 +5,7 @@
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
+const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
@@ -77,6 +78,11 @@ const option_row option_rows[] = {
         "in expectation; largest: keep the best, as the paper does"),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
         "of kept blocks: fp32 (the default), fp16, bf16 or int8 with a scale for each block; needs "
+        "--activations paper or compact"),
+    CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
+        "of kept blocks: int32 (the default of paper), int16, bitmap, or smallest, the one of "
+        "these "
+        "that takes the fewest bytes (the default of compact); gives the same bits; needs "
         "--activations paper or compact"),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),

@@ -21,7 +21,7 @@
 static void say_start(trainer *t)
 {
     const options *o = t->options;
-    char device[256], block[64], kept[160];
+    char device[256], block[64], kept[192];
     summary_device(t, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     if (o->sparsity > 0)
@@ -33,6 +33,10 @@ static void say_start(trainer *t)
     if (o->values != CLPRUNE_VALUES_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
             options_values[o->values]);
+    if (o->indices != CLPRUNE_INDEX_INT32)
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", indices in %s",
+            o->indices == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
+                                                 : options_indices[o->indices]);
     if (keep_preset_codes(o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));

@@ -33,6 +33,7 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "norm", options_norms[o->norm]);
     json_text(j, "criterion", options_criteria[o->criterion]);
     json_text(j, "values", options_values[o->values]);
+    json_text(j, "indices", options_indices[o->indices]);
     if (keep_preset_codes(o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
     json_text(j, "optimizer", options_optimizers[o->optimizer]);

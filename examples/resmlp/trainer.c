@@ -64,6 +64,7 @@ static bool create_model(trainer *t, fault *f)
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
         .value_type = (clprune_value_type)o->values,
+        .index_type = (clprune_index_type)o->indices,
         .code_bits = options_gelu_code_bits(o)};
     const keep_policy policy = keep_preset(o->activations, rule);
     return fault_check(f, t->context,
