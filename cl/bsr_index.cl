@@ -41,6 +41,24 @@ typedef ushort narrow_index;
 typedef uchar narrow_index;
 #endif
 
+#if LOCAL == 1 && FROM == BITMAP
+/* Bits first to first + count - 1 of a bitmap; count <= 56, so that eight bytes hold them. */
+inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const ulong first,
+    const ulong count)
+{
+    global const uchar *from = bitmap + first / 8;
+    ulong bits = 0;
+    if (first / 8 + 8 <= bytes) {
+        for (uint b = 0; b < 8; b++)
+            bits |= (ulong)from[b] << 8 * b;
+    } else {
+        for (uint b = 0; first / 8 + b < bytes; b++)
+            bits |= (ulong)from[b] << 8 * b;
+    }
+    return bits >> first % 8 & ((1ul << count) - 1);
+}
+#endif
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
     const ulong block_cols, const ulong keep, const ulong mask_offset,
     global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
@@ -79,20 +97,29 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
 #endif
     for (ulong row = first; row < last; row++) {
         crow[row] = (int)IN_CROW(next);
+#if LOCAL == 1 && FROM == BITMAP
+        /* From one set bit to the next, which are few. */
+        for (ulong j = 0; j < block_cols; j += 56) {
+            ulong bits = bits_of(mask, bytes, row * block_cols + j, min(block_cols - j, 56ul));
+            for (; bits != 0; bits &= bits - 1, next++)
+                if (next < keep)
+                    PUT(next, j + 63 - clz(bits & -bits));
+        }
+#elif LOCAL == 1
+        /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
         for (ulong j = 0; j < block_cols; j++) {
-#if LOCAL == 1
-            /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
             if (next < keep)
                 PUT(next, j);
             next += KEPT(row * block_cols + j);
+        }
 #else
+        for (ulong j = 0; j < block_cols; j++)
             if (KEPT(row * block_cols + j)) {
                 if (next < keep)
                     PUT(next, j);
                 next++;
             }
 #endif
-        }
     }
     if (last == block_rows && (first < last || me == 0)) {
         /* Several runs may be empty at the end: only the one that reaches it writes the total. */

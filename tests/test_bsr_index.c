@@ -309,7 +309,8 @@ static void broken_bitmaps_overrun_nothing(void **state)
         double sum = 0;
         for (size_t i = 0; i < count[3]; i++)
             sum += (double)result[3][i];
-        assert_int_equal((int)sum, full ? 3 * 9 * 8 : 0); /* the first `keep` blocks */
+        if (!(fabs(sum - (full ? 3 * 9 * 8 : 0)) < 0.5)) /* the first `keep` blocks */
+            fail_msg("the kept elements sum up to %g", sum);
         for (int k = 0; k < 4; k++)
             free(result[k]);
         free(ones);
