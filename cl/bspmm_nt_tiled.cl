@@ -44,22 +44,12 @@ typedef float4 dy_run;
 typedef float dy_run;
 #endif
 
-/* sums += the products of `count` entries. Each value makes room for that of the next entry; the
- * zeros keep compilers from moving these reads to where the values are used. */
+/* sums += the products of `count` entries. Each value makes room for that of the next entry. */
 inline void multiply(local const uint2 *list, const uint count, const float4 *d,
     global const float *x, local float4 *sums)
 {
-    uint2 entry = (uint2)(0);
     float value[CT];
-#pragma unroll
-    for (uint c = 0; c < CT; c++)
-        value[c] = 0.0f;
-    if (count > 0) {
-        entry = list[0];
-#pragma unroll
-        for (uint c = 0; c < CT; c += RUN)
-            read_run(value + c, x + (ulong)entry.y * BC + c);
-    }
+    uint2 entry = first_entry(list, count, x, value);
 #pragma nounroll
     for (uint e = 1; e <= count; e++) {
         local float4 *to = sums + entry.x * LANES;

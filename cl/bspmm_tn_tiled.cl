@@ -50,22 +50,12 @@ inline float4 read_outputs(global const float *row, const ulong first, const ulo
 #endif
 }
 
-/* sum += the products of `count` entries. Each value makes room for that of the next entry; the
- * zeros keep compilers from moving these reads to where the values are used. */
+/* sum += the products of `count` entries. Each value makes room for that of the next entry. */
 inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
     global const float *x, float4 *sum)
 {
-    uint2 entry = (uint2)(0);
     float value[CT];
-#pragma unroll
-    for (uint c = 0; c < CT; c++)
-        value[c] = 0.0f;
-    if (count > 0) {
-        entry = list[0];
-#pragma unroll
-        for (uint c = 0; c < CT; c += RUN)
-            read_run(value + c, x + (ulong)entry.y * BC + c);
-    }
+    uint2 entry = first_entry(list, count, x, value);
 #pragma nounroll
     for (uint e = 1; e <= count; e++) {
         const float4 d = dy_lane[entry.x * LANES];

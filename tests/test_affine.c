@@ -285,59 +285,37 @@ static void product(void **state)
     inputs_free(&in);
 }
 
-enum { ROWS = 11, IN = 7, OUT = 5, W = OUT * IN, TOTAL = W + 2 * IN };
-
 /* sum dh * ((alpha * x + beta) w^T) as a function of w, alpha and beta; user: x, then dh. */
 static double product_loss(void *user, const double *theta)
 {
-    const double *x = user, *dh = x + ROWS * IN, *alpha = theta + W, *beta = alpha + IN;
+    const double *x = user, *dh = x + LAYER_ROWS * LAYER_IN;
+    const double *alpha = theta + LAYER_W, *beta = alpha + LAYER_IN;
     double loss = 0;
-    for (size_t r = 0; r < ROWS; r++)
-        for (size_t o = 0; o < OUT; o++)
-            for (size_t i = 0; i < IN; i++)
-                loss += dh[r * OUT + o] * (alpha[i] * x[r * IN + i] + beta[i]) * theta[o * IN + i];
+    for (size_t r = 0; r < LAYER_ROWS; r++)
+        for (size_t o = 0; o < LAYER_OUT; o++)
+            for (size_t i = 0; i < LAYER_IN; i++)
+                loss += dh[r * LAYER_OUT + o] * (alpha[i] * x[r * LAYER_IN + i] + beta[i]) *
+                        theta[o * LAYER_IN + i];
     return loss;
 }
 
-/* The device's gradients from dh^T x against differences of the loss. */
+/* The device's gradients from dh^T (x - center) against differences of the loss. */
 static void product_slopes(void **state)
 {
     (void)state;
-    float *numbers = test_new_normal(16, ROWS * (IN + OUT)), *start = test_new_normal(17, TOTAL);
-    double *data = layer_widen(ROWS * (IN + OUT), numbers), *theta = layer_widen(TOTAL, start);
-    double *grad = layer_new(TOTAL);
-    static const float middle[IN] = {1, -2, 0, 0.5f, 3, -0.25f, 2};
-    float dw[W] = {0}, sums[OUT] = {0};
-    for (size_t r = 0; r < ROWS; r++)
-        for (size_t o = 0; o < OUT; o++) {
-            const float dh = numbers[ROWS * IN + r * OUT + o];
-            sums[o] += dh;
-            for (size_t i = 0; i < IN; i++)
-                dw[o * IN + i] += dh * (numbers[r * IN + i] - middle[i]);
-        }
-    test_mat w = test_mat_make(OUT, IN, 0, start), alpha = test_mat_make(1, IN, 0, start + W);
-    test_mat beta = test_mat_make(1, IN, 0, start + W + IN), sum = test_mat_make(1, OUT, 0, sums);
-    test_mat center = test_mat_make(1, IN, 0, middle);
-    test_mat out[] = {test_mat_make(OUT, IN, 0, dw), test_mat_make(1, IN, 0, NULL),
-        test_mat_make(1, IN, 0, NULL)};
-    TEST_OK(clprune_affine_backward_product(test_context(), w.mat, alpha.mat, beta.mat, center.mat,
-        sum.mat, out[0].mat, out[1].mat, out[2].mat, NULL));
-    for (size_t i = 0, at = 0; i < 3; i++) {
-        float *got = test_mat_get(&out[i], "gradient");
-        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
-            grad[at++] = (double)got[k];
-        free(got);
-        test_mat_free(&out[i]);
-    }
-    layer_slopes("product", product_loss, data, TOTAL, theta, grad, 1e-4, 1e-6);
-    test_mat *mats[] = {&w, &alpha, &beta, &center, &sum};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(numbers);
-    free(start);
-    free(data);
-    free(theta);
-    free(grad);
+    static const float middle[LAYER_IN] = {1, -2, 0, 0.5f, 3, -0.25f, 2};
+    layer_product p = layer_product_new(16, 2 * LAYER_IN, middle);
+    test_mat in[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.theta),
+        test_mat_make(1, LAYER_IN, 0, p.theta + LAYER_W),
+        test_mat_make(1, LAYER_IN, 0, p.theta + LAYER_W + LAYER_IN),
+        test_mat_make(1, LAYER_IN, 0, middle), test_mat_make(1, LAYER_OUT, 0, p.sums)};
+    test_mat out[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.dw),
+        test_mat_make(1, LAYER_IN, 0, NULL), test_mat_make(1, LAYER_IN, 0, NULL)};
+    TEST_OK(clprune_affine_backward_product(test_context(), in[0].mat, in[1].mat, in[2].mat,
+        in[3].mat, in[4].mat, out[0].mat, out[1].mat, out[2].mat, NULL));
+    layer_product_slopes(&p, product_loss, out);
+    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+        test_mat_free(&in[i]);
 }
 
 static void product_invalid(void **state)

@@ -257,19 +257,18 @@ static void product(void **state)
         free(floats[i]);
 }
 
-enum { ROWS = 11, IN = 7, OUT = 5, W = OUT * IN, TOTAL = W + 2 * OUT };
-
 /* sum dy * ls * (g w^T + b) as a function of w, b and ls; user: g, then dy. */
 static double product_loss(void *user, const double *theta)
 {
-    const double *g = user, *dy = g + ROWS * IN, *b = theta + W, *ls = b + OUT;
+    const double *g = user, *dy = g + LAYER_ROWS * LAYER_IN;
+    const double *b = theta + LAYER_W, *ls = b + LAYER_OUT;
     double loss = 0;
-    for (size_t r = 0; r < ROWS; r++)
-        for (size_t o = 0; o < OUT; o++) {
+    for (size_t r = 0; r < LAYER_ROWS; r++)
+        for (size_t o = 0; o < LAYER_OUT; o++) {
             double t = b[o];
-            for (size_t i = 0; i < IN; i++)
-                t += g[r * IN + i] * theta[o * IN + i];
-            loss += dy[r * OUT + o] * ls[o] * t;
+            for (size_t i = 0; i < LAYER_IN; i++)
+                t += g[r * LAYER_IN + i] * theta[o * LAYER_IN + i];
+            loss += dy[r * LAYER_OUT + o] * ls[o] * t;
         }
     return loss;
 }
@@ -278,39 +277,17 @@ static double product_loss(void *user, const double *theta)
 static void product_slopes(void **state)
 {
     (void)state;
-    float *numbers = test_new_normal(40, ROWS * (IN + OUT)), *start = test_new_normal(41, TOTAL);
-    double *data = layer_widen(ROWS * (IN + OUT), numbers), *theta = layer_widen(TOTAL, start);
-    double *grad = layer_new(TOTAL);
-    float dw[W] = {0}, db[OUT] = {0};
-    for (size_t r = 0; r < ROWS; r++)
-        for (size_t o = 0; o < OUT; o++) {
-            const float dy = numbers[ROWS * IN + r * OUT + o];
-            db[o] += dy;
-            for (size_t i = 0; i < IN; i++)
-                dw[o * IN + i] += dy * numbers[r * IN + i];
-        }
-    test_mat w = test_mat_make(OUT, IN, 0, start), b = test_mat_make(1, OUT, 0, start + W);
-    test_mat ls = test_mat_make(1, OUT, 0, start + W + OUT);
-    test_mat out[] = {test_mat_make(OUT, IN, 0, dw), test_mat_make(1, OUT, 0, db),
-        test_mat_make(1, OUT, 0, NULL)};
+    layer_product p = layer_product_new(40, 2 * LAYER_OUT, NULL);
+    test_mat in[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.theta),
+        test_mat_make(1, LAYER_OUT, 0, p.theta + LAYER_W),
+        test_mat_make(1, LAYER_OUT, 0, p.theta + LAYER_W + LAYER_OUT)};
+    test_mat out[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.dw),
+        test_mat_make(1, LAYER_OUT, 0, p.sums), test_mat_make(1, LAYER_OUT, 0, NULL)};
     TEST_OK(clprune_layerscale_backward_product(
-        test_context(), w.mat, b.mat, ls.mat, out[2].mat, out[0].mat, out[1].mat, NULL));
-    for (size_t i = 0, at = 0; i < 3; i++) {
-        float *got = test_mat_get(&out[i], "gradient");
-        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
-            grad[at++] = (double)got[k];
-        free(got);
-        test_mat_free(&out[i]);
-    }
-    layer_slopes("product", product_loss, data, TOTAL, theta, grad, 1e-4, 1e-6);
-    test_mat_free(&w);
-    test_mat_free(&b);
-    test_mat_free(&ls);
-    free(numbers);
-    free(start);
-    free(data);
-    free(theta);
-    free(grad);
+        test_context(), in[0].mat, in[1].mat, in[2].mat, out[2].mat, out[0].mat, out[1].mat, NULL));
+    layer_product_slopes(&p, product_loss, out);
+    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+        test_mat_free(&in[i]);
 }
 
 static void product_invalid(void **state)

@@ -53,6 +53,37 @@ done:
     return status;
 }
 
+/* Before the first chunk of an MLP that goes from its input: scaled weights, and the sums of dy in
+ * dw->fc2_b, before dx grows. */
+static clprune_status mlp_begin(
+    const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w;
+    TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
+    TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
+    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, block->dw.fc2_b, NULL));
+done:
+    return status;
+}
+
+/* Behind the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and
+ * the sums of dy and dh in dw->fc2_b and dw->fc1_b. */
+static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
+    TRY(clprune_layerscale_backward_product(
+        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
+    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
+        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+done:
+    return status;
+}
+
 /* A chunk of the MLP: adds its part to the products G and P in dw->fc2_w and dw->fc1_w and to the
  * sums of dh in dw->fc1_b, and the gradient of x2 to dx. x2 and h are overwritten, all are of the
  * chunk alone. */
@@ -86,8 +117,6 @@ static clprune_status mlp_from_input(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     clprune_saved *const *kept = block->kept;
     const size_t step = resmlp_mlp_step(model, batch);
     clprune_mat x = CLPRUNE_NO_MAT, x2 = CLPRUNE_NO_MAT, h;
@@ -97,11 +126,7 @@ static clprune_status mlp_from_input(
     else
         TRY(resmlp_restore(model, kept[KEEP_X], batch, KEEP_X, &x));
     TRY(resmlp_restore(model, kept[KEEP_H], batch, KEEP_H, &h));
-    TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
-    TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
-    /* the sums of dy, before dx grows */
-    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw->fc2_b, NULL));
+    TRY(mlp_begin(model, block, batch, dx));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         clprune_mat part = resmlp_rows(model, x2, range);
@@ -112,10 +137,7 @@ static clprune_status mlp_from_input(
         TRY(mlp_chunk(model, block, first == 0, part, resmlp_rows(model, h, range),
             resmlp_rows(model, dx, range)));
     }
-    TRY(clprune_layerscale_backward_product(
-        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
-    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
-        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+    TRY(mlp_end(model, block));
 done:
     return status;
 }
@@ -159,24 +181,15 @@ static clprune_status mlp_from_code(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     const size_t step = resmlp_mlp_step(model, batch);
 
-    TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
-    TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
-    TRY(clprune_mat_fill(context, 0.0f, model->work.center, NULL));
-    /* the sums of dy, before dx grows */
-    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw->fc2_b, NULL));
+    TRY(mlp_begin(model, block, batch, dx));
+    TRY(clprune_mat_fill(model->context, 0.0f, model->work.center, NULL));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));
     }
-    TRY(clprune_layerscale_backward_product(
-        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
-    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
-        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+    TRY(mlp_end(model, block));
 done:
     return status;
 }

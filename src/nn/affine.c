@@ -86,9 +86,8 @@ clprune_status clprune_affine_backward(clprune_context *context, bool accumulate
     clprune__arg_mat(&launch, dx);
     clprune__arg_mat(&launch, partial);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    TRY(clprune__column_sum_final(context, plan.groups, 2, partial, dalpha, NULL));
-    partial.offset += partial.ld;
-    TRY(clprune__column_sum_final(context, plan.groups, 2, partial, dbeta, event));
+    const clprune_mat sums[2] = {dalpha, dbeta};
+    TRY(clprune__column_sums_final(context, false, plan.groups, partial, 2, sums, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

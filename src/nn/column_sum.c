@@ -57,16 +57,15 @@ done:
     return status;
 }
 
-clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
-    clprune_mat partial, clprune_mat sum, cl_event *event)
+clprune_status clprune__column_sums_final(clprune_context *context, bool accumulate, size_t groups,
+    clprune_mat partial, size_t count, const clprune_mat *sums, cl_event *event)
 {
-    return finish(context, false, groups, step, partial, sum, event);
-}
-
-clprune_status clprune__column_sum_add(clprune_context *context, size_t groups, size_t step,
-    clprune_mat partial, clprune_mat sum, cl_event *event)
-{
-    return finish(context, true, groups, step, partial, sum, event);
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t i = 0; i < count; i++, partial.offset += partial.ld)
+        TRY(finish(
+            context, accumulate, groups, count, partial, sums[i], i + 1 == count ? event : NULL));
+done:
+    return status;
 }
 
 clprune_status clprune__column_sum(

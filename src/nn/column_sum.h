@@ -21,14 +21,11 @@ clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, 
 /* The row-wise plan of a first stage: few enough groups for the second to be quick. */
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols);
 
-/* The second stage: sum[0][c] = sum of partial[g * step][c] over the g below `groups`, for the
- * columns of `sum`. `partial` is scratch, of which only buffer, offset and ld are used; not
- * checked, as is `sum`. No groups give zeros. */
-clprune_status clprune__column_sum_final(clprune_context *context, size_t groups, size_t step,
-    clprune_mat partial, clprune_mat sum, cl_event *event);
-
-/* The same, added to `sum`. */
-clprune_status clprune__column_sum_add(clprune_context *context, size_t groups, size_t step,
-    clprune_mat partial, clprune_mat sum, cl_event *event);
+/* The second stage of `count` sums: sums[i][0][c] = sum of partial[g * count + i][c] over the g
+ * below `groups`, for the columns of sums[i]; with `accumulate` added to it. `partial` is scratch,
+ * of which only buffer, offset and ld are used; not checked, as are the sums. No groups give zeros.
+ */
+clprune_status clprune__column_sums_final(clprune_context *context, bool accumulate, size_t groups,
+    clprune_mat partial, size_t count, const clprune_mat *sums, cl_event *event);
 
 #endif

@@ -93,10 +93,7 @@ clprune_status clprune_gelu_backward_recompute(clprune_context *context, bool ac
     clprune__arg_mat(&launch, dh);
     clprune__arg_mat(&launch, partial);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    if (accumulate)
-        TRY(clprune__column_sum_add(context, plan.groups, 1, partial, db, event));
-    else
-        TRY(clprune__column_sum_final(context, plan.groups, 1, partial, db, event));
+    TRY(clprune__column_sums_final(context, accumulate, plan.groups, partial, 1, &db, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

@@ -33,6 +33,23 @@ clprune_status clprune_gelu_code_size_query(
     return check_sizes(NULL, rows, cols, bits, sizes);
 }
 
+/* What both passes check: sizes, and that out, where it is not `in`, lies apart from it. */
+static clprune_status check(clprune_context *context, unsigned bits, const char *in_name,
+    clprune_mat in, const char *out_name, clprune_mat out, clprune_mat codes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY(check_sizes(context, in.rows, in.cols, bits, &sizes));
+    TRY(clprune__check_mat(context, in_name, in, in.rows, in.cols));
+    TRY(clprune__check_mat(context, out_name, out, in.rows, in.cols));
+    TRY(clprune__check_mat(context, "codes", codes, in.rows, sizes.cols));
+    if (!clprune__same_mat(out, in))
+        TRY(clprune__check_apart(context, out_name, out, in_name, in));
+done:
+    return status;
+}
+
 /* Enqueues either pass: `in` and `out`, M x d, may be the same. */
 static clprune_status enqueue(clprune_context *context, clprune__kernel_id id, unsigned bits,
     clprune_mat in, clprune_mat out, clprune_mat codes, cl_event *event)
@@ -57,14 +74,7 @@ clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits
     clprune_mat g, clprune_mat codes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_gelu_code_sizes sizes;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
-    TRY(clprune__check_mat(context, "h", h, h.rows, h.cols));
-    TRY(clprune__check_mat(context, "g", g, h.rows, h.cols));
-    TRY(clprune__check_mat(context, "codes", codes, h.rows, sizes.cols));
-    if (!clprune__same_mat(g, h))
-        TRY(clprune__check_apart(context, "g", g, "h", h));
+    TRY(check(context, bits, "h", h, "g", g, codes));
     TRY(clprune__check_apart(context, "codes", codes, "h", h));
     TRY(clprune__check_apart(context, "codes", codes, "g", g));
     TRY(enqueue(context, CLPRUNE__GELU_CODE_FORWARD, bits, h, g, codes, event));
@@ -76,14 +86,7 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bit
     clprune_mat codes, clprune_mat dh, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_gelu_code_sizes sizes;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    TRY(check_sizes(context, dg.rows, dg.cols, bits, &sizes));
-    TRY(clprune__check_mat(context, "dg", dg, dg.rows, dg.cols));
-    TRY(clprune__check_mat(context, "codes", codes, dg.rows, sizes.cols));
-    TRY(clprune__check_mat(context, "dh", dh, dg.rows, dg.cols));
-    if (!clprune__same_mat(dh, dg))
-        TRY(clprune__check_apart(context, "dh", dh, "dg", dg));
+    TRY(check(context, bits, "dg", dg, "dh", dh, codes));
     TRY(clprune__check_apart(context, "dh", dh, "codes", codes));
     TRY(enqueue(context, CLPRUNE__GELU_CODE_BACKWARD, bits, dg, dh, codes, event));
 done:

@@ -59,15 +59,8 @@ done:
 clprune_status clprune__check_gradients_apart(clprune_context *context, clprune_mat dy,
     clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const struct {
-        const char *name;
-        clprune_mat mat;
-    } part[5] = {{"dy", dy}, {"w", w}, {"dx", dx}, {"dw", dw}, {"db", db}};
-    for (int output = 2; output < 5; output++)
-        for (int other = 0; other < output; other++)
-            TRY(clprune__check_apart(
-                context, part[output].name, part[output].mat, part[other].name, part[other].mat));
-done:
-    return status;
+    enum { INPUTS = 2, ALL = 5 };
+    const clprune__operand operands[ALL] = {{"dy", dy, dy.rows, dy.cols}, {"w", w, w.rows, w.cols},
+        {"dx", dx, dx.rows, dx.cols}, {"dw", dw, dw.rows, dw.cols}, {"db", db, db.rows, db.cols}};
+    return clprune__check_operands(context, operands, INPUTS, ALL);
 }

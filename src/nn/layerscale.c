@@ -64,7 +64,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat
     clprune__arg_mat(&launch, dt);
     clprune__arg_mat(&launch, partial);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    TRY(clprune__column_sum_final(context, plan.groups, 1, partial, dls, event));
+    TRY(clprune__column_sums_final(context, false, plan.groups, partial, 1, &dls, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

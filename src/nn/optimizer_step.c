@@ -256,7 +256,7 @@ clprune_status clprune_optimizer_clip(
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)
             TRY(sum_squares(optimizer, &optimizer->bundles[b], partial));
-    TRY(clprune__column_sum_final(context, optimizer->groups, 1, partial, sums, NULL));
+    TRY(clprune__column_sums_final(context, false, optimizer->groups, partial, 1, &sums, NULL));
     TRY(clip_factor(optimizer, max_norm, sums, norm, factor));
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)

@@ -84,9 +84,7 @@ static clprune_status finish(clprune_context *context, clprune_mat x, const clpr
     clprune__arg_mat(&launch, partial);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
-    for (int i = 0; i < 3; i++, partial.offset += partial.ld)
-        TRY(clprune__column_sum_final(
-            context, plan.groups, 3, partial, sums[i], i < 2 ? NULL : event));
+    TRY(clprune__column_sums_final(context, false, plan.groups, partial, 3, sums, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

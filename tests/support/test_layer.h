@@ -111,4 +111,55 @@ static inline void layer_slopes(const char *what, layer_function f, void *user, 
     free(moved);
 }
 
+/* For the tests of gradients that follow from a weight gradient: a linear layer of LAYER_IN inputs
+ * and LAYER_OUT outputs over LAYER_ROWS rows, weights and two vectors in theta. */
+enum { LAYER_ROWS = 11, LAYER_IN = 7, LAYER_OUT = 5, LAYER_W = LAYER_OUT * LAYER_IN };
+
+typedef struct layer_product {
+    float *theta;                       /* weights, then the vectors */
+    double *data;                       /* inputs x, then gradients dy of the outputs */
+    float dw[LAYER_W], sums[LAYER_OUT]; /* dy^T (x - center), and the sums of dy over the rows */
+} layer_product;
+
+/* vectors: elements of both together; center: of x, or NULL for zeros. */
+static inline layer_product layer_product_new(uint64_t seed, size_t vectors, const float *center)
+{
+    layer_product p = {.theta = test_new_normal(seed, LAYER_W + vectors)};
+    float *numbers = test_new_normal(seed + 1, LAYER_ROWS * (LAYER_IN + LAYER_OUT));
+    const float *dy = numbers + LAYER_ROWS * LAYER_IN;
+    for (size_t r = 0; r < LAYER_ROWS; r++)
+        for (size_t o = 0; o < LAYER_OUT; o++) {
+            p.sums[o] += dy[r * LAYER_OUT + o];
+            for (size_t i = 0; i < LAYER_IN; i++)
+                p.dw[o * LAYER_IN + i] +=
+                    dy[r * LAYER_OUT + o] *
+                    (numbers[r * LAYER_IN + i] - (center == NULL ? 0 : center[i]));
+        }
+    p.data = layer_widen(LAYER_ROWS * (LAYER_IN + LAYER_OUT), numbers);
+    free(numbers);
+    return p;
+}
+
+/* The three gradients in `out`, in the order of theta, against differences of `loss`, which gets
+ * the data. Frees all. */
+static inline void layer_product_slopes(layer_product *p, layer_function loss, test_mat *out)
+{
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < 3; i++)
+        total += out[i].mat.rows * out[i].mat.cols;
+    double *theta = layer_widen(total, p->theta), *grad = layer_new(total);
+    for (size_t i = 0; i < 3; i++) {
+        float *got = test_mat_get(&out[i], "gradient");
+        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
+            grad[at++] = (double)got[k];
+        free(got);
+        test_mat_free(&out[i]);
+    }
+    layer_slopes("product", loss, p->data, total, theta, grad, 1e-4, 1e-6);
+    free(theta);
+    free(grad);
+    free(p->theta);
+    free(p->data);
+}
+
 #endif
