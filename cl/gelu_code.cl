@@ -2,7 +2,8 @@
  *
  *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
  *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN
- *     gelu_code_backward   dh = dg * levels[code]
+ *     gelu_code_backward   dh = dg * levels[code]; with SUMS partial[i][c] = sum over the rows r of
+ *                          group i of dh[r][c]
  *
  * Code c of a row is BITS bits of byte c * BITS / 8, from bit c * BITS mod 8 up. Rows are padded
  * with zeros to whole elements of the matrix `codes`, 4 bytes:
@@ -10,8 +11,10 @@
  *     BITS = 2    byte 0: | c3 c2 c1 c0 |    byte 1: | c7 c6 c5 c4 |   ...
  *
  * Group i takes rows [i * ROWS, (i + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
- * turn, the last one padded. g may be h; dh may be dg. Local memory: LEVELS floats.
- * LOCAL, ROWS: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16. */
+ * turn, the last one padded. With SUMS they do so for one strip of STRIP rows after the other, and
+ * the partial sums wait in memory meanwhile; column_sum_final adds them up. g may be h; dh may be
+ * dg. Local memory: LEVELS floats.
+ * LOCAL, ROWS, STRIP: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16; SUMS: 0 or 1. */
 #if !defined(BITS) || !defined(LOCAL) || !defined(ROWS) || !defined(VW)
 #error "gelu_code.cl needs BITS, LOCAL, ROWS and VW"
 #endif
@@ -135,20 +138,39 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward
     }
 }
 
+#ifndef SUMS
+#define SUMS 0 /* 0: `partial` is not touched */
+#endif
+#ifndef STRIP
+#define STRIP ROWS
+#endif
+
 /* Forward: g = h * Phi(h), so dh = dg * slope, the slope as far as its code knows it. */
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_backward(
-    const ulong rows, const ulong cols, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes))
+    const ulong rows, const ulong cols, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes),
+    MAT_OUT(partial))
 {
     local float levels[LEVELS];
     const ulong first = get_group_id(0) * ROWS;
     const ulong last = min(first + ROWS, rows);
     FILL(levels, LEVELS, gelu_levels[i]);
-    for (ulong r = first; r < last; r++) {
-        const global uchar *row = (const global uchar *)ROW(codes, r);
+    for (ulong top = first; top < last; top += STRIP) {
+        const ulong bottom = min(top + STRIP, last);
         for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            const vec slope = decode(row + c / PER_BYTE, cols - c, levels);
-            store_part(
-                load_part(ROW(dg, r) + c, cols - c, 0) * slope, ROW(dh, r) + c, cols - c);
+            const ulong left = cols - c;
+            global float *sums = SUMS ? ROW(partial, get_group_id(0)) + c : 0;
+            vec sum = 0;
+            if (SUMS && top > first)
+                sum = load_part(sums, left, 0);
+            for (ulong r = top; r < bottom; r++) {
+                const global uchar *row = (const global uchar *)ROW(codes, r);
+                const vec slope = decode(row + c / PER_BYTE, left, levels);
+                const vec gradient = load_part(ROW(dg, r) + c, left, 0) * slope;
+                sum += gradient;
+                store_part(gradient, ROW(dh, r) + c, left);
+            }
+            if (SUMS)
+                store_part(sum, sums, left);
         }
     }
 }

@@ -39,7 +39,8 @@ static void get_levels(unsigned bits, double *levels)
     memcpy(packed, bytes, words * sizeof(float));
     test_mat codes = test_mat_make(1, words, 0, packed), dg = test_mat_make(1, count, 0, ones);
     test_mat dh = test_mat_make(1, count, 0, NULL);
-    TEST_OK(clprune_gelu_code_backward(test_context(), bits, dg.mat, codes.mat, dh.mat, NULL));
+    TEST_OK(clprune_gelu_code_backward(
+        test_context(), false, bits, dg.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
     float *got = test_mat_get(&dh, "levels");
     for (size_t i = 0; i < count; i++)
         levels[i] = (double)got[i];
@@ -81,6 +82,48 @@ static void check_codes(const shape_case *s, const float *h, const float *packed
     }
 }
 
+/* The pass that also sums dh, dh in the place of dg: the bits of `plain`, which are `want`, and db,
+ * written and added to what is there. */
+static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gradient,
+    const test_mat *plain, const double *want)
+{
+    const size_t rows = s->shape->rows, cols = s->shape->cols;
+    float *start = test_new_normal(34, cols), *dg = test_mat_get(gradient, "dg");
+    double *sum = layer_new(cols), *size = layer_new(cols), *bound = layer_new(cols);
+    test_mat db[3] = {test_mat_make(1, cols, 0, NULL), test_mat_make(1, cols, 2, start),
+        test_mat_make(1, cols, 1, NULL)};
+    for (size_t i = 0; i < rows * cols; i++) {
+        sum[i % cols] += want[i];
+        size[i % cols] += fabs(want[i]);
+    }
+    for (int round = 0; round < 3; round++) {
+        cl_event event = NULL;
+        test_mat_set(gradient, dg);
+        TEST_OK(clprune_gelu_code_backward(test_context(), round == 1, s->bits, gradient->mat,
+            codes->mat, gradient->mat, db[round].mat, &event));
+        layer_event(event);
+        layer_same("dh over dg, with db", plain, gradient);
+        for (size_t c = 0; c < cols; c++) {
+            if (round == 1) {
+                sum[c] += (double)start[c];
+                size[c] += fabs((double)start[c]);
+            }
+            bound[c] = test_bound(rows + 1, size[c], sum[c]);
+        }
+        if (round < 2)
+            layer_check("db", &db[round], sum, bound, round == 0 ? "sums" : "sums, added");
+    }
+    layer_same("db", &db[0], &db[2]);
+    test_mat_unchanged(codes, "codes");
+    for (int i = 0; i < 3; i++)
+        test_mat_free(&db[i]);
+    free(start);
+    free(dg);
+    free(sum);
+    free(size);
+    free(bound);
+}
+
 static void shapes(void **state)
 {
     const shape_case *s = *state;
@@ -111,14 +154,13 @@ static void shapes(void **state)
     for (size_t i = 0; i < count; i++)
         want[i] = (double)(dg[i] * level_of[i]);
     test_mat_set(&codes, packed);
-    TEST_OK(clprune_gelu_code_backward(context, s->bits, gradient.mat, codes.mat, out.mat, &event));
+    TEST_OK(clprune_gelu_code_backward(
+        context, false, s->bits, gradient.mat, codes.mat, out.mat, CLPRUNE_NO_MAT, &event));
     layer_event(event);
     layer_check("dh", &out, want, exact, "backward");
     test_mat_unchanged(&gradient, "dg");
     test_mat_unchanged(&codes, "codes");
-    TEST_OK(
-        clprune_gelu_code_backward(context, s->bits, gradient.mat, codes.mat, gradient.mat, NULL));
-    layer_same("dh over dg", &out, &gradient);
+    check_sums(s, &codes, &gradient, &out, want);
     test_mat *mats[] = {&in, &out, &plain, &gradient, &codes, &again};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_free(mats[i]);
@@ -173,7 +215,8 @@ static void errors(void **state)
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
         TEST_OK(clprune_gelu_code_forward(context, s->bits, in.mat, in.mat, codes.mat, NULL));
-        TEST_OK(clprune_gelu_code_backward(context, s->bits, dh.mat, codes.mat, dh.mat, NULL));
+        TEST_OK(clprune_gelu_code_backward(
+            context, false, s->bits, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
             const double error = fabs((double)got[i] - gelu_code_ref_slope((double)h[i]));
@@ -192,6 +235,50 @@ static void errors(void **state)
     test_mat_free(&codes);
     free(h);
     free(ones);
+}
+
+typedef struct moved_inputs {
+    size_t rows, cols;
+    const float *h, *dg;
+} moved_inputs;
+
+/* sum dg * gelu(h + b) as a function of b. */
+static double shifted_loss(void *user, const double *b)
+{
+    const moved_inputs *s = user;
+    double loss = 0;
+    for (size_t i = 0; i < s->rows * s->cols; i++) {
+        const double h = (double)s->h[i] + b[i % s->cols];
+        loss += (double)s->dg[i] * h * 0.5 * erfc(-h / sqrt(2.0));
+    }
+    return loss;
+}
+
+/* db against differences of the loss, as near as the code of the derivative allows. */
+static void slopes(void **state)
+{
+    (void)state;
+    enum { ROWS = 60, COLS = 9, BITS = 8 };
+    clprune_context *context = test_context();
+    float *h = test_new_normal(43, ROWS * COLS), *dg = test_new_normal(44, ROWS * COLS);
+    moved_inputs s = {ROWS, COLS, h, dg};
+    const double b[COLS] = {0};
+    test_mat in = test_mat_make(ROWS, COLS, 0, h), dh = test_mat_make(ROWS, COLS, 0, dg);
+    test_mat codes = test_mat_make(ROWS, words_of(COLS, BITS), 0, NULL);
+    test_mat db = test_mat_make(1, COLS, 0, NULL);
+    TEST_OK(clprune_gelu_code_forward(context, BITS, in.mat, in.mat, codes.mat, NULL));
+    TEST_OK(
+        clprune_gelu_code_backward(context, false, BITS, dh.mat, codes.mat, dh.mat, db.mat, NULL));
+    float *got = test_mat_get(&db, "db");
+    double *grad = layer_widen(COLS, got);
+    layer_slopes("db", shifted_loss, &s, COLS, b, grad, 1e-4, 5e-3);
+    test_mat *mats[] = {&in, &dh, &codes, &db};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(got);
+    free(grad);
+    free(h);
+    free(dg);
 }
 
 static void special_values(void **state)
@@ -222,7 +309,8 @@ static void special_values(void **state)
     /* NaN and infinite gradients stay visible. */
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
-    TEST_OK(clprune_gelu_code_backward(context, s->bits, dg.mat, few.mat, dg.mat, NULL));
+    TEST_OK(clprune_gelu_code_backward(
+        context, false, s->bits, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
     test_mat *mats[] = {&in, &out, &codes, &dg, &few};
@@ -262,6 +350,7 @@ static void invalid(void **state)
     test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
     test_mat narrow = test_mat_make(4, 16, 0, NULL), codes = test_mat_make(4, 3, 0, NULL);
     test_mat wide = test_mat_make(4, 5, 0, NULL), low = test_mat_make(3, 3, 0, NULL);
+    test_mat db = test_mat_make(1, 17, 0, NULL), large = test_mat_make(8, 3, 0, NULL);
     clprune_mat shifted = h.mat, inside = h.mat, inside_g = g.mat;
     shifted.offset += 1;
     inside.cols = inside_g.cols = 3;
@@ -279,14 +368,26 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, 4, h.mat, shifted, codes.mat), bad, "g overlaps h");
     TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, inside), bad, "codes overlaps h");
     TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, inside_g), bad, "codes overlaps g");
-    assert_int_equal(BACKWARD(NULL, 4, h.mat, codes.mat, g.mat), bad);
-    TEST_FAILS(BACKWARD(context, 0, h.mat, codes.mat, g.mat), bad, "bits is 0");
-    TEST_FAILS(BACKWARD(context, 4, h.mat, wide.mat, g.mat), size, "codes is");
-    TEST_FAILS(BACKWARD(context, 4, h.mat, codes.mat, narrow.mat), size, "dh is");
-    TEST_FAILS(BACKWARD(context, 4, h.mat, codes.mat, shifted), bad, "dh overlaps dg");
-    TEST_FAILS(BACKWARD(context, 4, h.mat, inside_g, g.mat), bad, "dh overlaps codes");
+    const clprune_mat none = CLPRUNE_NO_MAT, in_h = clprune_mat_rows(h.mat, 2, 1);
+    const clprune_mat in_g = clprune_mat_rows(g.mat, 1, 1), sum = db.mat;
+    clprune_mat in_codes = large.mat;
+    in_codes.rows = 1;
+    in_codes.cols = 17;
+    in_codes.ld = 17;
+    assert_int_equal(BACKWARD(NULL, false, 4, h.mat, codes.mat, g.mat, none), bad);
+    TEST_FAILS(BACKWARD(context, false, 0, h.mat, codes.mat, g.mat, none), bad, "bits is 0");
+    TEST_FAILS(BACKWARD(context, false, 4, h.mat, wide.mat, g.mat, none), size, "codes is");
+    TEST_FAILS(BACKWARD(context, false, 4, h.mat, codes.mat, narrow.mat, sum), size, "dh is");
+    TEST_FAILS(BACKWARD(context, false, 4, h.mat, codes.mat, shifted, sum), bad, "dh overlaps dg");
+    TEST_FAILS(BACKWARD(context, false, 4, h.mat, inside_g, g.mat, sum), bad, "dh overlaps codes");
+    TEST_FAILS(BACKWARD(context, true, 4, h.mat, codes.mat, g.mat, narrow.mat), size, "db is");
+    TEST_FAILS(BACKWARD(context, true, 4, h.mat, codes.mat, g.mat, in_h), bad, "db overlaps dg");
+    TEST_FAILS(BACKWARD(context, true, 4, h.mat, codes.mat, g.mat, in_g), bad, "db overlaps dh");
+    TEST_FAILS(
+        BACKWARD(context, true, 4, h.mat, clprune_mat_rows(large.mat, 0, 4), g.mat, in_codes), bad,
+        "db overlaps codes");
     assert_null(event);
-    test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low};
+    test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low, &db, &large};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
         test_mat_free(mats[i]);
@@ -313,6 +414,7 @@ int main(void)
         test_add(&list, errors, s, "%u bits: errors", s->bits);
         test_add(&list, special_values, s, "%u bits: special values", s->bits);
     }
+    test_add(&list, slopes, NULL, "slopes of the sums");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("gelu_code", &list);
 }

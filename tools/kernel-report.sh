@@ -88,8 +88,11 @@ gelu_code_forward       BITS=2 LOCAL=128 ROWS=2 VW=4
 gelu_code_forward       BITS=4 LOCAL=128 ROWS=2 VW=4
 gelu_code_forward       BITS=8 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=2 LOCAL=128 ROWS=2 VW=4
+gelu_code_backward      BITS=2 SUMS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=4 LOCAL=128 ROWS=2 VW=4
+gelu_code_backward      BITS=4 SUMS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=8 LOCAL=128 ROWS=2 VW=4
+gelu_code_backward      BITS=8 SUMS=1 LOCAL=128 ROWS=2 VW=4
 gelu_backward_recompute LOCAL=128 ROWS=16 VW=4
 layerscale_forward      LOCAL=128 ROWS=8 VW=4
 layerscale_backward     LOCAL=128 ROWS=16 VW=4

@@ -266,7 +266,6 @@ static clprune_status create_workspace(resmlp *model)
     const bool last_again = policy->last_x.form == KEEP_RECOMPUTED;
     const bool x_pruned = is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2) ||
                           policy->last_x.form == KEEP_PRUNED;
-    const bool codes = keep_codes(policy);
     const bool x2_again = policy->rule[KEEP_X2].form == KEEP_RECOMPUTED;
     const bool branch_pruned = is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M);
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
@@ -287,16 +286,12 @@ static clprune_status create_workspace(resmlp *model)
         {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
         {"center", mlp_again, 1, arch->dim, &work->center},
         {"fc2_w", mlp_again, arch->dim, arch->hidden, &work->fc2_w},
-        {"sums", codes, 1, arch->hidden, &work->sums},
-        {"one", codes, 1, 1, &work->one},
         {"logits", true, model->batch, arch->classes, &model->logits},
     };
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         if (mats[i].needed)
             TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
                 mats[i].rows, mats[i].cols, mats[i].mat));
-    if (codes)
-        TRY(clprune_mat_fill(model->context, 1.0f, work->one, NULL));
 done:
     return status;
 }
@@ -350,8 +345,7 @@ void resmlp_destroy(resmlp *model)
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
-        work->fc1, work->fc1_w, work->fc2_w, work->center, work->sums, work->one, model->logits,
-        model->log_p};
+        work->fc1, work->fc1_w, work->fc2_w, work->center, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)

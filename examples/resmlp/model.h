@@ -62,8 +62,6 @@ typedef struct resmlp_workspace {
     clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
     clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
     clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
-    clprune_mat sums;   /* 1 x hidden: sums of a chunk's dh, where h is a code */
-    clprune_mat one;    /* 1 x 1: a one, to add them with, likewise */
 } resmlp_workspace;
 
 /* Told where a pass is: "forward block" 3 and so on. */

@@ -160,14 +160,9 @@ static clprune_status mlp_coded_chunk(
         context, range.first, range.count, beta, dx, block->kept[KEEP_G], dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
-    TRY(clprune_gelu_code_backward(context, model->policy.rule[KEEP_H].code_bits, dh,
-        resmlp_codes(model, block, range), dh, NULL));
+    TRY(clprune_gelu_code_backward(context, !first, model->policy.rule[KEEP_H].code_bits, dh,
+        resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
-    TRY(clprune_linear_backward(model->fc1, range.count, NULL, dh, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, first ? dw->fc1_b : model->work.sums, NULL));
-    if (!first)
-        TRY(clprune_gemm(
-            context, false, false, 1.0f, 1.0f, model->work.one, model->work.sums, dw->fc1_b, NULL));
     TRY(clprune_saved_product_tn_range(
         context, range.first, range.count, beta, dh, block->kept[KEEP_X2], dw->fc1_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));

@@ -3,9 +3,11 @@
 #include <stdio.h>
 
 #include "core/checked.h"
+#include "nn/column_sum.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
+#include "runtime/scratch.h"
 
 static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
     clprune_gelu_code_sizes *sizes)
@@ -50,26 +52,6 @@ done:
     return status;
 }
 
-/* Enqueues either pass: `in` and `out`, M x d, may be the same. */
-static clprune_status enqueue(clprune_context *context, clprune__kernel_id id, unsigned bits,
-    clprune_mat in, clprune_mat out, clprune_mat codes, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__rowwise plan = clprune__rowwise_plan(context, in.rows, in.cols);
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DBITS=%u %s", bits, plan.defines);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, id, defines, &launch));
-    clprune__arg_ulong(&launch, in.rows);
-    clprune__arg_ulong(&launch, in.cols);
-    clprune__arg_mat(&launch, in);
-    clprune__arg_mat(&launch, out);
-    clprune__arg_mat(&launch, codes);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
-done:
-    return status;
-}
-
 clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
     clprune_mat g, clprune_mat codes, cl_event *event)
 {
@@ -77,18 +59,65 @@ clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits
     TRY(check(context, bits, "h", h, "g", g, codes));
     TRY(clprune__check_apart(context, "codes", codes, "h", h));
     TRY(clprune__check_apart(context, "codes", codes, "g", g));
-    TRY(enqueue(context, CLPRUNE__GELU_CODE_FORWARD, bits, h, g, codes, event));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
+    char defines[96];
+    (void)snprintf(defines, sizeof defines, "-DBITS=%u %s", bits, plan.defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_FORWARD, defines, &launch));
+    clprune__arg_ulong(&launch, h.rows);
+    clprune__arg_ulong(&launch, h.cols);
+    clprune__arg_mat(&launch, h);
+    clprune__arg_mat(&launch, g);
+    clprune__arg_mat(&launch, codes);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
 }
 
-clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, clprune_mat dg,
-    clprune_mat codes, clprune_mat dh, cl_event *event)
+static clprune_status check_sums(
+    clprune_context *context, clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "db", db, 1, dg.cols));
+    TRY(clprune__check_apart(context, "db", db, "dg", dg));
+    TRY(clprune__check_apart(context, "db", db, "codes", codes));
+    TRY(clprune__check_apart(context, "db", db, "dh", dh));
+done:
+    return status;
+}
+
+clprune_status clprune_gelu_code_backward(clprune_context *context, bool accumulate, unsigned bits,
+    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const bool sums = db.buffer != NULL;
     TRY(check(context, bits, "dg", dg, "dh", dh, codes));
     TRY(clprune__check_apart(context, "dh", dh, "codes", codes));
-    TRY(enqueue(context, CLPRUNE__GELU_CODE_BACKWARD, bits, dg, dh, codes, event));
+    if (sums)
+        TRY(check_sums(context, dg, codes, dh, db));
+    const clprune__rowwise plan = sums ? clprune__reduction_plan(context, dg.rows, dg.cols)
+                                       : clprune__rowwise_plan(context, dg.rows, dg.cols);
+    char defines[96];
+    (void)snprintf(
+        defines, sizeof defines, "-DBITS=%u%s %s", bits, sums ? " -DSUMS=1" : "", plan.defines);
+    clprune_mat partial = dh; /* a buffer that is not touched */
+    if (sums)
+        TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_BACKWARD, defines, &launch));
+    clprune__arg_ulong(&launch, dg.rows);
+    clprune__arg_ulong(&launch, dg.cols);
+    clprune__arg_mat(&launch, dg);
+    clprune__arg_mat(&launch, dh);
+    clprune__arg_mat(&launch, codes);
+    clprune__arg_mat(&launch, partial);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, sums ? NULL : event));
+    if (sums)
+        TRY(clprune__column_sums_final(context, accumulate, plan.groups, partial, 1, &db, event));
 done:
+    if (context != NULL)
+        clprune__scratch_end(context, mark);
     return status;
 }
