@@ -99,16 +99,26 @@ static void tokens(void **state)
         test_mat b = test_mat_make(1, p, 0, bias);
         test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
         cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
+        TEST_OK(clprune__token_bias_grad(
+            context, false, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(
-            clprune__token_bias_grad(context, batch, p, y.mat, CLPRUNE_NO_MAT, again.mat, NULL));
+        TEST_OK(clprune__token_bias_grad(
+            context, false, batch, p, y.mat, CLPRUNE_NO_MAT, again.mat, NULL));
         layer_same("db", &db, &again);
         test_mat scale = test_mat_make(1, s->cols, 0, weights);
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, scale.mat, db.mat, &event));
+        TEST_OK(
+            clprune__token_bias_grad(context, false, batch, p, y.mat, scale.mat, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, weighted_want, weighted_bound, "weighted token bias gradient");
+        for (size_t q = 0; q < p; q++) {
+            db_want[q] += weighted_want[q];
+            db_bound[q] += weighted_bound[q] + test_bound(0, 0, db_want[q]);
+        }
+        TEST_OK(clprune__token_bias_grad(
+            context, true, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
+        layer_event(event);
+        layer_check("db", &db, db_want, db_bound, "token bias gradient, added");
         test_mat_unchanged(&scale, "weights");
         test_mat_unchanged(&y, "dy");
         TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
@@ -138,12 +148,13 @@ static void invalid(void **state)
     TEST_FAILS(clprune__column_sum(context, false, x.mat, x.mat, NULL), size, "sum is");
     TEST_FAILS(clprune__column_sum(context, false, x.mat, inside, NULL), bad, "sum overlaps x");
     assert_int_equal(
-        clprune__token_bias_grad(NULL, 1, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), bad);
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), size,
-        "dy is");
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), size,
-        "db is");
-    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
+        clprune__token_bias_grad(NULL, false, 1, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), bad);
+    TEST_FAILS(clprune__token_bias_grad(context, false, 2, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
+        size, "dy is");
+    TEST_FAILS(clprune__token_bias_grad(context, false, 2, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
+        size, "db is");
+    TEST_FAILS(
+        clprune__token_bias_grad(context, false, SIZE_MAX, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     assert_int_equal(clprune__bias_rows(NULL, row.mat, x.mat, NULL), bad);
     TEST_FAILS(clprune__bias_rows(context, x.mat, x.mat, NULL), size, "b is");

@@ -100,8 +100,8 @@ static void arguments_free(arguments *a)
 
 static clprune_status run(const shape *s, arguments *a, cl_event *event)
 {
-    return clprune_token_mix_backward(test_context(), s->batch, a->in[0].mat, &a->params, a->dx.mat,
-        a->work.mat, &a->grads, event);
+    return clprune_token_mix_backward(test_context(), false, s->batch, a->in[0].mat, &a->params,
+        a->dx.mat, a->work.mat, &a->grads, event);
 }
 
 /* Output i: dx, then the gradients. */
@@ -138,6 +138,55 @@ static void values(void **state)
     free(test_mat_get(&a.work, "work"));
     arguments_free(&a);
     arguments_free(&again);
+    inputs_free(&in);
+}
+
+/* `first` to `first + count` samples of a batch, the first ones overwriting the gradients; the work
+ * of as many samples. */
+static clprune_status run_part(const shape *s, arguments *a, size_t first, size_t count)
+{
+    const size_t p = s->tokens;
+    return clprune_token_mix_backward(test_context(), first > 0, count,
+        clprune_mat_rows(a->in[0].mat, first * p, count * p), &a->params,
+        clprune_mat_rows(a->dx.mat, first * p, count * p),
+        clprune_mat_rows(a->work.mat, 0, count * p), &a->grads, NULL);
+}
+
+/* A batch in parts, of one sample and of as many as leave a smaller last part; no samples last. dx
+ * has the bits of the whole batch's. */
+static void parts(void **state)
+{
+    const shape *s = *state;
+    inputs in = inputs_new(s);
+    double *want[OUTPUT_COUNT], *sizes[OUTPUT_COUNT];
+    const token_mix_ref ref = ref_of(s, in.wide), magnitudes = ref_of(s, in.sizes);
+    token_mix_ref_backward(&ref, ref_grads(&in, want));
+    token_mix_ref_backward(&magnitudes, ref_grads(&in, sizes));
+    const size_t terms = s->batch * s->tokens * (s->tokens + s->cols + 2);
+    for (size_t i = 0; i < OUTPUT_COUNT; i++)
+        for (size_t k = 0; k < in.outputs[i]; k++)
+            sizes[i][k] = test_bound(terms, sizes[i][k], want[i][k]);
+    arguments whole = arguments_make(s, &in);
+    TEST_OK(run(s, &whole, NULL));
+    const size_t steps[2] = {1, s->batch / 2 + 1};
+    for (int i = 0; i < 2; i++) {
+        arguments a = arguments_make(s, &in);
+        for (size_t first = 0; first < s->batch; first += steps[i])
+            TEST_OK(
+                run_part(s, &a, first, steps[i] < s->batch - first ? steps[i] : s->batch - first));
+        TEST_OK(run_part(s, &a, s->batch, 0));
+        layer_same("dx", &a.dx, &whole.dx);
+        for (size_t k = 0; k < OUTPUT_COUNT; k++)
+            layer_check(output_names[k], output(&a, k), want[k], sizes[k], "parts");
+        free(test_mat_get(&a.work, "work"));
+        arguments_free(&a);
+    }
+    for (size_t i = 0; i < OUTPUT_COUNT; i++) {
+        free(want[i]);
+        free(sizes[i]);
+    }
+    free(test_mat_get(&whole.work, "work"));
+    arguments_free(&whole);
     inputs_free(&in);
 }
 
@@ -213,14 +262,14 @@ static void invalid(void **state)
     cl_event event = NULL;
 #define BACKWARD(...) clprune_token_mix_backward(__VA_ARGS__, &event)
     const clprune_mat x = a.in[0].mat, dx = a.dx.mat, work = a.work.mat;
-    assert_int_equal(BACKWARD(NULL, 2, x, &a.params, dx, work, &a.grads), bad);
-    TEST_FAILS(BACKWARD(context, 2, x, NULL, dx, work, &a.grads), bad, "params");
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, work, NULL), bad, "grads");
-    TEST_FAILS(
-        BACKWARD(context, SIZE_MAX, x, &a.params, dx, work, &a.grads), CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(BACKWARD(context, 1, x, &a.params, dx, work, &a.grads), size, "x is");
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, other.mat, work, &a.grads), size, "dx is");
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, other.mat, &a.grads), size, "work is");
+    assert_int_equal(BACKWARD(NULL, false, 2, x, &a.params, dx, work, &a.grads), bad);
+    TEST_FAILS(BACKWARD(context, true, 2, x, NULL, dx, work, &a.grads), bad, "params");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, work, NULL), bad, "grads");
+    TEST_FAILS(BACKWARD(context, true, SIZE_MAX, x, &a.params, dx, work, &a.grads),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    TEST_FAILS(BACKWARD(context, true, 1, x, &a.params, dx, work, &a.grads), size, "x is");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, other.mat, work, &a.grads), size, "dx is");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, other.mat, &a.grads), size, "work is");
     static const char *const members[] = {"alpha", "beta", "w", "b", "ls"};
     for (int i = 0; i < 5; i++) {
         clprune_token_mix params = a.params, grads = a.grads;
@@ -231,19 +280,19 @@ static void invalid(void **state)
         const clprune_mat kept = *in_grads[i];
         in_params[i]->cols--;
         (void)snprintf(text, sizeof text, "%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, x, &params, dx, work, &a.grads), size, text);
+        TEST_FAILS(BACKWARD(context, true, 2, x, &params, dx, work, &a.grads), size, text);
         in_grads[i]->cols--;
         (void)snprintf(text, sizeof text, "d%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, work, &grads), size, text);
+        TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, work, &grads), size, text);
         *in_grads[i] = kept;
         in_grads[i]->buffer = work.buffer;
         in_grads[i]->offset = work.offset;
         (void)snprintf(text, sizeof text, "d%s overlaps work", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, work, &grads), bad, text);
+        TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, work, &grads), bad, text);
     }
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, x, work, &a.grads), bad, "dx overlaps x");
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, x, &a.grads), bad, "work overlaps x");
-    TEST_FAILS(BACKWARD(context, 2, x, &a.params, dx, dx, &a.grads), bad, "work overlaps dx");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, x, work, &a.grads), bad, "dx overlaps x");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, x, &a.grads), bad, "work overlaps x");
+    TEST_FAILS(BACKWARD(context, true, 2, x, &a.params, dx, dx, &a.grads), bad, "work overlaps dx");
     assert_null(event);
     for (size_t i = 0; i < OUTPUT_COUNT; i++)
         test_mat_unchanged(output(&a, i), "output of a refused call");
@@ -259,6 +308,10 @@ int main(void)
     for (size_t i = 0; i < SHAPES; i++)
         test_add(&list, values, &shapes[i], "values %zu x %zu x %zu", shapes[i].batch,
             shapes[i].tokens, shapes[i].cols);
+    for (size_t i = 0; i < SHAPES; i++)
+        if (shapes[i].batch > 1)
+            test_add(&list, parts, &shapes[i], "parts %zu x %zu x %zu", shapes[i].batch,
+                shapes[i].tokens, shapes[i].cols);
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("token_mix", &list);

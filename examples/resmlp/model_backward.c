@@ -23,7 +23,7 @@ static clprune_status tokens_from_input(
     const clprune_token_mix grads = {dw->alpha1, dw->beta1, dw->token_w, dw->token_b, dw->ls1};
     clprune_mat x;
     TRY(resmlp_restore(model, block->kept[KEEP_X], batch, KEEP_X, &x));
-    TRY(clprune_token_mix_backward(model->context, batch, x, &params, dx,
+    TRY(clprune_token_mix_backward(model->context, false, batch, x, &params, dx,
         resmlp_hidden(model, batch, model->arch.dim), &grads, NULL));
 done:
     return status;

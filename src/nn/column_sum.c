@@ -123,8 +123,8 @@ done:
     return status;
 }
 
-clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event)
+clprune_status clprune__token_bias_grad(clprune_context *context, bool accumulate, size_t batch,
+    size_t tokens, clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -146,7 +146,7 @@ clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, 
         TRY(clprune__scratch_mat(context, batch, tokens, &sums));
         TRY(row_sum(context, dy, weights, sums));
     }
-    TRY(clprune__column_sum(context, false, sums, db, event));
+    TRY(clprune__column_sum(context, accumulate, sums, db, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

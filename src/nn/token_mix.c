@@ -60,8 +60,9 @@ static clprune_status back_through_tokens(
 }
 
 /* dx += alpha * ls * u, and the gradients of the vectors: one pass over x, u and dx. */
-static clprune_status finish(clprune_context *context, clprune_mat x, const clprune_token_mix *p,
-    clprune_mat u, clprune_mat dx, const clprune_token_mix *dp, cl_event *event)
+static clprune_status finish(clprune_context *context, bool accumulate, clprune_mat x,
+    const clprune_token_mix *p, clprune_mat u, clprune_mat dx, const clprune_token_mix *dp,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
@@ -84,7 +85,7 @@ static clprune_status finish(clprune_context *context, clprune_mat x, const clpr
     clprune__arg_mat(&launch, partial);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
-    TRY(clprune__column_sums_final(context, false, plan.groups, partial, 3, sums, event));
+    TRY(clprune__column_sums_final(context, accumulate, plan.groups, partial, 3, sums, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -92,8 +93,8 @@ done:
 
 /* Forward: y_n = x_n + ls * (w * n_n + b^T * 1), n = alpha * x + beta. `work` holds ls * n, then u.
  */
-clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch, clprune_mat x,
-    const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
+clprune_status clprune_token_mix_backward(clprune_context *context, bool accumulate, size_t batch,
+    clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -101,10 +102,12 @@ clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
     TRY(check(context, batch, x, params, dx, work, grads));
     TRY(scaled_input(context, x, params, work));
-    TRY(clprune__dense_product_nt(context, batch, 0.0f, dx, work, grads->w, NULL));
-    TRY(clprune__token_bias_grad(context, batch, params->w.rows, dx, params->ls, grads->b, NULL));
+    TRY(clprune__dense_product_nt(
+        context, batch, accumulate ? 1.0f : 0.0f, dx, work, grads->w, NULL));
+    TRY(clprune__token_bias_grad(
+        context, accumulate, batch, params->w.rows, dx, params->ls, grads->b, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
-    TRY(finish(context, x, params, work, dx, grads, event));
+    TRY(finish(context, accumulate, x, params, work, dx, grads, event));
 done:
     return status;
 }
