@@ -12,9 +12,15 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool is_pruned(const keep_policy *policy, keep_tensor tensor)
+static bool has_form(const keep_policy *policy, keep_tensor tensor, keep_form form)
 {
-    return policy->rule[tensor].form == KEEP_PRUNED;
+    return policy->rule[tensor].form == form;
+}
+
+/* The rule of what is kept of the last block's output. */
+static const keep_rule *last_rule(const resmlp *model)
+{
+    return &model->policies[model->arch.depth - 1].last_x;
 }
 
 /* Only the weights of linear layers and of the stem decay: neither biases nor scales. */
@@ -159,10 +165,11 @@ static clprune_status create_block(resmlp *model, size_t index)
     resmlp_block *block = &model->blocks[index];
     const clprune_param *params =
         &model->params[RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * index];
+    block->policy = &model->policies[index];
     block->w = block_weights(params, pick_value);
     block->dw = block_weights(params, pick_grad);
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
-        const keep_rule *rule = &model->policy.rule[tensor];
+        const keep_rule *rule = &block->policy->rule[tensor];
         const clprune_saved_desc desc = keep_desc(model, rule, tensor);
         char name[64];
         if (rule->form == KEEP_RECOMPUTED)
@@ -183,7 +190,10 @@ static size_t stem_step(const resmlp *model)
 {
     const resmlp_arch *arch = &model->arch;
     const size_t patch = RESMLP_CHANNELS * arch->patch * arch->patch;
-    if (!keep_recomputes_mlp(&model->policy))
+    bool matters = false;
+    for (size_t i = 0; i < arch->depth; ++i)
+        matters = matters || keep_recomputes_mlp(&model->policies[i]);
+    if (!matters)
         return model->batch;
     return max_size(model->chunk * arch->dim / patch, 1);
 }
@@ -192,43 +202,17 @@ static clprune_status create_layers(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_arch *arch = &model->arch;
-    const keep_rule *n1 = &model->policy.rule[KEEP_N1];
-    const keep_rule *n2 = &model->policy.rule[KEEP_N2];
-    const keep_rule *g = &model->policy.rule[KEEP_G];
     const size_t p = model->tokens;
 
     model->stem = (clprune_patch_embed_desc){
         RESMLP_CHANNELS, arch->image, arch->image, arch->patch, arch->dim};
     model->stem_step = stem_step(model);
-    const clprune_token_linear_desc token = {.in = p,
-        .out = p,
-        .features = arch->dim,
-        .block = n1->block,
-        .sparsity = n1->sparsity,
-        .norm = n1->norm,
-        .criterion = n1->criterion,
-        .value_type = n1->value_type,
-        .index_type = n1->index_type};
+    /* How inputs are kept is the blocks' affair: see create_block. */
+    const clprune_token_linear_desc token = {.in = p, .out = p, .features = arch->dim};
     TRY(clprune_token_linear_create(model->context, &token, &model->token));
-    const clprune_linear_desc fc1 = {.rows = p,
-        .in = arch->dim,
-        .out = arch->hidden,
-        .block = n2->block,
-        .sparsity = n2->sparsity,
-        .norm = n2->norm,
-        .criterion = n2->criterion,
-        .value_type = n2->value_type,
-        .index_type = n2->index_type};
+    const clprune_linear_desc fc1 = {.rows = p, .in = arch->dim, .out = arch->hidden};
     TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
-    const clprune_linear_desc fc2 = {.rows = p,
-        .in = arch->hidden,
-        .out = arch->dim,
-        .block = g->block,
-        .sparsity = g->sparsity,
-        .norm = g->norm,
-        .criterion = g->criterion,
-        .value_type = g->value_type,
-        .index_type = g->index_type};
+    const clprune_linear_desc fc2 = {.rows = p, .in = arch->hidden, .out = arch->dim};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
     const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
     TRY(clprune_linear_create(model->context, &head, &model->head));
@@ -240,7 +224,7 @@ done:
 static clprune_status create_tail(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const keep_rule *rule = &model->policy.last_x;
+    const keep_rule *rule = last_rule(model);
     const clprune_saved_desc x = keep_desc(model, rule, KEEP_X);
     const clprune_saved_desc pooled = {
         .form = CLPRUNE_SAVED_DENSE, .batch = model->batch, .rows = 1, .cols = model->arch.dim};
@@ -255,43 +239,79 @@ done:
     return status;
 }
 
+/* Elements of the matrices of a workspace whose sizes depend on what blocks keep. */
+typedef struct work_sizes {
+    size_t x, again, token, branch, hidden, fc1;
+    bool weights; /* fc1_w, fc2_w and center */
+} work_sizes;
+
+static void grow(size_t *size, bool needed, size_t elements)
+{
+    if (needed)
+        *size = max_size(*size, elements);
+}
+
+/* See resmlp_workspace. */
+static work_sizes sizes_of(const resmlp *model)
+{
+    const resmlp_arch *arch = &model->arch;
+    const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
+    const keep_form last = last_rule(model)->form;
+    work_sizes s = {0};
+    for (size_t i = 0; i < arch->depth; ++i) {
+        const keep_policy *policy = &model->policies[i];
+        const bool tokens_again = keep_recomputes_tokens(policy);
+        const bool mlp_again = keep_recomputes_mlp(policy);
+        const size_t tokens_rows = tokens_again ? chunk : all, mlp_rows = mlp_again ? chunk : all;
+        const bool x = has_form(policy, KEEP_X, KEEP_PRUNED);
+        const bool x2 = has_form(policy, KEEP_X2, KEEP_PRUNED);
+        grow(&s.x, x || x2, all * arch->dim);
+        grow(&s.again, x, tokens_rows * arch->dim);
+        grow(&s.again, x2 && !keep_codes(policy), mlp_rows * arch->dim);
+        grow(&s.again, has_form(policy, KEEP_X2, KEEP_RECOMPUTED), chunk * arch->dim);
+        grow(&s.token, !tokens_again || !mlp_again, all * arch->dim);
+        grow(&s.branch, !has_form(policy, KEEP_T, KEEP_DENSE), tokens_rows * arch->dim);
+        grow(&s.branch, !has_form(policy, KEEP_M, KEEP_DENSE), mlp_rows * arch->dim);
+        grow(&s.hidden, true, max_size(tokens_rows * arch->dim, mlp_rows * arch->hidden));
+        grow(&s.fc1, has_form(policy, KEEP_H, KEEP_PRUNED), mlp_rows * arch->hidden);
+        s.weights = s.weights || mlp_again;
+    }
+    grow(&s.x, last == KEEP_PRUNED, all * arch->dim);
+    grow(&s.again, last == KEEP_PRUNED, all * arch->dim);
+    grow(&s.token, last != KEEP_RECOMPUTED, all * arch->dim);
+    return s;
+}
+
 static clprune_status create_workspace(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const keep_policy *policy = &model->policy;
     const resmlp_arch *arch = &model->arch;
     resmlp_workspace *work = &model->work;
-    const bool tokens_again = keep_recomputes_tokens(policy),
-               mlp_again = keep_recomputes_mlp(policy);
-    const bool last_again = policy->last_x.form == KEEP_RECOMPUTED;
-    const bool x_pruned = is_pruned(policy, KEEP_X) || is_pruned(policy, KEEP_X2) ||
-                          policy->last_x.form == KEEP_PRUNED;
-    const bool x2_again = policy->rule[KEEP_X2].form == KEEP_RECOMPUTED;
-    const bool branch_pruned = is_pruned(policy, KEEP_T) || is_pruned(policy, KEEP_M);
-    const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const size_t hidden = (mlp_again ? chunk : all) * arch->hidden;
+    const size_t all = model->batch * model->tokens;
+    const work_sizes s = sizes_of(model);
+    const size_t weights = s.weights ? arch->hidden * arch->dim : 0;
     const struct {
         const char *name;
-        bool needed;
-        size_t rows, cols;
+        size_t elements, cols;
         clprune_mat *mat;
     } mats[] = {
-        {"stream", true, all, arch->dim, &work->stream},
-        {"token", !(tokens_again && mlp_again && last_again), all, arch->dim, &work->token},
-        {"hidden", true, 1, max_size(all * arch->dim, hidden), &work->hidden},
-        {"x", x_pruned || x2_again, x_pruned ? all : chunk, arch->dim, &work->x},
-        {"branch", branch_pruned || tokens_again || mlp_again, branch_pruned ? all : chunk,
-            arch->dim, &work->branch},
-        {"fc1", is_pruned(policy, KEEP_H), all, arch->hidden, &work->fc1},
-        {"fc1_w", mlp_again, arch->hidden, arch->dim, &work->fc1_w},
-        {"center", mlp_again, 1, arch->dim, &work->center},
-        {"fc2_w", mlp_again, arch->dim, arch->hidden, &work->fc2_w},
-        {"logits", true, model->batch, arch->classes, &model->logits},
+        {"stream", all * arch->dim, arch->dim, &work->stream},
+        {"x", s.x, arch->dim, &work->x},
+        {"again", s.again, arch->dim, &work->again},
+        {"token", s.token, arch->dim, &work->token},
+        {"branch", s.branch, arch->dim, &work->branch},
+        {"hidden", s.hidden, s.hidden, &work->hidden},
+        {"fc1", s.fc1, arch->hidden, &work->fc1},
+        {"fc1_w", weights, arch->dim, &work->fc1_w},
+        {"fc2_w", weights, arch->hidden, &work->fc2_w},
+        {"center", s.weights ? arch->dim : 0, arch->dim, &work->center},
+        {"dpooled", model->batch * arch->dim, arch->dim, &work->dpooled},
+        {"logits", model->batch * arch->classes, arch->classes, &model->logits},
     };
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
-        if (mats[i].needed)
+        if (mats[i].elements > 0)
             TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
-                mats[i].rows, mats[i].cols, mats[i].mat));
+                mats[i].elements / mats[i].cols, mats[i].cols, mats[i].mat));
 done:
     return status;
 }
@@ -316,15 +336,17 @@ clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
         return CLPRUNE_INVALID_ARGUMENT;
     model->context = context;
     model->arch = *arch;
-    model->policy = *policy;
     model->batch = batch;
     model->tokens = resmlp_arch_tokens(arch);
     model->chunk = chunk_of(model);
     model->blocks = calloc(arch->depth, sizeof *model->blocks);
-    if (model->blocks == NULL) {
+    model->policies = calloc(arch->depth, sizeof *model->policies);
+    if (model->blocks == NULL || model->policies == NULL) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
         goto done;
     }
+    for (size_t i = 0; i < arch->depth; ++i)
+        model->policies[i] = *policy;
     TRY(create_params(model));
     const clprune_param *tail = &model->params[model->tensors - 4];
     model->w = outer_weights(model->params, tail, pick_value);
@@ -344,8 +366,9 @@ void resmlp_destroy(resmlp *model)
 {
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
-    const clprune_mat mats[] = {work->stream, work->token, work->hidden, work->x, work->branch,
-        work->fc1, work->fc1_w, work->fc2_w, work->center, model->logits, model->log_p};
+    const clprune_mat mats[] = {work->stream, work->x, work->again, work->token, work->branch,
+        work->hidden, work->fc1, work->fc1_w, work->fc2_w, work->center, work->dpooled,
+        model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
@@ -367,6 +390,7 @@ void resmlp_destroy(resmlp *model)
         clprune_buffer_release(context, model->params[0].grad.buffer);
     }
     free(model->blocks);
+    free(model->policies);
     free(model->params);
     free(model->names);
     memset(model, 0, sizeof *model);
@@ -378,13 +402,12 @@ static void add_dense(resmlp_kept_bytes *bytes, uint64_t elements)
     bytes->values += elements * sizeof(float);
 }
 
-/* The tensors that `rule` is for, `times` of them. */
-static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_tensor tensor,
-    uint64_t times, resmlp_kept_bytes *bytes)
+static clprune_status add_kept(
+    const resmlp *model, const keep_rule *rule, keep_tensor tensor, resmlp_kept_bytes *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_saved_desc desc = keep_desc(model, rule, tensor);
-    const uint64_t elements = times * desc.batch * desc.rows * desc.cols;
+    const uint64_t elements = (uint64_t)desc.batch * desc.rows * desc.cols;
     if (rule->form == KEEP_DENSE) {
         add_dense(bytes, elements);
         goto done;
@@ -395,7 +418,7 @@ static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_
     if (rule->form == KEEP_CODE) {
         clprune_gelu_code_sizes codes;
         TRY(code_sizes(model, rule, &codes));
-        bytes->values += times * codes.bytes;
+        bytes->values += codes.bytes;
         goto done;
     }
     clprune_bsr_desc bsr = {.batch = desc.batch,
@@ -408,8 +431,8 @@ static clprune_status add_kept(const resmlp *model, const keep_rule *rule, keep_
     TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
     bsr.keep = clprune_keep_count(sizes.blocks, desc.sparsity);
     TRY(clprune_bsr_size_query(&bsr, &sizes));
-    bytes->values += times * (sizes.values_bytes + sizes.scales_bytes);
-    bytes->indices += times * (sizes.crow_bytes + sizes.col_bytes + sizes.bitmap_bytes);
+    bytes->values += sizes.values_bytes + sizes.scales_bytes;
+    bytes->indices += sizes.crow_bytes + sizes.col_bytes + sizes.bitmap_bytes;
 done:
     return status;
 }
@@ -419,10 +442,11 @@ clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
     clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t pooled = (uint64_t)model->batch * model->arch.dim;
     *bytes = (resmlp_kept_bytes){0};
-    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
-        TRY(add_kept(model, &model->policy.rule[tensor], tensor, model->arch.depth, bytes));
-    TRY(add_kept(model, &model->policy.last_x, KEEP_X, 1, bytes));
-    if (model->policy.last_x.form == KEEP_RECOMPUTED)
+    for (size_t i = 0; i < model->arch.depth; ++i)
+        for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+            TRY(add_kept(model, &model->policies[i].rule[tensor], tensor, bytes));
+    TRY(add_kept(model, last_rule(model), KEEP_X, bytes));
+    if (last_rule(model)->form == KEEP_RECOMPUTED)
         bytes->values += pooled * sizeof(float); /* the mean, which autograd does not keep */
     add_dense(bytes, pooled + (uint64_t)model->batch * model->arch.classes);
 done:

@@ -42,26 +42,29 @@ typedef struct resmlp_outer_weights {
 } resmlp_outer_weights;
 
 typedef struct resmlp_block {
+    const keep_policy *policy;
     resmlp_block_weights w, dw;
     clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed or a code */
     clprune_mat codes;                 /* of GELU's derivative, where h is a code; else absent */
 } resmlp_block;
 
-/* Matrices that die within a pass. Those that a policy does not need are absent. C is `chunk`
- * samples' part of T, which is what a half of a block works on where it keeps only its input; such
- * a half makes n1, n2, g, dg and dh in `hidden`, one after the other; where h is a code, n2 in
- * `branch` and h and g in `hidden`. */
+/* Matrices that die within a pass; those that no block needs are absent. C is `chunk` samples' part
+ * of T, which is what a half of a block works on where it keeps only its input; TC and HC are T and
+ * H, or their chunk where all halves concerned work so. */
 typedef struct resmlp_workspace {
-    clprune_mat stream; /* T: forward: the last x if recomputed; backward: gradient of the stream */
+    clprune_mat stream; /* T: backward: gradient of the stream; forward: the last x if recomputed
+                           and x is absent */
+    clprune_mat x;      /* T: forward: x, x2 if pruned, each made from the other in place */
+    clprune_mat again;  /* TC: x, x2 as restored, by the backward pass; x2 recomputed, by both */
     clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
-    clprune_mat
-        hidden;    /* max(T, H or its chunk): g if pruned; backward: dg, dh, dn1 or token mix */
-    clprune_mat x; /* T: x, x2 if pruned, each made from the other in place; C: x2 recomputed */
-    clprune_mat branch; /* T: t, m if pruned; C: t, m if recomputed */
-    clprune_mat fc1;    /* H: h if pruned */
+    clprune_mat branch; /* TC: t, m if pruned or recomputed, n2 where h is a code */
+    clprune_mat hidden; /* TC and HC: forward: n1, n2 if recomputed, g if pruned, h and g where h is
+                           a code; backward: dg, then dh; dn1 or what the token half works in */
+    clprune_mat fc1;    /* HC: h if pruned */
     clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
-    clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
     clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
+    clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
+    clprune_mat dpooled; /* batch x dim */
 } resmlp_workspace;
 
 /* Told where a pass is: "forward block" 3 and so on. */
@@ -72,10 +75,10 @@ typedef struct resmlp {
     resmlp_watch_fn watch;    /* NULL: nobody wants to know */
     void *watch_user;
     resmlp_arch arch;
-    keep_policy policy;
-    size_t batch;  /* room for so many samples */
-    size_t chunk;  /* samples at a time in what is recomputed; may be lowered */
-    size_t tokens; /* of a sample */
+    keep_policy *policies; /* (depth); the last_x of the last one counts */
+    size_t batch;          /* room for so many samples */
+    size_t chunk;          /* samples at a time in what is recomputed; may be lowered */
+    size_t tokens;         /* of a sample */
 
     size_t tensors;        /* resmlp_arch_tensors(&arch) */
     clprune_param *params; /* (tensors) names, values, gradients; weights of linears decay */

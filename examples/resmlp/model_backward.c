@@ -21,10 +21,15 @@ static clprune_status tokens_from_input(
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     const clprune_token_mix params = {w->alpha1, w->beta1, w->token_w, w->token_b, w->ls1};
     const clprune_token_mix grads = {dw->alpha1, dw->beta1, dw->token_w, dw->token_b, dw->ls1};
-    clprune_mat x;
-    TRY(resmlp_restore(model, block->kept[KEEP_X], batch, KEEP_X, &x));
-    TRY(clprune_token_mix_backward(model->context, false, batch, x, &params, dx,
-        resmlp_hidden(model, batch, model->arch.dim), &grads, NULL));
+    const size_t step = resmlp_token_step(model, block, batch);
+    for (size_t first = 0; first < batch; first += step) {
+        const resmlp_range range = resmlp_range_at(first, step, batch);
+        clprune_mat x;
+        TRY(resmlp_restore(model, block->kept[KEEP_X], range, model->work.again, &x));
+        TRY(clprune_token_mix_backward(model->context, first > 0, range.count, x, &params,
+            resmlp_rows(model, dx, range), resmlp_hidden(model, range.count, model->arch.dim),
+            &grads, NULL));
+    }
 done:
     return status;
 }
@@ -38,16 +43,17 @@ static clprune_status tokens_from_kept(
     clprune_saved *const *kept = block->kept;
     const clprune_mat dt = clprune_mat_rows(model->work.token, 0, dx.rows);
     const clprune_mat dn1 = resmlp_hidden(model, batch, model->arch.dim);
+    const resmlp_range all = {0, batch};
     clprune_mat x, t;
 
     /* x2 = x + ls1 * t */
-    TRY(resmlp_restore(model, kept[KEEP_T], batch, KEEP_T, &t));
+    TRY(resmlp_restore(model, kept[KEEP_T], all, model->work.branch, &t));
     TRY(clprune_layerscale_backward(context, t, w->ls1, dx, dt, dw->ls1, NULL));
     /* t = W_t n1 + b_t */
     TRY(clprune_token_linear_backward(
         model->token, batch, kept[KEEP_N1], dt, w->token_w, dn1, dw->token_w, dw->token_b, NULL));
     /* n1 = alpha1 * x + beta1 */
-    TRY(resmlp_restore(model, kept[KEEP_X], batch, KEEP_X, &x));
+    TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
     TRY(clprune_affine_backward(context, true, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
 done:
     return status;
@@ -118,24 +124,21 @@ static clprune_status mlp_from_input(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *const *kept = block->kept;
-    const size_t step = resmlp_mlp_step(model, batch);
-    clprune_mat x = CLPRUNE_NO_MAT, x2 = CLPRUNE_NO_MAT, h;
+    const size_t step = resmlp_mlp_step(model, block, batch);
 
-    if (kept[KEEP_X2] != NULL)
-        TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
-    else
-        TRY(resmlp_restore(model, kept[KEEP_X], batch, KEEP_X, &x));
-    TRY(resmlp_restore(model, kept[KEEP_H], batch, KEEP_H, &h));
     TRY(mlp_begin(model, block, batch, dx));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        clprune_mat part = resmlp_rows(model, x2, range);
-        if (kept[KEEP_X2] == NULL) {
-            part = resmlp_target(model, NULL, range, KEEP_X2);
-            TRY(resmlp_token_half(model, block, false, x, range, part));
+        clprune_mat x2, h;
+        if (kept[KEEP_X2] != NULL) {
+            TRY(resmlp_restore(model, kept[KEEP_X2], range, model->work.again, &x2));
+        } else {
+            x2 = resmlp_target(model, block, KEEP_X2, range);
+            TRY(resmlp_token_half(
+                model, block, false, clprune_saved_dense(kept[KEEP_X], batch), range, x2));
         }
-        TRY(mlp_chunk(model, block, first == 0, part, resmlp_rows(model, h, range),
-            resmlp_rows(model, dx, range)));
+        TRY(resmlp_restore(model, kept[KEEP_H], range, model->work.fc1, &h));
+        TRY(mlp_chunk(model, block, first == 0, x2, h, resmlp_rows(model, dx, range)));
     }
     TRY(mlp_end(model, block));
 done:
@@ -160,7 +163,7 @@ static clprune_status mlp_coded_chunk(
         context, range.first, range.count, beta, dx, block->kept[KEEP_G], dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
-    TRY(clprune_gelu_code_backward(context, !first, model->policy.rule[KEEP_H].code_bits, dh,
+    TRY(clprune_gelu_code_backward(context, !first, block->policy->rule[KEEP_H].code_bits, dh,
         resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn_range(
@@ -176,7 +179,7 @@ static clprune_status mlp_from_code(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t step = resmlp_mlp_step(model, batch);
+    const size_t step = resmlp_mlp_step(model, block, batch);
 
     TRY(mlp_begin(model, block, batch, dx));
     TRY(clprune_mat_fill(model->context, 0.0f, model->work.center, NULL));
@@ -198,22 +201,23 @@ static clprune_status mlp_from_kept(
     clprune_saved *const *kept = block->kept;
     const clprune_mat dtoken = clprune_mat_rows(model->work.token, 0, dx.rows);  /* dm, then dn2 */
     const clprune_mat dhidden = resmlp_hidden(model, batch, model->arch.hidden); /* dg, then dh */
+    const resmlp_range all = {0, batch};
     clprune_mat x2, h, m;
 
     /* next = x2 + ls2 * m */
-    TRY(resmlp_restore(model, kept[KEEP_M], batch, KEEP_M, &m));
+    TRY(resmlp_restore(model, kept[KEEP_M], all, model->work.branch, &m));
     TRY(clprune_layerscale_backward(context, m, w->ls2, dx, dtoken, dw->ls2, NULL));
     /* m = g W2^T + b2 */
     TRY(clprune_linear_backward(
         model->fc2, batch, kept[KEEP_G], dtoken, w->fc2_w, dhidden, dw->fc2_w, dw->fc2_b, NULL));
     /* g = gelu(h) */
-    TRY(resmlp_restore(model, kept[KEEP_H], batch, KEEP_H, &h));
+    TRY(resmlp_restore(model, kept[KEEP_H], all, model->work.fc1, &h));
     TRY(clprune_gelu_backward(context, h, dhidden, dhidden, NULL));
     /* h = n2 W1^T + b1 */
     TRY(clprune_linear_backward(
         model->fc1, batch, kept[KEEP_N2], dhidden, w->fc1_w, dtoken, dw->fc1_w, dw->fc1_b, NULL));
     /* n2 = alpha2 * x2 + beta2 */
-    TRY(resmlp_restore(model, kept[KEEP_X2], batch, KEEP_X2, &x2));
+    TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
     TRY(clprune_affine_backward(
         context, true, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
 done:
@@ -226,13 +230,13 @@ static clprune_status block_backward(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (keep_codes(&model->policy))
+    if (keep_codes(block->policy))
         TRY(mlp_from_code(model, block, batch, dx));
-    else if (keep_recomputes_mlp(&model->policy))
+    else if (keep_recomputes_mlp(block->policy))
         TRY(mlp_from_input(model, block, batch, dx));
     else
         TRY(mlp_from_kept(model, block, batch, dx));
-    if (keep_recomputes_tokens(&model->policy))
+    if (keep_recomputes_tokens(block->policy))
         TRY(tokens_from_input(model, block, batch, dx));
     else
         TRY(tokens_from_kept(model, block, batch, dx));
@@ -256,7 +260,7 @@ static clprune_status pool_backward(
         const clprune_mat dn = clprune_mat_rows(model->work.token, 0, dx.rows);
         clprune_mat x;
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dn, NULL));
-        TRY(resmlp_restore(model, model->last_x, batch, KEEP_X, &x));
+        TRY(resmlp_restore(model, model->last_x, (resmlp_range){0, batch}, model->work.again, &x));
         TRY(clprune_affine_backward(
             context, false, x, w->alpha, dn, dx, dw->alpha, dw->beta, NULL));
     }
@@ -295,7 +299,7 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
-    const clprune_mat dpooled = resmlp_reshape(model->work.hidden, batch, model->arch.dim);
+    const clprune_mat dpooled = clprune_mat_rows(model->work.dpooled, 0, batch);
     const clprune_mat dx = clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
 
     resmlp_at(model, "backward head", 0);

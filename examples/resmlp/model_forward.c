@@ -8,14 +8,14 @@ void resmlp_at(const resmlp *model, const char *part, size_t block)
         model->watch(model->watch_user, part, block);
 }
 
-size_t resmlp_token_step(const resmlp *model, size_t batch)
+size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch)
 {
-    return keep_recomputes_tokens(&model->policy) ? model->chunk : batch;
+    return keep_recomputes_tokens(block->policy) ? model->chunk : batch;
 }
 
-size_t resmlp_mlp_step(const resmlp *model, size_t batch)
+size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch)
 {
-    return keep_recomputes_mlp(&model->policy) ? model->chunk : batch;
+    return keep_recomputes_mlp(block->policy) ? model->chunk : batch;
 }
 
 clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range)
@@ -38,72 +38,72 @@ clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
 }
 
-/* The scratch for `count` samples of a tensor of a block; see resmlp_workspace. */
-static clprune_mat scratch_of(const resmlp *model, size_t count, keep_tensor tensor)
+/* The scratch for a range of samples of a tensor; see resmlp_workspace. */
+static clprune_mat scratch_of(
+    const resmlp *model, const keep_policy *policy, keep_tensor tensor, resmlp_range range)
 {
     const resmlp_workspace *work = &model->work;
-    const size_t rows = count * model->tokens;
-    const bool again = tensor < KEEP_X2 ? keep_recomputes_tokens(&model->policy)
-                                        : keep_recomputes_mlp(&model->policy);
-    if (keep_codes(&model->policy) && tensor == KEEP_N2)
-        return clprune_mat_rows(work->branch, 0, rows);
-    if (keep_codes(&model->policy) && tensor == KEEP_H)
-        return resmlp_hidden(model, count, model->arch.hidden);
+    const size_t rows = range.count * model->tokens;
     switch (tensor) {
     case KEEP_X:
+        return resmlp_rows(model, work->x, range);
     case KEEP_X2:
-        return clprune_mat_rows(work->x, 0, rows);
+        return policy->rule[KEEP_X2].form == KEEP_RECOMPUTED
+                   ? clprune_mat_rows(work->again, 0, rows)
+                   : resmlp_rows(model, work->x, range);
     case KEEP_N1:
+        return keep_recomputes_tokens(policy) ? resmlp_hidden(model, range.count, model->arch.dim)
+                                              : clprune_mat_rows(work->token, 0, rows);
     case KEEP_N2:
-        return again ? resmlp_hidden(model, count, model->arch.dim)
-                     : clprune_mat_rows(work->token, 0, rows);
+        if (keep_codes(policy)) /* h needs the place */
+            return clprune_mat_rows(work->branch, 0, rows);
+        return keep_recomputes_mlp(policy) ? resmlp_hidden(model, range.count, model->arch.dim)
+                                           : clprune_mat_rows(work->token, 0, rows);
     case KEEP_T:
     case KEEP_M:
         return clprune_mat_rows(work->branch, 0, rows);
     case KEEP_H:
-        return clprune_mat_rows(work->fc1, 0, rows);
+        return keep_codes(policy) ? resmlp_hidden(model, range.count, model->arch.hidden)
+                                  : clprune_mat_rows(work->fc1, 0, rows);
     default: /* KEEP_G */
-        return resmlp_hidden(model, count, model->arch.hidden);
+        return resmlp_hidden(model, range.count, model->arch.hidden);
     }
 }
 
 clprune_mat resmlp_target(
-    const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor)
+    const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range)
 {
-    const size_t end = range.first + range.count;
-    const clprune_mat dense = clprune_saved_dense(kept, end);
-    if (kept == NULL || (tensor == KEEP_G && keep_codes(&model->policy) && dense.rows == 0))
-        return scratch_of(model, range.count, tensor);
-    return resmlp_rows(
-        model, clprune_saved_target(kept, end, scratch_of(model, end, tensor)), range);
+    const clprune_mat dense = clprune_saved_dense(block->kept[tensor], range.first + range.count);
+    return dense.rows > 0 ? resmlp_rows(model, dense, range)
+                          : scratch_of(model, block->policy, tensor, range);
 }
 
-clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, size_t batch,
-    keep_tensor tensor, clprune_mat *mat)
+clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
+    clprune_mat scratch, clprune_mat *mat)
 {
-    const clprune_bsr bsr = clprune_saved_bsr(kept, batch);
-    *mat = clprune_saved_dense(kept, batch);
-    if (mat->rows != 0)
-        return CLPRUNE_SUCCESS;
-    *mat = scratch_of(model, batch, tensor);
-    return clprune_bsr_unpack(model->context, &bsr, *mat, NULL);
+    const clprune_mat dense = clprune_saved_dense(kept, range.first + range.count);
+    *mat = dense.rows > 0 ? resmlp_rows(model, dense, range)
+                          : clprune_mat_rows(scratch, 0, range.count * model->tokens);
+    return clprune_saved_restore(kept, range.first, range.count, *mat, NULL);
 }
 
-/* Where block i's x is made. A last one that is not kept fills the stream, which waits for the
+/* Where block i's x is made. A last one that is not kept may fill the stream, which waits for the
  * backward pass. */
 static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
 {
     const clprune_saved *kept = resmlp_kept_x(model, i);
-    if (kept == NULL)
-        return clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
-    return resmlp_target(model, kept, (resmlp_range){0, batch}, KEEP_X);
+    const bool in_x = kept != NULL || model->work.x.rows > 0;
+    return clprune_saved_target(kept, batch,
+        clprune_mat_rows(in_x ? model->work.x : model->work.stream, 0, batch * model->tokens));
 }
 
-/* Keeps all samples of a tensor that is not the input of a linear layer (those keep theirs
+/* Keeps a range of samples of a tensor that is not the input of a linear layer (those keep theirs
  * themselves). Nothing to do for a dense one: it was made in its place. */
-static clprune_status keep(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
+static clprune_status keep(bool training, clprune_saved *kept, resmlp_range range, clprune_mat mat)
 {
-    return training && kept != NULL ? clprune_saved_store(kept, batch, mat, NULL) : CLPRUNE_SUCCESS;
+    return training && kept != NULL
+               ? clprune_saved_store_range(kept, range.first, range.count, mat, NULL)
+               : CLPRUNE_SUCCESS;
 }
 
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
@@ -113,13 +113,13 @@ clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block,
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
     const clprune_mat in = resmlp_rows(model, x, range);
-    const clprune_mat n1 = resmlp_target(model, kept[KEEP_N1], range, KEEP_N1);
-    const clprune_mat t = resmlp_target(model, kept[KEEP_T], range, KEEP_T);
+    const clprune_mat n1 = resmlp_target(model, block, KEEP_N1, range);
+    const clprune_mat t = resmlp_target(model, block, KEEP_T, range);
 
     TRY(clprune_affine_forward(model->context, in, w->alpha1, w->beta1, n1, NULL));
     TRY(clprune_token_linear_forward(model->token, range.count, n1, w->token_w, w->token_b, t,
         training ? kept[KEEP_N1] : NULL, NULL));
-    TRY(keep(training, kept[KEEP_T], range.count, t));
+    TRY(keep(training, kept[KEEP_T], range, t));
     TRY(clprune_layerscale_forward(model->context, in, t, w->ls1, x2, NULL));
 done:
     return status;
@@ -133,25 +133,26 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
-    const clprune_mat n2 = resmlp_target(model, kept[KEEP_N2], range, KEEP_N2);
-    const clprune_mat h = resmlp_target(model, kept[KEEP_H], range, KEEP_H);
-    const clprune_mat g = resmlp_target(model, kept[KEEP_G], range, KEEP_G);
-    const clprune_mat m = resmlp_target(model, kept[KEEP_M], range, KEEP_M);
-    const bool codes = keep_codes(&model->policy);
+    const clprune_mat n2 = resmlp_target(model, block, KEEP_N2, range);
+    const clprune_mat h = resmlp_target(model, block, KEEP_H, range);
+    const clprune_mat g = resmlp_target(model, block, KEEP_G, range);
+    const clprune_mat m = resmlp_target(model, block, KEEP_M, range);
+    const bool codes = keep_codes(block->policy);
 
     TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
     TRY(clprune_linear_forward(
         model->fc1, range.count, n2, w->fc1_w, w->fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
+    TRY(keep(training, kept[KEEP_H], range, h));
     if (training && codes)
-        TRY(clprune_gelu_code_forward(context, model->policy.rule[KEEP_H].code_bits, h, g,
+        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].code_bits, h, g,
             resmlp_codes(model, block, range), NULL));
     else
         TRY(clprune_gelu_forward(context, h, g, NULL));
-    if (training && codes)
-        TRY(clprune_saved_store_range(kept[KEEP_G], range.first, range.count, g, NULL));
+    if (codes)
+        TRY(keep(training, kept[KEEP_G], range, g));
     TRY(clprune_linear_forward(model->fc2, range.count, g, w->fc2_w, w->fc2_b, m,
         training && !codes ? kept[KEEP_G] : NULL, NULL));
-    TRY(keep(training, kept[KEEP_M], range.count, m));
+    TRY(keep(training, kept[KEEP_M], range, m));
     TRY(clprune_layerscale_forward(context, x2, m, w->ls2, next, NULL));
 done:
     return status;
@@ -162,28 +163,23 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
     bool training, clprune_mat x, clprune_mat next)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_saved *const *kept = block->kept;
-    const bool keeps_x2 = kept[KEEP_X2] != NULL;
-    const resmlp_range all = {0, batch};
-    size_t step = resmlp_token_step(model, batch);
+    const bool keeps_x2 = block->kept[KEEP_X2] != NULL;
+    size_t step = resmlp_token_step(model, block, batch);
 
     for (size_t first = 0; first < batch && keeps_x2; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        TRY(resmlp_token_half(
-            model, block, training, x, range, resmlp_target(model, kept[KEEP_X2], range, KEEP_X2)));
+        const clprune_mat x2 = resmlp_target(model, block, KEEP_X2, range);
+        TRY(resmlp_token_half(model, block, training, x, range, x2));
+        TRY(keep(training, block->kept[KEEP_X2], range, x2));
     }
-    if (keeps_x2)
-        TRY(keep(
-            training, kept[KEEP_X2], batch, resmlp_target(model, kept[KEEP_X2], all, KEEP_X2)));
-    step = resmlp_mlp_step(model, batch);
+    step = resmlp_mlp_step(model, block, batch);
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        const clprune_mat x2 = resmlp_target(model, kept[KEEP_X2], range, KEEP_X2);
+        const clprune_mat x2 = resmlp_target(model, block, KEEP_X2, range);
         if (!keeps_x2)
             TRY(resmlp_token_half(model, block, training, x, range, x2));
         TRY(mlp_half(model, block, training, x2, range, resmlp_rows(model, next, range)));
     }
-    TRY(keep(training, kept[KEEP_H], batch, resmlp_target(model, kept[KEEP_H], all, KEEP_H)));
 done:
     return status;
 }
@@ -239,16 +235,17 @@ clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, b
     clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_outer_weights *w = &model->w;
     const size_t depth = model->arch.depth;
+    const resmlp_range all = {0, batch};
     clprune_mat x = x_target(model, 0, batch);
 
     resmlp_at(model, "forward stem", 0);
     TRY(stem_forward(model, batch, images, x));
-    TRY(keep(training, resmlp_kept_x(model, 0), batch, x));
+    TRY(keep(training, resmlp_kept_x(model, 0), all, x));
     for (size_t i = 0; i < depth; ++i) {
         const clprune_mat next = x_target(model, i + 1, batch);
         resmlp_at(model, "forward block", i);
         TRY(block_forward(model, &model->blocks[i], batch, training, x, next));
-        TRY(keep(training, resmlp_kept_x(model, i + 1), batch, next));
+        TRY(keep(training, resmlp_kept_x(model, i + 1), all, next));
         x = next;
     }
     const clprune_mat pooled = clprune_saved_dense(model->pooled, batch);

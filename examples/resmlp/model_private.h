@@ -17,8 +17,8 @@ static inline resmlp_range resmlp_range_at(size_t first, size_t step, size_t bat
 }
 
 /* Samples at a time in each half of a block: a chunk where it keeps only its input, else all. */
-size_t resmlp_token_step(const resmlp *model, size_t batch);
-size_t resmlp_mlp_step(const resmlp *model, size_t batch);
+size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch);
+size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch);
 
 /* block->codes of a range of samples. */
 clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range);
@@ -35,15 +35,14 @@ static inline clprune_mat resmlp_reshape(clprune_mat mat, size_t rows, size_t co
 /* work.hidden as the tokens of `count` samples with `cols` features. */
 clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols);
 
-/* Where to make a range of samples of a tensor: in its storage where that is dense, else in
- * scratch, which for a recomputed tensor (kept is NULL) and for g beside a code of h has room for
- * the range alone. */
+/* Where to make a range of samples of a tensor of a block: in its storage where that is dense, else
+ * in scratch, which for all but a pruned x or x2 has room for the range alone. */
 clprune_mat resmlp_target(
-    const resmlp *model, const clprune_saved *kept, resmlp_range range, keep_tensor tensor);
+    const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range);
 
-/* The dense form of all samples of what was kept: as it is, or restored into scratch. */
-clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, size_t batch,
-    keep_tensor tensor, clprune_mat *mat);
+/* The dense form of a range of samples of what was kept: as it is, or restored into `scratch`. */
+clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
+    clprune_mat scratch, clprune_mat *mat);
 
 /* Where block i's x is kept; behind the last block: its output. NULL: recomputed. */
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
