@@ -13,13 +13,16 @@
  *
  * For each block column the panel of dy is transposed into local memory, then the rows that keep the
  * column are taken P at a time: a register tile whose rows are gathered. The rows left over are
- * taken one by one.
+ * taken one by one. The values of a column lie scattered over the sample: those of the entry AHEAD
+ * are prefetched. `entries` holds AHEAD more elements than there are entries.
  *
  * Local memory: CHUNK * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. CHUNK: 1 to BC. */
-#if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK)
-#error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG and CHUNK"
+#if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || \
+    !defined(AHEAD)
+#error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG, CHUNK and AHEAD"
 #endif
 #define PANEL (16 * V)
+#define LINE 16 /* floats of a cache line */
 
 /* local panel[c][i] = dy[i][c] for `count` columns, zero beyond the last output. */
 inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
@@ -30,6 +33,14 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
     for (uint c = 0; c < count; c++)
         for (uint i = inside; i < PANEL; i++)
             panel[c * PANEL + i] = 0.0f;
+}
+
+/* Asks for the values of an entry that comes later. */
+inline void fetch_values(const uint2 entry, global const float *x)
+{
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += LINE)
+        PREFETCH(x + (ulong)entry.y * BC + c);
 }
 
 /* COUNT rows of partial += their `width` kept values times the panel. */
@@ -92,11 +103,14 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const
                     for (; e + P <= end; e += P) {
                         uint2 entry[P];
 #pragma unroll
-                        for (int r = 0; r < P; r++)
+                        for (int r = 0; r < P; r++) {
                             entry[r] = sample_entries[e + r];
+                            fetch_values(sample_entries[e + r + AHEAD], x);
+                        }
                         MULTIPLY_ROWS(P);
                     }
                     for (; e < end; e++) {
+                        fetch_values(sample_entries[e + AHEAD], x);
                         const uint2 entry[1] = {sample_entries[e]};
                         MULTIPLY_ROWS(1);
                     }

@@ -312,7 +312,7 @@ static const char *const odd[] = {
     "64,\"results_bytes\":64,"
     "\"ahead\":0,\"segment_rows\":1,\"groups_per_unit\":1},"
     "\"bspmm_nt\":{\"accumulators\":1,\"tile_rows\":1,\"chunk_columns\":1,\"segment_rows\":1,"
-    "\"groups_per_unit\":1},"
+    "\"ahead\":0,\"groups_per_unit\":1},"
     "\"tiled_tn\":{\"panel\":16,\"tile_columns\":1,\"segment_rows\":1,\"groups_per_unit\":1},"
     "\"tiled_nt\":{\"panel\":16,\"groups_per_unit\":1}}",
     "@,\"parameters\":{"
@@ -323,7 +323,7 @@ static const char *const odd[] = {
     "\"ahead\":1,"
     "\"segment_rows\":37,\"groups_per_unit\":256},"
     "\"bspmm_nt\":{\"accumulators\":10,\"tile_rows\":3,\"chunk_columns\":5,\"segment_rows\":11,"
-    "\"groups_per_unit\":256},"
+    "\"ahead\":1,\"groups_per_unit\":256},"
     "\"tiled_tn\":{\"panel\":48,\"tile_columns\":5,\"segment_rows\":37,\"groups_per_unit\":256},"
     "\"tiled_nt\":{\"panel\":48,\"groups_per_unit\":256}}",
     "@,\"parameters\":{"
@@ -334,7 +334,7 @@ static const char *const odd[] = {
     "2,\"panel_bytes\":16777216,"
     "\"results_bytes\":268435456,\"ahead\":1024,\"segment_rows\":4096},"
     "\"bspmm_nt\":{\"accumulators\":32,\"tile_rows\":8,\"chunk_columns\":1024,"
-    "\"segment_rows\":4096},"
+    "\"ahead\":1024,\"segment_rows\":4096},"
     "\"tiled_tn\":{\"panel\":128,\"tile_columns\":7,\"segment_rows\":4096},"
     "\"tiled_nt\":{\"panel\":128}}",
     "@,\"parameters\":{"

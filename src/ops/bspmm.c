@@ -22,7 +22,7 @@ typedef struct partial_plan {
     size_t segment;       /* rows of a segment of the column lists */
     size_t segments;      /* of a sample */
     size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
-    size_t ahead;         /* of tn's vector kernel: list entries to spare for its prefetches */
+    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
     size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
     size_t slots;         /* of tn's tiled kernel: tiles of a team */
     size_t groups;        /* of the tiled kernels, for a panel and a split */
@@ -367,7 +367,9 @@ static partial_plan plan_nt_vector(
     const clprune_context *context, const clprune_bsr *xs, size_t outputs)
 {
     const clprune__tuning *tuning = &context->tuning;
-    partial_plan plan = {.inner = xs->desc.rows, .tile = tuning->bspmm_nt.tile_rows};
+    partial_plan plan = {.inner = xs->desc.rows,
+        .tile = tuning->bspmm_nt.tile_rows,
+        .ahead = tuning->bspmm_nt.ahead};
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
@@ -405,8 +407,8 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
         context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
     char defines[128];
     (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DCHUNK=%zu", plan->vectors, plan->tile,
-        block.cols, block.rows, plan->segment, chunk);
+        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DCHUNK=%zu -DAHEAD=%zu", plan->vectors,
+        plan->tile, block.cols, block.rows, plan->segment, chunk, plan->ahead);
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));

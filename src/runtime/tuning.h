@@ -45,9 +45,10 @@ typedef struct clprune__tuning {
             results_bytes, ahead, segment_rows, groups_per_unit;
     } bspmm_tn;
 
-    /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time. */
+    /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between the
+     * prefetch of their values and their use. */
     struct {
-        uint32_t accumulators, tile_rows, chunk_columns, segment_rows, groups_per_unit;
+        uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups_per_unit;
     } bspmm_nt;
 
     /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
