@@ -8,12 +8,14 @@
  * sample have no entry.
  *
  * Group g takes segment g % segments of sample n = g / segments of crow and col, from their offsets
- * on. On CPUs (LOCAL 1) it counts and then places the blocks in order; on GPUs work-items take
+ * on. On CPUs (LOCAL 1) it counts and then places the blocks in order, asking early for the line
+ * where each list goes on; on GPUs work-items take
  * block columns in turn and look their column up in each block row by bisection. Local memory:
  * LOCAL * 4 bytes. */
 #if !defined(LOCAL) || !defined(BR) || !defined(SEG)
 #error "bspmm_lists.cl needs LOCAL, BR and SEG"
 #endif
+#define LINE 8 /* entries of a cache line */
 
 /* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
 inline int find_column(global const int *col, int begin, const int end, const int j)
@@ -62,9 +64,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
      * column j + 1, so shifting by one restores it. */
     for (ulong i = begin_row; i < end_row; i++)
         for (int k = crow[i]; k < crow[i + 1]; k++)
-            for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++)
-                entries[starts[col[k]]++] =
-                    (uint2)((uint)(row - first), (uint)k * BR + (uint)(row - i * BR));
+            for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++) {
+                const uint e = starts[col[k]]++;
+                PREFETCH_WRITE(entries + e + LINE);
+                entries[e] = (uint2)((uint)(row - first), (uint)k * BR + (uint)(row - i * BR));
+            }
     for (ulong j = block_cols; j > 0; j--)
         starts[j] = starts[j - 1];
     starts[0] = before;

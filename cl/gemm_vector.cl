@@ -12,31 +12,28 @@
  * One work-item a group; group (g, R, i) computes the panels [g * panel_run, (g + 1) * panel_run) of
  * rows R * MC .. of sample i, MC rows at most. It takes the inner size `depth` <= KC at a time, so that
  * this part of op(a) stays in the second-level cache; for each panel it packs that part of op(b) into
- * local memory and passes over its rows, MR at a time. A transposed a is packed too: its columns lie
- * strides apart that would share few sets of a cache. The inner sum runs in order within a depth, the
- * depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds bias[r] to row
- * r of each sample. With NORM, scores[r * ceil(inner / BC) + i] = norm of block i, BC columns, of
- * row r of a, by the groups of the first panel, who have just multiplied the row; BC divides
- * depth, or depth is inner, a is not transposed, and the batch is 1.
+ * local memory and passes over its rows, MR at a time, asking for the next panel meanwhile. A
+ * transposed a is packed too: its columns lie strides apart that would share few sets of a cache. The
+ * inner sum runs in order within a depth, the depths in order. With beta = 0, c is not read. BIAS 1
+ * adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing. With NORM,
+ * scores[r * ceil(inner / BC) + i] = norm of block i, BC columns, of row r of a, by the groups of the
+ * first panel, who have just multiplied the row; BC divides depth, or depth is inner, a is not
+ * transposed, and the batch is 1.
  *
  * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators: as many as
  * leave registers for the operands. MR divides MC; with TRANSPOSE_A 16 does, too. */
-#if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC)
-#error "gemm_vector.cl needs V, MR, KC and MC"
-#endif
-#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
-#error "gemm_vector.cl needs TRANSPOSE_A and TRANSPOSE_B"
+#if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) ||        \
+    !defined(TRANSPOSE_B) || !defined(BIAS)
+#error "gemm_vector.cl needs V, MR, KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
 #endif
 #if defined(NORM) && TRANSPOSE_A
 #error "gemm_vector.cl scores the rows of a that is not transposed"
-#endif
-#ifndef BIAS
-#define BIAS 0
 #endif
 #if MC % MR != 0 || (TRANSPOSE_A && MC % 16 != 0)
 #error "MR must divide MC, and with TRANSPOSE_A so must 16"
 #endif
 #define PANEL (16 * V)
+#define B_PANEL(k, column) (b_buffer + (TRANSPOSE_B ? (column)*b_ld + (k) : (k)*b_ld + (column)))
 
 /* local panel[k][j] = op(b)[k][j] for `depth` rows, zero beyond column `width`. */
 inline void load_panel(local float *panel, global const float *b, const ulong ld,
@@ -156,6 +153,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
     const ulong last_column = min(first_column + panel_run * PANEL, n);
     const ulong first_row = get_group_id(1) * MC;
     const uint rows = (uint)min((ulong)MC, m - first_row);
+    const uint tiles = (rows + MR - 1) / MR;
     a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
     b_buffer += b_offset + get_group_id(2) * stride_b;
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
@@ -163,19 +161,22 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
     local float16 a_vectors[KC * MC / 16];
     local float *a_block = (local float *)a_vectors;
 #endif
-#ifdef NORM
-    const ulong score_cols = (inner + BC - 1) / BC;
-#endif
     for (ulong k = 0; k < inner; k += depth) {
         const uint deep = (uint)min((ulong)depth, inner - k);
+        const uint next_rows = ((TRANSPOSE_B ? PANEL : deep) + tiles - 1) / tiles;
 #if TRANSPOSE_A
         copy_rows(a_block, MC, a_buffer + k * a_ld, a_ld, deep, rows);
 #endif
         for (ulong column = first_column; column < last_column; column += PANEL) {
             const uint width = (uint)min((ulong)PANEL, last_column - column);
-            load_panel(panel, b_buffer + (TRANSPOSE_B ? column * b_ld + k : k * b_ld + column), b_ld,
-                deep, width);
+            load_panel(panel, B_PANEL(k, column), b_ld, deep, width);
+            /* The next panel, or the first one of the next depth, a part with each tile. */
+            global const float *next = column + PANEL < last_column
+                                           ? B_PANEL(k, column + PANEL)
+                                           : B_PANEL(k + depth, first_column);
             for (uint r = 0; r < rows; r += MR) {
+                fetch_rows(next, b_ld, next_rows, TRANSPOSE_B ? deep : PANEL);
+                next += next_rows * b_ld;
                 multiply_tile(alpha, k == 0 ? beta : 1.0f,
 #if BIAS
                     k != 0 ? 0 : bias_buffer + bias_offset + (BIAS == 1 ? column : first_row + r),
@@ -192,7 +193,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
 #ifdef NORM
                 for (uint i = r; i < min(r + MR, rows) && column == 0; i++)
                     score_blocks(a_buffer + i * a_ld + k, a_ld, 1, deep, 0,
-                        scores + scores_offset + (first_row + i) * score_cols + k / BC);
+                        scores + scores_offset + (first_row + i) * ((inner + BC - 1) / BC) + k / BC);
 #endif
             }
         }
