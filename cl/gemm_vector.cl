@@ -20,8 +20,8 @@
  * first panel, who have just multiplied the row; BC divides depth, or depth is inner, a is not
  * transposed, and the batch is 1.
  *
- * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators: as many as
- * leave registers for the operands. MR divides MC; with TRANSPOSE_A 16 does, too. */
+ * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators. MR divides
+ * MC; with TRANSPOSE_A 16 does, too. */
 #if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) ||        \
     !defined(TRANSPOSE_B) || !defined(BIAS)
 #error "gemm_vector.cl needs V, MR, KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
@@ -170,7 +170,6 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
         for (ulong column = first_column; column < last_column; column += PANEL) {
             const uint width = (uint)min((ulong)PANEL, last_column - column);
             load_panel(panel, B_PANEL(k, column), b_ld, deep, width);
-            /* The next panel, or the first one of the next depth, a part with each tile. */
             global const float *next = column + PANEL < last_column
                                            ? B_PANEL(k, column + PANEL)
                                            : B_PANEL(k + depth, first_column);

@@ -373,8 +373,9 @@ static partial_plan plan_nt_vector(
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.splits = choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
-        plan.panels, xs->desc.batch);
+    plan.splits =
+        choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
+            plan.panels, xs->desc.batch);
     plan.segment = tuning->bspmm_nt.segment_rows; /* the rows of entries count from its start */
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
