@@ -67,12 +67,12 @@ static void unknown_status(void **state)
 static void categories(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "input", "parameters", "gradients", "optimizer", "activations", "workspace", "total"};
-    assert_int_equal(CLPRUNE_MEMORY_TOTAL, 6);
+    static const char *const names[] = {"input", "parameters", "gradients", "optimizer",
+        "activations", "workspace", "arena", "total"};
+    assert_int_equal(CLPRUNE_MEMORY_TOTAL, 7);
     for (int i = 0; i <= CLPRUNE_MEMORY_TOTAL; i++)
         assert_string_equal(clprune_memory_category_name((clprune_memory_category)i), names[i]);
-    assert_string_equal(clprune_memory_category_name((clprune_memory_category)7), "unknown");
+    assert_string_equal(clprune_memory_category_name((clprune_memory_category)8), "unknown");
     assert_string_equal(clprune_memory_category_name((clprune_memory_category)-1), "unknown");
 }
 

@@ -29,6 +29,7 @@ static clprune_status tokens_from_input(
         TRY(clprune_token_mix_backward(model->context, first > 0, range.count, x, &params,
             resmlp_rows(model, dx, range), resmlp_hidden(model, range.count, model->arch.dim),
             &grads, NULL));
+        TRY(resmlp_forget(model));
     }
 done:
     return status;
@@ -55,6 +56,7 @@ static clprune_status tokens_from_kept(
     /* n1 = alpha1 * x + beta1 */
     TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
     TRY(clprune_affine_backward(context, true, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
+    TRY(resmlp_forget(model));
 done:
     return status;
 }
@@ -86,6 +88,9 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
         context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
     TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
         dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+    TRY(clprune_buffer_forget(context, model->work.fc1_w.buffer));
+    TRY(clprune_buffer_forget(context, model->work.fc2_w.buffer));
+    TRY(clprune_buffer_forget(context, model->work.center.buffer));
 done:
     return status;
 }
@@ -139,6 +144,7 @@ static clprune_status mlp_from_input(
         }
         TRY(resmlp_restore(model, kept[KEEP_H], range, model->work.fc1, &h));
         TRY(mlp_chunk(model, block, first == 0, x2, h, resmlp_rows(model, dx, range)));
+        TRY(resmlp_forget(model));
     }
     TRY(mlp_end(model, block));
 done:
@@ -186,6 +192,7 @@ static clprune_status mlp_from_code(
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));
+        TRY(resmlp_forget(model));
     }
     TRY(mlp_end(model, block));
 done:
@@ -220,6 +227,7 @@ static clprune_status mlp_from_kept(
     TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
     TRY(clprune_affine_backward(
         context, true, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
+    TRY(resmlp_forget(model));
 done:
     return status;
 }
@@ -310,6 +318,8 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     TRY(clprune_linear_backward(model->head, batch, model->pooled, dlogits, w->head_w, dpooled,
         dw->head_w, dw->head_b, NULL));
     TRY(pool_backward(model, batch, dpooled, dx));
+    TRY(resmlp_forget(model));
+    TRY(clprune_buffer_forget(context, dpooled.buffer));
     for (size_t i = model->arch.depth; i-- > 0;) {
         resmlp_at(model, "backward block", i);
         TRY(block_backward(model, &model->blocks[i], batch, dx));

@@ -87,6 +87,17 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
     return clprune_saved_restore(kept, range.first, range.count, *mat, NULL);
 }
 
+clprune_status resmlp_forget(const resmlp *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp_workspace *work = &model->work;
+    const clprune_mat mats[] = {work->token, work->branch, work->hidden, work->fc1, work->again};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        TRY(clprune_buffer_forget(model->context, mats[i].buffer));
+done:
+    return status;
+}
+
 /* Where block i's x is made. A last one that is not kept may fill the stream, which waits for the
  * backward pass. */
 static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
@@ -171,6 +182,7 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
         const clprune_mat x2 = resmlp_target(model, block, KEEP_X2, range);
         TRY(resmlp_token_half(model, block, training, x, range, x2));
         TRY(keep(training, block->kept[KEEP_X2], range, x2));
+        TRY(resmlp_forget(model));
     }
     step = resmlp_mlp_step(model, block, batch);
     for (size_t first = 0; first < batch; first += step) {
@@ -179,6 +191,7 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
         if (!keeps_x2)
             TRY(resmlp_token_half(model, block, training, x, range, x2));
         TRY(mlp_half(model, block, training, x2, range, resmlp_rows(model, next, range)));
+        TRY(resmlp_forget(model));
     }
 done:
     return status;
@@ -251,6 +264,9 @@ clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, b
     const clprune_mat pooled = clprune_saved_dense(model->pooled, batch);
     resmlp_at(model, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
+    TRY(resmlp_forget(model));
+    TRY(clprune_buffer_forget(model->context, model->work.x.buffer));
+    TRY(clprune_buffer_forget(model->context, model->work.stream.buffer));
     TRY(clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL));
 done:

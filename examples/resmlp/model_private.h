@@ -47,6 +47,10 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
 /* Where block i's x is kept; behind the last block: its output. NULL: recomputed. */
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
 
+/* What a half of a block, or a chunk of it, has put into `token`, `branch`, `hidden`, `fc1` and
+ * `again` is not needed any more: a plan may give their places to others. */
+clprune_status resmlp_forget(const resmlp *model);
+
 /* The token half of a block for a range of the samples in x: x2, of the range alone, = x + ls1 *
  * (W_t affine1(x) + b_t). With `training` it keeps what the policy keeps of n1 and t. */
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,

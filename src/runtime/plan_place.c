@@ -1,12 +1,18 @@
-/* Offline placement of buffers with known lives: one by one, in several orders, each at the lowest
- * place that is free during all its lives; the order that ends lowest wins. The borrowed bytes grow
- * from 0 upwards and shrink again, so a buffer need only stay above what is borrowed while it
- * lives: its floor. */
+/* Offline placement of buffers with known lives: one by one, each at the lowest place that is free
+ * during all its lives. What counts is their order: several are tried, and from each one on, again
+ * and again, the buffer that ends highest is moved to the front. The lowest end of all wins.
+ *
+ * The borrowed bytes grow from 0 upwards and shrink again, so a buffer need only stay above what is
+ * borrowed while it lives: its floor. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/checked.h"
 #include "runtime/check.h"
 #include "runtime/plan_private.h"
+
+/* How long to look for better places: rounds from each order, and steps of placing in them all. */
+enum { MOST_ROUNDS = 256, MOST_WORK = 1 << 23 };
 
 static bool lives_overlap(const clprune_plan_entry *a, const clprune_plan_entry *b)
 {
@@ -58,26 +64,81 @@ static int by_floor(const void *a, const void *b)
     return order != 0 ? order : by_reach(a, b);
 }
 
-static int by_offset(const void *a, const void *b)
+/* A search for places. Buffers are numbers; all arrays have room for each. */
+typedef struct search {
+    clprune_plan *plan;
+    size_t count;
+    bool *overlap;            /* (count x count) lives that overlap */
+    clprune__planned **order; /* in which they are placed */
+    clprune__planned **low;   /* placed ones, the lowest first */
+    uint64_t *best;           /* offsets */
+    uint64_t lowest;          /* where the best end */
+} search;
+
+/* Sets the offset of order[i] to the lowest that those before it leave. */
+static void place(search *s, size_t i)
 {
-    const clprune__planned *p = *(clprune__planned *const *)a, *q = *(clprune__planned *const *)b;
-    return descending(q->entry.offset, p->entry.offset);
+    clprune__planned *p = s->order[i], *first = s->plan->buffers;
+    const bool *overlap = s->overlap + (size_t)(p - first) * s->count;
+    uint64_t offset = p->floor;
+    for (size_t k = 0; k < i; k++) {
+        const clprune__planned *other = s->low[k];
+        if (!overlap[other - first] || other->entry.offset + other->room <= offset)
+            continue;
+        if (other->entry.offset >= offset + p->room)
+            break;
+        offset = other->entry.offset + other->room;
+    }
+    p->entry.offset = offset;
+    size_t at = i;
+    for (; at > 0 && s->low[at - 1]->entry.offset > offset; at--)
+        s->low[at] = s->low[at - 1];
+    s->low[at] = p;
 }
 
-/* Sets the offset of order[i] to the lowest that those before it leave. in_way: room for i. */
-static void place(clprune__planned **order, size_t i, clprune__planned **in_way)
+/* Places all in the present order; *highest is the position of the one that ends last. Returns
+ * where it ends. */
+static uint64_t place_all(search *s, size_t *highest)
 {
-    clprune__planned *p = order[i];
-    size_t count = 0;
-    for (size_t k = 0; k < i; k++)
-        if (lives_overlap(&p->entry, &order[k]->entry))
-            in_way[count++] = order[k];
-    qsort(in_way, count, sizeof(clprune__planned *), by_offset);
-    uint64_t offset = p->floor;
-    for (size_t k = 0; k < count && in_way[k]->entry.offset < offset + p->room; k++)
-        if (in_way[k]->entry.offset + in_way[k]->room > offset)
-            offset = in_way[k]->entry.offset + in_way[k]->room;
-    p->entry.offset = offset;
+    uint64_t top = clprune__round_up((size_t)s->plan->totals.scratch_bytes, CLPRUNE__ARENA_ALIGN);
+    *highest = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        place(s, i);
+        const uint64_t end = s->order[i]->entry.offset + s->order[i]->room;
+        if (end > top) {
+            top = end;
+            *highest = i;
+        }
+    }
+    if (top < s->lowest) {
+        s->lowest = top;
+        for (size_t i = 0; i < s->count; i++)
+            s->best[i] = s->plan->buffers[i].entry.offset;
+    }
+    return top;
+}
+
+/* From one order on. */
+static void improve(search *s, size_t rounds)
+{
+    for (size_t round = 0; round < rounds && s->lowest > s->plan->totals.live_bytes; round++) {
+        size_t highest;
+        (void)place_all(s, &highest);
+        if (highest == 0)
+            break;
+        clprune__planned *worst = s->order[highest];
+        memmove(s->order + 1, s->order, highest * sizeof(clprune__planned *));
+        s->order[0] = worst;
+    }
+}
+
+static void find_overlaps(search *s)
+{
+    const clprune__planned *buffers = s->plan->buffers;
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k <= i; k++)
+            s->overlap[i * s->count + k] = s->overlap[k * s->count + i] =
+                lives_overlap(&buffers[i].entry, &buffers[k].entry);
 }
 
 clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan)
@@ -85,34 +146,30 @@ clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan)
     static int (*const orders[])(const void *, const void *) = {by_size, by_reach, by_floor};
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t room = clprune__max(plan->count, 1);
-    clprune__planned **order = calloc(room, sizeof(clprune__planned *));
-    clprune__planned **in_way = calloc(room, sizeof(clprune__planned *));
-    uint64_t *best = calloc(room, sizeof *best);
-    uint64_t lowest = UINT64_MAX;
-    REQUIRE(order != NULL && in_way != NULL && best != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "a plan of %zu buffers", plan->count);
+    search s = {.plan = plan,
+        .count = plan->count,
+        .overlap = calloc(room, room * sizeof *s.overlap),
+        .order = calloc(room, sizeof(clprune__planned *)),
+        .low = calloc(room, sizeof(clprune__planned *)),
+        .best = calloc(room, sizeof *s.best),
+        .lowest = UINT64_MAX};
+    REQUIRE(s.overlap != NULL && s.order != NULL && s.low != NULL && s.best != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "a plan of %zu buffers", plan->count);
+    find_overlaps(&s);
+    const size_t rounds = clprune__max(1, clprune__min(MOST_ROUNDS, MOST_WORK / (room * room)));
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
-        uint64_t top = clprune__round_up((size_t)plan->totals.scratch_bytes, CLPRUNE__ARENA_ALIGN);
         for (size_t i = 0; i < plan->count; i++)
-            order[i] = &plan->buffers[i];
-        qsort(order, plan->count, sizeof(clprune__planned *), orders[o]);
-        for (size_t i = 0; i < plan->count; i++) {
-            place(order, i, in_way);
-            const uint64_t end = order[i]->entry.offset + order[i]->room;
-            top = end > top ? end : top;
-        }
-        if (top >= lowest)
-            continue;
-        lowest = top;
-        for (size_t i = 0; i < plan->count; i++)
-            best[i] = plan->buffers[i].entry.offset;
+            s.order[i] = &plan->buffers[i];
+        qsort(s.order, plan->count, sizeof(clprune__planned *), orders[o]);
+        improve(&s, rounds);
     }
     for (size_t i = 0; i < plan->count; i++)
-        plan->buffers[i].entry.offset = best[i];
-    plan->totals.arena_bytes = lowest;
+        plan->buffers[i].entry.offset = s.best[i];
+    plan->totals.arena_bytes = s.lowest;
 done:
-    free(order);
-    free(in_way);
-    free(best);
+    free(s.overlap);
+    free(s.order);
+    free(s.low);
+    free(s.best);
     return status;
 }
