@@ -65,8 +65,8 @@ bool options_parse(int argc, char **argv, options *o, fault *f);
 /* Frees what options_restore took. */
 void options_close(options *o);
 
-/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned; chooses
- * its indices where none were asked for. */
+/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned;
+ * chooses its indices where none were asked for. */
 void options_settle(options *o);
 
 /* Whether an option was on the command line; name without dashes. */
