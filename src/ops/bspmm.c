@@ -186,7 +186,8 @@ static partial_plan plan_tn_tiles(const clprune_context *context, const clprune_
 
 /* Narrow and long tiles load less for a product, but their segments have fewer rows, and each list
  * of a segment loads and stores its tile: they are for long lists. A group takes several panels in
- * turn where there are groups enough, and their results fit the second-level cache. */
+ * turn where there are groups enough, and their results fit the second-level cache. Groups that the
+ * compute units share evenly are not split: partial results cost memory, and time to add up. */
 static partial_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
@@ -200,8 +201,9 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
     const size_t results = plan.inner * plan.panel * sizeof(float);
     plan.panel_run = clprune__max(
         1, clprune__min(plan.panels / wanted, tuning->bspmm_tn.results_bytes / results));
-    plan.splits =
-        choose_splits(wanted, clprune__ceil_div(plan.panels, plan.panel_run), xs->desc.batch);
+    const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
+    const bool even = groups % context->facts.compute_units == 0;
+    plan.splits = even ? 1 : choose_splits(wanted, groups, xs->desc.batch);
     return plan;
 }
 
