@@ -59,7 +59,7 @@ results() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion values indices gelu-code epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values indices gelu-code keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     gradient-check plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -212,6 +212,41 @@ expect 0 "" $compact --indices int16 --epochs 3 --output-dir int16 --memory-repo
 grep -q 'blocks\.\*\.gelu\.col' out || fail "the memory report has no indices of int16"
 results compact/log.csv >coded_results
 results int16/log.csv | cmp -s coded_results - || fail "other indices train otherwise"
+
+# ---- overrides for single blocks -----------------------------------------------------------------
+cat >rules <<'RULES'
+# what is special
+blocks.* gelu pruned sparsity=0.75 values=int8
+blocks.0 x2   dense   # as it is
+blocks.2 fc1  code bits=8
+last     x    dense
+RULES
+rules="$compact --keep-file rules"
+expect 0 "" $rules --epochs 2 --output-dir ruled --summary-json ruled.json --memory-report
+grep -q 'blocks\.\*\.gelu\.scales  *6 ' out || fail "no block keeps its gelu in int8: $(cat out)"
+grep -q 'blocks\.\*\.x2  *1 ' out || fail "not one block keeps its x2 dense"
+grep -q 'last_x  *1 ' out || fail "the last x is not dense"
+grep -q 'overridden by rules' out || fail "it does not say what overrides the preset"
+grep -q '"keep_file": "# what is special' ruled.json || fail "the summary does not have the overrides"
+without_time ruled/log.csv >ruled.log
+# The checkpoint has a copy.
+expect 0 "" $rules --epochs 2 --steps 3 --output-dir half
+cp rules same
+echo 'blocks.1 x dense' >other
+rm rules
+expect 2 "--keep-file other: the run in half/last.ckpt has other overrides" \
+    --resume half/last.ckpt --keep-file other
+cp half/last.ckpt half.ckpt
+expect 0 "" --resume half/last.ckpt
+without_time half/log.csv >half.log
+cmp -s ruled.log half.log || fail "with overrides a resumed run differs: $(cat ruled.log half.log)"
+expect 0 "" --resume half.ckpt --keep-file same --output-dir again
+expect 2 "--keep-file same: the run in compact/last.ckpt has other" --resume compact/last.ckpt --keep-file same
+expect 4 "nothing: No such file" $compact --keep-file nothing
+expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same
+printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
+expect 4 "beyond:2: there is no blocks.6: the model has 6 blocks" $compact --keep-file beyond
+expect 0 "" $small --plan --activations compact --keep-file same
 
 # ---- planned memory ------------------------------------------------------------------------------
 # bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.

@@ -65,8 +65,8 @@ typedef struct keep_rule {
  * are products with those two, of a dh that is off by the code's error alone. Pruning x2 rather
  * than n2 leaves the part of fc1's weight gradient that beta2 makes as it is. */
 typedef struct keep_policy {
-    keep_rule rule[KEEP_TENSORS];
-    keep_rule last_x; /* the last block's output */
+    keep_rule rule[KEEP_TENSORS]; /* of a block */
+    keep_rule last_x;             /* the last block's output; read in that block's policy */
 } keep_policy;
 
 /* NULL where the policy makes sense, else what is wrong with it, one phrase. */

@@ -327,13 +327,17 @@ static size_t chunk_of(const resmlp *model)
     return chunk < model->batch ? chunk : model->batch;
 }
 
-clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
-    const keep_policy *policy, size_t batch, resmlp *model)
+/* policies: one for all blocks, or, with a stride of 1, one for each. */
+static clprune_status create(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     *model = (resmlp){0};
-    if (resmlp_arch_check(arch) != NULL || keep_check(policy) != NULL || batch == 0)
+    if (resmlp_arch_check(arch) != NULL || batch == 0)
         return CLPRUNE_INVALID_ARGUMENT;
+    for (size_t i = 0; i < arch->depth; ++i)
+        if (keep_check(&policies[i * stride]) != NULL)
+            return CLPRUNE_INVALID_ARGUMENT;
     model->context = context;
     model->arch = *arch;
     model->batch = batch;
@@ -346,7 +350,7 @@ clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
         goto done;
     }
     for (size_t i = 0; i < arch->depth; ++i)
-        model->policies[i] = *policy;
+        model->policies[i] = policies[i * stride];
     TRY(create_params(model));
     const clprune_param *tail = &model->params[model->tensors - 4];
     model->w = outer_weights(model->params, tail, pick_value);
@@ -360,6 +364,18 @@ done:
     if (status != CLPRUNE_SUCCESS)
         resmlp_destroy(model);
     return status;
+}
+
+clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policy, size_t batch, resmlp *model)
+{
+    return create(context, arch, policy, 0, batch, model);
+}
+
+clprune_status resmlp_create_each(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policies, size_t batch, resmlp *model)
+{
+    return create(context, arch, policies, 1, batch, model);
 }
 
 void resmlp_destroy(resmlp *model)

@@ -107,6 +107,10 @@ typedef struct resmlp {
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policy, size_t batch, resmlp *model);
 
+/* The same with a policy for each of the arch->depth blocks. */
+clprune_status resmlp_create_each(clprune_context *context, const resmlp_arch *arch,
+    const keep_policy *policies, size_t batch, resmlp *model);
+
 /* Releases everything and zeroes *model; accepts a zeroed one. */
 void resmlp_destroy(resmlp *model);
 

@@ -20,6 +20,11 @@ static size_t row_named(const char *name, size_t length)
     return i; /* option_rows_count: there is none */
 }
 
+const option_row *option_row_named(const char *name)
+{
+    return &option_rows[row_named(name, strlen(name))];
+}
+
 bool options_given(const options *o, const char *name)
 {
     return o->given[row_named(name, strlen(name))];
@@ -119,6 +124,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (o->test_only && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
+    if (chooses_preset(o) && o->keep_file != NULL)
+        return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
     if (chooses_preset(o))
         return true;
     if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
@@ -170,8 +177,10 @@ void options_close(options *o)
 {
     free(o->restored);
     free(o->folder);
+    free(o->keep_text);
     o->restored = NULL;
     o->folder = NULL;
+    o->keep_text = NULL;
 }
 
 /* Prints words from column 30 on, in lines of at most 96. */

@@ -34,6 +34,7 @@ typedef struct options {
     size_t values;    /* clprune_value_type */
     size_t indices;   /* clprune_index_type */
     size_t gelu_code; /* position in options_gelu_codes */
+    const char *keep_file;
 
     uint64_t epochs, batch_size;
     size_t optimizer; /* options_optimizer */
@@ -56,6 +57,7 @@ typedef struct options {
     bool given[OPTIONS_MOST]; /* on the command line, by position in the table of options.c */
     char *restored;           /* what options restored from a checkpoint point into */
     char *folder;             /* output_dir, where it follows from resume */
+    char *keep_text;          /* of keep_file, or as the checkpoint has it; NULL: no overrides */
 } options;
 
 /* Fills *o from the command line, defaults included. Fails with CODE_USAGE and a line that names
@@ -82,6 +84,9 @@ bool options_save(const options *o, char **text, size_t *size, fault *f);
 /* Takes over from a checkpoint what was not given on the command line. What was given must agree
  * (CODE_USAGE), but for --data, --epochs and --test-limit, which may change. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
+
+/* How a preset prunes and codes; its form is not set. */
+keep_rule options_keep_rule(const options *o);
 
 /* How many bits the codes of GELU's derivative have. */
 unsigned options_gelu_code_bits(const options *o);

@@ -86,6 +86,9 @@ const option_row option_rows[] = {
         "--activations paper or compact"),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),
+    TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
+        "overrides of --activations for single blocks and tensors, a line each, such as 'blocks.0 "
+        "gelu dense'; see keep_file.h; a checkpoint has a copy"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",

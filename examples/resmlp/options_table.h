@@ -36,6 +36,9 @@ typedef struct option_row {
 extern const option_row option_rows[];
 extern const size_t option_rows_count;
 
+/* The row of an option that there is; name without dashes. */
+const option_row *option_row_named(const char *name);
+
 /* Sets the field of a row from text. */
 bool option_set(const option_row *row, const char *text, options *o, fault *f);
 

@@ -21,7 +21,7 @@
 static void say_start(trainer *t)
 {
     const options *o = t->options;
-    char device[256], block[64], kept[192];
+    char device[256], block[64], kept[512];
     summary_device(t, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     if (o->sparsity > 0)
@@ -40,6 +40,9 @@ static void say_start(trainer *t)
     if (keep_preset_codes(o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));
+    if (o->keep_text != NULL)
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", overridden by %s",
+            o->keep_file != NULL ? o->keep_file : o->resume);
     progress_say(&t->progress, "%s, %llu parameters, %zu px, patch %zu, %zu classes", t->arch.name,
         (unsigned long long)resmlp_arch_parameters(&t->arch), t->arch.image, t->arch.patch,
         t->arch.classes);

@@ -36,6 +36,8 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "indices", options_indices[o->indices]);
     if (keep_preset_codes(o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
+    if (o->keep_text != NULL)
+        json_text(j, "keep_file", o->keep_text);
     json_text(j, "optimizer", options_optimizers[o->optimizer]);
     json_real(j, "lr", o->lr);
     json_real(j, "weight_decay", o->weight_decay);

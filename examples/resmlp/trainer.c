@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "checkpoint.h"
+#include "keep_file.h"
 #include "memory_plan.h"
 
 static bool open_data(trainer *t, fault *f)
@@ -59,17 +60,20 @@ static bool open_device(trainer *t, fault *f)
 static bool create_model(trainer *t, fault *f)
 {
     const options *o = t->options;
-    const keep_rule rule = {.sparsity = (float)o->sparsity,
-        .block = o->block,
-        .norm = (clprune_norm)o->norm,
-        .criterion = (clprune_criterion)o->criterion,
-        .value_type = (clprune_value_type)o->values,
-        .index_type = (clprune_index_type)o->indices,
-        .code_bits = options_gelu_code_bits(o)};
-    const keep_policy policy = keep_preset(o->activations, rule);
-    return fault_check(f, t->context,
-        resmlp_create(t->context, &t->arch, &policy, (size_t)o->batch_size, &t->model),
-        "creating the model");
+    const size_t depth = t->arch.depth;
+    const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
+    keep_policy *policies = malloc(depth * sizeof *policies);
+    bool good = policies != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; good && i < depth; ++i)
+        policies[i] = keep_preset(o->activations, options_keep_rule(o));
+    if (good && o->keep_text != NULL)
+        good = keep_file_apply(o->keep_text, source, o, depth, policies, f);
+    good = good &&
+           fault_check(f, t->context,
+               resmlp_create_each(t->context, &t->arch, policies, (size_t)o->batch_size, &t->model),
+               "creating the model");
+    free(policies);
+    return good;
 }
 
 static bool create_optimizer(trainer *t, fault *f)
@@ -153,6 +157,31 @@ static bool take_options(options *o, checkpoint *c, fault *f)
     return options_restore(o, record->data, (size_t)(record->rows * record->cols), f);
 }
 
+/* The overrides of a resumed run are those in its checkpoint. */
+static bool take_keep_file(options *o, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = o->resume != NULL ? checkpoint_find(c, "keep") : NULL;
+    const char *kept = record != NULL ? record->data : "";
+    if (o->keep_file != NULL && !keep_file_read(o->keep_file, &o->keep_text, f))
+        return false;
+    if (o->resume == NULL)
+        return true;
+    if (record != NULL && (record->type != CHECKPOINT_BYTES || record->rows * record->cols == 0 ||
+                              kept[record->rows * record->cols - 1] != '\0'))
+        return fault_set(f, CODE_DATA, "%s: its overrides of activations are no text", o->resume);
+    if (o->keep_file != NULL && strcmp(o->keep_text, kept) != 0)
+        return fault_set(f, CODE_USAGE,
+            "--keep-file %s: the run in %s has other overrides; leave it out, or train anew",
+            o->keep_file, o->resume);
+    if (record != NULL && o->keep_text == NULL) {
+        o->keep_text = malloc(strlen(kept) + 1);
+        if (o->keep_text == NULL)
+            return fault_set(f, CODE_MEMORY, "out of memory");
+        memcpy(o->keep_text, kept, strlen(kept) + 1);
+    }
+    return true;
+}
+
 bool trainer_create_feed(trainer *t, fault *f)
 {
     const size_t batch = (size_t)t->options->batch_size;
@@ -176,7 +205,7 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
     };
-    return take_options(o, c, f) && open_data(t, f) && choose_arch(t, f);
+    return take_options(o, c, f) && take_keep_file(o, c, f) && open_data(t, f) && choose_arch(t, f);
 }
 
 /* Everything that dies within a step gets its place in one arena. */

@@ -2,6 +2,7 @@
  * A run to and from a checkpoint. Its records:
  *
  *     options               the settings of the run, "name=value" strings
+ *     keep                  the text of --keep-file; only where there is one
  *     dataset               name of the data set
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
@@ -92,6 +93,9 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     if (!options_save(t->options, &text, &size, f))
         return false;
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
+    if (t->options->keep_text != NULL)
+        checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
+            t->options->keep_text);
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);

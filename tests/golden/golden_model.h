@@ -97,14 +97,14 @@ static inline void write_parameters(fixture *f, const golden_tensor *tensors)
     }
 }
 
-/* A model with room for `room` samples, of which `batch` are used. */
-static inline fixture make_fixture(
-    const golden_resmlp_case *row, const keep_policy *policy, size_t batch, size_t room)
+/* A model with room for `room` samples, of which `batch` are used; a policy for each block. */
+static inline fixture make_fixture_each(
+    const golden_resmlp_case *row, const keep_policy *policies, size_t batch, size_t room)
 {
     clprune_context *context = test_context();
     const resmlp_arch arch = arch_of(row);
     fixture f = {.batch = batch, .pixels = 3 * (size_t)row->image * row->image};
-    TEST_OK(resmlp_create(context, &arch, policy, room, &f.model));
+    TEST_OK(resmlp_create_each(context, &arch, policies, room, &f.model));
     assert_int_equal(f.model.tensors, row->parameters);
     const clprune_memory_category input = CLPRUNE_MEMORY_INPUT, work = CLPRUNE_MEMORY_WORKSPACE;
     TEST_OK(clprune_mat_create(context, input, "images", batch, f.pixels, &f.images));
@@ -116,6 +116,19 @@ static inline fixture make_fixture(
     write_images(&f, row->image_seed);
     write_labels(&f, 0, false);
     return f;
+}
+
+enum { FIXTURE_BLOCKS = 64 };
+
+/* The same, with one policy for all blocks. */
+static inline fixture make_fixture(
+    const golden_resmlp_case *row, const keep_policy *policy, size_t batch, size_t room)
+{
+    keep_policy policies[FIXTURE_BLOCKS];
+    assert_true(row->depth <= FIXTURE_BLOCKS);
+    for (size_t i = 0; i < row->depth; i++)
+        policies[i] = *policy;
+    return make_fixture_each(row, policies, batch, room);
 }
 
 static inline void free_fixture(fixture *f)
@@ -176,12 +189,10 @@ static inline void check_tensor(const golden_tensor *want, clprune_mat mat)
 }
 
 /* Loss, logits and every gradient. What is recomputed is so for `chunk` samples at a time, 0 for as
- * many as the model chooses. */
-static inline void check_gradients(
-    const golden_resmlp_case *row, const keep_policy *policy, size_t chunk)
+ * many as the model chooses. Frees the fixture. */
+static inline void check_gradients_of(const golden_resmlp_case *row, fixture f, size_t chunk)
 {
     const golden_tensor *want = &golden_resmlp_tensors[row->first];
-    fixture f = make_fixture(row, policy, row->batch, row->batch);
     if (chunk != 0)
         f.model.chunk = f.model.stem_step = chunk;
     forward(&f, true);
@@ -192,6 +203,12 @@ static inline void check_gradients(
         check_tensor(&want[i], f.model.params[i].grad);
     check_tensor(&want[row->parameters + 1], f.dimages);
     free_fixture(&f);
+}
+
+static inline void check_gradients(
+    const golden_resmlp_case *row, const keep_policy *policy, size_t chunk)
+{
+    check_gradients_of(row, make_fixture(row, policy, row->batch, row->batch), chunk);
 }
 
 /* The slope of the loss along each tensor's gradient is the gradient's norm. */
