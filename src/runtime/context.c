@@ -8,10 +8,13 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
+#include "runtime/huge_pages.h"
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
-    (void)user;
+    const clprune_context *context = user;
+    if (context->facts.type & CL_DEVICE_TYPE_CPU)
+        return clprune__buffer_in_huge_pages(cl, bytes, error);
     return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
 }
 
@@ -199,7 +202,7 @@ static clprune_status open_device(
     clprune_status status = CLPRUNE_SUCCESS;
     made->allocator = options->allocator;
     if (made->allocator.allocate == NULL)
-        made->allocator = (clprune_allocator){default_allocate, default_release, NULL};
+        made->allocator = (clprune_allocator){default_allocate, default_release, made};
     TRY(queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device));
     TRY(read_device_facts(made));
 done:

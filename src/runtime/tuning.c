@@ -165,6 +165,7 @@ static clprune__tuning cpu_avx512_amd(void)
     (void)snprintf(row.source, sizeof row.source, "cpu-avx512-amd");
     row.gemm.accumulators = 24;
     row.gemm.groups_per_unit = 4;
+    row.bspmm_tn.ahead = 64;
     return row;
 }
 
