@@ -1,5 +1,7 @@
 /* Buffers and the ledger: figures, budget, custom allocators, visiting. */
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/test_device.h"
@@ -302,6 +304,41 @@ static void many_buffers(void **state)
     clprune_context_destroy(context);
 }
 
+/* What is written is read back, to the last byte of a size that no page divides. */
+static void large_buffer(void **state)
+{
+    (void)state;
+    enum { FLOATS = (5 << 18) + 3 };
+    clprune_context *context = open_with((clprune_context_options){0});
+    float *values = malloc(FLOATS * sizeof *values), *back = calloc(FLOATS, sizeof *back);
+    assert_true(values != NULL && back != NULL);
+    for (int i = 0; i < FLOATS; i++)
+        values[i] = (float)i;
+    for (int round = 0; round < 3; round++) {
+        clprune_mat mat;
+        assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, FLOATS, &mat),
+            CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_write(context, mat, values), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_read(context, mat, back), CLPRUNE_SUCCESS);
+        for (int i = 0; i < FLOATS; i++)
+            assert_true(back[i] == values[i]);
+#ifdef __linux__
+        void *memory = NULL;
+        assert_int_equal(
+            clGetMemObjectInfo(mat.buffer, CL_MEM_HOST_PTR, sizeof memory, &memory, NULL),
+            CL_SUCCESS);
+        if (clprune_context_device_info(context).type & CL_DEVICE_TYPE_CPU)
+            assert_true(memory != NULL && (uintptr_t)memory % (2 << 20) == 0);
+        else
+            assert_null(memory);
+#endif
+        clprune_buffer_release(context, mat.buffer);
+    }
+    free(back);
+    free(values);
+    clprune_context_destroy(context);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -316,5 +353,6 @@ int main(void)
     test_add(&list, foreign_buffer_is_left_alone, NULL, "a foreign buffer is not released");
     test_add(&list, visit_order, NULL, "visiting in order of creation");
     test_add(&list, many_buffers, NULL, "300 buffers");
+    test_add(&list, large_buffer, NULL, "a large buffer holds its values");
     return test_run_on_devices("memory", &list);
 }

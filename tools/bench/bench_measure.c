@@ -1,4 +1,9 @@
 /* bench_measure.c: operands of a case, and the alternating repetitions behind its medians. */
+#ifdef __linux__
+#define _DEFAULT_SOURCE /* madvise */
+#include <sys/mman.h>
+#endif
+
 #include "bench.h"
 
 #include <math.h>
@@ -36,12 +41,25 @@ static double quantile(const double *sorted, int count, double q)
     return sorted[(int)(q * (count - 1) + 0.5)];
 }
 
+/* Memory for the peer that asks for huge pages, as the library's buffers do. */
+static float *allocate_host(size_t bytes)
+{
+    const size_t huge_page = (size_t)2 << 20;
+    void *memory = NULL;
+    if (posix_memalign(&memory, huge_page, bytes) != 0)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 void bench_tensor_create(
     bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor)
 {
     CHECK(job->context, clprune_mat_create(job->context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols,
                             &tensor->mat)); /* refuses sizes that overflow */
-    tensor->host = malloc(rows * cols * sizeof *tensor->host);
+    tensor->host = allocate_host(rows * cols * sizeof *tensor->host);
     if (tensor->host == NULL) {
         fprintf(stderr, "clprune-bench: no host memory for %zu floats\n", rows * cols);
         exit(EXIT_RUN);
