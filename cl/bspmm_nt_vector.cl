@@ -69,7 +69,8 @@ inline void fetch_values(const uint2 entry, global const float *x)
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
     const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
     const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {

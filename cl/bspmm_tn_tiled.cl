@@ -74,7 +74,8 @@ inline void multiply(local const uint2 *list, const uint count, local const floa
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(const ulong batch,
     const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
     const ulong keep, MAT_IN_RESTRICT(dy), const ulong values_offset,
-    global const float *restrict values, const ulong starts_offset, global const uint *restrict starts, const ulong entries_offset,
+    global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
     global float *restrict partial)
 {
