@@ -276,6 +276,7 @@ static void chain_step(const chain *c, size_t batch)
         good(context, clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
         good(context, clprune_gelu_forward(context, h, g, NULL));
         in = g;
+        good(context, clprune_buffer_forget(context, c->dy.buffer)); /* dead since the last step */
     }
     good(context, clprune_mat_copy(context, g, dy, NULL));
     good(context, clprune_buffer_forget(context, c->g.buffer));
@@ -287,6 +288,7 @@ static void chain_step(const chain *c, size_t batch)
         good(context, clprune_mat_copy(context, dx, dy, NULL));
         good(context, clprune_buffer_forget(context, c->dx.buffer));
     }
+    good(context, clprune_plan_end_step(context));
 }
 
 static void chain_input(const chain *c)
@@ -322,10 +324,8 @@ static void arena(void **state)
     clprune_context *dry = open_dry();
     chain c = chain_make(dry, true);
     const size_t batches[] = {BATCH, 1, BATCH, 2, BATCH};
-    for (size_t batch = BATCH; batch > 0; batch--) {
+    for (size_t batch = BATCH; batch > 0; batch--)
         chain_step(&c, batch);
-        good(dry, clprune_plan_end_step(dry));
-    }
     good(dry, clprune_plan_create(dry, &plan));
     check_places(plan);
     const clprune_plan_totals totals = clprune_plan_sizes(plan);
@@ -389,6 +389,36 @@ static void poison(void **state)
         clprune_buffer_release(context, mat.buffer);
         clprune_context_destroy(context);
     }
+    /* What is forgotten twice may lie where another lives by then. */
+    clprune_plan *plan;
+    clprune_context *dry = open_dry();
+    good(dry, clprune_plan_begin(dry));
+    for (int real = 0; real < 2; real++) {
+        clprune_context *context = dry;
+        float value[3];
+        if (real) {
+            assert_int_equal(setenv("CLPRUNE_FORGET", "poison", 1), 0);
+            context = open_real();
+            assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+            good(context, clprune_context_use_plan(context, plan));
+        }
+        const clprune_mat a = create(context, "a", 1, 3), b = create(context, "b", 1, 3);
+        good(context, clprune_mat_fill(context, 1.0f, a, NULL));
+        good(context, clprune_buffer_forget(context, a.buffer));
+        good(context, clprune_mat_fill(context, 2.0f, b, NULL));
+        good(context, clprune_buffer_forget(context, a.buffer));
+        good(context, clprune_mat_read(context, b, value));
+        if (real)
+            assert_true(value[0] == 2.0f && value[1] == 2.0f && value[2] == 2.0f);
+        else
+            good(context, clprune_plan_create(context, &plan));
+        assert_int_equal(clprune_plan_sizes(plan).arena_bytes, CLPRUNE__ARENA_ALIGN);
+        clprune_buffer_release(context, a.buffer);
+        clprune_buffer_release(context, b.buffer);
+        clprune_context_destroy(context);
+    }
+    clprune_plan_destroy(plan);
+
     clprune_context *context;
     assert_int_equal(setenv("CLPRUNE_FORGET", "sometimes", 1), 0);
     const clprune_context_options options = {0};
@@ -410,7 +440,7 @@ static void refusals(void **state)
     clprune_plan *plan = (clprune_plan *)1;
     clprune_context *dry = open_dry(), *real = open_real();
     BAD(real, clprune_plan_begin(real), "not dry");
-    BAD(real, clprune_plan_end_step(real), "not dry");
+    BAD(NULL, clprune_plan_end_step(NULL), "context is NULL");
     BAD(real, clprune_plan_create(real, &plan), "not dry");
     assert_null(plan);
     BAD(dry, clprune_plan_create(dry, &plan), "clprune_plan_begin");
@@ -418,7 +448,7 @@ static void refusals(void **state)
     BAD(NULL, clprune_plan_begin(NULL), "context is NULL");
     const clprune_mat foreign = create(real, "foreign", 4, 4);
     BAD(dry, clprune_mat_fill(dry, 0.0f, foreign, NULL), "dry context");
-    BAD(dry, clprune_buffer_forget(dry, foreign.buffer), "dry context");
+    BAD(dry, clprune_buffer_forget(dry, foreign.buffer), "of this context");
     good(dry, clprune_plan_begin(dry));
     const clprune_mat mat = create(dry, "mat", 1000, 10);
     float value[10];

@@ -232,15 +232,15 @@ without_time ruled/log.csv >ruled.log
 # The checkpoint has a copy.
 expect 0 "" $rules --epochs 2 --steps 3 --output-dir half
 cp rules same
-echo 'blocks.1 x dense' >other
+echo 'blocks.1 x dense' >other.keep
 rm rules
-expect 2 "--keep-file other: the run in half/last.ckpt has other overrides" \
-    --resume half/last.ckpt --keep-file other
+expect 2 "--keep-file other.keep: the run in half/last.ckpt has other overrides" \
+    --resume half/last.ckpt --keep-file other.keep
 cp half/last.ckpt half.ckpt
 expect 0 "" --resume half/last.ckpt
 without_time half/log.csv >half.log
 cmp -s ruled.log half.log || fail "with overrides a resumed run differs: $(cat ruled.log half.log)"
-expect 0 "" --resume half.ckpt --keep-file same --output-dir again
+expect 0 "" --resume half.ckpt --keep-file same --output-dir half_again
 expect 2 "--keep-file same: the run in compact/last.ckpt has other" --resume compact/last.ckpt --keep-file same
 expect 4 "nothing: No such file" $compact --keep-file nothing
 expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same

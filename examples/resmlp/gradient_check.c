@@ -74,6 +74,7 @@ static clprune_status passes(resmlp *model, const batch_feed *feed, size_t count
     TRY(resmlp_forward(model, count, images, true));
     TRY(resmlp_loss(model, count, feed->labels, smoothing, loss, hit));
     TRY(resmlp_backward(model, count, images, feed->labels, smoothing, CLPRUNE_NO_MAT));
+    TRY(clprune_plan_end_step(model->context));
 done:
     return status;
 }

@@ -42,7 +42,6 @@ static clprune_status enqueue_all(dry_run *run)
         if (train[i] == 0)
             continue;
         TRY(trainer_enqueue_step(t, train[i], loss, hit));
-        TRY(clprune_plan_end_step(t->context));
         if (run->plan->commands == 0)
             run->plan->commands = clprune_context_commands(t->context);
         t->model.watch = NULL; /* the first step is the one to tell of */
@@ -53,7 +52,6 @@ static clprune_status enqueue_all(dry_run *run)
         if (test[i] == 0)
             continue;
         TRY(trainer_enqueue_test(t, test[i], loss, hit));
-        TRY(clprune_plan_end_step(t->context));
     }
 done:
     return status;

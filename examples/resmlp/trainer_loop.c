@@ -33,6 +33,7 @@ clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, 
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(t->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
     TRY(clprune_optimizer_step(t->optimizer, lr, NULL));
+    TRY(clprune_plan_end_step(t->context));
 done:
     return status;
 }
@@ -43,6 +44,7 @@ clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, 
     const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
     TRY(resmlp_forward(&t->model, count, images, false));
     TRY(resmlp_loss(&t->model, count, t->feed.labels, 0.0f, loss, hit));
+    TRY(clprune_plan_end_step(t->context));
 done:
     return status;
 }

@@ -4,8 +4,8 @@
  *     clprune_context *dry;                                   // no device is opened
  *     clprune_context_create_dry(NULL, NULL, &dry);
  *     clprune_plan_begin(dry);
- *     ... create the buffers, layers and so on; enqueue a step: nothing runs ...
- *     clprune_plan_end_step(dry);
+ *     ... create the buffers, layers and so on; enqueue a step, which ends with
+ *         clprune_plan_end_step(dry): nothing runs ...
  *     clprune_plan_create(dry, &plan);
  *     clprune_plan_sizes(plan).arena_bytes                    // known without a device
  *
@@ -54,8 +54,9 @@ typedef struct clprune_plan clprune_plan;
  * planned. Errors: INVALID_ARGUMENT (the context is not dry). */
 CLPRUNE_API clprune_status clprune_plan_begin(clprune_context *dry);
 
-/* A step is over: no contents are needed any more. Errors as clprune_plan_begin. */
-CLPRUNE_API clprune_status clprune_plan_end_step(clprune_context *dry);
+/* A step is over: no contents are needed any more. In contexts that are not dry it only tells
+ * CLPRUNE_FORGET=poison, so that a step looks the same in both. Errors: INVALID_ARGUMENT. */
+CLPRUNE_API clprune_status clprune_plan_end_step(clprune_context *context);
 
 /* Places the buffers that were created since clprune_plan_begin and are still there. The plan does
  * not refer to the context. On failure *plan is NULL. Errors: INVALID_ARGUMENT (not dry, not

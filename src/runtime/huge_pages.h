@@ -1,5 +1,5 @@
-/* Buffers of CPU devices in huge pages: products read matrices row by row, and each row of a wide one
- * lies in a page of its own, more of them than a processor keeps the addresses of. */
+/* Buffers of CPU devices in huge pages: products read matrices row by row, and each row of a wide
+ * one lies in a page of its own, more of them than a processor keeps the addresses of. */
 #ifndef CLPRUNE_RUNTIME_HUGE_PAGES_H
 #define CLPRUNE_RUNTIME_HUGE_PAGES_H
 

@@ -225,22 +225,33 @@ clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, ui
             TRY(touch(context, &ledger->entries[i], command));
             known = true;
         }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this context");
 done:
     return status;
 }
 
-clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
+void clprune__ledger_wake(clprune_context *context, size_t count, const cl_mem *buffers)
+{
+    clprune__ledger *ledger = &context->ledger;
+    for (size_t k = 0; k < count; k++)
+        for (size_t i = 0; i < ledger->count; i++)
+            if (ledger->entries[i].buffer == buffers[k])
+                ledger->entries[i].is_live = true;
+}
+
+clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer, bool *was_live)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger *ledger = &context->ledger;
     bool known = false;
+    *was_live = false;
     for (size_t i = 0; i < ledger->count; i++)
         if (ledger->entries[i].buffer == buffer) {
+            *was_live = *was_live || ledger->entries[i].is_live;
             ledger->entries[i].is_live = false;
             known = true;
         }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this context");
 done:
     return status;
 }

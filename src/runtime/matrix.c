@@ -90,6 +90,8 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
         TRY(clprune__dry_note(context, 1, &mat.buffer));
         goto done;
     }
+    if (context->poison)
+        clprune__ledger_wake(context, 1, &mat.buffer);
     const region r = region_of(mat);
     TRY_CL(clEnqueueWriteBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
         r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
@@ -116,8 +118,8 @@ done:
     return status;
 }
 
-/* By a kernel: OpenCL's rectangular copies ask for equal pitches within a buffer, and PoCL's crash on
- * sub-buffers (3.1). */
+/* By a kernel: OpenCL's rectangular copies ask for equal pitches within a buffer, and PoCL's crash
+ * on sub-buffers (3.1). */
 clprune_status clprune_mat_copy(
     clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {

@@ -19,12 +19,14 @@ clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
     clprune_status status = CLPRUNE_SUCCESS;
     const uint32_t nan = UINT32_MAX;
     size_t bytes;
+    bool was_live;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (buffer == NULL)
         goto done;
-    if (context->dry != NULL) {
-        TRY(clprune__ledger_forget(context, buffer));
-    } else if (context->poison) {
+    if (context->dry != NULL || context->poison)
+        TRY(clprune__ledger_forget(context, buffer, &was_live));
+    /* Where it is dead already, its place may be another's. */
+    if (context->poison && was_live && context->dry == NULL) {
         TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
         TRY(clprune__transfer_fill(
             context, &nan, sizeof nan, buffer, 0, bytes - bytes % sizeof nan, NULL));
@@ -48,7 +50,6 @@ clprune_status clprune_plan_end_step(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->dry != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
     for (size_t i = 0; i < context->ledger.count; i++)
         context->ledger.entries[i].is_live = false;
 done:

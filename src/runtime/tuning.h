@@ -45,8 +45,8 @@ typedef struct clprune__tuning {
             results_bytes, ahead, segment_rows, groups_per_unit;
     } bspmm_tn;
 
-    /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between the
-     * prefetch of their values and their use. */
+    /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between
+     * the prefetch of their values and their use. */
     struct {
         uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups_per_unit;
     } bspmm_nt;
