@@ -268,9 +268,9 @@ for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     grep -q 'gemm temporary' out || [ "$(bytes 'peak of everything' 1 plan)" = "$(bytes total 1 out)" ] ||
         fail "the peak is not as planned: $arguments: $(cat plan out)"
     # What is forgotten may be anything: the promises hold.
-    without_time planned/log.csv >planned.log
+    results planned/log.csv >planned.log
     CLPRUNE_FORGET=poison expect 0 "" $small --epochs 1 --output-dir poisoned $arguments
-    without_time poisoned/log.csv >poisoned.log
+    results poisoned/log.csv >poisoned.log
     cmp -s planned.log poisoned.log ||
         fail "what was forgotten is missed: $arguments: $(cat planned.log poisoned.log)"
 done

@@ -8,7 +8,7 @@
 #include "runtime/plan_private.h"
 
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
-    const char *name, size_t bytes, cl_mem *buffer)
+    const char *name, size_t bytes, cl_mem *buffer, bool *planned)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = &context->arena;
@@ -19,7 +19,8 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
         if (!p->taken && p->bytes == bytes && p->category == category && strcmp(p->name, name) == 0)
             place = p;
     }
-    if (place == NULL)
+    *planned = place != NULL;
+    if (place == NULL || arena->buffer == NULL)
         goto done;
     const cl_buffer_region region = {(size_t)place->offset, bytes > 0 ? bytes : 1};
     cl_int code;
@@ -64,15 +65,17 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
         return status;
     }
     clprune__arena *arena = &context->arena;
-    REQUIRE(arena->buffer == NULL, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
+    REQUIRE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
     cl_uint align;
     TRY_CL(clGetDeviceInfo(
         context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));
     REQUIRE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
         "the device aligns buffers to %u bits", align);
     const clprune_plan_totals *totals = &plan->totals;
-    TRY(clprune_buffer_create(
-        context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)totals->arena_bytes, &arena->buffer));
+    if (!context->poison)
+        TRY(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)totals->arena_bytes, &arena->buffer));
+    arena->used = true;
     began = true;
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
     REQUIRE(arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu places", plan->count);
@@ -87,7 +90,7 @@ done:
     if (status != CLPRUNE_SUCCESS && began) {
         clprune__arena_close(context);
         clprune_buffer_release(context, context->arena.buffer);
-        context->arena.buffer = NULL;
+        context->arena = (clprune__arena){0};
     }
     return status;
 }

@@ -16,14 +16,16 @@ typedef struct clprune__place {
 } clprune__place;
 
 typedef struct clprune__arena {
-    cl_mem buffer; /* NULL: no plan is used */
+    bool used;     /* there is a plan, or was */
+    cl_mem buffer; /* NULL: none, or nothing is placed in it */
     clprune__place *places;
     size_t count;
 } clprune__arena;
 
-/* *buffer is the planned place of such a buffer, or NULL if there is none to be had. */
+/* *planned: there is a place for such a buffer, which is *buffer; it is NULL where what is
+ * forgotten is poisoned, for then no place is shared. */
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
-    const char *name, size_t bytes, cl_mem *buffer);
+    const char *name, size_t bytes, cl_mem *buffer, bool *planned);
 
 /* No more places are given; those taken stay. */
 void clprune__arena_close(clprune_context *context);

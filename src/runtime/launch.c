@@ -102,8 +102,6 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
     REQUIRE(group <= kernel->max_work_group, CLPRUNE_UNSUPPORTED,
         "kernel %d needs work-groups of %zu, this device can run %zu", (int)kernel->id, group,
         kernel->max_work_group);
-    if (context->poison)
-        clprune__ledger_wake(context, launch->buffers_count, launch->buffers);
     if (empty)
         TRY(clprune__empty_event(context, event));
     else

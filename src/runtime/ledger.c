@@ -82,6 +82,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *written = NULL;
     cl_mem place = NULL;
+    bool planned = false;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
     *buffer = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -98,7 +99,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune__ledger *ledger = &context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
     if (count == 1)
-        TRY(clprune__arena_take(context, category, first, bytes, &place));
+        TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
         CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", first,
         count > 1 ? " with what shares its buffer" : "", bytes, (unsigned long long)total->live,
@@ -118,6 +119,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     for (size_t i = 0; i < count; i++) {
         written[i].buffer = made;
         written[i].placed = place != NULL;
+        written[i].planned = planned;
         book(&ledger->usage[category], parts[i].bytes);
         if (place == NULL)
             book(total, parts[i].bytes);
@@ -225,33 +227,22 @@ clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, ui
             TRY(touch(context, &ledger->entries[i], command));
             known = true;
         }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this context");
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
 done:
     return status;
 }
 
-void clprune__ledger_wake(clprune_context *context, size_t count, const cl_mem *buffers)
-{
-    clprune__ledger *ledger = &context->ledger;
-    for (size_t k = 0; k < count; k++)
-        for (size_t i = 0; i < ledger->count; i++)
-            if (ledger->entries[i].buffer == buffers[k])
-                ledger->entries[i].is_live = true;
-}
-
-clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer, bool *was_live)
+clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger *ledger = &context->ledger;
     bool known = false;
-    *was_live = false;
     for (size_t i = 0; i < ledger->count; i++)
         if (ledger->entries[i].buffer == buffer) {
-            *was_live = *was_live || ledger->entries[i].is_live;
             ledger->entries[i].is_live = false;
             known = true;
         }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this context");
+    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
 done:
     return status;
 }

@@ -12,6 +12,7 @@ typedef struct clprune__ledger_entry {
     uint64_t bytes;
     clprune_memory_category category;
     bool placed;     /* in the arena, so it is no part of the total */
+    bool planned;    /* by the plan in use, placed or not */
     uint64_t number; /* in order of creation, from 0 on */
     /* Of dry contexts: between which commands the contents matter. */
     clprune_plan_span *spans;
@@ -42,11 +43,8 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
  * (a buffer that is not booked), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command);
 
-/* The same without a note of when; buffers that are not booked are passed over. */
-void clprune__ledger_wake(clprune_context *context, size_t count, const cl_mem *buffers);
-
-/* Its life is over; *was_live: it had not been yet. Errors: INVALID_ARGUMENT. */
-clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer, bool *was_live);
+/* Its life is over. Errors: INVALID_ARGUMENT. */
+clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer);
 
 /* Releases every buffer still booked and frees the ledger's own memory. */
 void clprune__ledger_close(clprune_context *context);

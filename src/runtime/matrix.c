@@ -90,8 +90,6 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
         TRY(clprune__dry_note(context, 1, &mat.buffer));
         goto done;
     }
-    if (context->poison)
-        clprune__ledger_wake(context, 1, &mat.buffer);
     const region r = region_of(mat);
     TRY_CL(clEnqueueWriteBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
         r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));

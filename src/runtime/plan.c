@@ -14,23 +14,29 @@ uint64_t clprune_context_commands(const clprune_context *context)
     return context != NULL && context->dry != NULL ? context->dry->commands : 0;
 }
 
-clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
+/* Fills a buffer with NaN. */
+static clprune_status poison(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const uint32_t nan = UINT32_MAX;
     size_t bytes;
-    bool was_live;
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    TRY(clprune__transfer_fill(
+        context, &nan, sizeof nan, buffer, 0, bytes - bytes % sizeof nan, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (buffer == NULL)
         goto done;
-    if (context->dry != NULL || context->poison)
-        TRY(clprune__ledger_forget(context, buffer, &was_live));
-    /* Where it is dead already, its place may be another's. */
-    if (context->poison && was_live && context->dry == NULL) {
-        TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
-        TRY(clprune__transfer_fill(
-            context, &nan, sizeof nan, buffer, 0, bytes - bytes % sizeof nan, NULL));
-    }
+    if (context->dry != NULL)
+        TRY(clprune__ledger_forget(context, buffer));
+    else if (context->poison)
+        TRY(poison(context, buffer));
 done:
     return status;
 }
@@ -50,8 +56,12 @@ clprune_status clprune_plan_end_step(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    for (size_t i = 0; i < context->ledger.count; i++)
-        context->ledger.entries[i].is_live = false;
+    for (size_t i = 0; i < context->ledger.count; i++) {
+        clprune__ledger_entry *entry = &context->ledger.entries[i];
+        entry->is_live = false;
+        if (entry->planned && context->poison)
+            TRY(poison(context, entry->buffer));
+    }
 done:
     return status;
 }
