@@ -112,6 +112,34 @@ static void built_in(void **state)
     assert_null(strchr(clprune_context_tuning_source(test_context()), '/'));
 }
 
+/* Rows go by the facts of a device, which a dry context takes from its caller. */
+static void built_in_by_device(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vendor, *row;
+        cl_device_type type;
+        uint32_t width;
+    } cases[] = {
+        {"GenuineIntel", "cpu-avx512", CL_DEVICE_TYPE_CPU, 16},
+        {"AuthenticAMD", "cpu-avx512-amd", CL_DEVICE_TYPE_CPU, 16},
+        {"AuthenticAMD", "cpu-avx2", CL_DEVICE_TYPE_CPU, 8},
+        {"AMD", "gpu", CL_DEVICE_TYPE_GPU, 16},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clprune_device_info device = {.type = cases[i].type,
+            .vector_width = cases[i].width,
+            .compute_units = 2,
+            .max_work_group = 256,
+            .local_memory = 1 << 19};
+        strcpy(device.vendor, cases[i].vendor);
+        clprune_context *context;
+        assert_int_equal(clprune_context_create_dry(&device, NULL, &context), CLPRUNE_SUCCESS);
+        assert_string_equal(clprune_context_tuning_source(context), cases[i].row);
+        clprune_context_destroy(context);
+    }
+}
+
 /* A file that gives every parameter its built-in value is accepted: the rows keep their own rules.
  */
 static void built_in_is_legal(void **state)
@@ -434,6 +462,7 @@ int main(void)
     (void)snprintf(file, sizeof file, "%s/tuning.json", folder);
     test_list list = {0};
     test_add(&list, built_in, NULL, "the built-in row");
+    test_add(&list, built_in_by_device, NULL, "the built-in row goes by the device");
     test_add(&list, built_in_is_legal, NULL, "the built-in row is legal");
     test_add(&list, override, NULL, "the row for this device overrides");
     test_add(&list, not_for_this_device, NULL, "nothing for this device");
