@@ -2,8 +2,8 @@
 # What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
 # steps: saved activations, and the peak of activations and workspace together; the step times of the
 # presets in turns, the first step of each run left out; and the loss, to see that they compute the
-# same. paper: at its defaults, s = 0.5 and blocks of 1 x 16. compact-TYPE: s = 0.7, blocks of 1 x 16 in
-# that type, GELU's derivative in 2 bits.
+# same. paper-S: s = S, blocks of 1 x 16, int32 indices. compact-TYPE: s = 0.7, blocks of 1 x 16 in that
+# type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
 set -euo pipefail
@@ -12,12 +12,13 @@ rounds=${2:-3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-presets="dense paper exact exact-tokens compact-fp32 compact-fp16 compact-int8"
+presets="dense paper-0.6 paper-0.7 paper-0.8 exact exact-tokens compact-fp32 compact-fp16 compact-int8"
 
 # arguments PRESET
 arguments() {
     case $1 in
     compact-*) echo "compact --sparsity 0.7 --values ${1#compact-}" ;;
+    paper-*) echo "paper --sparsity ${1#paper-}" ;;
     *) echo "$1" ;;
     esac
 }
@@ -39,6 +40,16 @@ peak() {
     sed -n "/\"$2\": {/,/}/ s/.*\"peak\": *\([0-9]*\).*/\1/p" "$folder/$1.$rounds"
 }
 
+# The rest of the peak of everything is that of activations and workspace, which share an arena.
+pass_peak() {
+    local rest category
+    rest=$(field "$1" peak_bytes)
+    for category in input parameters gradients optimizer; do
+        rest=$((rest - $(peak "$1" $category)))
+    done
+    echo $rest
+}
+
 for round in $(seq "$rounds"); do
     for preset in $presets; do
         run "$preset" "$round"
@@ -52,8 +63,8 @@ for preset in $presets; do
     ms=$(sort -n <<<"$times" | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
     [ "$preset" != dense ] || { dense_ms=$ms && dense_bytes=$(field dense saved_activation_bytes); }
     awk -v p="$preset" -v b="$(field "$preset" saved_activation_bytes)" -v d="$dense_bytes" \
-        -v a="$(peak "$preset" activations)" -v w="$(peak "$preset" workspace)" \
+        -v a="$(pass_peak "$preset")" \
         -v t="$ms" -v dt="$dense_ms" -v l="$(field "$preset" train_loss)" 'BEGIN {
             printf "%s,%.2f,%.1f,%.2f,%.0f,%.3f,%s\n", p, b / 1048576, 100 * b / d,
-                (a + w) / 1048576, t, t / dt, l }'
+                a / 1048576, t, t / dt, l }'
 done
