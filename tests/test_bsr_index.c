@@ -108,32 +108,14 @@ static void sizes(void **state)
     }
 }
 
-static void collect(void *user, const clprune_memory_entry *entry)
-{
-    char *text = user;
-    const size_t used = strlen(text);
-    if (strncmp(entry->name, "v.", 2) == 0)
-        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
-}
-
 static void booked(void **state)
 {
     (void)state;
     static const char *const want[] = {"v.values=160 v.crow=32 v.col=40 ",
         "v.values=160 v.crow=32 v.col=20 ", "v.values=160 v.bitmap=4 ", "v.values=160 v.bitmap=4 "};
-    clprune_context *context = test_context();
     for (int index = 0; index <= CLPRUNE_INDEX_SMALLEST; index++) {
-        const clprune_bsr_desc d = test_with_index(golden, index);
-        clprune_bsr bsr;
-        char text[256] = "";
-        const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
-        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &d, &bsr));
-        clprune_memory_visit(context, collect, text);
-        assert_string_equal(text, want[index]);
-        assert_int_equal(bsr.desc.index_type, index < 2 ? index : CLPRUNE_INDEX_BITMAP);
-        clprune_bsr_destroy(context, &bsr);
-        assert_null(bsr.bitmap);
-        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+        const clprune_bsr made = check_booked(test_with_index(golden, index), want[index]);
+        assert_int_equal(made.desc.index_type, index < 2 ? index : CLPRUNE_INDEX_BITMAP);
     }
 }
 

@@ -335,33 +335,16 @@ static void sizes(void **state)
     TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value type");
 }
 
-static void collect(void *user, const clprune_memory_entry *entry)
-{
-    char *text = user;
-    const size_t used = strlen(text);
-    if (strncmp(entry->name, "v.", 2) == 0)
-        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
-}
-
 static void booked(void **state)
 {
     (void)state;
     static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
         "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
         "v.values=384 v.crow=40 v.col=96 v.scales=48 "};
-    clprune_context *context = test_context();
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, (clprune_value_type)type};
-        clprune_bsr bsr;
-        char text[256] = "";
-        const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
-        TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &d, &bsr));
-        clprune_memory_visit(context, collect, text);
-        assert_string_equal(text, want[type]);
-        assert_true((bsr.scales != NULL) == (type == CLPRUNE_VALUES_INT8));
-        clprune_bsr_destroy(context, &bsr);
-        assert_null(bsr.scales);
-        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+        const clprune_bsr made = check_booked(d, want[type]);
+        assert_true((made.scales != NULL) == (type == CLPRUNE_VALUES_INT8));
     }
 }
 

@@ -3,6 +3,7 @@
 #define CLPRUNE_TEST_PACKED_H
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,34 @@ static inline clprune_status multiply(
     return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
            : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
                           : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
+}
+
+/* Collects "v.values=160 v.crow=32 ". */
+static inline void collect_booked(void *user, const clprune_memory_entry *entry)
+{
+    char *text = user;
+    const size_t used = strlen(text);
+    if (strncmp(entry->name, "v.", 2) == 0)
+        (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
+}
+
+/* Creates a matrix, "v", whose buffers are to be booked as `want`, and destroys it. Returns what it
+ * was. */
+static inline clprune_bsr check_booked(clprune_bsr_desc desc, const char *want)
+{
+    clprune_context *context = test_context();
+    clprune_bsr bsr;
+    char text[256] = "";
+    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "v", &desc, &bsr));
+    clprune_memory_visit(context, collect_booked, text);
+    assert_string_equal(text, want);
+    const clprune_bsr made = bsr;
+    clprune_bsr_destroy(context, &bsr);
+    assert_null(bsr.bitmap);
+    assert_null(bsr.scales);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    return made;
 }
 
 #endif
