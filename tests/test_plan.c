@@ -430,6 +430,11 @@ static void refusals(void **state)
     good(dry, clprune_mat_fill(dry, 0.0f, mat, &event));
     assert_null(event);
     good(dry, clprune_context_finish(dry));
+    clprune_bsr bsr;
+    const clprune_bsr_desc shape = {1, 4, 16, {1, 4}, 3};
+    good(dry, clprune_bsr_create(dry, CLPRUNE_MEMORY_INPUT, "bsr", &shape, &bsr));
+    assert_int_equal(clprune_bsr_validate(dry, &bsr), CLPRUNE_UNSUPPORTED);
+    clprune_bsr_destroy(dry, &bsr);
     good(dry, clprune_plan_create(dry, &plan));
     BAD(dry, clprune_context_use_plan(dry, plan), "is dry");
     good(real, clprune_context_use_plan(real, plan));

@@ -137,7 +137,7 @@ CLPRUNE_API clprune_status clprune_bsr_unpack(
  * col in range and ascending in each block row; `keep` bits of a bitmap's sample set, none behind
  * its last block; scales zero or normal, finite and not negative. Blocking: reads the index and the
  * scales back. The last error says which entry broke which rule. Errors: INVALID_BSR,
- * INVALID_ARGUMENT, INVALID_SIZE. */
+ * INVALID_ARGUMENT, INVALID_SIZE, UNSUPPORTED (a dry context). */
 CLPRUNE_API clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr);
 
 #ifdef __cplusplus

@@ -133,6 +133,7 @@ clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr 
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, bsr, &sizes));
+    REQUIRE(context->dry == NULL, CLPRUNE_UNSUPPORTED, "a dry context has nothing to read back");
     TRY(sizes.index_type == CLPRUNE_INDEX_BITMAP ? validate_bitmaps(context, bsr, &sizes)
                                                  : validate_crow_and_col(context, bsr, &sizes));
     TRY(validate_scales(context, bsr, &sizes));
