@@ -28,8 +28,9 @@ size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators)
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
 {
     const size_t spare = 1024;
-    const size_t budget =
-        context->facts.local_memory > 2 * spare ? (size_t)context->facts.local_memory - spare : spare;
+    const size_t budget = context->facts.local_memory > 2 * spare
+                              ? (size_t)context->facts.local_memory - spare
+                              : spare;
     size_t rows = most;
     while (rows > 1 && rows * width * sizeof(float) > budget)
         rows /= 2;
