@@ -55,16 +55,21 @@ void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
     clprune__arg_ulong(launch, mat.ld);
 }
 
+static bool is_empty(cl_uint dimensions, const size_t *global)
+{
+    bool empty = false;
+    for (cl_uint i = 0; i < dimensions; i++)
+        empty = empty || global[i] == 0;
+    return empty;
+}
+
 /* What is left of launching where there is no device. */
 static clprune_status note(
     clprune__launch *launch, cl_uint dimensions, const size_t *global, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
-    bool empty = false;
-    for (cl_uint i = 0; i < dimensions; i++)
-        empty = empty || global[i] == 0;
-    if (!empty)
+    if (!is_empty(dimensions, global))
         TRY(clprune__dry_note(context, launch->buffers_count, launch->buffers));
     TRY(clprune__empty_event(context, event));
 done:
@@ -88,7 +93,6 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
         "kernel %d takes %u arguments, %u are set", (int)kernel->id, (unsigned)kernel->arguments,
         (unsigned)launch->next);
     size_t group = 1;
-    bool empty = false;
     for (cl_uint i = 0; i < dimensions; i++) {
         REQUIRE(local[i] > 0 && global[i] % local[i] == 0, CLPRUNE_INTERNAL_ERROR,
             "kernel %d: global size %zu is no multiple of local size %zu", (int)kernel->id,
@@ -97,12 +101,11 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
             CLPRUNE_INTERNAL_ERROR, "kernel %d requires local size %zu, not %zu", (int)kernel->id,
             kernel->reqd_work_group[i], local[i]);
         group *= local[i];
-        empty = empty || global[i] == 0;
     }
     REQUIRE(group <= kernel->max_work_group, CLPRUNE_UNSUPPORTED,
         "kernel %d needs work-groups of %zu, this device can run %zu", (int)kernel->id, group,
         kernel->max_work_group);
-    if (empty)
+    if (is_empty(dimensions, global))
         TRY(clprune__empty_event(context, event));
     else
         TRY_CL(clEnqueueNDRangeKernel(

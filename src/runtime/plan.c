@@ -56,6 +56,8 @@ clprune_status clprune_plan_end_step(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    if (context->dry == NULL && !context->poison)
+        goto done;
     for (size_t i = 0; i < context->ledger.count; i++) {
         clprune__ledger_entry *entry = &context->ledger.entries[i];
         entry->is_live = false;
