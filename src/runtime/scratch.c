@@ -126,7 +126,7 @@ clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t bytes, offset;
+    size_t bytes, offset = 0;
     *mat = CLPRUNE_NO_MAT;
     REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
         "a scratch matrix of %zu x %zu", rows, cols);
