@@ -59,6 +59,32 @@ inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const ulong 
 }
 #endif
 
+#if LOCAL == 1 && FROM == MASK && defined(__ENDIAN_LITTLE__)
+#define EIGHT_AT_A_TIME
+typedef ulong __attribute__((aligned(1))) eight_bytes;
+typedef int8 __attribute__((aligned(4))) int8_anywhere;
+
+/* Bit i is set where mask[i] is not zero, for eight bytes. */
+inline uint kept_of_eight(global const uchar *mask)
+{
+    ulong bytes = *(global const eight_bytes *)mask;
+    bytes |= bytes >> 4; /* the lowest bit of a byte gathers the others of its own */
+    bytes |= bytes >> 2;
+    bytes |= bytes >> 1;
+    return (uint)((bytes & 0x0101010101010101ul) * 0x0102040810204080ul >> 56);
+}
+
+/* order[bits] = the numbers of the bits that are set, ascending, a byte each. */
+inline void list_bits(ulong order[256])
+{
+    order[0] = 0;
+    for (uint bits = 1; bits < 256; bits++) {
+        const uint others = bits & (bits - 1);
+        order[bits] = order[others] << 8 | popcount((bits ^ others) - 1);
+    }
+}
+#endif
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
     const ulong block_cols, const ulong keep, const ulong mask_offset,
     global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
@@ -95,6 +121,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
 #else
 #define PUT(k, j) (col[k] = (int)(j))
 #endif
+#ifdef EIGHT_AT_A_TIME
+    ulong order[256];
+    list_bits(order);
+#endif
     for (ulong row = first; row < last; row++) {
         crow[row] = (int)IN_CROW(next);
 #if LOCAL == 1 && FROM == BITMAP
@@ -106,8 +136,20 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
                     PUT(next, j + 63 - clz(bits & -bits));
         }
 #elif LOCAL == 1
+        ulong j = 0;
+#ifdef EIGHT_AT_A_TIME
+        for (; j + 8 <= block_cols && next + 8 <= keep; j += 8) {
+            const uint kept = kept_of_eight(mask + row * block_cols + j);
+            const int8 columns = convert_int8(as_uchar8(order[kept])) + (int8)((int)j);
+            *(global int8_anywhere *)(col + next) = columns;
+#if TO == INT16
+            vstore8(convert_ushort8(columns), 0, narrow + next);
+#endif
+            next += popcount(kept);
+        }
+#endif
         /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
-        for (ulong j = 0; j < block_cols; j++) {
+        for (; j < block_cols; j++) {
             if (next < keep)
                 PUT(next, j);
             next += KEPT(row * block_cols + j);

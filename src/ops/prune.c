@@ -51,6 +51,7 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = batch * blocks;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     if (keep == 0 || keep == blocks) {
         const unsigned char flag = keep > 0;
         TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
@@ -70,16 +71,21 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
         context, vector ? CLPRUNE__PRUNE_SELECT_VECTOR : CLPRUNE__PRUNE_SELECT, defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_uint(&launch, (uint32_t)keep);
-    clprune__arg_ulong(&launch, scores.offset);
-    clprune__arg_mem(&launch, scores.buffer);
-    clprune__arg_ulong(&launch, mask.offset);
-    clprune__arg_mem(&launch, mask.buffer);
-    if (thresholds.buffer != NULL) {
-        clprune__arg_ulong(&launch, thresholds.offset);
-        clprune__arg_mem(&launch, thresholds.buffer);
+    clprune__arg_region(&launch, scores);
+    clprune__arg_region(&launch, mask);
+    if (vector) {
+        clprune__region digits;
+        const size_t padded = clprune__round_up(blocks, 64);
+        TRY(clprune__scratch_take(
+            context, batch * padded * sizeof(cl_short), &digits.buffer, &digits.offset));
+        digits.offset /= sizeof(cl_short);
+        clprune__arg_region(&launch, digits);
     }
+    if (thresholds.buffer != NULL)
+        clprune__arg_region(&launch, thresholds);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
+    clprune__scratch_end(context, mark);
     return status;
 }
 
