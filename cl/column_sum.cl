@@ -16,8 +16,8 @@
  *     slice 0  g = 0, SLICES, 2 SLICES, ...    local memory: LOCAL vectors where SLICES > 1
  *     slice 1  g = 1, SLICES + 1, ...
  *
- * LOCAL, ROWS, STRIP: any >= 1; ROWS is needed by the first, LANES, a divisor of LOCAL, by the
- * second. */
+ * Strips of 8 rows or less are added up in one go. LOCAL, ROWS, STRIP: any >= 1; ROWS is needed by
+ * the first, LANES, a divisor of LOCAL, by the second. */
 #if !defined(LOCAL) || !defined(VW)
 #error "column_sum.cl needs LOCAL and VW"
 #endif
@@ -38,7 +38,21 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_partia
     global float *sums = ROW(partial, get_group_id(0));
     for (ulong top = first; top < last; top += STRIP) {
         const ulong bottom = min(top + STRIP, last);
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
+        ulong c = get_local_id(0) * VW;
+#if STRIP <= 8
+        if (bottom == top + STRIP)
+            for (; c + VW <= cols; c += LOCAL * VW) {
+                global const float *column = ROW(x, top) + c;
+                vec sum = 0;
+                if (top > first)
+                    sum = LOAD(sums + c);
+#pragma unroll
+                for (uint r = 0; r < STRIP; r++)
+                    sum += LOAD(column + r * x_ld);
+                STORE(sum, sums + c);
+            }
+#endif
+        for (; c < cols; c += LOCAL * VW) {
             vec sum = 0;
             if (top > first)
                 sum = load_part(sums + c, cols - c, 0);
