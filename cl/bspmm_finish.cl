@@ -33,8 +33,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
         float sum[16 * STRIP];
 #pragma unroll
         for (uint k = 0; k < 16; k++) {
-            float16 total = vload16(0, partial + (c + k) * PANEL);
-            for (ulong s = 1; s < splits; s++)
+            float16 total = (float16)(0.0f);
+            for (ulong s = 0; s < splits; s++)
                 total += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
             vstore16(total, k, sum);
         }

@@ -206,17 +206,24 @@ static void dirty_release(void *user, cl_mem buffer)
     (void)clReleaseMemObject(buffer);
 }
 
+/* A context whose scratch is such. */
+static clprune_context *open_dirty(void)
+{
+    cl_command_queue queue = clprune_context_queue(test_context());
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
+        .allocator = {dirty_allocate, dirty_release, queue}};
+    clprune_context *dirty = NULL;
+    assert_int_equal(clprune_context_create(queue, &options, &dirty), CLPRUNE_SUCCESS);
+    return dirty;
+}
+
 /* Pruning and products do not depend on what scratch held before: nothing is read unwritten. */
 static void dirty_scratch(void **state)
 {
     (void)state;
     const clprune_bsr_desc d = {5, 300, 53, {3, 7}, 411};
     enum { O = 29 };
-    cl_command_queue queue = clprune_context_queue(test_context());
-    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
-        .allocator = {dirty_allocate, dirty_release, queue}};
-    clprune_context *dirty = NULL;
-    assert_int_equal(clprune_context_create(queue, &options, &dirty), CLPRUNE_SUCCESS);
+    clprune_context *dirty = open_dirty();
     float *x = test_new_normal(141, d.batch * d.rows * d.cols), *first[3] = {NULL, NULL, NULL};
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
     for (int run = 0; run < 2; run++) {
@@ -295,7 +302,8 @@ static void linear(void **state)
     free_operand(&xs);
 }
 
-/* Sizes of zero behave as BLAS: an empty sum scales by beta, and beta = 0 sets zero. */
+/* Sizes of zero behave as BLAS: an empty sum scales by beta, and beta = 0 sets zero, whatever
+ * scratch holds. */
 static void zero_sizes(void **state)
 {
     (void)state;
@@ -303,13 +311,14 @@ static void zero_sizes(void **state)
         clprune_bsr_desc desc;
         size_t outputs;
     } rows[] = {
-        {{0, 6, 8, {1, 4}, 3}, 5},
-        {{2, 0, 8, {1, 4}, 0}, 5},
+        {{0, 6, 40, {1, 4}, 3}, 5},
+        {{2, 0, 40, {1, 4}, 0}, 5},
         {{2, 6, 0, {1, 4}, 0}, 5},
-        {{2, 6, 8, {1, 4}, 3}, 0},
-        {{2, 6, 8, {1, 4}, 0}, 5},
+        {{2, 6, 40, {1, 4}, 3}, 0},
+        {{2, 6, 40, {1, 4}, 0}, 5},
         {{0, 0, 0, {3, 7}, 0}, 0},
     };
+    clprune_context *dirty = open_dirty();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int p = TN; p <= NN; p++)
             for (size_t s = 0; s < sizeof scalars / sizeof scalars[0]; s++) {
@@ -324,8 +333,8 @@ static void zero_sizes(void **state)
                 test_mat out =
                     test_mat_make(side.out_rows, side.out_cols, 2, beta == 0.0f ? NULL : old);
                 cl_event event = NULL;
-                TEST_OK(
-                    multiply((product)p, alpha, beta, din.mat, &xs.device.bsr, out.mat, &event));
+                TEST_OK(multiply_on(
+                    dirty, (product)p, alpha, beta, din.mat, &xs.device.bsr, out.mat, &event));
                 assert_non_null(event);
                 assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
                 gemm_ref ref =
@@ -341,6 +350,7 @@ static void zero_sizes(void **state)
                 test_mat_free(&out);
                 free_operand(&xs);
             }
+    clprune_context_destroy(dirty);
 }
 
 /* A big product, probed with one random vector v: dw v against dy^T (xs v), in double. */
