@@ -40,6 +40,12 @@ mutant() {
 
 mutant test_matrix fill.cl 'first + ROWS' 'first + ROWS - 1'
 mutant test_gemm fill.cl 'factor * LOAD' 'LOAD'
+mutant test_gemm gemm_tiled.cl 'inner > k + 4 ? inner - k - 4 : 0' '4'
+mutant test_gemm gemm_tiled.cl 'row < inner ? cols - column : 0' 'cols - column'
+mutant test_gemm gemm_tiled.cl 'cols - min(cols, (ulong)vector)' 'cols'
+mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
+mutant test_gemm gemm_tiled.cl 'get_group_id(2) * stride_b' 'stride_b'
+mutant test_bias gemm_tiled.cl 'bias_offset + row' 'bias_offset + column'
 mutant test_prune prune_score.cl 'j * BC' 'j * BC + 1'
 mutant test_prune prune_score.cl 'a > b || isnan(a)' 'a > b'
 mutant test_prune prune_select.cl 'rank++ < left' 'rank++ <= left'

@@ -1,7 +1,9 @@
 /* Dense products against the reference, with BLAS semantics at every size. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "support/test_folder.h"
 #include "support/test_product.h"
 
 /* The first four are the short list; one of them is longer than a packed panel is deep. The last
@@ -16,14 +18,40 @@ static const float scalars[][2] = {{1, 0}, {1, 1}, {-0.5f, 0.25f}, {0, 2}};
 
 enum { SCALARS = sizeof scalars / sizeof scalars[0] };
 
-static void product(void **state)
+static void product_on(clprune_context *context, const gemm_shape *shape)
 {
-    const gemm_shape *shape = *state;
-    static const size_t gaps[][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}};
+    static const size_t gaps[][3] = {{0, 0, 0}, {3, 1, 2}, {0, 5, 0}, {4, 8, 4}};
     for (int transposes = 0; transposes < 4; transposes++)
         for (size_t i = 0; i < SCALARS; i++)
-            test_product(test_context(), *shape, transposes & 1, transposes & 2, scalars[i][0],
-                scalars[i][1], gaps[(i + (size_t)transposes) % 3], "");
+            test_product(context, *shape, transposes & 1, transposes & 2, scalars[i][0],
+                scalars[i][1], gaps[(i + (size_t)transposes) % 4], "");
+}
+
+static void product(void **state)
+{
+    product_on(test_context(), *state);
+}
+
+/* A context whose dense products are made by $CLPRUNE_GEMM = engine. */
+static clprune_context *open_engine(const char *engine)
+{
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
+    clprune_context *context = NULL;
+    test_environment("CLPRUNE_GEMM", engine);
+    const clprune_status status =
+        clprune_context_create(clprune_context_queue(test_context()), &options, &context);
+    test_environment("CLPRUNE_GEMM", NULL);
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    return context;
+}
+
+/* gemm_tiled.cl, which is only asked for batches by itself. */
+static void product_tiled(void **state)
+{
+    clprune_context *context = open_engine("tiled");
+    product_on(context, *state);
+    clprune_context_destroy(context);
 }
 
 /* a, b and c in one buffer, one behind the other. */
@@ -64,6 +92,8 @@ static const batch_row batch_rows[] = {
     {"a shared, transposed", 4, 49, 64, 30, true, false, true, false, 0},
     {"b shared, transposed", 3, 20, 31, 8, false, true, false, true, 5},
     {"both shared", 2, 5, 6, 7, true, true, false, false, 3},
+    {"in fours, a transposed", 3, 68, 132, 24, false, false, true, false, 4},
+    {"in fours, b transposed", 3, 132, 68, 36, false, false, false, true, 8},
     {"spare elements", 5, 16, 16, 16, false, false, true, true, 11},
     {"one sample", 1, 10, 12, 14, false, false, false, false, 0},
     {"K = 0", 3, 4, 5, 0, false, false, false, false, 2},
@@ -71,9 +101,8 @@ static const batch_row batch_rows[] = {
     {"no samples", 0, 4, 5, 6, false, false, false, false, 2},
 };
 
-static void batched(void **state)
+static void batched_on(clprune_context *context, const batch_row *r)
 {
-    const batch_row *r = *state;
     const size_t stride_a = r->share_a ? 0 : r->m * r->k + r->spare;
     const size_t stride_b = r->share_b ? 0 : r->k * r->n + r->spare;
     const size_t stride_c = r->m * r->n + r->spare;
@@ -95,8 +124,8 @@ static void batched(void **state)
         const clprune_mat mb = {db.mat.buffer, db.mat.offset, br, bc, bc};
         const clprune_mat mc = {dc.mat.buffer, dc.mat.offset, r->m, r->n, r->n};
         cl_event event = NULL;
-        TEST_OK(clprune_gemm_batched(test_context(), r->batch, r->ta, r->tb, alpha, beta, ma,
-            stride_a, mb, stride_b, mc, stride_c, &event));
+        TEST_OK(clprune_gemm_batched(context, r->batch, r->ta, r->tb, alpha, beta, ma, stride_a, mb,
+            stride_b, mc, stride_c, &event));
         assert_non_null(event);
         assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
         float *got = test_mat_get(&dc, "c");
@@ -119,6 +148,34 @@ static void batched(void **state)
         test_mat_free(&db);
         test_mat_free(&dc);
     }
+}
+
+static void batched(void **state)
+{
+    batched_on(test_context(), *state);
+}
+
+/* By each engine, whatever the family of kernels chooses. */
+static void batched_by_others(void **state)
+{
+    static const char *const engines[] = {"tiled", "clblast", "vector"};
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
+        clprune_context *context = open_engine(engines[i]);
+        batched_on(context, *state);
+        clprune_context_destroy(context);
+    }
+}
+
+static void engine_refused(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    test_environment("CLPRUNE_GEMM", "tile");
+    assert_int_equal(clprune_context_create(clprune_context_queue(test_context()), NULL, &context),
+        CLPRUNE_INVALID_ARGUMENT);
+    test_environment("CLPRUNE_GEMM", NULL);
+    assert_null(context);
+    assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_GEMM is \"tile\""));
 }
 
 static void same_bits(void **state)
@@ -170,13 +227,21 @@ static void steady_state(void **state)
 
 int main(void)
 {
+    unsetenv("CLPRUNE_GEMM");
     test_list list = {0};
     for (size_t i = 0; i < SHAPES; i++)
         if (!test_small() || i < 4)
             test_add(&list, product, &shapes[i], "M %zu, N %zu, K %zu", shapes[i].m, shapes[i].n,
                 shapes[i].k);
-    for (size_t i = 0; i < sizeof batch_rows / sizeof batch_rows[0]; i++)
+    for (size_t i = 0; i < SHAPES; i++)
+        if (!test_small() || i < 6)
+            test_add(&list, product_tiled, &shapes[i], "tiled: M %zu, N %zu, K %zu", shapes[i].m,
+                shapes[i].n, shapes[i].k);
+    for (size_t i = 0; i < sizeof batch_rows / sizeof batch_rows[0]; i++) {
         test_add(&list, batched, &batch_rows[i], "batched: %s", batch_rows[i].name);
+        test_add(&list, batched_by_others, &batch_rows[i], "by engine: %s", batch_rows[i].name);
+    }
+    test_add(&list, engine_refused, NULL, "an engine there is not");
     test_add(&list, one_buffer, NULL, "operands in one buffer");
     test_add(&list, same_bits, NULL, "four runs give the same bits");
     test_add(&list, steady_state, NULL, "nothing is allocated or built again");

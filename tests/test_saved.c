@@ -238,12 +238,14 @@ static void ranges_multiply(void **state)
     test_mat dx = test_mat_make(BATCH * ROWS, COLS, 1, x);
     TEST_OK(clprune_saved_store(saved, BATCH, dx.mat, NULL));
     float *kept = restored(saved, 0, BATCH);
-    for (int nt = 0; nt < 2; nt++) {
+    for (int form = 0; form < 4; form++) {
+        const bool nt = form % 2 == 1;
+        const size_t gap = (size_t)form / 2; /* rows of dw one behind the other, or apart */
         const size_t each = nt ? OUT : ROWS, dy_cols = nt ? COLS : OUT, dw_cols = nt ? ROWS : COLS;
         float *dy = test_new_normal(84, BATCH * each * dy_cols);
         float *old = test_new_normal(85, OUT * dw_cols);
         test_mat ddy = test_mat_make(BATCH * each, dy_cols, 2, dy);
-        test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
+        test_mat dw = test_mat_make(OUT, dw_cols, gap, NULL);
         for (size_t first = 0; first <= BATCH; first++)
             for (size_t count = 0; first + count <= BATCH; count++)
                 for (int add = 0; add < 2; add++) {
@@ -276,6 +278,42 @@ static void ranges_multiply(void **state)
     free(kept);
     free(x);
     test_mat_free(&dx);
+    clprune_saved_destroy(saved);
+}
+
+/* A dense product of more samples than are multiplied side by side. */
+static void many_outputs(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 7, TOKENS = 600, FEATURES = 5 };
+    const clprune_saved_desc d = {
+        .batch = SAMPLES, .rows = TOKENS, .cols = FEATURES, .form = CLPRUNE_SAVED_DENSE};
+    const bspmm_ref_sizes sizes = {SAMPLES, TOKENS, FEATURES, TOKENS};
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    float *x = test_new_normal(91, (size_t)SAMPLES * TOKENS * FEATURES);
+    float *dy = test_new_normal(92, (size_t)SAMPLES * TOKENS * FEATURES);
+    float *old = test_new_normal(93, (size_t)TOKENS * TOKENS);
+    test_mat dx = test_mat_make((size_t)SAMPLES * TOKENS, FEATURES, 0, x);
+    test_mat ddy = test_mat_make((size_t)SAMPLES * TOKENS, FEATURES, 0, dy);
+    test_mat dw = test_mat_make(TOKENS, TOKENS, 0, NULL);
+    TEST_OK(clprune_saved_store(saved, SAMPLES, dx.mat, NULL));
+    for (int add = 0; add < 2; add++) {
+        test_mat_set(&dw, add ? old : NULL);
+        TEST_OK(clprune_saved_product_nt_range(
+            test_context(), 0, SAMPLES, (float)add, ddy.mat, saved, dw.mat, NULL));
+        gemm_ref ref = bspmm_ref_nt(sizes, 1, (float)add, dy, x, old);
+        float *got = test_mat_get(&dw, "dw");
+        test_close("dw", TOKENS, TOKENS, got, ref.want, ref.bound, "beta %d", add);
+        gemm_ref_free(&ref);
+        free(got);
+    }
+    free(x);
+    free(dy);
+    free(old);
+    test_mat_free(&dx);
+    test_mat_free(&ddy);
+    test_mat_free(&dw);
     clprune_saved_destroy(saved);
 }
 
@@ -365,6 +403,7 @@ int main(void)
         test_add(&list, ranges_multiply, &range_descs[i], "multiply ranges: %s", range_names[i]);
         test_add(&list, ranges_refused, &range_descs[i], "bad ranges: %s", range_names[i]);
     }
+    test_add(&list, many_outputs, NULL, "a dense product of 600 x 600 from 7 samples");
     test_add(&list, booked, NULL, "booked under activations");
     return test_run_on_devices("saved", &list);
 }

@@ -23,6 +23,7 @@ define_sets() {
     cat <<'TABLE'
 fill                    LOCAL=128 ROWS=8 VW=4
 mat_scale               LOCAL=128 ROWS=8 VW=4
+mat_copy                LOCAL=128 ROWS=8 VW=4
 prune_score             LOCAL=32 VW=1 BR=1 BC=1 NORM=0
 prune_score             LOCAL=32 VW=4 BR=1 BC=4 NORM=0
 prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=0
@@ -56,6 +57,10 @@ bsr_widen               LOCAL=64 VALUES=1 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=2 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=3 VW=1 BLOCK=16
 bsr_widen_col           LOCAL=64 RUN=16
+gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=2 AV=4 BV=4 CV=4
+gemm_tiled              TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4
+gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4
+gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=1 AV=1 BV=1 CV=1
 bspmm_lists             LOCAL=64 BR=1 SEG=256
 bspmm_lists             LOCAL=64 BR=16 SEG=256
 bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4

@@ -17,8 +17,8 @@ clprune_status clprune__saved_scores(
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
 
-/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, one product a sample, in their
- * order. dy: (batch * o) x d; x: (batch * p) x d; not checked but for the products. */
+/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x d;
+ * x: (batch * p) x d; not checked but for the products. */
 clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
 

@@ -49,6 +49,18 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
     return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
 }
 
+/* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
+ * abort the process where a hidden temporary cannot be had. */
+static clprune__gemm_engine engine_of(const clprune_context *context, size_t batch)
+{
+    clprune__gemm_engine engine = context->gemm_engine;
+    if (engine == CLPRUNE__ENGINE_BY_BATCH)
+        engine = batch > 1 ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
+    if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))
+        engine = CLPRUNE__ENGINE_BLAST;
+    return engine;
+}
+
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -61,10 +73,11 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     TRY(clprune__check_mat(context, "b", b, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
     const bool empty = batch == 0 || m == 0 || n == 0;
-    if (empty || k == 0 || !context->gemm_vector) {
+    const clprune__gemm_engine engine = engine_of(context, batch);
+    if (empty || k == 0 || engine == CLPRUNE__ENGINE_BLAST)
         job->bias = CLPRUNE__NO_BIAS;
+    if (empty || k == 0 || engine != CLPRUNE__ENGINE_VECTOR)
         job->scores.to.buffer = NULL;
-    }
     if (empty) {
         TRY(clprune__empty_event(context, event));
         goto done;
@@ -84,8 +97,12 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         }
         goto done;
     }
-    TRY(context->gemm_vector ? clprune__gemm_vector(context, job, event)
-                             : clprune__gemm_blast(context, job, event));
+    if (engine == CLPRUNE__ENGINE_VECTOR)
+        TRY(clprune__gemm_vector(context, job, event));
+    else if (engine == CLPRUNE__ENGINE_TILED)
+        TRY(clprune__gemm_tiled(context, job, event));
+    else
+        TRY(clprune__gemm_blast(context, job, event));
 done:
     return status;
 }

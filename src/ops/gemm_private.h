@@ -39,9 +39,16 @@ typedef struct clprune__gemm_job {
  * NULL, and they are the caller's to make. */
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
-/* CLBlast, one product a sample: the engine of GPUs. */
+/* CLBlast, one product a sample: the engine of GPUs for a batch of one. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* gemm_tiled.cl, one launch for the batch: the engine of GPUs for several samples. */
+clprune_status clprune__gemm_tiled(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* Whether the device runs work-groups of its size. */
+bool clprune__gemm_tiled_fits(const clprune_context *context);
 
 /* gemm_vector.cl, one launch for the batch: the engine of CPUs. It scores blocks that lie within a
  * depth of its panels; else job->scores.to.buffer is NULL afterwards. */

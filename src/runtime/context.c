@@ -139,16 +139,19 @@ static clprune_status choose_kernels(clprune_context *context, clprune_kernels o
     if (option == CLPRUNE_KERNELS_AUTO)
         option = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
     context->kernels = option;
-    context->gemm_vector = option == CLPRUNE_KERNELS_VECTOR;
+    context->gemm_engine =
+        option == CLPRUNE_KERNELS_VECTOR ? CLPRUNE__ENGINE_VECTOR : CLPRUNE__ENGINE_BY_BATCH;
     const char *engine = getenv("CLPRUNE_GEMM");
     if (engine != NULL && strcmp(engine, "clblast") == 0)
-        context->gemm_vector = false;
+        context->gemm_engine = CLPRUNE__ENGINE_BLAST;
     else if (engine != NULL && strcmp(engine, "vector") == 0)
-        context->gemm_vector = true;
+        context->gemm_engine = CLPRUNE__ENGINE_VECTOR;
+    else if (engine != NULL && strcmp(engine, "tiled") == 0)
+        context->gemm_engine = CLPRUNE__ENGINE_TILED;
     else
         REQUIRE(engine == NULL || engine[0] == '\0' || strcmp(engine, "auto") == 0,
             CLPRUNE_INVALID_ARGUMENT,
-            "CLPRUNE_GEMM is \"%.100s\", expected auto, vector or clblast", engine);
+            "CLPRUNE_GEMM is \"%.100s\", expected auto, vector, tiled or clblast", engine);
 done:
     return status;
 }

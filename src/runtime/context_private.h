@@ -14,6 +14,15 @@
 
 #define CLPRUNE__ERROR_TEXT 16384
 
+/* What makes dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or the last two: CLBlast one
+ * product, gemm_tiled.cl several of a batch. */
+typedef enum clprune__gemm_engine {
+    CLPRUNE__ENGINE_VECTOR,
+    CLPRUNE__ENGINE_TILED,
+    CLPRUNE__ENGINE_BLAST,
+    CLPRUNE__ENGINE_BY_BATCH
+} clprune__gemm_engine;
+
 struct clprune_context {
     cl_context cl;
     cl_device_id device;
@@ -31,7 +40,7 @@ struct clprune_context {
     bool poison; /* what is forgotten becomes NaN */
     clprune__program_cache cache;
     clprune__tuning tuning;
-    bool gemm_vector; /* dense products by our own kernel, not CLBlast */
+    clprune__gemm_engine gemm_engine;
     bool blast_ready; /* CLBlast was told this device's parameters */
     char error[CLPRUNE__ERROR_TEXT];
 };

@@ -1,0 +1,184 @@
+/* Dense products for GPUs, all samples of a batch in one launch: c_i = alpha * op(a_i) * op(b_i) +
+ * beta * c_i for each sample i, with op(a) of m x inner and op(b) of inner x n.
+ *
+ *                        op(b), DEPTH rows
+ *                      +------+------+------+
+ *                      |      | tile |      |           DEPTH: floats of both that lie in local
+ *                      +------+------+------+           memory at a time
+ *     op(a)   +----+   +------+------+------+
+ *             |    |   |      |      |      |           8 x 8 work-items; work-item (y, x) holds
+ *             |tile|   |      |  c   |      |           rows 4 y .. and 32 + 4 y .. + 4 of the
+ *             +----+   +------+------+------+           tile, in columns 4 x .. and 32 + 4 x .. + 4
+ *
+ * Group (J, I, i) computes the TILE x TILE results from row I * TILE and column J * TILE of sample i.
+ * Both tiles are there twice: while one is multiplied the next one is on its way in registers. The
+ * inner sum runs in order. Rows and columns beyond the edges repeat the last ones, unstored; beyond
+ * the inner size there are zeros. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
+ * bias[r] to row r of each sample, 0 nothing.
+ *
+ * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
+ * of 16 bytes and have a multiple of 4 elements; else 1. */
+#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
+#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#endif
+#if !defined(AV) || !defined(BV) || !defined(CV)
+#error "gemm_tiled.cl needs AV, BV and CV"
+#endif
+#define TILE  64
+#define DEPTH 8
+#define LOCAL 64
+#define TILE_SIZE (DEPTH * TILE)
+
+/* p[0 .. 3], of which the first `left` exist; the others are zero. */
+inline float4 read_four(global const float *p, const ulong left, const uint vector)
+{
+    if (left == 0)
+        return (float4)(0.0f);
+    if (vector == 4)
+        return *(global const float4 *)p;
+    return (float4)(p[0], left > 1 ? p[1] : 0.0f, left > 2 ? p[2] : 0.0f, left > 3 ? p[3] : 0.0f);
+}
+
+/* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
+inline void read_along(global const float *from, const ulong ld, const ulong first, const ulong rows,
+    const ulong k, const ulong inner, const uint vector, float4 read[2])
+{
+    global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
+    read[0] = read_four(row + k, inner - k, vector);
+    read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+}
+
+inline void write_along(local float *tile, const float4 read[2])
+{
+    local float *column = tile + get_local_id(0);
+    column[0 * TILE] = read[0].s0, column[1 * TILE] = read[0].s1;
+    column[2 * TILE] = read[0].s2, column[3 * TILE] = read[0].s3;
+    column[4 * TILE] = read[1].s0, column[5 * TILE] = read[1].s1;
+    column[6 * TILE] = read[1].s2, column[7 * TILE] = read[1].s3;
+}
+
+/* An operand whose rows run across it: 16 work-items read a row of the tile. */
+inline void read_across(global const float *from, const ulong ld, const ulong first,
+    const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
+{
+    const ulong column = min(first + get_local_id(0) % 16 * 4, cols - min(cols, (ulong)vector));
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+        read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
+    }
+}
+
+inline void write_across(local float *tile, const float4 read[2])
+{
+    local float *row = tile + get_local_id(0) / 16 * TILE + get_local_id(0) % 16 * 4;
+    *(local float4 *)row = read[0];
+    *(local float4 *)(row + 4 * TILE) = read[1];
+}
+
+#if TRANSPOSE_A
+#define READ_A(k)  read_across(a, a_ld, first_row, m, k, inner, AV, a_read)
+#define WRITE_A(t) write_across(a_tile + (t)*TILE_SIZE, a_read)
+#else
+#define READ_A(k)  read_along(a, a_ld, first_row, m, k, inner, AV, a_read)
+#define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
+#endif
+#if TRANSPOSE_B
+#define READ_B(k)  read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
+#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
+#else
+#define READ_B(k)  read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
+#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
+#endif
+
+/* to[0 .. 3] = old * to + alpha * sum + bias[0 .. 3], of which the first `left` exist. */
+inline void write_four(const float4 sum, const float old, const float4 bias, global float *to,
+    const ulong left)
+{
+#if CV == 4
+    if (left > 0) {
+        global float4 *four = (global float4 *)to;
+        *four = old == 0.0f ? sum + bias : fma((float4)(old), *four, sum + bias);
+    }
+#else
+    float part[4];
+    vstore4(sum + bias, 0, part);
+    for (uint i = 0; i < 4 && i < left; i++)
+        to[i] = old == 0.0f ? part[i] : fma(old, to[i], part[i]);
+#endif
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gemm_tiled(const ulong m,
+    const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
+    const ulong stride_a, MAT_IN_RESTRICT(b), const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_c
+#if BIAS
+    ,
+    MAT_IN_RESTRICT(bias)
+#endif
+)
+{
+    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
+    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    const ulong first_row = get_group_id(1) * TILE, first_column = get_group_id(0) * TILE;
+    const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
+    global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
+    global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
+    float4 a_read[2], b_read[2], sum[8][2];
+#pragma unroll
+    for (uint r = 0; r < 8; r++)
+        sum[r][0] = sum[r][1] = (float4)(0.0f);
+    READ_A(0);
+    READ_B(0);
+    WRITE_A(0);
+    WRITE_B(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint now = 0;
+    for (ulong k = 0; k < inner; k += DEPTH) {
+        const bool more = k + DEPTH < inner;
+        if (more) {
+            READ_A(k + DEPTH);
+            READ_B(k + DEPTH);
+        }
+#pragma unroll
+        for (uint d = 0; d < DEPTH; d++) {
+            local const float4 *a_row = a_vectors + (now * TILE_SIZE + d * TILE) / 4;
+            local const float4 *b_row = b_vectors + (now * TILE_SIZE + d * TILE) / 4;
+            const float4 b0 = b_row[x], b1 = b_row[8 + x];
+            const float4 rows[2] = {a_row[y], a_row[8 + y]};
+#pragma unroll
+            for (uint h = 0; h < 2; h++) {
+                const float value[4] = {rows[h].s0, rows[h].s1, rows[h].s2, rows[h].s3};
+#pragma unroll
+                for (uint i = 0; i < 4; i++) {
+                    sum[4 * h + i][0] = fma((float4)(value[i]), b0, sum[4 * h + i][0]);
+                    sum[4 * h + i][1] = fma((float4)(value[i]), b1, sum[4 * h + i][1]);
+                }
+            }
+        }
+        now = 1 - now;
+        if (more) {
+            WRITE_A(now);
+            WRITE_B(now);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
+#pragma unroll
+    for (uint r = 0; r < 8; r++) {
+        const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const ulong column = first_column + 32 * h + 4 * x;
+            const ulong left = row < m && column < n ? n - column : 0;
+            float4 bias = (float4)(0.0f);
+#if BIAS == 1
+            bias = read_four(bias_buffer + bias_offset + column, left, 1);
+#elif BIAS == 2
+            if (left > 0)
+                bias = (float4)(bias_buffer[bias_offset + row]);
+#endif
+            write_four(alpha * sum[r][h], beta, bias, to + row * c_ld + column, left);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/gemm_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+
+/* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
+enum { TILE = 64, LOCAL = 64 };
+
+/* Floats of an operand that are read or written at once: 4 where all its rows allow it. */
+static int row_vector(clprune_mat mat, size_t stride)
+{
+    return mat.offset % 4 == 0 && mat.ld % 4 == 0 && mat.cols % 4 == 0 && stride % 4 == 0 ? 4 : 1;
+}
+
+bool clprune__gemm_tiled_fits(const clprune_context *context)
+{
+    return context->facts.max_work_group >= LOCAL;
+}
+
+clprune_status clprune__gemm_tiled(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local[3] = {LOCAL, 1, 1};
+    const size_t global[3] = {
+        clprune__ceil_div(job->n, TILE) * LOCAL, clprune__ceil_div(job->m, TILE), job->batch};
+    char defines[128];
+    (void)snprintf(defines, sizeof defines,
+        "-DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d -DAV=%d -DBV=%d -DCV=%d", job->transpose_a,
+        job->transpose_b, (int)job->bias, row_vector(job->a, job->stride_a),
+        row_vector(job->b, job->stride_b), row_vector(job->c, job->stride_c));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_TILED, defines, &launch));
+    clprune__arg_ulong(&launch, job->m);
+    clprune__arg_ulong(&launch, job->n);
+    clprune__arg_ulong(&launch, job->k);
+    clprune__arg_float(&launch, job->alpha);
+    clprune__arg_float(&launch, job->beta);
+    clprune__arg_mat(&launch, job->a);
+    clprune__arg_ulong(&launch, job->stride_a);
+    clprune__arg_mat(&launch, job->b);
+    clprune__arg_ulong(&launch, job->stride_b);
+    clprune__arg_mat(&launch, job->c);
+    clprune__arg_ulong(&launch, job->stride_c);
+    if (job->bias != CLPRUNE__NO_BIAS)
+        clprune__arg_mat(&launch, job->bias_values);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
+done:
+    return status;
+}
