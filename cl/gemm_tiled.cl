@@ -12,8 +12,8 @@
  *
  * Group (J, I, i) computes the TILE x TILE results from row I * TILE and column J * TILE of sample i.
  * Both tiles are there twice: while one is multiplied the next one is on its way in registers. The
- * inner sum runs in order. Rows and columns beyond the edges repeat the last ones, unstored; beyond
- * the inner size there are zeros. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
+ * inner sum runs in order. Beyond the inner size and across the edges there are zeros, or repeated
+ * rows, unstored. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
  * bias[r] to row r of each sample, 0 nothing.
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
@@ -61,7 +61,7 @@ inline void write_along(local float *tile, const float4 read[2])
 inline void read_across(global const float *from, const ulong ld, const ulong first,
     const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
-    const ulong column = min(first + get_local_id(0) % 16 * 4, cols - min(cols, (ulong)vector));
+    const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
 #pragma unroll
     for (uint i = 0; i < 2; i++) {
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
