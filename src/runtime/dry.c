@@ -71,15 +71,12 @@ clprune_status clprune__dry_size(
     clprune_context *context, const char *name, cl_mem buffer, size_t *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__ledger *ledger = &context->ledger;
-    bool known = false;
+    clprune__ledger *ledger = &context->ledger;
+    const clprune__ledger_entry *entry = clprune__ledger_next(ledger, buffer, NULL);
     *bytes = 0;
-    for (size_t i = 0; i < ledger->count; i++)
-        if (ledger->entries[i].buffer == buffer) {
-            known = true;
-            *bytes += (size_t)ledger->entries[i].bytes;
-        }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "%s is no buffer of this dry context", name);
+    REQUIRE(entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is no buffer of this dry context", name);
+    for (; entry != NULL; entry = clprune__ledger_next(ledger, buffer, entry))
+        *bytes += (size_t)entry->bytes;
 done:
     return status;
 }

@@ -217,17 +217,33 @@ done:
     return status;
 }
 
+clprune__ledger_entry *clprune__ledger_next(
+    clprune__ledger *ledger, cl_mem buffer, const clprune__ledger_entry *last)
+{
+    const size_t from = last != NULL ? (size_t)(last - ledger->entries) + 1 : 0;
+    for (size_t i = from; i < ledger->count; i++)
+        if (ledger->entries[i].buffer == buffer)
+            return &ledger->entries[i];
+    return NULL;
+}
+
+/* Its first entry. */
+static clprune_status find(clprune_context *context, cl_mem buffer, clprune__ledger_entry **entry)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *entry = clprune__ledger_next(&context->ledger, buffer, NULL);
+    REQUIRE(*entry != NULL, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+done:
+    return status;
+}
+
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__ledger *ledger = &context->ledger;
-    bool known = false;
-    for (size_t i = 0; i < ledger->count; i++)
-        if (ledger->entries[i].buffer == buffer) {
-            TRY(touch(context, &ledger->entries[i], command));
-            known = true;
-        }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+    clprune__ledger_entry *entry;
+    TRY(find(context, buffer, &entry));
+    for (; entry != NULL; entry = clprune__ledger_next(&context->ledger, buffer, entry))
+        TRY(touch(context, entry, command));
 done:
     return status;
 }
@@ -235,14 +251,10 @@ done:
 clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__ledger *ledger = &context->ledger;
-    bool known = false;
-    for (size_t i = 0; i < ledger->count; i++)
-        if (ledger->entries[i].buffer == buffer) {
-            ledger->entries[i].is_live = false;
-            known = true;
-        }
-    REQUIRE(known, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+    clprune__ledger_entry *entry;
+    TRY(find(context, buffer, &entry));
+    for (; entry != NULL; entry = clprune__ledger_next(&context->ledger, buffer, entry))
+        entry->is_live = false;
 done:
     return status;
 }

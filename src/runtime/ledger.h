@@ -39,6 +39,10 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
     cl_mem *buffer);
 
+/* The first entry of a buffer behind the entry `last`, or of all where that is NULL; NULL: none. */
+clprune__ledger_entry *clprune__ledger_next(
+    clprune__ledger *ledger, cl_mem buffer, const clprune__ledger_entry *last);
+
 /* A command of a dry context touches a buffer: a life begins or goes on. Errors: INVALID_ARGUMENT
  * (a buffer that is not booked), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command);
