@@ -21,38 +21,37 @@ static void watch(void *user, const char *part, size_t block)
             (memory_part){part, block, clprune_context_commands(run->t.context)};
 }
 
-/* Images in the last batch of an epoch, where that is smaller; else 0. */
-static size_t rest_of(uint64_t images, uint64_t batch)
+typedef clprune_status enqueue(trainer *t, size_t count, clprune_mat loss, clprune_mat hit);
+
+/* What an epoch over `images` consists of: a full batch, where there is one, and the last, smaller
+ * one. */
+static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images)
 {
-    return (size_t)(images % batch);
+    clprune_status status = CLPRUNE_SUCCESS;
+    trainer *t = &run->t;
+    const uint64_t batch = t->options->batch_size;
+    const size_t counts[] = {images < batch ? 0 : (size_t)batch, (size_t)(images % batch)};
+    for (int i = 0; i < 2; ++i) {
+        const size_t count = counts[i];
+        if (count == 0)
+            continue;
+        TRY(part(t, count, clprune_mat_rows(t->tally.loss, 0, count),
+            clprune_mat_rows(t->tally.hit, 0, count)));
+        if (run->plan->commands == 0)
+            run->plan->commands = clprune_context_commands(t->context);
+        t->model.watch = NULL; /* the first step is the one to tell of */
+    }
+done:
+    return status;
 }
 
 /* Every kind of step that the run will take. */
 static clprune_status enqueue_all(dry_run *run)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    trainer *t = &run->t;
-    const options *o = t->options;
-    const size_t batch = (size_t)o->batch_size;
-    const size_t train[] = {o->train_limit < batch ? 0 : batch, rest_of(o->train_limit, batch)};
-    const size_t test[] = {o->test_limit < batch ? 0 : batch, rest_of(o->test_limit, batch)};
-    for (int i = 0; i < 2; ++i) {
-        const clprune_mat loss = clprune_mat_rows(t->tally.loss, 0, train[i]);
-        const clprune_mat hit = clprune_mat_rows(t->tally.hit, 0, train[i]);
-        if (train[i] == 0)
-            continue;
-        TRY(trainer_enqueue_step(t, train[i], loss, hit));
-        if (run->plan->commands == 0)
-            run->plan->commands = clprune_context_commands(t->context);
-        t->model.watch = NULL; /* the first step is the one to tell of */
-    }
-    for (int i = 0; i < 2; ++i) {
-        const clprune_mat loss = clprune_mat_rows(t->tally.loss, 0, test[i]);
-        const clprune_mat hit = clprune_mat_rows(t->tally.hit, 0, test[i]);
-        if (test[i] == 0)
-            continue;
-        TRY(trainer_enqueue_test(t, test[i], loss, hit));
-    }
+    const options *o = run->t.options;
+    TRY(enqueue_epoch(run, trainer_enqueue_step, o->train_limit));
+    TRY(enqueue_epoch(run, trainer_enqueue_test, o->test_limit));
 done:
     return status;
 }
