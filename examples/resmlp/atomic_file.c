@@ -32,7 +32,7 @@ bool atomic_file_open(const char *path, atomic_file *file, fault *f)
 {
     struct stat status;
     const bool direct = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    *file = (atomic_file){.path = join(path, ""), .temporary = direct ? NULL : join(path, ".tmp")};
+    *file = (atomic_file){.path = strdup(path), .temporary = direct ? NULL : join(path, ".tmp")};
     if (file->path == NULL || (!direct && file->temporary == NULL)) {
         forget(file);
         return fault_set(f, CODE_MEMORY, "out of memory");
@@ -53,7 +53,7 @@ bool atomic_file_open(const char *path, atomic_file *file, fault *f)
 /* The rename lasts only once the folder is on the disk, too. */
 static bool sync_folder(const char *path)
 {
-    char *folder = join(path, "");
+    char *folder = strdup(path);
     if (folder == NULL) {
         errno = ENOMEM;
         return false;

@@ -237,11 +237,8 @@ static bool parse(checkpoint *c, fault *f)
 
 bool checkpoint_open(const char *path, checkpoint *c, fault *f)
 {
-    const size_t length = strlen(path) + 1;
-    *c = (checkpoint){.path = malloc(length)};
+    *c = (checkpoint){.path = strdup(path)};
     bool good = c->path != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    if (good)
-        memcpy(c->path, path, length);
     good = good && load(c, f) && check_frame(c, f) && parse(c, f);
     if (!good)
         checkpoint_close(c);

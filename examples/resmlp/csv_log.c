@@ -51,10 +51,9 @@ bool csv_log_write(csv_log *log, const char *path, fault *f)
         print_row(file.stream, &log->rows[i]);
     if (!atomic_file_commit(&file, f))
         return false;
-    log->path = malloc(strlen(path) + 1);
+    log->path = strdup(path);
     if (log->path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    memcpy(log->path, path, strlen(path) + 1);
     log->stream = fopen(path, "ab");
     if (log->stream == NULL)
         return fault_set(f, CODE_DATA, "cannot write %s: %s", path, strerror(errno));

@@ -174,10 +174,9 @@ static bool take_keep_file(options *o, const checkpoint *c, fault *f)
             "--keep-file %s: the run in %s has other overrides; leave it out, or train anew",
             o->keep_file, o->resume);
     if (record != NULL && o->keep_text == NULL) {
-        o->keep_text = malloc(strlen(kept) + 1);
+        o->keep_text = strdup(kept);
         if (o->keep_text == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
-        memcpy(o->keep_text, kept, strlen(kept) + 1);
     }
     return true;
 }

@@ -46,9 +46,8 @@ static clprune_status add_place(clprune_context *context, clprune_memory_categor
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = &context->arena;
-    char *copy = malloc(strlen(name) + 1);
+    char *copy = strdup(name);
     REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a place for %s", name);
-    strcpy(copy, name);
     arena->places[arena->count++] = (clprune__place){category, copy, bytes, offset, false};
 done:
     return status;

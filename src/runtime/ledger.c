@@ -60,13 +60,12 @@ static bool write_entries(clprune__ledger *ledger, clprune_memory_category categ
         return false;
     clprune__ledger_entry *entries = ledger->entries + ledger->count;
     for (size_t i = 0; i < count; i++) {
-        char *name = malloc(strlen(parts[i].name) + 1);
+        char *name = strdup(parts[i].name);
         if (name == NULL) {
             while (i-- > 0)
                 free(entries[i].name);
             return false;
         }
-        strcpy(name, parts[i].name);
         entries[i] = (clprune__ledger_entry){.name = name,
             .bytes = parts[i].bytes,
             .category = category,

@@ -97,7 +97,7 @@ static clprune_status copy_entry(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     to->entry = (clprune_plan_entry){.category = from->category,
-        .name = copy_of(from->name, strlen(from->name) + 1),
+        .name = strdup(from->name),
         .bytes = from->bytes,
         .spans = copy_of(from->spans, from->spans_count * sizeof *from->spans),
         .spans_count = from->spans_count};

@@ -264,9 +264,8 @@ static clprune_status kernel_make(clprune_context *context, clprune__kernel_id i
     TRY_CL(
         clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
             sizeof made->reqd_work_group, made->reqd_work_group, NULL));
-    made->defines = malloc(strlen(defines) + 1);
+    made->defines = strdup(defines);
     REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
-    strcpy(made->defines, defines);
 done:
     if (status != CLPRUNE_SUCCESS && made->kernel != NULL)
         (void)clReleaseKernel(made->kernel);
