@@ -65,21 +65,21 @@ static void policies_without_sense(void **state)
     } cases[] = {
         {DENSE, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
         {EXACT, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
-        {EXACT, KEEP_H, KEEP_RECOMPUTED, "h cannot"},
-        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "n1 and t"},
-        {DENSE, KEEP_T, KEEP_RECOMPUTED, "n1 and t"},
-        {EXACT, KEEP_T, KEEP_PRUNED, "n1 and t"},
-        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "n2, g and m"},
-        {PAPER, KEEP_G, KEEP_RECOMPUTED, "n2, g and m"},
-        {EXACT, KEEP_M, KEEP_DENSE, "n2, g and m"},
+        {EXACT, KEEP_H, KEEP_RECOMPUTED, "fc1 cannot"},
+        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "norm1 and tokens"},
+        {DENSE, KEEP_T, KEEP_RECOMPUTED, "norm1 and tokens"},
+        {EXACT, KEEP_T, KEEP_PRUNED, "norm1 and tokens"},
+        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "norm2, gelu and fc2"},
+        {PAPER, KEEP_G, KEEP_RECOMPUTED, "norm2, gelu and fc2"},
+        {EXACT, KEEP_M, KEEP_DENSE, "norm2, gelu and fc2"},
         {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed where"},
         {EXACT_TOKENS, KEEP_X, KEEP_PRUNED, "not dense"},
-        {DENSE, KEEP_G, KEEP_CODE, "only h"},
-        {DENSE, KEEP_H, KEEP_CODE, "h's code"},
-        {COMPACT, KEEP_N2, KEEP_DENSE, "n2 and m"},
-        {COMPACT, KEEP_M, KEEP_PRUNED, "n2 and m"},
-        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "g and x2"},
-        {COMPACT, KEEP_H, KEEP_DENSE, "n2, g and m"},
+        {DENSE, KEEP_G, KEEP_CODE, "only fc1"},
+        {DENSE, KEEP_H, KEEP_CODE, "fc1's code"},
+        {COMPACT, KEEP_N2, KEEP_DENSE, "norm2 and fc2"},
+        {COMPACT, KEEP_M, KEEP_PRUNED, "norm2 and fc2"},
+        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "gelu and x2"},
+        {COMPACT, KEEP_H, KEEP_DENSE, "norm2, gelu and fc2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         keep_policy policy = preset(cases[i].preset);
@@ -95,10 +95,10 @@ static void policies_without_sense(void **state)
     coded = preset(COMPACT);
     coded.rule[KEEP_X].form = KEEP_DENSE;
     coded.rule[KEEP_X2].form = KEEP_RECOMPUTED;
-    refused(coded, "g and x2");
+    refused(coded, "gelu and x2");
     coded = preset(COMPACT);
     coded.last_x.form = KEEP_CODE;
-    refused(coded, "only h");
+    refused(coded, "only fc1");
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */

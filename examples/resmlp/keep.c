@@ -4,7 +4,7 @@ const char *const keep_presets[] = {"dense", "paper", "exact", "exact-tokens", "
 
 enum { PRESETS = sizeof keep_presets / sizeof *keep_presets - 1 };
 
-/* One row per preset, one letter per tensor (x n1 t x2 n2 h g m, then last_x): dense,
+/* One row per preset, one letter per tensor (in the order of KEEP_LIST, then last_x): dense,
  * pruned, recomputed, code. */
 static const char forms[PRESETS][KEEP_TENSORS + 2] = {
     "ddddddddd", /* dense */
@@ -52,32 +52,32 @@ static const char *check_codes(const keep_policy *policy)
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
         others = others || (tensor != KEEP_H && policy->rule[tensor].form == KEEP_CODE);
     if (others)
-        return "only h can be kept as a code";
+        return "only fc1 can be kept as a code";
     if (!keep_codes(policy))
         return NULL;
     if (bits != 2 && bits != 4 && bits != 8)
-        return "h's code must have 2, 4 or 8 bits";
+        return "fc1's code must have 2, 4 or 8 bits";
     if (!recomputed(policy, KEEP_N2) || !recomputed(policy, KEEP_M))
-        return "n2 and m must be recomputed where h is a code";
+        return "norm2 and fc2 must be recomputed where fc1 is a code";
     if (recomputed(policy, KEEP_G) || recomputed(policy, KEEP_X2))
-        return "g and x2 cannot be recomputed where h is a code";
+        return "gelu and x2 cannot be recomputed where fc1 is a code";
     return NULL;
 }
 
 const char *keep_check(const keep_policy *policy)
 {
-    const bool n1 = recomputed(policy, KEEP_N1), n2 = recomputed(policy, KEEP_N2);
+    const bool norm1 = recomputed(policy, KEEP_N1), norm2 = recomputed(policy, KEEP_N2);
     if (recomputed(policy, KEEP_X))
         return "x cannot be recomputed: everything else is made from it";
     if (recomputed(policy, KEEP_H))
-        return "h cannot be recomputed: fc1 would run twice";
-    if (recomputed(policy, KEEP_T) != n1)
-        return "n1 and t must be recomputed together";
+        return "fc1 cannot be recomputed: the product would run twice";
+    if (recomputed(policy, KEEP_T) != norm1)
+        return "norm1 and tokens must be recomputed together";
     if (!keep_codes(policy) &&
-        (recomputed(policy, KEEP_G) != n2 || recomputed(policy, KEEP_M) != n2))
-        return "n2, g and m must be recomputed together";
-    if (recomputed(policy, KEEP_X2) && !(n1 && n2))
-        return "x2 cannot be recomputed where n1 or n2 is kept";
+        (recomputed(policy, KEEP_G) != norm2 || recomputed(policy, KEEP_M) != norm2))
+        return "norm2, gelu and fc2 must be recomputed together";
+    if (recomputed(policy, KEEP_X2) && !(norm1 && norm2))
+        return "x2 cannot be recomputed where norm1 or norm2 is kept";
     if (recomputed(policy, KEEP_X2) && policy->rule[KEEP_X].form != KEEP_DENSE)
         return "x2 cannot be recomputed from an x that is not dense";
     return check_codes(policy);

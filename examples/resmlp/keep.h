@@ -2,9 +2,11 @@
  * keep.h: the saved-activation policy: in what form each tensor of a block is kept from the forward
  * to the backward pass. One table, read by the model; layers know nothing of it.
  *
- *     n1 = affine1(x)      t = W_t n1       x2 = x + ls1 * t
- *     n2 = affine2(x2)     h = fc1(n2)      g = gelu(h)      m = fc2(g)      next x = x2 + ls2 * m
+ *     norm1 = affine1(x)     tokens = W_t norm1     x2 = x + ls1 * tokens
+ *     norm2 = affine2(x2)    fc1 = W_1 norm2        gelu = GELU(fc1)        fc2 = W_2 gelu
+ *     next x = x2 + ls2 * fc2
  *
+ * Formulas (model*.c) call norm1 to fc2 n1, t, n2, h, g and m.
  * What is not kept is recomputed, or its gradient follows from others; see model_backward.c.
  * With T = batch * tokens * dim and H = batch * tokens * hidden elements, all dense is 6 T + 2 H
  * per block: what PyTorch's autograd keeps.
@@ -38,7 +40,7 @@ typedef enum keep_form {
     KEEP_DENSE,      /* as it is */
     KEEP_PRUNED,     /* its best blocks; restored before use but by a linear layer's dW */
     KEEP_RECOMPUTED, /* not at all */
-    KEEP_CODE        /* h alone: a code of GELU's derivative, see clprune/gelu_code.h */
+    KEEP_CODE        /* fc1 alone: a code of GELU's derivative, see clprune/gelu_code.h */
 } keep_form;
 
 /* code_bits (2, 4 or 8) is read for CODE only; the rest is as the fields of clprune_saved_desc, and
@@ -55,15 +57,16 @@ typedef struct keep_rule {
 } keep_rule;
 
 /* Recomputed can be
- *     n1 and t   together: from x
- *     n2, g, m   together: from x2 and h
- *     x2         where n1 to m all are, and x is dense: by the token layer's forward pass once more
- *     last_x     its mean over the tokens is kept in its place: the final affine commutes with it
+ *     norm1 and tokens    together: from x
+ *     norm2, gelu, fc2    together: from x2 and fc1
+ *     x2        where those five are, and x is dense: by the token layer's forward pass once more
+ *     last_x    its mean over the tokens is kept in its place: the final affine commutes with it
  * and all gradients are those of dense, but for rounding, where the rest is kept dense.
  *
- * Where h is a CODE, n2 and m are recomputed, x2 and g are kept, in any form: the MLP's gradients
- * are products with those two, of a dh that is off by the code's error alone. Pruning x2 rather
- * than n2 leaves the part of fc1's weight gradient that beta2 makes as it is. */
+ * Where fc1 is a CODE, norm2 and fc2 are recomputed, x2 and gelu are kept, in any form: the MLP's
+ * gradients are products with those two, of a gradient that is off by the code's error alone.
+ * Pruning x2 rather than norm2 leaves the part of fc1's weight gradient that beta2 makes as it is.
+ */
 typedef struct keep_policy {
     keep_rule rule[KEEP_TENSORS]; /* of a block */
     keep_rule last_x;             /* the last block's output; read in that block's policy */
@@ -75,23 +78,23 @@ const char *keep_check(const keep_policy *policy);
 /* "x", "norm1", ...: what the ledger calls a tensor of block i after "blocks.i." */
 const char *keep_name(keep_tensor tensor);
 
-/* Whether a half of a block goes from its input: the token half, x to x2, keeps neither n1 nor t;
- * the MLP, x2 to the next x, neither n2 nor m, and of h and g one. */
+/* Whether a half of a block goes from its input: the token half, x to x2, keeps neither norm1 nor
+ * tokens; the MLP, x2 to the next x, neither norm2 nor fc2, and of fc1 and gelu one. */
 bool keep_recomputes_tokens(const keep_policy *policy);
 bool keep_recomputes_mlp(const keep_policy *policy);
 
-/* Whether h is kept as a code. */
+/* Whether fc1 is kept as a code. */
 bool keep_codes(const keep_policy *policy);
 
 /* "dense": all dense. "paper": norm1, norm2 and gelu, the inputs of the linear layers, are pruned
- * (arXiv 2311.16883). "exact": x, x2 and h are dense, the rest is recomputed. "exact-tokens": so is
- * x2. "compact": x, x2 and g are pruned, h is a code, the rest is recomputed. */
+ * (arXiv 2311.16883). "exact": x, x2 and fc1 are dense, the rest is recomputed. "exact-tokens": so
+ * is x2. "compact": x, x2 and gelu are pruned, fc1 is a code, the rest is recomputed. */
 extern const char *const keep_presets[]; /* ends with NULL */
 
 /* Whether a preset prunes tensors, so that a sparsity means something to it. */
 bool keep_preset_prunes(size_t preset);
 
-/* Whether a preset keeps h as a code. */
+/* Whether a preset keeps fc1 as a code. */
 bool keep_preset_codes(size_t preset);
 
 /* How a preset stores which blocks are kept, where nothing else is asked for: compact in as few
