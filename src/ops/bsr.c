@@ -208,6 +208,18 @@ done:
     return status;
 }
 
+clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_bsr *bsr,
+    const char *name, clprune_mat mat, clprune_bsr_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_bsr(context, bsr, sizes));
+    const clprune_bsr_desc *desc = &bsr->desc;
+    TRY(clprune__check_mat(context, name, mat, desc->batch * desc->rows, desc->cols));
+    TRY(clprune__check_bsr_apart(context, name, mat, bsr));
+done:
+    return status;
+}
+
 size_t clprune__group_size(const clprune_context *context, size_t wanted)
 {
     return context->kernels == CLPRUNE_KERNELS_VECTOR
@@ -289,43 +301,29 @@ done:
     return status;
 }
 
-clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
-    size_t mask_offset, const clprune__weights *weights, const clprune_bsr *bsr, cl_event *event)
+clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprune__region mask,
+    const clprune__weights *weights, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_bsr_sizes sizes;
     clprune__index index;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
-    TRY(clprune__check_bsr(context, bsr, &sizes));
-    const clprune_bsr_desc *desc = &bsr->desc;
-    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "x", x, bsr));
-    if (mask == NULL)
-        REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
-            "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
-    else
-        TRY(clprune__check_buffer(
-            context, "mask", mask, mask_offset + desc->batch * sizes.blocks, 1));
-    mark = clprune__scratch_begin(context);
-    open = true;
-    TRY(clprune__bsr_write_index(
-        context, (clprune__region){mask, mask_offset}, bsr, &sizes, &index));
-    if (desc->keep == 0) {
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(clprune__bsr_write_index(context, mask, bsr, sizes, &index));
+    if (bsr->desc.keep == 0) {
         TRY(clprune__empty_event(context, event));
         goto done;
     }
     size_t global, local;
     clprune__launch launch;
     TRY(begin_block_rows(
-        context, CLPRUNE__BSR_PACK, weights != NULL, bsr, &sizes, &launch, &global, &local));
+        context, CLPRUNE__BSR_PACK, weights != NULL, bsr, sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     clprune__arg_index(&launch, &index);
     clprune__arg_mem(&launch, bsr->values);
-    if (desc->value_type == CLPRUNE_VALUES_INT8)
+    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
         clprune__arg_mem(&launch, bsr->scales);
     if (weights != NULL) {
-        clprune__arg_ulong(&launch, sizes.block_cols);
+        clprune__arg_ulong(&launch, sizes->block_cols);
         clprune__arg_ulong(&launch, weights->scores_offset);
         clprune__arg_mem(&launch, weights->scores);
         clprune__arg_ulong(&launch, weights->thresholds_offset);
@@ -333,15 +331,25 @@ clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_
     }
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 
 clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event)
 {
-    return clprune__bsr_pack_at(context, x, mask, 0, NULL, bsr, event);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
+    const clprune_bsr_desc *desc = &bsr->desc;
+    if (mask == NULL)
+        REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
+            "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
+    else
+        TRY(clprune__check_buffer(context, "mask", mask, desc->batch * sizes.blocks, 1));
+    TRY(clprune__bsr_pack(context, x, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));
+done:
+    return status;
 }
 
 clprune_status clprune_bsr_unpack(
@@ -352,10 +360,8 @@ clprune_status clprune_bsr_unpack(
     clprune__index index;
     clprune__scratch_mark mark = {0, 0};
     bool open = false;
-    TRY(clprune__check_bsr(context, bsr, &sizes));
+    TRY(clprune__check_bsr_dense(context, bsr, "y", y, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
-    TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "y", y, bsr));
     if (desc->keep == 0) {
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;

@@ -27,6 +27,11 @@ clprune_status clprune__check_bsr_desc(
 clprune_status clprune__check_bsr_apart(
     clprune_context *context, const char *name, clprune_mat mat, const clprune_bsr *bsr);
 
+/* clprune__check_bsr; fails also unless `mat` has the size of all samples, one below the other, and
+ * lies apart from them. */
+clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_bsr *bsr,
+    const char *name, clprune_mat mat, clprune_bsr_sizes *sizes);
+
 /* Bytes of a sample's bitmap. */
 size_t clprune__bitmap_bytes(size_t blocks);
 
@@ -69,8 +74,10 @@ typedef struct clprune__weights {
     size_t scores_offset, thresholds_offset;
 } clprune__weights;
 
-/* As clprune_bsr_pack, with the mask at a byte offset of its buffer; weights: NULL for ones. */
-clprune_status clprune__bsr_pack_at(clprune_context *context, clprune_mat x, cl_mem mask,
-    size_t mask_offset, const clprune__weights *weights, const clprune_bsr *bsr, cl_event *event);
+/* As clprune_bsr_pack, of operands that were checked; *sizes are those of `bsr`. mask: bytes; no
+ * buffer: all blocks are kept. weights: NULL for ones. */
+clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprune__region mask,
+    const clprune__weights *weights, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
+    cl_event *event);
 
 #endif

@@ -165,18 +165,16 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const
     clprune_bsr_sizes sizes;
     clprune__scratch_mark mark = {0, 0};
     bool open = false;
-    TRY(clprune__check_bsr(context, bsr, &sizes));
+    clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
+    TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
     REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
     const clprune_bsr_desc *desc = &bsr->desc;
-    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, "x", x, bsr));
     if (desc->keep == sizes.blocks) {
-        TRY(clprune_bsr_pack(context, x, NULL, bsr, event));
+        TRY(clprune__bsr_pack(context, x, mask, NULL, bsr, &sizes, event));
         goto done;
     }
     mark = clprune__scratch_begin(context);
     open = true;
-    clprune__region priorities, mask, thresholds = {NULL, 0};
     const size_t blocks = desc->batch * sizes.blocks;
     const bool scored = scores.buffer != NULL;
     if (!scored)
@@ -195,8 +193,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const
         context, desc->batch, sizes.blocks, desc->keep, priorities, mask, thresholds, NULL));
     const clprune__weights weights = {
         scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
-    TRY(clprune__bsr_pack_at(
-        context, x, mask.buffer, mask.offset, drawn ? &weights : NULL, bsr, event));
+    TRY(clprune__bsr_pack(context, x, mask, drawn ? &weights : NULL, bsr, &sizes, event));
 done:
     if (open)
         clprune__scratch_end(context, mark);
