@@ -130,6 +130,26 @@ static void every_flipped_bit(void **state)
     test_folder_remove(p.folder);
 }
 
+/* The file as another version of its format would begin. */
+static void other_version(void **state)
+{
+    (void)state;
+    const paths p = make_paths();
+    fault f = {0};
+    checkpoint c;
+    size_t size;
+    write_small(p.file);
+    unsigned char *bytes = test_file_read(p.file, &size);
+    const uint32_t version = 2;
+    memcpy(bytes + 8, &version, sizeof version);
+    test_file_write(p.file, bytes, size);
+    assert_false(checkpoint_open(p.file, &c, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    assert_non_null(strstr(f.text, "a checkpoint of format 2; this program reads format 1"));
+    free(bytes);
+    test_folder_remove(p.folder);
+}
+
 static void no_file_or_no_regular_one(void **state)
 {
     (void)state;
@@ -242,6 +262,7 @@ int main(void)
     test_add(&list, reads_what_was_written, NULL, "reads what was written");
     test_add(&list, every_truncation, NULL, "every truncation");
     test_add(&list, every_flipped_bit, NULL, "every flipped bit");
+    test_add(&list, other_version, NULL, "another version");
     test_add(&list, no_file_or_no_regular_one, NULL, "no file");
     test_add(&list, abandoned, NULL, "abandoned");
     test_add(&list, full_disk, NULL, "full disk");

@@ -1,4 +1,5 @@
-/* The index that a run keeps blocks with: by preset, by option, from checkpoints old and new. */
+/* What a run is made from options and checkpoints, old and new: the index that it keeps blocks
+ * with, and settings that not all programs have. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,27 +34,34 @@ static const indices_row rows[] = {
         "activations=paper;", CLPRUNE_INDEX_BITMAP},
 };
 
-static void indices(void **state)
+/* Fills *o from arguments and, where settings are not NULL, a checkpoint with those. */
+static bool make_options(const char *const arguments[], const char *settings, options *o, fault *f)
 {
-    const indices_row *row = *state;
-    char program[] = "resmlp-train", words[6][32], *argv[8] = {program}, settings[128];
+    static char program[] = "resmlp-train", words[6][32], text[256];
+    char *argv[8] = {program};
     int argc = 1;
-    options o;
-    fault f = {0};
-    for (; row->arguments[argc - 1] != NULL; argc++) {
-        (void)snprintf(words[argc - 1], sizeof words[0], "%s", row->arguments[argc - 1]);
+    for (; arguments[argc - 1] != NULL; argc++) {
+        (void)snprintf(words[argc - 1], sizeof words[0], "%s", arguments[argc - 1]);
         argv[argc] = words[argc - 1];
     }
     optind = 0; /* getopt starts anew */
-    assert_true(options_parse(argc, argv, &o, &f));
-    if (row->settings != NULL) {
-        const size_t size = strlen(row->settings);
-        memcpy(settings, row->settings, size);
-        for (size_t i = 0; i < size; i++)
-            if (settings[i] == ';')
-                settings[i] = '\0';
-        assert_true(options_restore(&o, settings, size, &f));
-    }
+    assert_true(options_parse(argc, argv, o, f));
+    if (settings == NULL)
+        return true;
+    const size_t size = strlen(settings);
+    memcpy(text, settings, size);
+    for (size_t i = 0; i < size; i++)
+        if (text[i] == ';')
+            text[i] = '\0';
+    return options_restore(o, text, size, f);
+}
+
+static void indices(void **state)
+{
+    const indices_row *row = *state;
+    options o;
+    fault f = {0};
+    assert_true(make_options(row->arguments, row->settings, &o, &f));
     assert_int_equal(o.indices, row->want);
 
     /* What is saved is what was settled. */
@@ -69,10 +77,55 @@ static void indices(void **state)
     options_close(&o);
 }
 
+/* Checkpoints of programs with fewer options, and with more. */
+static const struct version_row {
+    const char *name;
+    const char *arguments[6];
+    const char *settings;
+    const char *message; /* NULL: it is read */
+    size_t criterion, values;
+} versions[] = {
+    {"before --criterion", {"--resume", "c", NULL}, "activations=paper;sparsity=0.5;", NULL,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32},
+    {"with --criterion", {"--resume", "c", NULL}, "activations=paper;criterion=sampled;", NULL,
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32},
+    {"before --criterion, given as it was", {"--resume", "c", "--criterion", "largest", NULL},
+        "activations=paper;", NULL, CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32},
+    {"before --criterion, given otherwise", {"--resume", "c", "--criterion", "sampled", NULL},
+        "activations=paper;", "--criterion sampled: the run in c has largest", 0, 0},
+    {"before --values, given otherwise", {"--resume", "c", "--values", "int8", NULL},
+        "activations=paper;criterion=largest;", "--values int8: the run in c has fp32", 0, 0},
+    {"before --gelu-code, given otherwise", {"--resume", "c", "--gelu-code", "8", NULL},
+        "activations=paper;", "--gelu-code 8: the run in c has 2", 0, 0},
+    {"of a newer program", {"--resume", "c", NULL}, "activations=paper;rotation=on;",
+        "c: the setting 'rotation=on' is unknown; a newer resmlp-train", 0, 0},
+};
+
+static void version(void **state)
+{
+    const struct version_row *row = *state;
+    options o;
+    fault f = {0};
+    const bool good = make_options(row->arguments, row->settings, &o, &f);
+    if (row->message != NULL) {
+        assert_false(good);
+        assert_int_equal(f.code, strstr(row->message, "unknown") ? CODE_DATA : CODE_USAGE);
+        if (strstr(f.text, row->message) == NULL)
+            fail_msg("'%s' is not in '%s'", row->message, f.text);
+    } else {
+        assert_true(good);
+        assert_int_equal(o.criterion, row->criterion);
+        assert_int_equal(o.values, row->values);
+    }
+    options_close(&o);
+}
+
 int main(void)
 {
     test_list list = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         test_add(&list, indices, &rows[i], "indices: %s", rows[i].name);
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+        test_add(&list, version, &versions[i], "a checkpoint %s", versions[i].name);
     return test_run_on_host("options", &list);
 }

@@ -175,7 +175,9 @@ static bool check_frame(checkpoint *c, fault *f)
     if (header.order != expected.order)
         return damaged(c, "it was written on a machine of another byte order", f);
     if (header.version != expected.version)
-        return damaged(c, "its version is unknown", f);
+        return fault_set(f, CODE_DATA,
+            "%s: a checkpoint of format %" PRIu32 "; this program reads format %" PRIu32, c->path,
+            header.version, expected.version);
     if (trailer.mark != trailer_mark || trailer.size != c->size)
         return damaged(c, "it is cut off or has something appended", f);
     if (trailer.hash != hash_bytes(hash_start, c->bytes, c->size - sizeof trailer.hash))

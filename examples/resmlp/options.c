@@ -242,16 +242,15 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
     return true;
 }
 
-static bool restore_one(options *o, const char *text, fault *f)
+/* What runs were before there was an option for it: checkpoints of programs that old do not name
+ * it. */
+static const struct {
+    const char *name, *value;
+} before[] = {{"criterion", "largest"}, {"values", "fp32"}, {"gelu-code", "2"}};
+
+static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
-    const char *value = strchr(text, '=');
-    if (value == NULL)
-        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, text);
-    const size_t index = row_named(text, (size_t)(value - text));
-    if (index == option_rows_count)
-        return fault_set(f, CODE_DATA, "%s: unknown setting '%s'", o->resume, text);
     const option_row *row = &option_rows[index];
-    ++value;
     if (!o->given[index]) {
         /* 0 stands for "not limited", which no option can say */
         if (row->kind == OPTION_COUNT && row->low > 0 && strcmp(value, "0") == 0)
@@ -267,6 +266,20 @@ static bool restore_one(options *o, const char *text, fault *f)
     return true;
 }
 
+static bool restore_one(options *o, const char *text, bool seen[OPTIONS_MOST], fault *f)
+{
+    const char *value = strchr(text, '=');
+    if (value == NULL)
+        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, text);
+    const size_t index = row_named(text, (size_t)(value - text));
+    if (index == option_rows_count)
+        return fault_set(f, CODE_DATA,
+            "%s: the setting '%s' is unknown; a newer resmlp-train may have written it", o->resume,
+            text);
+    seen[index] = true;
+    return restore_value(o, index, value + 1, f);
+}
+
 bool options_restore(options *o, const char *text, size_t size, fault *f)
 {
     if (size == 0 || text[size - 1] != '\0')
@@ -275,9 +288,15 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
     if (o->restored == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     memcpy(o->restored, text, size);
+    bool seen[OPTIONS_MOST] = {false};
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
-        if (!restore_one(o, p, f))
+        if (!restore_one(o, p, seen, f))
             return false;
+    for (size_t i = 0; i < sizeof before / sizeof *before; ++i) {
+        const size_t index = row_named(before[i].name, strlen(before[i].name));
+        if (!seen[index] && !restore_value(o, index, before[i].value, f))
+            return false;
+    }
     options_settle(o);
     return true;
 }

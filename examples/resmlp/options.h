@@ -82,7 +82,9 @@ void options_print_help(FILE *file);
 bool options_save(const options *o, char **text, size_t *size, fault *f);
 
 /* Takes over from a checkpoint what was not given on the command line. What was given must agree
- * (CODE_USAGE), but for --data, --epochs and --test-limit, which may change. */
+ * (CODE_USAGE), but for what options_table.c lets be TAKEn otherwise, such as --data and --epochs.
+ * Checkpoints of programs that had fewer options are read as those programs ran; an option that
+ * this one does not have is CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 
 /* How a preset prunes and codes; its form is not set. */

@@ -1,5 +1,6 @@
 /*
- * A run to and from a checkpoint. Its records:
+ * A run to and from a checkpoint. Its records, of which more may come, and are refused by programs
+ * that do not know them:
  *
  *     options               the settings of the run, "name=value" strings
  *     keep                  the text of --keep-file; only where there is one
@@ -157,6 +158,26 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
     return true;
 }
 
+/* What a record of another kind says of the run would not be followed. */
+static bool check_records(const checkpoint *c, fault *f)
+{
+    static const char *const names[] = {"options", "keep", "dataset", "position", "sums", "log"};
+    static const char *const folders[] = {"param/", "state0/", "state1/"};
+    for (size_t i = 0; i < c->count; ++i) {
+        const char *name = c->records[i].name;
+        bool known = false;
+        for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
+            known = known || strcmp(name, names[k]) == 0;
+        for (size_t k = 0; k < sizeof folders / sizeof *folders; ++k)
+            known = known || strncmp(name, folders[k], strlen(folders[k])) == 0;
+        if (!known)
+            return fault_set(f, CODE_DATA,
+                "%s: the record '%s' is unknown; a newer resmlp-train may have written it", c->path,
+                name);
+    }
+    return true;
+}
+
 bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
 {
     const checkpoint_record *log = checkpoint_find(c, "log");
@@ -169,7 +190,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
     if (position[1] > t->steps_per_epoch)
         return fault_set(f, CODE_DATA, "%s: its position is outside of an epoch", c->path);
-    if (!check_data(t, c, f) || !check_tensors(t, c, f))
+    if (!check_records(c, f) || !check_data(t, c, f) || !check_tensors(t, c, f))
         return false;
 
     t->at = (trainer_position){
