@@ -172,28 +172,13 @@ static void size_query_nulls(void **state)
     assert_int_equal(clprune_bsr_size_query(&desc, NULL), CLPRUNE_INVALID_ARGUMENT);
 }
 
-/* A random mask with exactly `keep` marked blocks in each sample; marks are any non-zero byte. */
-static unsigned char *random_mask(uint64_t seed, size_t batch, size_t blocks, size_t keep)
-{
-    test_rng rng = {seed};
-    unsigned char *mask = calloc(batch * blocks + 1, 1);
-    assert_non_null(mask);
-    for (size_t n = 0; n < batch; n++)
-        for (size_t i = 0, left = keep; i < blocks; i++)
-            if (test_rng_below(&rng, blocks - i) < left) {
-                mask[n * blocks + i] = (unsigned char)(1 + test_rng_below(&rng, 255));
-                left--;
-            }
-    return mask;
-}
-
 static void pack_and_unpack(void **state)
 {
     const test_shape *shape = *state;
     const clprune_bsr_desc d = shape->desc;
     bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
     float *x = test_new_normal(21, d.batch * d.rows * d.cols);
-    unsigned char *mask = random_mask(22, d.batch, ref.blocks, d.keep);
+    unsigned char *mask = test_random_mask(22, &ref);
     bsr_ref_pack(&ref, x, mask);
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 3, x);
     test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
@@ -292,20 +277,9 @@ static void validator(void **state)
     const clprune_bsr_desc d = {2, 3, 16, {1, 4}, 5};
     int32_t crow[8] = {0, 2, 2, 5, 0, 2, 2, 5};
     int32_t col[10] = {0, 2, 0, 1, 3, 1, 3, 0, 1, 3};
-    for (int broken = 0; broken < 2; broken++) {
-        if (broken)
-            (row->in_crow ? crow : col)[row->at] = row->value;
-        test_buf values = test_buf_make(2 * 5 * 4 * sizeof(float), NULL);
-        test_buf dcrow = test_buf_make(sizeof crow, crow), dcol = test_buf_make(sizeof col, col);
-        const clprune_bsr bsr = {d, values.buffer, dcrow.buffer, dcol.buffer};
-        if (broken)
-            TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR, row->part);
-        else
-            TEST_OK(clprune_bsr_validate(test_context(), &bsr));
-        test_buf_free(&values);
-        test_buf_free(&dcrow);
-        test_buf_free(&dcol);
-    }
+    test_index_validates(d, crow, col, NULL, NULL);
+    (row->in_crow ? crow : col)[row->at] = row->value;
+    test_index_validates(d, crow, col, NULL, row->part);
 }
 
 static void create_and_destroy(void **state)

@@ -137,29 +137,6 @@ static const struct same_row {
 
 enum { SAME = sizeof same_rows / sizeof same_rows[0], VALUE_TYPES = 4 };
 
-/* What unpacking and the three products of `bsr` give, as arrays of floats. */
-static void results_of(const clprune_bsr *bsr, size_t outputs, float *result[4], size_t count[4])
-{
-    const clprune_bsr_desc d = bsr->desc;
-    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
-    TEST_OK(clprune_bsr_unpack(test_context(), bsr, y.mat, NULL));
-    result[3] = test_mat_get(&y, "y");
-    count[3] = d.batch * d.rows * d.cols;
-    test_mat_free(&y);
-    for (int product = 0; product < 3; product++) {
-        const sides side = sides_of(product, d, outputs);
-        float *in = test_new_normal(53, side.in_rows * side.in_cols);
-        test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
-        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, NULL);
-        TEST_OK(multiply(product, 0, din.mat, bsr, out.mat));
-        result[product] = test_mat_get(&out, "output");
-        count[product] = side.out_rows * side.out_cols;
-        free(in);
-        test_mat_free(&din);
-        test_mat_free(&out);
-    }
-}
-
 /* Every form, SMALLEST among them, gives the bits of INT32: of the whole and of its last samples.
  */
 static void same_bits(void **state)
@@ -172,20 +149,12 @@ static void same_bits(void **state)
         for (int index = 1; index <= CLPRUNE_INDEX_SMALLEST; index++) {
             packed narrow = pack(test_with_index(d, index), 41, NULL);
             for (size_t first = 0; first < 2; first++) {
-                const clprune_bsr parts[2] = {clprune_bsr_samples(&wide.bsr.bsr, first, d.batch),
-                    clprune_bsr_samples(&narrow.bsr.bsr, first, d.batch)};
-                float *want[4], *got[4];
-                size_t count[4];
-                results_of(&parts[0], row->outputs, want, count);
-                results_of(&parts[1], row->outputs, got, count);
-                TEST_OK(clprune_bsr_validate(test_context(), &parts[1]));
-                for (int k = 0; k < 4; k++) {
-                    test_same_floats("result", 1, count[k], got[k], want[k],
-                        "%s, values %d, result %d, from sample %zu on", test_index_names[index],
-                        type, k, first);
-                    free(want[k]);
-                    free(got[k]);
-                }
+                const clprune_bsr want = clprune_bsr_samples(&wide.bsr.bsr, first, d.batch);
+                const clprune_bsr got = clprune_bsr_samples(&narrow.bsr.bsr, first, d.batch);
+                char name[64];
+                (void)snprintf(name, sizeof name, "%s, values %d", test_index_names[index], type);
+                test_validates(&got, NULL);
+                same_results(&got, &want, row->outputs, name, first);
             }
             packed_free(&narrow);
         }
@@ -211,29 +180,19 @@ static const struct break_row {
 static void broken_bitmaps(void **state)
 {
     const struct break_row *row = *state;
+    const clprune_bsr_desc d = test_with_index(golden, CLPRUNE_INDEX_BITMAP);
     unsigned char bitmap[4];
     memcpy(bitmap, golden_bitmap, 4);
-    for (int broken = 0; broken < 2; broken++) {
-        if (broken)
-            bitmap[row->at] = row->value;
-        test_buf values = test_buf_make(160, NULL), dbitmap = test_buf_make(4, bitmap);
-        const clprune_bsr bsr = {.desc = test_with_index(golden, CLPRUNE_INDEX_BITMAP),
-            .values = values.buffer,
-            .bitmap = dbitmap.buffer};
-        const size_t sample = row->at / 2;
-        const clprune_bsr other = clprune_bsr_samples(&bsr, 1 - sample, 1);
-        const clprune_bsr own = clprune_bsr_samples(&bsr, sample, 1);
-        TEST_OK(clprune_bsr_validate(test_context(), &other));
-        if (broken) {
-            TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR, row->part);
-            TEST_FAILS(
-                clprune_bsr_validate(test_context(), &own), CLPRUNE_INVALID_BSR, "bitmap[0]");
-        } else {
-            TEST_OK(clprune_bsr_validate(test_context(), &bsr));
-        }
-        test_buf_free(&values);
-        test_buf_free(&dbitmap);
-    }
+    test_index_validates(d, NULL, NULL, bitmap, NULL);
+    bitmap[row->at] = row->value;
+    test_bsr bsr = test_bsr_holding(d, NULL, NULL, NULL, bitmap);
+    const size_t sample = row->at / 2;
+    const clprune_bsr other = clprune_bsr_samples(&bsr.bsr, 1 - sample, 1);
+    const clprune_bsr own = clprune_bsr_samples(&bsr.bsr, sample, 1);
+    test_validates(&bsr.bsr, row->part);
+    test_validates(&other, NULL);
+    test_validates(&own, "bitmap[0]");
+    test_bsr_free(&bsr);
 }
 
 static void broken_int16(void **state)
@@ -245,26 +204,13 @@ static void broken_int16(void **state)
         const char *part;
     } breaks[] = {{9, 4, "col[1][4] is 4, of 4"}, {4, 65535, "col[0][4] is 65535"},
         {3, 3, "col[0][4] is 3 after 3"}};
+    const clprune_bsr_desc d = test_with_index(golden, CLPRUNE_INDEX_INT16);
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         uint16_t col[10];
         memcpy(col, golden_col, sizeof col);
-        for (int broken = 0; broken < 2; broken++) {
-            if (broken)
-                col[breaks[i].at] = breaks[i].value;
-            test_buf values = test_buf_make(160, NULL);
-            test_buf crow = test_buf_make(sizeof golden_crow, golden_crow);
-            test_buf dcol = test_buf_make(sizeof col, col);
-            const clprune_bsr bsr = {test_with_index(golden, CLPRUNE_INDEX_INT16), values.buffer,
-                crow.buffer, dcol.buffer};
-            if (broken)
-                TEST_FAILS(clprune_bsr_validate(test_context(), &bsr), CLPRUNE_INVALID_BSR,
-                    breaks[i].part);
-            else
-                TEST_OK(clprune_bsr_validate(test_context(), &bsr));
-            test_buf_free(&values);
-            test_buf_free(&crow);
-            test_buf_free(&dcol);
-        }
+        test_index_validates(d, golden_crow, col, NULL, NULL);
+        col[breaks[i].at] = breaks[i].value;
+        test_index_validates(d, golden_crow, col, NULL, breaks[i].part);
     }
 }
 
@@ -274,29 +220,19 @@ static void broken_bitmaps_overrun_nothing(void **state)
     (void)state;
     const clprune_bsr_desc d = {3, 70, 40, {1, 8}, 9, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP};
     for (int full = 0; full < 2; full++) {
-        test_bsr bsr = test_bsr_make(d);
-        float *ones = test_new_uniform(5, 1, 1, bsr.values.bytes / sizeof(float));
-        unsigned char *bits = malloc(bsr.bitmap.bytes);
-        memset(bits, full ? 255 : 0, bsr.bitmap.bytes);
-        cl_command_queue queue = clprune_context_queue(test_context());
-        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0,
-                             bsr.values.bytes, ones, 0, NULL, NULL),
-            CL_SUCCESS);
-        assert_int_equal(clEnqueueWriteBuffer(queue, bsr.bitmap.buffer, CL_TRUE, 0,
-                             bsr.bitmap.bytes, bits, 0, NULL, NULL),
-            CL_SUCCESS);
-        float *result[4];
-        size_t count[4];
-        results_of(&bsr.bsr, 7, result, count);
+        unsigned char bits[3 * (70 * 5 / 8 + 1)];
+        float *ones = test_new_uniform(5, 1, 1, 3 * 9 * 8);
+        memset(bits, full ? 255 : 0, sizeof bits);
+        test_bsr bsr = test_bsr_holding(d, ones, NULL, NULL, bits);
+        assert_int_equal(bsr.bitmap.bytes, sizeof bits);
+        results result = results_of(&bsr.bsr, 7);
         double sum = 0;
-        for (size_t i = 0; i < count[3]; i++)
-            sum += (double)result[3][i];
+        for (size_t i = 0; i < result.count[3]; i++)
+            sum += (double)result.of[3][i];
         if (!(fabs(sum - (full ? 3 * 9 * 8 : 0)) < 0.5)) /* the first `keep` blocks */
             fail_msg("the kept elements sum up to %g", sum);
-        for (int k = 0; k < 4; k++)
-            free(result[k]);
+        results_free(&result);
         free(ones);
-        free(bits);
         test_bsr_free(&bsr);
     }
 }

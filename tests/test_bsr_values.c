@@ -264,34 +264,7 @@ static void parts(void **state)
         test_buf mask = test_buf_make(count * p.wide.blocks, p.mask + first * p.wide.blocks);
         TEST_OK(clprune_bsr_pack(
             context, part_of(&p.mat, d.rows, first, count), mask.buffer, &own.bsr, NULL));
-        const clprune_bsr *const operands[] = {&part, &own.bsr};
-        float *result[2][4];
-        for (int i = 0; i < 2; i++) {
-            test_mat y = test_mat_make(count * d.rows, d.cols, 1, NULL);
-            TEST_OK(clprune_bsr_unpack(context, operands[i], y.mat, NULL));
-            result[i][3] = test_mat_get(&y, "y");
-            test_mat_free(&y);
-            for (int product = 0; product < 3; product++) {
-                const sides side = sides_of(product, few, row->outputs);
-                float *in = test_new_normal(53, side.in_rows * side.in_cols);
-                test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
-                test_mat out = test_mat_make(side.out_rows, side.out_cols, 0, NULL);
-                TEST_OK(multiply(product, 0, din.mat, operands[i], out.mat));
-                result[i][product] = test_mat_get(&out, "output");
-                free(in);
-                test_mat_free(&din);
-                test_mat_free(&out);
-            }
-        }
-        for (int k = 0; k < 4; k++) {
-            const sides side = sides_of(k % 3, few, row->outputs);
-            test_same_floats("part", k < 3 ? side.out_rows : count * d.rows,
-                k < 3 ? side.out_cols : d.cols, result[0][k], result[1][k],
-                "result %d of samples %zu to %zu, %s", k, first, first + count,
-                type_names[d.value_type]);
-            free(result[0][k]);
-            free(result[1][k]);
-        }
+        same_results(&part, &own.bsr, row->outputs, type_names[d.value_type], first);
         test_buf_free(&mask);
         test_bsr_free(&own);
     }

@@ -178,18 +178,24 @@ void test_buf_free(test_buf *b)
     *b = (test_buf){0};
 }
 
-test_bsr test_bsr_make(clprune_bsr_desc desc)
+test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void *crow,
+    const void *col, const void *bitmap)
 {
     clprune_bsr_sizes sizes;
     assert_int_equal(clprune_bsr_size_query(&desc, &sizes), CLPRUNE_SUCCESS);
-    test_bsr b = {.values = test_buf_make(sizes.values_bytes, NULL),
+    test_bsr b = {.values = test_buf_make(sizes.values_bytes, values),
         .scales = test_buf_make(sizes.scales_bytes, NULL),
-        .crow = test_buf_make(sizes.crow_bytes, NULL),
-        .col = test_buf_make(sizes.col_bytes, NULL),
-        .bitmap = test_buf_make(sizes.bitmap_bytes, NULL)};
+        .crow = test_buf_make(sizes.crow_bytes, crow),
+        .col = test_buf_make(sizes.col_bytes, col),
+        .bitmap = test_buf_make(sizes.bitmap_bytes, bitmap)};
     b.bsr = (clprune_bsr){
         desc, b.values.buffer, b.crow.buffer, b.col.buffer, b.scales.buffer, b.bitmap.buffer};
     return b;
+}
+
+test_bsr test_bsr_make(clprune_bsr_desc desc)
+{
+    return test_bsr_holding(desc, NULL, NULL, NULL, NULL);
 }
 
 void test_bsr_free(test_bsr *b)

@@ -52,6 +52,9 @@ typedef struct test_bsr {
 } test_bsr;
 
 test_bsr test_bsr_make(clprune_bsr_desc desc);
+/* The same holding these bytes; NULL: as above. */
+test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void *crow,
+    const void *col, const void *bitmap);
 void test_bsr_free(test_bsr *b);
 
 #endif

@@ -7,6 +7,7 @@
 #include "ref/bsr_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_rng.h"
 
 enum { TEST_INDEXES = CLPRUNE_INDEX_SMALLEST }; /* the forms that there are */
 
@@ -41,15 +42,43 @@ static inline void test_same_index(const test_bsr *bsr, const bsr_ref *ref, cons
 static inline test_bsr test_bsr_of(clprune_bsr_desc desc, const bsr_ref *ref)
 {
     bsr_ref_index index = bsr_ref_index_make(ref, (int)desc.index_type);
-    const size_t elements = ref->batch * ref->keep * ref->br * ref->bc;
-    test_bsr b = {.values = test_buf_make(elements * sizeof(float), ref->values),
-        .crow = test_buf_make(index.crow_bytes, index.crow),
-        .col = test_buf_make(index.col_bytes, index.col),
-        .bitmap = test_buf_make(index.bitmap_bytes, index.bitmap)};
-    b.bsr =
-        (clprune_bsr){desc, b.values.buffer, b.crow.buffer, b.col.buffer, NULL, b.bitmap.buffer};
+    const test_bsr b = test_bsr_holding(desc, ref->values, index.crow, index.col, index.bitmap);
     bsr_ref_index_free(&index);
     return b;
+}
+
+/* A random mask with exactly `keep` marked blocks in each sample; marks are any non-zero byte. */
+static inline unsigned char *test_random_mask(uint64_t seed, const bsr_ref *ref)
+{
+    test_rng rng = {seed};
+    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
+    assert_non_null(mask);
+    for (size_t n = 0; n < ref->batch; n++)
+        for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
+            if (test_rng_below(&rng, ref->blocks - i) < left) {
+                mask[n * ref->blocks + i] = (unsigned char)(1 + test_rng_below(&rng, 255));
+                left--;
+            }
+    return mask;
+}
+
+/* Fails unless a matrix is found good, or, where `part` is not NULL, broken, with that in the text.
+ */
+static inline void test_validates(const clprune_bsr *bsr, const char *part)
+{
+    if (part == NULL)
+        TEST_OK(clprune_bsr_validate(test_context(), bsr));
+    else
+        TEST_FAILS(clprune_bsr_validate(test_context(), bsr), CLPRUNE_INVALID_BSR, part);
+}
+
+/* The same of one with this index, as in clprune_bsr; the values are open. */
+static inline void test_index_validates(
+    clprune_bsr_desc desc, const void *crow, const void *col, const void *bitmap, const char *part)
+{
+    test_bsr bsr = test_bsr_holding(desc, NULL, crow, col, bitmap);
+    test_validates(&bsr.bsr, part);
+    test_bsr_free(&bsr);
 }
 
 /* Fails if a buffer of `bsr` is not as it was made. */

@@ -10,7 +10,6 @@
 #include "ref/bsr_ref.h"
 #include "ref/bsr_values_ref.h"
 #include "support/test_index.h"
-#include "support/test_rng.h"
 
 /* What is stored of a packed fp32 matrix, and its values as they are read. */
 typedef struct stored_ref {
@@ -54,20 +53,6 @@ static inline void stored_free(stored_ref *s)
     free(s->bsr.values);
 }
 
-/* A mask that keeps `keep` blocks of each sample. */
-static inline unsigned char *random_mask(uint64_t seed, const bsr_ref *ref)
-{
-    test_rng rng = {seed};
-    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
-    for (size_t n = 0; n < ref->batch; n++)
-        for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
-            if (test_rng_below(&rng, ref->blocks - i) < left) {
-                mask[n * ref->blocks + i] = 1;
-                left--;
-            }
-    return mask;
-}
-
 /* A matrix on the device, packed there, and its reference. */
 typedef struct packed {
     float *x;
@@ -86,7 +71,7 @@ static inline packed pack(clprune_bsr_desc d, uint64_t seed, const float *values
     if (values != NULL)
         memcpy(p.x, values, d.batch * d.rows * d.cols * sizeof(float));
     p.wide = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
-    p.mask = random_mask(seed + 1, &p.wide);
+    p.mask = test_random_mask(seed + 1, &p.wide);
     bsr_ref_pack(&p.wide, p.x, p.mask);
     p.ref = stored_make(&p.wide, d.value_type);
     p.mat = test_mat_make(d.batch * d.rows, d.cols, 3, p.x);
@@ -162,6 +147,56 @@ static inline clprune_status multiply(
     return product == 0   ? clprune_bspmm_tn(context, 1, beta, in, xs, out, NULL)
            : product == 1 ? clprune_bspmm_nt(context, 1, beta, in, xs, out, NULL)
                           : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
+}
+
+/* What unpacking (3) and the products (0 to 2) of a matrix with `outputs` give. */
+typedef struct results {
+    float *of[4];
+    size_t count[4];
+} results;
+
+static inline results results_of(const clprune_bsr *bsr, size_t outputs)
+{
+    const clprune_bsr_desc d = bsr->desc;
+    results r;
+    test_mat y = test_mat_make(d.batch * d.rows, d.cols, 1, NULL);
+    TEST_OK(clprune_bsr_unpack(test_context(), bsr, y.mat, NULL));
+    r.of[3] = test_mat_get(&y, "y");
+    r.count[3] = d.batch * d.rows * d.cols;
+    test_mat_free(&y);
+    for (int product = 0; product < 3; product++) {
+        const sides side = sides_of(product, d, outputs);
+        float *in = test_new_normal(53, side.in_rows * side.in_cols);
+        test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
+        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, NULL);
+        TEST_OK(multiply(product, 0, din.mat, bsr, out.mat));
+        r.of[product] = test_mat_get(&out, "output");
+        r.count[product] = side.out_rows * side.out_cols;
+        free(in);
+        test_mat_free(&din);
+        test_mat_free(&out);
+    }
+    return r;
+}
+
+static inline void results_free(results *r)
+{
+    for (int i = 0; i < 4; i++)
+        free(r->of[i]);
+}
+
+/* Fails unless two matrices give the same bits. `what`, `first`: for the message. */
+static inline void same_results(
+    const clprune_bsr *got, const clprune_bsr *want, size_t outputs, const char *what, size_t first)
+{
+    results g = results_of(got, outputs), w = results_of(want, outputs);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(g.count[i], w.count[i]);
+        test_same_floats("result", 1, w.count[i], g.of[i], w.of[i],
+            "%s, result %d, from sample %zu on", what, i, first);
+    }
+    results_free(&g);
+    results_free(&w);
 }
 
 /* Collects "v.values=160 v.crow=32 ". */
