@@ -17,8 +17,9 @@ command -v oclgrind >/dev/null 2>&1 || {
     echo "oclgrind is not installed"
     exit 77
 }
-operations="test_matrix test_gemm test_bsr test_prune test_prune_sampled test_bspmm test_saved test_linear"
+operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_saved test_linear"
 layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_optimizer
+    test_optimizer_many
     test_patch_embed test_token_mean test_token_mix"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
@@ -68,13 +69,14 @@ for test in $tests; do
     for family in vector tiled; do
         plain=
         case $test in # the optimiser's llvm.usub.sat is unknown, and its zext of <16 x i1> gives 255
-        test_prune | test_prune_sampled | test_saved | test_linear) plain=$unoptimised ;;
+        test_prune | test_prune_sampled | test_saved | test_linear | test_plan | test_resmlp_compact) plain=$unoptimised ;;
         esac
         check "$test" $family races "--data-races --check-api $plain"
         case $test in
-        test_gemm | test_bspmm | test_prune_sampled | test_saved | test_linear) continue ;;
+        test_gemm | test_bspmm | test_bsr_index | test_bsr_values | test_prune_sampled) continue ;;
+        test_saved | test_linear | test_plan | test_resmlp_compact) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
-        test_optimizer | test_patch_embed | test_token_mix) continue ;;
+        test_optimizer | test_optimizer_many | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
         test_gelu) part=special ;;
         *) part= ;;
