@@ -39,6 +39,11 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     return code;
 }
 
+void clprune__pass_error(const clprune_context *from)
+{
+    memcpy(thread_error, from->error, sizeof thread_error);
+}
+
 const char *clprune__cl_name(cl_int code)
 {
     switch (code) {

@@ -56,6 +56,9 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
 clprune_status clprune__fail_cl(
     clprune_context *context, cl_int code, const char *file, int line, const char *expression);
 
+/* The last error of a context that is about to go becomes that of the thread. */
+void clprune__pass_error(const clprune_context *from);
+
 /* The name of an OpenCL error code, such as "CL_INVALID_VALUE". */
 const char *clprune__cl_name(cl_int code);
 

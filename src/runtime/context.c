@@ -235,7 +235,7 @@ static clprune_status create(bool dry, const clprune_device_info *device, cl_com
     if (status == CLPRUNE_SUCCESS)
         status = settle(made, options);
     if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
-        REQUIRE(false, status, "%s", made->error);
+        clprune__pass_error(made);
     if (status == CLPRUNE_SUCCESS) {
         if (!dry)
             clprune__program_cache_open(made, options->cache_dir);
