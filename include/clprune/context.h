@@ -40,15 +40,22 @@ typedef struct clprune_allocator {
 
 /* Which of two implementations of the same contract the operations take. */
 typedef enum clprune_kernels {
-    CLPRUNE_KERNELS_AUTO,   /* by device type */
+    CLPRUNE_KERNELS_AUTO,   /* $CLPRUNE_KERNELS, else by device type */
     CLPRUNE_KERNELS_VECTOR, /* CPUs: one work-item a group, explicit vectors */
     CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
 
 /* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
  *
- * $CLPRUNE_TUNING, where set, names a JSON file of clprune-tune; its row for the context's device
- * overrides the built-in tile sizes. */
+ * The environment is read when a context is created. "" is as unset; a value that cannot be is
+ * INVALID_ARGUMENT, or NO_DEVICE; a cache that cannot be is a warning in the log:
+ *     CLPRUNE_DEVICE, CLPRUNE_CACHE_DIR, CLPRUNE_MEM_LIMIT
+ *                       defaults of the options below
+ *     CLPRUNE_TUNING    a JSON file of clprune-tune; its row for the context's device overrides the
+ *                       built-in tile sizes
+ *     CLPRUNE_KERNELS   auto, vector or tiled: for options.kernels = AUTO
+ *     CLPRUNE_GEMM      auto, clblast, tiled or vector: see gemm.h
+ *     CLPRUNE_FORGET    poison: see clprune_buffer_forget */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
                               case; default $CLPRUNE_DEVICE, else the first GPU, else the first */
