@@ -70,6 +70,9 @@ grep -q '^resmlp-train .*[0-9]\.[0-9]' out || fail "--version prints no version"
 expect 2 "'--nonsense'" --nonsense
 expect 2 "'-x'" -x
 expect 2 "'stray'" stray
+expect 2 "ambiguous option '--s'" --s 1
+expect 2 "ambiguous option '--t'" --train 80 --t 1
+expect 0 "" --vers
 expect 2 "'--quiet=1'" --quiet=1
 expect 2 "'--lr'" --lr
 expect 2 "--arch: 'resnet' is not one of resmlp_s12" --arch resnet
@@ -91,6 +94,9 @@ expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
 expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
+for arguments in "--block 4" "--norm l1" "--criterion largest" "--activations exact --block 4"; do
+    expect 2 "needs --activations paper or compact" $arguments
+done
 
 # ---- devices and memory --------------------------------------------------------------------------
 mkdir no_drivers
@@ -109,6 +115,10 @@ expect 3 "99:0" $small --device 99:0
 export CLPRUNE_MEM_LIMIT=3M
 expect 5 "memory" $small
 unset CLPRUNE_MEM_LIMIT
+# What the environment says wrongly is named, with and without --device.
+CLPRUNE_MEM_LIMIT=1x expect 2 "opening a device: .*CLPRUNE_MEM_LIMIT is \"1x\"" $small
+CLPRUNE_KERNELS=x expect 2 "opening a device: .*CLPRUNE_KERNELS is \"x\"" $small --device 0:0
+CLPRUNE_TUNING=none expect 2 "opening a device: .*CLPRUNE_TUNING: cannot read none" $small --plan
 
 # ---- data ----------------------------------------------------------------------------------------
 expect 4 "no/such/folder" --data no/such/folder
@@ -121,6 +131,10 @@ head -c 3073 /dev/zero >cifar/test_batch.bin
 expect 2 "image" --data cifar --image-size 64
 head -c 6000 /dev/zero >cifar/data_batch_3.bin
 expect 4 "data_batch_3.bin" --data cifar
+rm cifar/data_batch_3.bin
+mkdir cifar/data_batch_3.bin
+expect 4 "data_batch_3.bin: cannot tell its size" --data cifar
+rmdir cifar/data_batch_3.bin
 head -c 6146 /dev/zero >cifar/data_batch_3.bin
 expect 0 "" --data cifar --patch-size 16 --steps 1
 [ ! -e resmlp-out ] || fail "a run of --steps leaves files"
@@ -404,28 +418,38 @@ cksum <part/last.ckpt >have
 cmp -s want have || fail "a run that diverges takes the last good checkpoint away"
 
 # ---- signals -------------------------------------------------------------------------------------
-# interrupt SIGNAL CODE: stops a long run in its course, and goes on with it for an epoch.
-interrupt() {
+# stop SIGNAL CODE options...: stops a long run in its course.
+stop() {
+    signal=$1 code=$2
+    shift 2
     rm -rf stopped
-    "$program" $pruned --epochs 100000 --output-dir stopped >out 2>err &
+    "$program" $pruned --epochs 100000 --output-dir stopped "$@" >out 2>err &
     child=$!
     tries=0
     while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
-    kill -s "$1" $child
+    kill -s "$signal" $child
     wait $child
     got=$?
-    [ $got = "$2" ] || fail "exit code $got, not $2, after SIG$1"
-    [ ! -s err ] || fail "SIG$1 prints on stderr: $(cat err)"
-    grep -q 'stopped by a signal' out || fail "SIG$1 goes without a word"
+    [ $got = "$code" ] || fail "exit code $got, not $code, after SIG$signal"
+    [ ! -s err ] || fail "SIG$signal prints on stderr: $(cat err)"
+    grep -q 'stopped by a signal' out || fail "SIG$signal goes without a word"
+}
+
+# interrupt SIGNAL CODE: stops a run, and goes on with it for an epoch.
+interrupt() {
+    stop "$1" "$2"
+    grep -q 'go on with --resume stopped/last.ckpt' out || fail "SIG$1: it does not say how to go on"
     rows=$(($(wc -l <stopped/log.csv) - 1))
     expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1))
     [ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after SIG$1"
 }
 interrupt INT 130
 interrupt TERM 143
+stop TERM 143 --checkpoint-every 0
+grep -q 'step [0-9]*; no checkpoint was written' out || fail "it names a checkpoint that there is not"
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }
 echo "all passed"

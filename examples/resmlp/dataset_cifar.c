@@ -7,6 +7,7 @@
  */
 #include "dataset_source.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>  /* fopen, fread, snprintf */
 #include <stdlib.h> /* malloc, free */
@@ -125,7 +126,7 @@ static dataset_status count_records(
     FILE *stream, const char *path, size_t record, uint32_t *count, char *err, size_t err_size)
 {
     const long size = fseek(stream, 0, SEEK_END) == 0 ? ftell(stream) : -1;
-    if (size < 0 || fseek(stream, 0, SEEK_SET) != 0)
+    if (size < 0 || size == LONG_MAX || fseek(stream, 0, SEEK_SET) != 0) /* a folder's is that */
         return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot tell its size", path);
     if (size == 0)
         return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: is empty", path);

@@ -14,7 +14,7 @@
 enum {
     CODE_OK = 0,
     CODE_RUN = 1,       /* anything else */
-    CODE_USAGE = 2,     /* a bad option */
+    CODE_USAGE = 2,     /* a bad option, or variable of the environment */
     CODE_NO_DEVICE = 3, /* no OpenCL device */
     CODE_DATA = 4,      /* data or another file cannot be read or written */
     CODE_MEMORY = 5,    /* the host's or the device's is not enough */

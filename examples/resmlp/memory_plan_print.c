@@ -193,14 +193,14 @@ static bool write_csv(const char *path, const memory_plan *plan, const timeline 
 static bool find_device(const options *o, clprune_device_info *device, bool *found, fault *f)
 {
     clprune_context *context = NULL;
-    const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
-    const clprune_status status = clprune_context_create(NULL, &wanted, &context);
+    fault none = {0};
+    const clprune_status status = trainer_create_context(o->device, "off", &context, &none);
     *found = status == CLPRUNE_SUCCESS;
     if (*found)
         *device = clprune_context_device_info(context);
     clprune_context_destroy(context);
     return *found || (status == CLPRUNE_NO_DEVICE && o->device == NULL) ||
-           fault_check(f, NULL, status, "--device");
+           fault_set(f, none.code, "%s", none.text);
 }
 
 bool memory_plan_run(options *o, fault *f)

@@ -8,7 +8,7 @@
 
 enum {
     TEXT_MOST = 4096 + 64, /* of one "name=value" string: PATH_MAX and a name */
-    LONG_OPTION = 256      /* what getopt_long returns for a row: no character */
+    LONG_OPTION = 256      /* + a row's position: what getopt_long returns for it, no character */
 };
 
 static size_t row_named(const char *name, size_t length)
@@ -76,15 +76,15 @@ static bool refuse(const char *what, const char *name, fault *f)
 
 static bool parse_all(int argc, char **argv, options *o, fault *f)
 {
+    /* Were they alike, getopt_long would take the first of several that an abbreviation fits. */
     struct option table[OPTIONS_MOST + 1] = {0};
     for (size_t i = 0; i < option_rows_count; ++i)
         table[i] = (struct option){option_rows[i].name,
             option_rows[i].kind == OPTION_FLAG ? no_argument : required_argument, NULL,
-            LONG_OPTION};
+            LONG_OPTION + (int)i};
     opterr = 0;
     for (;;) {
-        int index = -1;
-        const int found = getopt_long(argc, argv, ":h", table, &index);
+        const int found = getopt_long(argc, argv, ":h", table, NULL);
         const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
         if (found == -1)
             break;
@@ -94,13 +94,14 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
         }
         if (found == ':')
             return refuse("a value is missing after", word, f);
-        if (found != LONG_OPTION) {
-            if (optopt == LONG_OPTION)
+        if (found < LONG_OPTION) {
+            if (optopt >= LONG_OPTION)
                 return refuse("no value belongs to", word, f);
             if (optopt != 0) /* a short one, perhaps among others in the word */
                 return fault_set(f, CODE_USAGE, "unknown option '-%c'; try --help", optopt);
             return refuse("unknown or ambiguous option", word, f);
         }
+        const size_t index = (size_t)(found - LONG_OPTION);
         const option_row *row = &option_rows[index];
         if (!option_set(row, row->kind == OPTION_FLAG ? "1" : optarg, o, f))
             return false;
@@ -117,6 +118,15 @@ static bool chooses_preset(const options *o)
     return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
 }
 
+/* Options that say how blocks are kept; those that a keep file may use where no preset does, or
+ * not.
+ */
+static const struct {
+    const char *name;
+    bool always;
+} pruning[] = {
+    {"values", true}, {"indices", true}, {"block", false}, {"norm", false}, {"criterion", false}};
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
@@ -130,10 +140,11 @@ static bool check_together(const options *o, fault *f)
         return true;
     if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
         return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper or compact");
-    if (o->resume == NULL && options_given(o, "values") && !keep_preset_prunes(o->activations))
-        return fault_set(f, CODE_USAGE, "--values needs --activations paper or compact");
-    if (o->resume == NULL && options_given(o, "indices") && !keep_preset_prunes(o->activations))
-        return fault_set(f, CODE_USAGE, "--indices needs --activations paper or compact");
+    for (size_t i = 0; i < sizeof pruning / sizeof *pruning; ++i)
+        if (o->resume == NULL && options_given(o, pruning[i].name) &&
+            !keep_preset_prunes(o->activations) && (pruning[i].always || o->keep_file == NULL))
+            return fault_set(
+                f, CODE_USAGE, "--%s needs --activations paper or compact", pruning[i].name);
     if (o->resume == NULL && options_given(o, "gelu-code") && !keep_preset_codes(o->activations))
         return fault_set(f, CODE_USAGE, "--gelu-code needs --activations compact");
     return true;
@@ -214,12 +225,12 @@ void options_print_help(FILE *file)
         (void)fprintf(file, "%-29s ", left);
         print_wrapped(file, row->help);
     }
-    (void)fputs("\nexit codes: 0 ok, 1 failure at run time, 2 bad option, 3 no OpenCL device,\n"
-                "4 bad data or file, 5 out of memory, 6 diverged (the loss is no number);\n"
+    (void)fputs("\nexit codes: 0 ok, 1 failure at run time, 2 bad option or variable, 3 no OpenCL\n"
+                "device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is no number);\n"
                 "130 and 143 after SIGINT and SIGTERM, which finish the step and save a\n"
                 "checkpoint first (a second one quits at once)\n\n"
                 "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), "
-                "CLPRUNE_CACHE_DIR\n",
+                "CLPRUNE_CACHE_DIR,\nCLPRUNE_TUNING (a file of clprune-tune)\n",
         file);
 }
 

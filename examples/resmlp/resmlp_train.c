@@ -100,8 +100,8 @@ static void say_end(trainer *t)
     if (stop_signal() != 0)
         progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)t->at.step,
-            t->checkpoint_path == NULL ? "" : "; go on with --resume ",
-            t->checkpoint_path == NULL ? "" : t->checkpoint_path);
+            t->saved ? "; go on with --resume " : "; no checkpoint was written",
+            t->saved ? t->checkpoint_path : "");
     else if (t->options->steps != 0)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),

@@ -50,11 +50,22 @@ static bool choose_arch(trainer *t, fault *f)
                                 t->arch.image, t->arch.patch, wrong);
 }
 
+clprune_status trainer_create_context(
+    const char *device, const char *cache_dir, clprune_context **context, fault *f)
+{
+    const clprune_context_options wanted = {.device = device, .cache_dir = cache_dir};
+    const clprune_status status = clprune_context_create(NULL, &wanted, context);
+    if (status == CLPRUNE_INVALID_ARGUMENT) /* what the environment says */
+        (void)fault_set(f, CODE_USAGE, "opening a device: %s", clprune_last_error(NULL));
+    else
+        (void)fault_check(f, NULL, status,
+            status == CLPRUNE_NO_DEVICE && device != NULL ? "--device" : "opening a device");
+    return status;
+}
+
 static bool open_device(trainer *t, fault *f)
 {
-    const clprune_context_options wanted = {.device = t->options->device};
-    return fault_check(f, NULL, clprune_context_create(NULL, &wanted, &t->context),
-        t->options->device == NULL ? "opening a device" : "--device");
+    return trainer_create_context(t->options->device, NULL, &t->context, f) == CLPRUNE_SUCCESS;
 }
 
 static bool create_model(trainer *t, fault *f)

@@ -48,6 +48,7 @@ typedef struct trainer {
     uint32_t *order; /* of images in an epoch, train or test, whichever is more */
     csv_log log;
     char *checkpoint_path; /* NULL: none is written */
+    bool saved;            /* it was, by this process */
     progress progress;
 
     trainer_position at;
@@ -94,6 +95,11 @@ bool trainer_save(trainer *t, fault *f);
 /* Private to trainer*.c: takes parameters, moments and position from an opened checkpoint; looks at
  * all of it before it changes anything. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
+
+/* A context on a device (NULL: the library's choice). Faults: CODE_USAGE for what the environment
+ * says wrongly, and others. The status is that of clprune_context_create. */
+clprune_status trainer_create_context(
+    const char *device, const char *cache_dir, clprune_context **context, fault *f);
 
 /* Make what a run needs on the device of t->context, from options, data and architecture: first
  * what lasts from step to step, then model and optimizer. What is made is the caller's on failure,

@@ -114,7 +114,7 @@ bool trainer_save(trainer *t, fault *f)
     if (!checkpoint_create(t->checkpoint_path, &writer, f))
         return false;
     if (put_run(t, &writer, f) && put_tensors(t, &writer, f))
-        return checkpoint_commit(&writer, f);
+        return t->saved = checkpoint_commit(&writer, f);
     checkpoint_abandon(&writer);
     return false;
 }
