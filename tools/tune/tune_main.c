@@ -5,6 +5,7 @@
  * is what the library will do. The search starts from CLPRUNE_TUNING where that is set. */
 #include "tune.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -120,11 +121,13 @@ static bool is_asked_for(const tune_op *op, const char *name, bool blast)
     return op->kind != KIND_GEMM || op->blast == blast;
 }
 
-/* Writes beside the file, then renames: a reader sees the old file or the new one. */
-static bool write_output(const tune *t, const char *path)
+/* Writes beside the file, then renames: a reader sees the old file or the new one. Before the
+ * search (`probe`) it only finds out whether that will do. */
+static bool write_output(const tune *t, const char *path, bool probe)
 {
     if (path == NULL) {
-        tune_write_json(stdout, t, &t->best, NULL);
+        if (!probe)
+            tune_write_json(stdout, t, &t->best, NULL);
         return fflush(stdout) == 0;
     }
     const size_t size = strlen(path) + 32;
@@ -137,18 +140,18 @@ static bool write_output(const tune *t, const char *path)
     FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     bool good = stream != NULL;
     if (good) {
-        tune_write_json(stream, t, &t->best, NULL);
+        if (!probe)
+            tune_write_json(stream, t, &t->best, NULL);
         good = fflush(stream) == 0 && !ferror(stream) && fsync(descriptor) == 0;
         good = fclose(stream) == 0 && good;
-        good = good && rename(temporary, path) == 0;
+        good = good && (probe || rename(temporary, path) == 0);
     } else if (descriptor >= 0) {
         (void)close(descriptor);
     }
-    if (!good) {
-        perror("clprune-tune: --output");
-        if (descriptor >= 0)
-            (void)unlink(temporary);
-    }
+    if (!good)
+        fprintf(stderr, "clprune-tune: --output: cannot write %s: %s\n", path, strerror(errno));
+    if (descriptor >= 0 && (probe || !good))
+        (void)unlink(temporary);
     free(temporary);
     return good;
 }
@@ -217,10 +220,15 @@ int main(int argc, char **argv)
     bool known = strcmp(name, "all") == 0;
     for (size_t i = 0; i < OPS; i++)
         known = known || strcmp(name, ops[i].name) == 0;
-    if (!known || optind != argc) {
-        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", known ? argv[optind] : name);
+    if (!known)
+        fprintf(stderr,
+            "clprune-tune: --op: \"%s\" is not gemm, bspmm-tn, bspmm-nt, blast or all\n", name);
+    else if (optind != argc)
+        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", argv[optind]);
+    if (!known || optind != argc)
         return EXIT_USAGE;
-    }
+    if (!write_output(t, output, true))
+        return EXIT_RUN;
     if (t->seconds == 0.0)
         t->seconds = t->quick ? 30.0 : 600.0;
     make_temporary(t);
@@ -231,7 +239,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < OPS; i++)
         if (is_asked_for(&t->ops[i], name, blast))
             tune_search(t, &t->ops[i]);
-    const bool written = write_output(t, output);
+    const bool written = write_output(t, output, false);
+    if (!written && output != NULL) /* the search is not lost */
+        tune_write_json(stdout, t, &t->best, NULL);
     if (print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);
