@@ -75,6 +75,7 @@ static void timeline_close(timeline *line)
     for (size_t i = 0; i < line->count; ++i)
         free(line->tensors[i].live);
     free(line->scratch);
+    *line = (timeline){0};
 }
 
 static bool timeline_make(const memory_plan *plan, timeline *line, fault *f)
