@@ -108,6 +108,7 @@ static void built_in(void **state)
     assert_int_equal(
         clprune_context_tuning(test_context(), 0, NULL, NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(clprune_context_tuning(NULL, 0, NULL, &again), CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(clprune_last_error(NULL), "context, parameters or count is NULL"));
     assert_null(clprune_context_tuning_source(NULL));
     assert_null(strchr(clprune_context_tuning_source(test_context()), '/'));
 }

@@ -93,7 +93,8 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
 
 /* The text of the last failure on `context`, with file:line, the failed expression, the OpenCL code
  * and, for BUILD_FAILED, the build log; "" before the first failure. With NULL: the last failure
- * of clprune_context_create or a device query on the calling thread. Valid until the next call. */
+ * on the calling thread of clprune_context_create or a query: of devices, tuning or sizes. Valid
+ * until the next call. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
 /* Counters of the program cache since the context was created. */
@@ -122,7 +123,7 @@ typedef struct clprune_tuning_parameter {
 } clprune_tuning_parameter;
 
 /* Writes up to `capacity` parameters and sets *count to the number there are. `parameters` may be
- * NULL where capacity is 0. */
+ * NULL where capacity is 0. Errors: INVALID_ARGUMENT, with its text in clprune_last_error(NULL). */
 CLPRUNE_API clprune_status clprune_context_tuning(const clprune_context *context, size_t capacity,
     clprune_tuning_parameter *parameters, size_t *count);
 

@@ -285,7 +285,8 @@ clprune_status clprune_context_tuning(const clprune_context *context, size_t cap
     clprune_tuning_parameter *parameters, size_t *count)
 {
     if (context == NULL || count == NULL || (parameters == NULL && capacity > 0))
-        return CLPRUNE_INVALID_ARGUMENT;
+        return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+            "clprune_context_tuning", "context, parameters or count is NULL");
     *count = sizeof entries / sizeof *entries;
     for (size_t i = 0; i < *count && i < capacity; i++) {
         const clprune__tuning_entry *e = &entries[i];
