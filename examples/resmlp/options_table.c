@@ -70,7 +70,8 @@ const option_row option_rows[] = {
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
         "part of the blocks that is pruned, 0 to 1; default 0.5; needs --activations paper or "
         "compact"),
-    BLOCK("block", OPTION_MATCH, block, "block shape: 16 or 1x16 (the default), 4x4, ..."),
+    BLOCK("block", OPTION_MATCH, block,
+        "shape of the blocks that are pruned: 16 or 1x16 (the default), 4x4, ..."),
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
         "what ranks blocks: l2 (the default), l1 or max"),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
