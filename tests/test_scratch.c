@@ -1,9 +1,11 @@
 /* Scratch: a stack of device memory that stops allocating once it has seen a step. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/context_private.h"
 #include "runtime/scratch.h"
 #include "support/test_device.h"
+#include "support/test_folder.h"
 
 typedef struct counting {
     int made, live;
@@ -200,6 +202,32 @@ static void matrices(void **state)
     clprune_context_destroy(context);
 }
 
+/* On request, what an operation borrows is NaN, also where it was written before. */
+static void poisoned(void **state)
+{
+    (void)state;
+    counting c;
+    test_environment("CLPRUNE_FORGET", "poison");
+    clprune_context *context = open_counting(&c, 0);
+    test_environment("CLPRUNE_FORGET", NULL);
+    for (int run = 0; run < 2; run++) {
+        const clprune__scratch_mark mark = clprune__scratch_begin(context);
+        clprune_mat other, mat;
+        float values[35];
+        assert_int_equal(clprune__scratch_mat(context, 1, 3, &other), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_fill(context, 2, other, NULL), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune__scratch_mat(context, 5, 7, &mat), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+        for (size_t i = 0; i < 35; i++)
+            assert_true(isnan(values[i]));
+        assert_int_equal(clprune_mat_read(context, other, values), CLPRUNE_SUCCESS);
+        assert_true(values[2] == 2); /* what is borrowed already stays as it is */
+        assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), CLPRUNE_SUCCESS);
+        clprune__scratch_end(context, mark);
+    }
+    clprune_context_destroy(context);
+}
+
 static void too_deep(void **state)
 {
     (void)state;
@@ -250,6 +278,7 @@ int main(void)
     test_add(&list, zero_bytes, NULL, "a piece of zero bytes has a buffer that stays");
     test_add(&list, over_the_budget, NULL, "over the budget");
     test_add(&list, matrices, NULL, "scratch matrices");
+    test_add(&list, poisoned, NULL, "scratch is NaN on request");
     test_add(&list, too_deep, NULL, "too many chunks");
     test_add(&list, gemm_temporary, NULL, "the GEMM temporary");
     return test_run_on_devices("scratch", &list);

@@ -45,7 +45,7 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
 /* Says that the contents of a buffer are not needed any more: whatever touches it next writes what
  * it reads. In a dry context its life ends; in others nothing happens, unless the environment has
  * CLPRUNE_FORGET=poison: then the buffer is filled with NaN, which shows a promise that was not
- * kept, and no places are shared. NULL is accepted. */
+ * kept, and no places are shared; so is scratch that an operation borrows. NULL is accepted. */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 
 typedef struct clprune_plan clprune_plan;

@@ -37,7 +37,7 @@ struct clprune_context {
     clprune__scratch scratch;
     clprune__dry *dry; /* NULL: there is a device */
     clprune__arena arena;
-    bool poison; /* what is forgotten becomes NaN */
+    bool poison; /* what is forgotten, and scratch, becomes NaN */
     clprune__program_cache cache;
     clprune__tuning tuning;
     clprune__gemm_engine gemm_engine;

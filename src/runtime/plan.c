@@ -18,11 +18,9 @@ uint64_t clprune_context_commands(const clprune_context *context)
 static clprune_status poison(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const uint32_t nan = UINT32_MAX;
     size_t bytes;
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
-    TRY(clprune__transfer_fill(
-        context, &nan, sizeof nan, buffer, 0, bytes - bytes % sizeof nan, NULL));
+    TRY(clprune__transfer_poison(context, buffer, 0, bytes));
 done:
     return status;
 }

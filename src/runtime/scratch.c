@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/transfer.h"
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
 {
@@ -84,6 +85,8 @@ clprune_status clprune__scratch_take(
     *buffer = scratch->chunk[scratch->open - 1].buffer;
     *offset = scratch->chunk[scratch->open - 1].used;
     scratch->chunk[scratch->open - 1].used += padded;
+    if (context->dry == NULL && context->poison) /* what is not written is not read */
+        TRY(clprune__transfer_poison(context, *buffer, *offset, padded));
     if (context->dry != NULL)
         context->dry->scratch_most =
             clprune__max(context->dry->scratch_most, clprune__scratch_used(context));

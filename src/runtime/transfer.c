@@ -18,6 +18,14 @@ done:
     return status;
 }
 
+clprune_status clprune__transfer_poison(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes)
+{
+    const uint32_t nan = UINT32_MAX;
+    return clprune__transfer_fill(
+        context, &nan, sizeof nan, buffer, offset, bytes - bytes % sizeof nan, NULL);
+}
+
 clprune_status clprune__transfer_write(
     clprune_context *context, const void *host, cl_mem buffer, size_t bytes)
 {

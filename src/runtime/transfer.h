@@ -9,6 +9,10 @@
 clprune_status clprune__transfer_fill(clprune_context *context, const void *pattern,
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event);
 
+/* Makes whole floats of a range NaN; offset is a multiple of 4. */
+clprune_status clprune__transfer_poison(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes);
+
 /* From the start of the buffer; waits for it. */
 clprune_status clprune__transfer_write(
     clprune_context *context, const void *host, cl_mem buffer, size_t bytes);
