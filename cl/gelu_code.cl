@@ -1,7 +1,8 @@
 /* GELU with its derivative kept as codes of BITS bits: the numbers of the nearest of 2^BITS levels.
  *
  *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
- *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN
+ *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN;
+ *                          with BIAS h + b, b of the column, for h
  *     gelu_code_backward   dh = dg * levels[code]; with SUMS partial[i][c] = sum over the rows r of
  *                          group i of dh[r][c]
  *
@@ -14,7 +15,7 @@
  * turn, the last one padded. With SUMS they do so for one strip of STRIP rows after the other, and
  * the partial sums wait in memory meanwhile; column_sum_final adds them up. g may be h; dh may be
  * dg. Local memory: LEVELS floats.
- * LOCAL, ROWS, STRIP: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16; SUMS: 0 or 1. */
+ * LOCAL, ROWS, STRIP: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
 #if !defined(BITS) || !defined(LOCAL) || !defined(ROWS) || !defined(VW)
 #error "gelu_code.cl needs BITS, LOCAL, ROWS and VW"
 #endif
@@ -119,8 +120,12 @@ static inline vec decode(const global uchar *p, const ulong left, local const fl
     return FROM_ARRAY(slope);
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward(
-    const ulong rows, const ulong cols, MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
+#ifndef BIAS
+#define BIAS 0 /* 0: b is not touched */
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward(const ulong rows,
+    const ulong cols, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
 {
     local float borders[LEVELS];
     const ulong first = get_group_id(0) * ROWS;
@@ -129,11 +134,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward
     for (ulong r = first; r < last; r++) {
         global uchar *row = (global uchar *)ROW(codes, r);
         for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            vec slope;
-            store_part(gelu_with_slope(load_part(ROW(h, r) + c, cols - c, 0), &slope),
-                ROW(g, r) + c, cols - c);
-            store_codes(
-                encode(slope, borders), cols - c, row + c / PER_BYTE, row + ROW_BYTES);
+            const ulong left = cols - c;
+            vec in = load_part(ROW(h, r) + c, left, 0), slope;
+            if (BIAS)
+                in += load_part(ROW(b, 0) + c, left, 0);
+            store_part(gelu_with_slope(in, &slope), ROW(g, r) + c, left);
+            store_codes(encode(slope, borders), left, row + c / PER_BYTE, row + ROW_BYTES);
         }
     }
 }

@@ -124,6 +124,40 @@ static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gra
     free(bound);
 }
 
+/* With a bias the codes and g are those of h + b, and h stays, or becomes g. */
+static void check_bias(const shape_case *s, const float *h)
+{
+    const layer_shape *shape = s->shape;
+    const size_t count = shape->rows * shape->cols, words = words_of(shape->cols, s->bits);
+    clprune_context *context = test_context();
+    float *b = test_new_uniform(35, -2, 2, shape->cols), *sum = test_new_normal(36, count);
+    for (size_t i = 0; i < count; i++)
+        sum[i] = h[i] + b[i % shape->cols];
+    test_mat in = test_mat_make(shape->rows, shape->cols, shape->gap, h);
+    test_mat moved = test_mat_make(shape->rows, shape->cols, 0, sum);
+    test_mat bias = test_mat_make(1, shape->cols, 1, b), g[2], codes[3];
+    for (int i = 0; i < 2; i++)
+        g[i] = test_mat_make(shape->rows, shape->cols, shape->gap, NULL);
+    for (int i = 0; i < 3; i++)
+        codes[i] = test_mat_make(shape->rows, words, shape->gap, NULL);
+#define FORWARD(...) TEST_OK(clprune_gelu_code_forward(context, s->bits, __VA_ARGS__, NULL))
+    FORWARD(moved.mat, CLPRUNE_NO_MAT, g[0].mat, codes[0].mat);
+    FORWARD(in.mat, bias.mat, g[1].mat, codes[1].mat);
+    test_mat_unchanged(&in, "h");
+    test_mat_unchanged(&bias, "b");
+    FORWARD(in.mat, bias.mat, in.mat, codes[2].mat);
+#undef FORWARD
+    layer_same("g with a bias", &g[0], &g[1]);
+    layer_same("g over h, with a bias", &g[0], &in);
+    layer_same("codes with a bias", &codes[0], &codes[1]);
+    layer_same("codes with a bias, g over h", &codes[0], &codes[2]);
+    test_mat *mats[] = {&in, &moved, &bias, &g[0], &g[1], &codes[0], &codes[1], &codes[2]};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(b);
+    free(sum);
+}
+
 static void shapes(void **state)
 {
     const shape_case *s = *state;
@@ -140,14 +174,16 @@ static void shapes(void **state)
     test_mat codes = test_mat_make(shape->rows, words, shape->gap, NULL);
     test_mat again = test_mat_make(shape->rows, words, 0, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune_gelu_code_forward(context, s->bits, in.mat, out.mat, codes.mat, &event));
+    TEST_OK(clprune_gelu_code_forward(
+        context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, &event));
     layer_event(event);
-    TEST_OK(clprune_gelu_forward(context, in.mat, plain.mat, NULL));
+    TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, plain.mat, NULL));
     layer_same("g", &out, &plain);
     test_mat_unchanged(&in, "h");
     float *packed = test_mat_get(&codes, "codes");
     check_codes(s, h, packed, level_of);
-    TEST_OK(clprune_gelu_code_forward(context, s->bits, in.mat, in.mat, again.mat, NULL));
+    TEST_OK(clprune_gelu_code_forward(
+        context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, again.mat, NULL));
     layer_same("g over h", &out, &in);
     layer_same("codes", &codes, &again);
 
@@ -161,6 +197,7 @@ static void shapes(void **state)
     test_mat_unchanged(&gradient, "dg");
     test_mat_unchanged(&codes, "codes");
     check_sums(s, &codes, &gradient, &out, want);
+    check_bias(s, h);
     test_mat *mats[] = {&in, &out, &plain, &gradient, &codes, &again};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_free(mats[i]);
@@ -214,7 +251,8 @@ static void errors(void **state)
         }
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
-        TEST_OK(clprune_gelu_code_forward(context, s->bits, in.mat, in.mat, codes.mat, NULL));
+        TEST_OK(clprune_gelu_code_forward(
+            context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
         TEST_OK(clprune_gelu_code_backward(
             context, false, s->bits, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
@@ -266,7 +304,8 @@ static void slopes(void **state)
     test_mat in = test_mat_make(ROWS, COLS, 0, h), dh = test_mat_make(ROWS, COLS, 0, dg);
     test_mat codes = test_mat_make(ROWS, words_of(COLS, BITS), 0, NULL);
     test_mat db = test_mat_make(1, COLS, 0, NULL);
-    TEST_OK(clprune_gelu_code_forward(context, BITS, in.mat, in.mat, codes.mat, NULL));
+    TEST_OK(
+        clprune_gelu_code_forward(context, BITS, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
     TEST_OK(
         clprune_gelu_code_backward(context, false, BITS, dh.mat, codes.mat, dh.mat, db.mat, NULL));
     float *got = test_mat_get(&db, "db");
@@ -293,7 +332,8 @@ static void special_values(void **state)
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
-    TEST_OK(clprune_gelu_code_forward(context, s->bits, in.mat, out.mat, codes.mat, NULL));
+    TEST_OK(clprune_gelu_code_forward(
+        context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
         const unsigned code = gelu_code_ref_get((const unsigned char *)packed, s->bits, i);
@@ -356,24 +396,29 @@ static void invalid(void **state)
     inside.cols = inside_g.cols = 3;
     inside.offset += 2;
     cl_event event = NULL;
-#define FORWARD(...)  clprune_gelu_code_forward(__VA_ARGS__, &event)
-#define BACKWARD(...) clprune_gelu_code_backward(__VA_ARGS__, &event)
-    assert_int_equal(FORWARD(NULL, 4, h.mat, g.mat, codes.mat), bad);
-    TEST_FAILS(FORWARD(context, 3, h.mat, g.mat, codes.mat), bad, "bits is 3");
-    TEST_FAILS(FORWARD(context, 4, h.mat, narrow.mat, codes.mat), size, "g is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, wide.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 8, h.mat, g.mat, codes.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, low.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, CLPRUNE_NO_MAT), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, shifted, codes.mat), bad, "g overlaps h");
-    TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, inside), bad, "codes overlaps h");
-    TEST_FAILS(FORWARD(context, 4, h.mat, g.mat, inside_g), bad, "codes overlaps g");
     const clprune_mat none = CLPRUNE_NO_MAT, in_h = clprune_mat_rows(h.mat, 2, 1);
     const clprune_mat in_g = clprune_mat_rows(g.mat, 1, 1), sum = db.mat;
     clprune_mat in_codes = large.mat;
     in_codes.rows = 1;
     in_codes.cols = 17;
     in_codes.ld = 17;
+#define FORWARD(...)  clprune_gelu_code_forward(__VA_ARGS__, &event)
+#define BACKWARD(...) clprune_gelu_code_backward(__VA_ARGS__, &event)
+    assert_int_equal(FORWARD(NULL, 4, h.mat, none, g.mat, codes.mat), bad);
+    TEST_FAILS(FORWARD(context, 3, h.mat, none, g.mat, codes.mat), bad, "bits is 3");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, narrow.mat, codes.mat), size, "g is");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, wide.mat), size, "codes is");
+    TEST_FAILS(FORWARD(context, 8, h.mat, none, g.mat, codes.mat), size, "codes is");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, low.mat), size, "codes is");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, CLPRUNE_NO_MAT), size, "codes is");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, shifted, codes.mat), bad, "g overlaps h");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, inside), bad, "codes overlaps h");
+    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, inside_g), bad, "codes overlaps g");
+    const clprune_mat first_codes = clprune_mat_rows(large.mat, 0, 4);
+    TEST_FAILS(FORWARD(context, 4, h.mat, narrow.mat, g.mat, codes.mat), size, "b is");
+    TEST_FAILS(FORWARD(context, 4, h.mat, in_h, g.mat, codes.mat), bad, "h overlaps b");
+    TEST_FAILS(FORWARD(context, 4, h.mat, in_g, g.mat, codes.mat), bad, "g overlaps b");
+    TEST_FAILS(FORWARD(context, 4, h.mat, in_codes, g.mat, first_codes), bad, "codes overlaps b");
     assert_int_equal(BACKWARD(NULL, false, 4, h.mat, codes.mat, g.mat, none), bad);
     TEST_FAILS(BACKWARD(context, false, 0, h.mat, codes.mat, g.mat, none), bad, "bits is 0");
     TEST_FAILS(BACKWARD(context, false, 4, h.mat, wide.mat, g.mat, none), size, "codes is");
@@ -384,8 +429,7 @@ static void invalid(void **state)
     TEST_FAILS(BACKWARD(context, true, 4, h.mat, codes.mat, g.mat, in_h), bad, "db overlaps dg");
     TEST_FAILS(BACKWARD(context, true, 4, h.mat, codes.mat, g.mat, in_g), bad, "db overlaps dh");
     TEST_FAILS(
-        BACKWARD(context, true, 4, h.mat, clprune_mat_rows(large.mat, 0, 4), g.mat, in_codes), bad,
-        "db overlaps codes");
+        BACKWARD(context, true, 4, h.mat, first_codes, g.mat, in_codes), bad, "db overlaps codes");
     assert_null(event);
     test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low, &db, &large};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

@@ -83,12 +83,15 @@ static void backward(void **state)
     test_mat dt = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
     test_mat dls = test_mat_make(1, s->cols, 0, NULL), dls2 = test_mat_make(1, s->cols, 3, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune_layerscale_backward(context, t.mat, ls.mat, dy.mat, dt.mat, dls.mat, &event));
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    TEST_OK(clprune_layerscale_backward(
+        context, t.mat, ls.mat, dy.mat, dt.mat, dls.mat, none, none, &event));
     layer_event(event);
     layer_check("dt", &dt, dt_want, dt_bound, "backward");
     layer_check("dls", &dls, dls_want, dls_bound, "backward");
     test_mat_unchanged(&t, "t");
-    TEST_OK(clprune_layerscale_backward(context, t.mat, ls.mat, dy.mat, t.mat, dls2.mat, NULL));
+    TEST_OK(clprune_layerscale_backward(
+        context, t.mat, ls.mat, dy.mat, t.mat, dls2.mat, none, none, NULL));
     layer_same("dt over t", &dt, &t);
     layer_same("dls", &dls, &dls2);
     test_mat_unchanged(&dy, "dy");
@@ -100,6 +103,92 @@ static void backward(void **state)
     free(dt_bound);
     free(dls_want);
     free(dls_bound);
+    inputs_free(&in);
+}
+
+/* --- With the bias gradient of the layer below --- */
+
+/* Divisors of the rows, up to all of them. */
+static size_t tokens_of(size_t rows)
+{
+    static const size_t some[] = {100, 75, 12, 8, 7};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        if (rows % some[i] == 0)
+            return some[i];
+    return 1;
+}
+
+/* db and db_tokens are sums of dt; dt and dls have the bits of the pass without them, and db those
+ * of the linear layer's pass over dt. */
+static void bias_gradients(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const size_t tokens = tokens_of(s->rows);
+    inputs in = inputs_new(s->rows, s->cols);
+    double *dt_want = layer_new(in.count), *dt_bound = layer_new(in.count);
+    double *want[2] = {layer_new(s->cols), layer_new(tokens)};
+    double *bound[2] = {layer_new(s->cols), layer_new(tokens)};
+    double *size[2] = {layer_new(s->cols), layer_new(tokens)};
+    layerscale_ref_dt(s->rows, s->cols, in.wide_ls, in.wide_dy, dt_want, dt_bound);
+    for (size_t i = 0; i < in.count; i++) {
+        const size_t at[2] = {i % s->cols, i / s->cols % tokens};
+        for (int k = 0; k < 2; k++) {
+            want[k][at[k]] += dt_want[i];
+            size[k][at[k]] += fabs(dt_want[i]);
+            bound[k][at[k]] += dt_bound[i];
+        }
+    }
+    for (size_t c = 0; c < s->cols; c++)
+        bound[0][c] += test_bound(s->rows, size[0][c], want[0][c]);
+    for (size_t q = 0; q < tokens; q++)
+        bound[1][q] += test_bound(s->rows / tokens * s->cols, size[1][q], want[1][q]);
+    test_mat t = test_mat_make(s->rows, s->cols, s->gap, in.t);
+    test_mat ls = test_mat_make(1, s->cols, 0, in.ls);
+    test_mat dy = test_mat_make(s->rows, s->cols, s->gap + 1, in.dy);
+    test_mat dt[2], dls[4], db[3], db_tokens[2];
+    for (int i = 0; i < 4; i++)
+        dls[i] = test_mat_make(1, s->cols, 0, NULL);
+    for (int i = 0; i < 3; i++)
+        db[i] = test_mat_make(1, s->cols, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        dt[i] = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
+        db_tokens[i] = test_mat_make(1, tokens, 1, NULL);
+    }
+    cl_event event = NULL;
+#define BACKWARD(...) TEST_OK(clprune_layerscale_backward(context, __VA_ARGS__))
+    BACKWARD(t.mat, ls.mat, dy.mat, dt[0].mat, dls[0].mat, none, none, NULL);
+    BACKWARD(t.mat, ls.mat, dy.mat, dt[1].mat, dls[1].mat, db[0].mat, none, &event);
+    layer_event(event);
+    layer_same("dt with db", &dt[0], &dt[1]);
+    layer_check("db", &db[0], want[0], bound[0], "columns");
+    BACKWARD(t.mat, ls.mat, dy.mat, dt[1].mat, dls[2].mat, none, db_tokens[0].mat, &event);
+    layer_event(event);
+    layer_same("dt with db_tokens", &dt[0], &dt[1]);
+    layer_check("db_tokens", &db_tokens[0], want[1], bound[1], "tokens");
+    test_mat_unchanged(&t, "t");
+    BACKWARD(t.mat, ls.mat, dy.mat, t.mat, dls[3].mat, db[1].mat, db_tokens[1].mat, NULL);
+    layer_same("dt over t", &dt[0], &t);
+#undef BACKWARD
+    for (int i = 1; i < 4; i++)
+        layer_same("dls", &dls[0], &dls[i]);
+    layer_same("db", &db[0], &db[1]);
+    layer_same("db_tokens", &db_tokens[0], &db_tokens[1]);
+    test_mat_unchanged(&dy, "dy");
+    const clprune_linear_desc desc = {.rows = s->rows, .in = 1, .out = s->cols};
+    clprune_linear *layer;
+    TEST_OK(clprune_linear_create(context, &desc, &layer));
+    TEST_OK(clprune_linear_backward(layer, 1, NULL, dt[0].mat, none, none, none, db[2].mat, NULL));
+    clprune_linear_destroy(layer);
+    layer_same("db of the linear layer", &db[0], &db[2]);
+    test_mat *mats[] = {&t, &ls, &dy, &dt[0], &dt[1], &dls[0], &dls[1], &dls[2], &dls[3], &db[0],
+        &db[1], &db[2], &db_tokens[0], &db_tokens[1]};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    double *arrays[] = {dt_want, dt_bound, want[0], want[1], bound[0], bound[1], size[0], size[1]};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
     inputs_free(&in);
 }
 
@@ -155,6 +244,58 @@ static void slopes(void **state)
     inputs_free(&in);
 }
 
+/* The first elements of a row. */
+static clprune_mat first_of(clprune_mat mat, size_t cols)
+{
+    mat = clprune_mat_rows(mat, 0, 1);
+    mat.cols = cols;
+    return mat;
+}
+
+/* sum dy * y as a function of b, then b_tokens, added to t; in->rows / SAMPLES tokens. */
+enum { SAMPLES = 3 };
+
+static double bias_loss(void *user, const double *b)
+{
+    const inputs *in = user;
+    const size_t tokens = in->rows / SAMPLES;
+    double *t = layer_new(in->count), *y = layer_new(in->count), loss = 0;
+    for (size_t i = 0; i < in->count; i++)
+        t[i] = in->wide_t[i] + b[i % in->cols] + b[in->cols + i / in->cols % tokens];
+    layerscale_ref_forward(in->rows, in->cols, in->wide_x, t, in->wide_ls, y, NULL);
+    for (size_t i = 0; i < in->count; i++)
+        loss += in->wide_dy[i] * y[i];
+    free(t);
+    free(y);
+    return loss;
+}
+
+static void bias_slopes(void **state)
+{
+    (void)state;
+    enum { TOKENS = 7, COLS = 21 };
+    inputs in = inputs_new(SAMPLES * TOKENS, COLS);
+    const double b[COLS + TOKENS] = {0};
+    test_mat t = test_mat_make(in.rows, COLS, 0, in.t), ls = test_mat_make(1, COLS, 0, in.ls);
+    test_mat dy = test_mat_make(in.rows, COLS, 0, in.dy), dls = test_mat_make(1, COLS, 0, NULL);
+    test_mat out = test_mat_make(1, COLS + TOKENS, 0, NULL); /* db, then db_tokens */
+    clprune_mat db = out.mat, db_tokens = out.mat;
+    db.cols = COLS;
+    db_tokens.cols = TOKENS;
+    db_tokens.offset += COLS;
+    TEST_OK(clprune_layerscale_backward(
+        test_context(), t.mat, ls.mat, dy.mat, t.mat, dls.mat, db, db_tokens, NULL));
+    float *got = test_mat_get(&out, "db and db_tokens");
+    double *grad = layer_widen(COLS + TOKENS, got);
+    layer_slopes("db", bias_loss, &in, COLS + TOKENS, b, grad, 1e-4, 1e-6);
+    test_mat *mats[] = {&t, &ls, &dy, &dls, &out};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(got);
+    free(grad);
+    inputs_free(&in);
+}
+
 static void invalid(void **state)
 {
     (void)state;
@@ -162,7 +303,8 @@ static void invalid(void **state)
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(4, 6, 0, NULL), t = test_mat_make(4, 6, 0, NULL);
     test_mat y = test_mat_make(4, 6, 0, NULL), ls = test_mat_make(1, 6, 0, NULL);
-    test_mat dls = test_mat_make(1, 6, 0, NULL);
+    test_mat dls = test_mat_make(1, 6, 0, NULL), db = test_mat_make(1, 6, 0, NULL);
+    const clprune_mat none = CLPRUNE_NO_MAT;
     test_mat narrow = test_mat_make(4, 5, 0, NULL), short_row = test_mat_make(1, 5, 0, NULL);
     clprune_mat shifted_x = x.mat, shifted_t = t.mat;
     shifted_x.offset += 1;
@@ -177,7 +319,7 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, shifted_x), bad, "y overlaps x");
     TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, shifted_t), bad, "y overlaps t");
     TEST_FAILS(FORWARD(context, x.mat, t.mat, inside, t.mat), bad, "y overlaps ls");
-#define BACKWARD(...) clprune_layerscale_backward(__VA_ARGS__, &event)
+#define BACKWARD(...) clprune_layerscale_backward(__VA_ARGS__, none, none, &event)
     assert_int_equal(BACKWARD(NULL, t.mat, ls.mat, y.mat, x.mat, dls.mat), bad);
     TEST_FAILS(BACKWARD(context, t.mat, short_row.mat, y.mat, x.mat, dls.mat), size, "ls is");
     TEST_FAILS(BACKWARD(context, t.mat, ls.mat, narrow.mat, x.mat, dls.mat), size, "dy is");
@@ -192,8 +334,24 @@ static void invalid(void **state)
         "dls overlaps dy");
     TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(x.mat, 3, 1)), bad,
         "dls overlaps dt");
+#undef BACKWARD
+#define BACKWARD(...)                                                                              \
+    clprune_layerscale_backward(context, t.mat, ls.mat, y.mat, x.mat, dls.mat, __VA_ARGS__, &event)
+    TEST_FAILS(BACKWARD(short_row.mat, none), size, "db is");
+    TEST_FAILS(BACKWARD(ls.mat, none), bad, "db overlaps ls");
+    TEST_FAILS(BACKWARD(inside, none), bad, "db overlaps t");
+    TEST_FAILS(BACKWARD(clprune_mat_rows(x.mat, 1, 1), none), bad, "db overlaps dt");
+    TEST_FAILS(BACKWARD(clprune_mat_rows(y.mat, 1, 1), none), bad, "db overlaps dy");
+    TEST_FAILS(BACKWARD(dls.mat, none), bad, "db overlaps dls");
+    TEST_FAILS(BACKWARD(none, narrow.mat), size, "db_tokens is");
+    TEST_FAILS(BACKWARD(none, short_row.mat), size, "db_tokens has 5 columns, t 4 rows");
+    TEST_FAILS(BACKWARD(none, first_of(db.mat, 3)), size, "db_tokens has 3 columns");
+    TEST_FAILS(BACKWARD(none, first_of(db.mat, 0)), size, "db_tokens has 0 columns");
+    TEST_FAILS(BACKWARD(db.mat, first_of(db.mat, 2)), bad, "db_tokens overlaps db");
+    TEST_FAILS(BACKWARD(none, first_of(y.mat, 4)), bad, "db_tokens overlaps dy");
+    TEST_FAILS(BACKWARD(none, first_of(dls.mat, 1)), bad, "db_tokens overlaps dls");
     assert_null(event);
-    test_mat *mats[] = {&x, &t, &y, &ls, &dls, &narrow, &short_row};
+    test_mat *mats[] = {&x, &t, &y, &ls, &dls, &db, &narrow, &short_row};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
         test_mat_free(mats[i]);
@@ -336,8 +494,10 @@ int main(void)
     test_list list = {0};
     layer_add_shapes(&list, forward, "forward");
     layer_add_shapes(&list, backward, "backward");
+    layer_add_shapes(&list, bias_gradients, "bias gradients");
     layer_add_shapes(&list, product, "product");
     test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, bias_slopes, NULL, "slopes of the bias gradients");
     test_add(&list, product_slopes, NULL, "slopes of the product");
     test_add(&list, product_invalid, NULL, "invalid arguments of the product");
     test_add(&list, invalid, NULL, "invalid arguments");

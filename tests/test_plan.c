@@ -176,7 +176,8 @@ static void random_lives(void **state)
             break;
         case 1: /* borrows for its sums */
             dy = clprune_mat_rows(big, 0, mat.rows);
-            good(dry, clprune_layerscale_backward(dry, mat, ls, dy, mat, dls, NULL));
+            good(dry, clprune_layerscale_backward(
+                          dry, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
             break;
         case 2:
         case 3: { /* touches two */
@@ -274,15 +275,15 @@ static void chain_step(const chain *c, size_t batch)
     for (size_t i = 0; i < LAYERS; i++) {
         const clprune_mat h = clprune_saved_dense(c->h[i], batch);
         good(context, clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
-        good(context, clprune_gelu_forward(context, h, g, NULL));
+        good(context, clprune_gelu_forward(context, h, CLPRUNE_NO_MAT, g, NULL));
         in = g;
         good(context, clprune_buffer_forget(context, c->dy.buffer)); /* dead since the last step */
     }
     good(context, clprune_mat_copy(context, g, dy, NULL));
     good(context, clprune_buffer_forget(context, c->g.buffer));
     for (size_t i = LAYERS; i-- > 0;) {
-        good(context,
-            clprune_gelu_backward(context, clprune_saved_dense(c->h[i], batch), dy, dy, NULL));
+        good(context, clprune_gelu_backward(context, false, clprune_saved_dense(c->h[i], batch), dy,
+                          dy, CLPRUNE_NO_MAT, NULL));
         good(context, clprune_linear_backward(
                           c->layer, batch, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
         good(context, clprune_mat_copy(context, dx, dy, NULL));

@@ -88,19 +88,26 @@ affine_weights          LOCAL=128 ROWS=8 VW=4
 affine_center           LOCAL=128 ROWS=8 VW=4
 affine_product          LOCAL=128 ROWS=8 VW=4
 gelu_forward            LOCAL=128 ROWS=2 VW=4
+gelu_forward            BIAS=1 LOCAL=128 ROWS=2 VW=4
 gelu_backward           LOCAL=128 ROWS=2 VW=4
+gelu_backward           SUMS=1 LOCAL=128 ROWS=16 VW=4
+gelu_backward           SUMS=1 AGAIN=1 LOCAL=128 ROWS=16 VW=4
 gelu_code_forward       BITS=2 LOCAL=128 ROWS=2 VW=4
+gelu_code_forward       BITS=2 BIAS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_forward       BITS=4 LOCAL=128 ROWS=2 VW=4
+gelu_code_forward       BITS=4 BIAS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_forward       BITS=8 LOCAL=128 ROWS=2 VW=4
+gelu_code_forward       BITS=8 BIAS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=2 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=2 SUMS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=4 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=4 SUMS=1 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=8 LOCAL=128 ROWS=2 VW=4
 gelu_code_backward      BITS=8 SUMS=1 LOCAL=128 ROWS=2 VW=4
-gelu_backward_recompute LOCAL=128 ROWS=16 VW=4
 layerscale_forward      LOCAL=128 ROWS=8 VW=4
 layerscale_backward     LOCAL=128 ROWS=16 VW=4
+layerscale_backward     SUMS=2 LOCAL=128 ROWS=16 VW=4
+layerscale_backward     ROW_SUMS=1 LOCAL=128 ROWS=16 VW=4
 layerscale_weights      LOCAL=128 ROWS=2 VW=4
 layerscale_product      LOCAL=128 ROWS=4 TEAM=32 VW=4
 bias_rows               LOCAL=128 ROWS=2 VW=4

@@ -47,12 +47,13 @@ static clprune_status tokens_from_kept(
     const resmlp_range all = {0, batch};
     clprune_mat x, t;
 
-    /* x2 = x + ls1 * t */
+    /* x2 = x + ls1 * t, t = ... + b_t */
     TRY(resmlp_restore(model, kept[KEEP_T], all, model->work.branch, &t));
-    TRY(clprune_layerscale_backward(context, t, w->ls1, dx, dt, dw->ls1, NULL));
+    TRY(clprune_layerscale_backward(
+        context, t, w->ls1, dx, dt, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
     /* t = W_t n1 + b_t */
-    TRY(clprune_token_linear_backward(
-        model->token, batch, kept[KEEP_N1], dt, w->token_w, dn1, dw->token_w, dw->token_b, NULL));
+    TRY(clprune_token_linear_backward(model->token, batch, kept[KEEP_N1], dt, w->token_w, dn1,
+        dw->token_w, CLPRUNE_NO_MAT, NULL));
     /* n1 = alpha1 * x + beta1 */
     TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
     TRY(clprune_affine_backward(context, true, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
@@ -211,18 +212,19 @@ static clprune_status mlp_from_kept(
     const resmlp_range all = {0, batch};
     clprune_mat x2, h, m;
 
-    /* next = x2 + ls2 * m */
+    /* next = x2 + ls2 * m, m = ... + b2 */
     TRY(resmlp_restore(model, kept[KEEP_M], all, model->work.branch, &m));
-    TRY(clprune_layerscale_backward(context, m, w->ls2, dx, dtoken, dw->ls2, NULL));
+    TRY(clprune_layerscale_backward(
+        context, m, w->ls2, dx, dtoken, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
     /* m = g W2^T + b2 */
-    TRY(clprune_linear_backward(
-        model->fc2, batch, kept[KEEP_G], dtoken, w->fc2_w, dhidden, dw->fc2_w, dw->fc2_b, NULL));
-    /* g = gelu(h) */
+    TRY(clprune_linear_backward(model->fc2, batch, kept[KEEP_G], dtoken, w->fc2_w, dhidden,
+        dw->fc2_w, CLPRUNE_NO_MAT, NULL));
+    /* g = gelu(h), h = ... + b1 */
     TRY(resmlp_restore(model, kept[KEEP_H], all, model->work.fc1, &h));
-    TRY(clprune_gelu_backward(context, h, dhidden, dhidden, NULL));
+    TRY(clprune_gelu_backward(context, false, h, dhidden, dhidden, dw->fc1_b, NULL));
     /* h = n2 W1^T + b1 */
-    TRY(clprune_linear_backward(
-        model->fc1, batch, kept[KEEP_N2], dhidden, w->fc1_w, dtoken, dw->fc1_w, dw->fc1_b, NULL));
+    TRY(clprune_linear_backward(model->fc1, batch, kept[KEEP_N2], dhidden, w->fc1_w, dtoken,
+        dw->fc1_w, CLPRUNE_NO_MAT, NULL));
     /* n2 = alpha2 * x2 + beta2 */
     TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
     TRY(clprune_affine_backward(

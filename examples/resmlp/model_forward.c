@@ -136,7 +136,8 @@ done:
     return status;
 }
 
-/* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))), x2 and next of the range alone. */
+/* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))), x2 and next of the range alone. Where the product
+ * of fc1 does not add its bias, gelu does. */
 static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x2, resmlp_range range, clprune_mat next)
 {
@@ -148,17 +149,19 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     const clprune_mat h = resmlp_target(model, block, KEEP_H, range);
     const clprune_mat g = resmlp_target(model, block, KEEP_G, range);
     const clprune_mat m = resmlp_target(model, block, KEEP_M, range);
-    const bool codes = keep_codes(block->policy);
+    const bool codes = keep_codes(block->policy), fused = clprune_linear_fuses_bias(model->fc1);
+    const clprune_mat fc1_b = fused ? w->fc1_b : CLPRUNE_NO_MAT;
+    const clprune_mat gelu_b = fused ? CLPRUNE_NO_MAT : w->fc1_b;
 
     TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
     TRY(clprune_linear_forward(
-        model->fc1, range.count, n2, w->fc1_w, w->fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
-    TRY(keep(training, kept[KEEP_H], range, h));
+        model->fc1, range.count, n2, w->fc1_w, fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
     if (training && codes)
-        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].code_bits, h, g,
+        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].code_bits, h, gelu_b, g,
             resmlp_codes(model, block, range), NULL));
     else
-        TRY(clprune_gelu_forward(context, h, g, NULL));
+        TRY(clprune_gelu_forward(context, h, gelu_b, g, NULL));
+    TRY(keep(training, kept[KEEP_H], range, h));
     if (codes)
         TRY(keep(training, kept[KEEP_G], range, g));
     TRY(clprune_linear_forward(model->fc2, range.count, g, w->fc2_w, w->fc2_b, m,

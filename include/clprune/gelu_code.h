@@ -37,10 +37,11 @@ typedef struct clprune_gelu_code_sizes {
 CLPRUNE_API clprune_status clprune_gelu_code_size_query(
     size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes);
 
-/* g = h * Phi(h), the bits of clprune_gelu_forward, and the codes of the slopes. h, g: M x d; g may
- * be h. codes: M x sizes.cols, apart from both. */
+/* g = h * Phi(h), the bits of clprune_gelu_forward, and the codes of the slopes; with b, of h + b,
+ * added on the way. h, g: M x d; g may be h, which else stays as it is. b: 1 x d, apart from all,
+ * or CLPRUNE_NO_MAT. codes: M x sizes.cols, apart from all. */
 CLPRUNE_API clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits,
-    clprune_mat h, clprune_mat g, clprune_mat codes, cl_event *event);
+    clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
 
 /* dh = dg * level, and in the same pass over memory db[c] = sum_r dh[r][c], the bias gradient of
  * the layer that made h; with `accumulate` that is added to db, for passes in parts. dg, dh: M x d;

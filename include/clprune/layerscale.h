@@ -13,9 +13,15 @@ CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, 
     clprune_mat t, clprune_mat ls, clprune_mat y, cl_event *event);
 
 /* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c]; overwritten. The gradient of x
- * is dy itself. dt may be t. Sums run in a fixed order. */
+ * is dy itself. dt may be t. In the same pass over memory, the bias gradient of the layer that made
+ * t, each CLPRUNE_NO_MAT to skip it:
+ *     db[c]        = sum_r dt[r][c], of a linear layer, 1 x d;
+ *     db_tokens[q] = sum over n and c of dt[n * p + q][c], of a token linear layer of p outputs, 1
+ * x p with p a divisor of M. dls, db and db_tokens lie apart from all. Sums run in a fixed order.
+ * Errors: INVALID_ARGUMENT, INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat t,
-    clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, cl_event *event);
+    clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
+    clprune_mat db_tokens, cl_event *event);
 
 /* Where a linear layer makes the branch, y = x + ls * (g * w^T + b), neither its output nor the
  * gradient of that is needed: dg = dy * scaled, and the weight gradient is taken with dy itself.

@@ -3,6 +3,8 @@
 #ifndef CLPRUNE_LINEAR_H
 #define CLPRUNE_LINEAR_H
 
+#include <stdbool.h>
+
 #include "clprune/gemm.h"
 #include "clprune/saved.h"
 
@@ -34,6 +36,12 @@ CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL 
 CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, const char *name, clprune_saved **saved);
 
+/* Who adds the bias. True: the product of clprune_linear_forward does, at no cost (the library's
+ * own product, on CPUs). False: that takes another pass over y (CLBlast); where the next operation
+ * can take the bias along, as clprune_gelu_forward can, give b to that one and CLPRUNE_NO_MAT to
+ * clprune_linear_forward: the same bits in a pass less. False for NULL. */
+CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
+
 /* y = x * w^T + b for all tokens of `batch` samples, and saved = x in its kept form.
  * x: (batch * rows) x in; w: out x in; b: 1 x out, or CLPRUNE_NO_MAT; y: (batch * rows) x out.
  * saved: NULL in inference. y must not overlap x. */
@@ -42,7 +50,9 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
     cl_event *event);
 
 /* dx = dy * w; dw = dy^T * saved; db = sum of the rows of dy. All are overwritten; each of them may
- * be CLPRUNE_NO_MAT to skip it. x is not needed. dx must not overlap dy. */
+ * be CLPRUNE_NO_MAT to skip it. x is not needed. dx must not overlap dy. db takes a pass over dy:
+ * clprune_gelu_backward and clprune_layerscale_backward make it on their way, with the same bits.
+ */
 CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event);

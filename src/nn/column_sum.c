@@ -102,6 +102,17 @@ done:
     return status;
 }
 
+clprune_status clprune__row_sums(
+    clprune_context *context, clprune_mat x, size_t tokens, clprune_mat *sums)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *sums = (clprune_mat){.cols = tokens, .ld = tokens};
+    if (x.rows > 0 && x.cols > 0)
+        TRY(clprune__scratch_mat(context, x.rows / tokens, tokens, sums));
+done:
+    return status;
+}
+
 /* sum[0][r] = sum_c weights[0][c] * x[r][c], weights absent for ones; no columns give zeros. */
 static clprune_status row_sum(
     clprune_context *context, clprune_mat x, clprune_mat weights, clprune_mat sum)

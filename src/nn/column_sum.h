@@ -19,6 +19,12 @@ clprune_status clprune__column_sum(
 clprune_status clprune__token_bias_grad(clprune_context *context, bool accumulate, size_t batch,
     size_t tokens, clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event);
 
+/* Scratch for the sums of the rows of x, (batch * tokens) x d, which a kernel leaves one after
+ * another: as *sums, batch x tokens, their column sums are per token. Without columns in x it has
+ * no rows, as then nothing is launched. */
+clprune_status clprune__row_sums(
+    clprune_context *context, clprune_mat x, size_t tokens, clprune_mat *sums);
+
 /* The row-wise plan of a first stage: few enough groups for the second to be quick. */
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols);
 

@@ -53,19 +53,28 @@ done:
 }
 
 clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
-    clprune_mat g, clprune_mat codes, cl_event *event)
+    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const bool bias = b.buffer != NULL;
     TRY(check(context, bits, "h", h, "g", g, codes));
     TRY(clprune__check_apart(context, "codes", codes, "h", h));
     TRY(clprune__check_apart(context, "codes", codes, "g", g));
+    if (bias) {
+        TRY(clprune__check_mat(context, "b", b, 1, h.cols));
+        TRY(clprune__check_apart(context, "h", h, "b", b));
+        TRY(clprune__check_apart(context, "g", g, "b", b));
+        TRY(clprune__check_apart(context, "codes", codes, "b", b));
+    }
     const clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DBITS=%u %s", bits, plan.defines);
+    (void)snprintf(
+        defines, sizeof defines, "-DBITS=%u%s %s", bits, bias ? " -DBIAS=1" : "", plan.defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_FORWARD, defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
+    clprune__arg_mat(&launch, bias ? b : h); /* a buffer it does not read */
     clprune__arg_mat(&launch, h);
     clprune__arg_mat(&launch, g);
     clprune__arg_mat(&launch, codes);

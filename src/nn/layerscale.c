@@ -1,5 +1,7 @@
 #include "clprune/layerscale.h"
 
+#include <stdio.h>
+
 #include "nn/column_sum.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
@@ -32,30 +34,49 @@ done:
     return status;
 }
 
-clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat t, clprune_mat ls,
-    clprune_mat dy, clprune_mat dt, clprune_mat dls, cl_event *event)
+static clprune_status check_backward(clprune_context *context, clprune_mat t, clprune_mat ls,
+    clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db, clprune_mat db_tokens)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    TRY(clprune__check_mat(context, "t", t, t.rows, t.cols));
-    TRY(clprune__check_mat(context, "ls", ls, 1, t.cols));
-    TRY(clprune__check_mat(context, "dy", dy, t.rows, t.cols));
-    TRY(clprune__check_mat(context, "dt", dt, t.rows, t.cols));
-    TRY(clprune__check_mat(context, "dls", dls, 1, t.cols));
+    enum { INPUTS = 4, ALL = 7 }; /* dt, of which one overlap is allowed, is checked by itself */
+    const size_t rows = t.rows, cols = t.cols, tokens = db_tokens.cols;
+    const bool rest = db_tokens.buffer != NULL && (tokens == 0 || rows % tokens != 0);
+    const clprune__operand operands[ALL] = {{"t", t, rows, cols}, {"ls", ls, 1, cols},
+        {"dy", dy, rows, cols}, {"dt", dt, rows, cols}, {"dls", dls, 1, cols},
+        {"db", db, db.buffer != NULL ? 1 : db.rows, db.buffer != NULL ? cols : db.cols},
+        {"db_tokens", db_tokens, db_tokens.buffer != NULL ? 1 : db_tokens.rows, tokens}};
+    TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     if (!clprune__same_mat(dt, t))
         TRY(clprune__check_apart(context, "dt", dt, "t", t));
     TRY(clprune__check_apart(context, "dt", dt, "dy", dy));
     TRY(clprune__check_apart(context, "dt", dt, "ls", ls));
-    TRY(clprune__check_apart(context, "dls", dls, "t", t));
-    TRY(clprune__check_apart(context, "dls", dls, "ls", ls));
-    TRY(clprune__check_apart(context, "dls", dls, "dy", dy));
-    TRY(clprune__check_apart(context, "dls", dls, "dt", dt));
+    REQUIRE(!rest, CLPRUNE_INVALID_SIZE, "db_tokens has %zu columns, t %zu rows, not a multiple",
+        tokens, rows);
+done:
+    return status;
+}
+
+/* Forward: y = x + ls * t, t = x * w^T + 1 * b or, for each sample, w * x + b^T * 1. */
+clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat t, clprune_mat ls,
+    clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db, clprune_mat db_tokens,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(check_backward(context, t, ls, dy, dt, dls, db, db_tokens));
+    const bool tokens = db_tokens.buffer != NULL;
+    const size_t sums = db.buffer != NULL ? 2 : 1;
     const clprune__rowwise plan = clprune__reduction_plan(context, t.rows, t.cols);
-    clprune_mat partial;
-    TRY(clprune__scratch_mat(context, plan.groups, t.cols, &partial));
+    char defines[128];
+    (void)snprintf(defines, sizeof defines, "%s -DSUMS=%zu%s", plan.defines, sums,
+        tokens ? " -DROW_SUMS=1" : "");
+    clprune_mat partial, row_sums = dt; /* a buffer that is not touched */
+    TRY(clprune__scratch_mat(context, sums * plan.groups, t.cols, &partial));
+    if (tokens)
+        TRY(clprune__row_sums(context, t, db_tokens.cols, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_BACKWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_BACKWARD, defines, &launch));
     clprune__arg_ulong(&launch, t.rows);
     clprune__arg_ulong(&launch, t.cols);
     clprune__arg_mat(&launch, t);
@@ -63,8 +84,12 @@ clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, dt);
     clprune__arg_mat(&launch, partial);
+    clprune__arg_mat(&launch, row_sums);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    TRY(clprune__column_sums_final(context, false, plan.groups, partial, 1, &dls, event));
+    if (tokens)
+        TRY(clprune__column_sum(context, false, row_sums, db_tokens, NULL));
+    const clprune_mat made[2] = {dls, db};
+    TRY(clprune__column_sums_final(context, false, plan.groups, partial, sums, made, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

@@ -8,6 +8,7 @@
 #include "nn/kept_input.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
+#include "runtime/context_private.h"
 #include "runtime/scratch.h"
 
 struct clprune_linear {
@@ -50,6 +51,11 @@ clprune_status clprune_linear_saved_create(
         return clprune__fail(
             NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
     return clprune__kept_input_create(layer->context, &layer->input, batch, name, saved);
+}
+
+bool clprune_linear_fuses_bias(const clprune_linear *layer)
+{
+    return layer != NULL && layer->context->gemm_vector;
 }
 
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,

@@ -33,13 +33,14 @@ static void prepare_gelu(bench_job *job)
 
 static void gelu_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_gelu_forward(job->context, job->x.mat, job->y.mat, NULL));
+    CHECK(job->context,
+        clprune_gelu_forward(job->context, job->x.mat, CLPRUNE_NO_MAT, job->y.mat, NULL));
 }
 
 static void gelu_backward(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_gelu_backward(job->context, job->x.mat, job->dy.mat, job->dx.mat, NULL));
+    CHECK(job->context, clprune_gelu_backward(job->context, false, job->x.mat, job->dy.mat,
+                            job->dx.mat, CLPRUNE_NO_MAT, NULL));
 }
 
 /* alpha = w; beta = b */
@@ -83,8 +84,9 @@ static void layerscale_forward(bench_job *job)
 
 static void layerscale_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_layerscale_backward(job->context, job->x.mat, job->w.mat,
-                            job->dy.mat, job->dx.mat, job->dw.mat, NULL));
+    CHECK(
+        job->context, clprune_layerscale_backward(job->context, job->x.mat, job->w.mat, job->dy.mat,
+                          job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
 }
 
 /* Images of `tokens` patches of 16 x 16, as near to a square as they can be; x = images. */
