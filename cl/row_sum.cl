@@ -1,4 +1,4 @@
-/* sum[r] = sum_c x[r][c], or with WEIGHTED sum_c weights[c] * x[r][c].
+/* sum[r] = sum_c x[r][c].
  *
  * Group g takes rows [g * ROWS, (g + 1) * ROWS). A team of TEAM work-items shares a row: each takes
  * vectors of VW columns in turn, the last one padded, then the team adds them up in a tree; the
@@ -7,14 +7,10 @@
 #if !defined(LOCAL) || !defined(ROWS) || !defined(VW) || !defined(TEAM)
 #error "row_sum.cl needs LOCAL, ROWS, VW and TEAM"
 #endif
-#ifndef WEIGHTED
-#define WEIGHTED 0
-#endif
 #define TEAMS (LOCAL / TEAM)
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void row_sum(
-    const ulong rows, const ulong cols, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(weights),
-    MAT_OUT_RESTRICT(sum))
+    const ulong rows, const ulong cols, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(sum))
 {
     local float part[LOCAL];
     const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;
@@ -25,12 +21,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void row_sum(
         vec own = 0;
         if (r < last)
             for (ulong c = member * VW; c < cols; c += TEAM * VW)
-#if WEIGHTED
-                own = fma(load_part(ROW(weights, 0) + c, cols - c, 0),
-                    load_part(ROW(x, r) + c, cols - c, 0), own);
-#else
                 own += load_part(ROW(x, r) + c, cols - c, 0);
-#endif
         const float total = team_sum(part, SUM(own));
         if (r < last && member == 0)
             AT(sum, 0, r) = total;

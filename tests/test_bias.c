@@ -80,60 +80,37 @@ static void tokens(void **state)
         float *values = test_new_normal(54, count), *bias = test_new_normal(55, p);
         double *want = layer_new(count), *bound = layer_new(count);
         double *db_want = layer_new(p), *db_size = layer_new(p), *db_bound = layer_new(p);
-        float *weights = test_new_normal(56, s->cols);
-        double *weighted_want = layer_new(p), *weighted_bound = layer_new(p);
         for (size_t i = 0; i < count; i++) {
             const size_t q = i / s->cols % p;
             want[i] = (double)values[i] + (double)bias[q];
             bound[i] = test_bound(0, 0, want[i]);
             db_want[q] += (double)values[i];
             db_size[q] += fabs((double)values[i]);
-            weighted_want[q] += (double)weights[i % s->cols] * (double)values[i];
-            weighted_bound[q] += fabs((double)weights[i % s->cols] * (double)values[i]);
         }
-        for (size_t q = 0; q < p; q++) {
+        for (size_t q = 0; q < p; q++)
             db_bound[q] = test_bound(batch * s->cols, db_size[q], db_want[q]);
-            weighted_bound[q] = test_bound(batch * s->cols, weighted_bound[q], weighted_want[q]);
-        }
         test_mat y = test_mat_make(rows, s->cols, s->gap, values);
         test_mat b = test_mat_make(1, p, 0, bias);
         test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
         cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(
-            context, false, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
+        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(clprune__token_bias_grad(
-            context, false, batch, p, y.mat, CLPRUNE_NO_MAT, again.mat, NULL));
+        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, again.mat, NULL));
         layer_same("db", &db, &again);
-        test_mat scale = test_mat_make(1, s->cols, 0, weights);
-        TEST_OK(
-            clprune__token_bias_grad(context, false, batch, p, y.mat, scale.mat, db.mat, &event));
-        layer_event(event);
-        layer_check("db", &db, weighted_want, weighted_bound, "weighted token bias gradient");
-        for (size_t q = 0; q < p; q++) {
-            db_want[q] += weighted_want[q];
-            db_bound[q] += weighted_bound[q] + test_bound(0, 0, db_want[q]);
-        }
-        TEST_OK(clprune__token_bias_grad(
-            context, true, batch, p, y.mat, CLPRUNE_NO_MAT, db.mat, &event));
-        layer_event(event);
-        layer_check("db", &db, db_want, db_bound, "token bias gradient, added");
-        test_mat_unchanged(&scale, "weights");
         test_mat_unchanged(&y, "dy");
         TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
         layer_event(event);
         layer_check("y", &y, want, bound, "bias of tokens");
         test_mat_unchanged(&b, "b");
-        test_mat *mats[] = {&y, &b, &db, &again, &scale};
+        test_mat *mats[] = {&y, &b, &db, &again};
         for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
             test_mat_free(mats[i]);
-        double *arrays[] = {want, bound, db_want, db_size, db_bound, weighted_want, weighted_bound};
+        double *arrays[] = {want, bound, db_want, db_size, db_bound};
         for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
             free(arrays[i]);
         free(values);
         free(bias);
-        free(weights);
     }
 }
 
@@ -147,14 +124,10 @@ static void invalid(void **state)
     assert_int_equal(clprune__column_sum(NULL, false, x.mat, row.mat, NULL), bad);
     TEST_FAILS(clprune__column_sum(context, false, x.mat, x.mat, NULL), size, "sum is");
     TEST_FAILS(clprune__column_sum(context, false, x.mat, inside, NULL), bad, "sum overlaps x");
-    assert_int_equal(
-        clprune__token_bias_grad(NULL, false, 1, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL), bad);
-    TEST_FAILS(clprune__token_bias_grad(context, false, 2, 5, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
-        size, "dy is");
-    TEST_FAILS(clprune__token_bias_grad(context, false, 2, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
-        size, "db is");
-    TEST_FAILS(
-        clprune__token_bias_grad(context, false, SIZE_MAX, 3, x.mat, CLPRUNE_NO_MAT, row.mat, NULL),
+    assert_int_equal(clprune__token_bias_grad(NULL, 1, 5, x.mat, row.mat, NULL), bad);
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, x.mat, row.mat, NULL), size, "dy is");
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, x.mat, row.mat, NULL), size, "db is");
+    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, x.mat, row.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     assert_int_equal(clprune__bias_rows(NULL, row.mat, x.mat, NULL), bad);
     TEST_FAILS(clprune__bias_rows(context, x.mat, x.mat, NULL), size, "b is");

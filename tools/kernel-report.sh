@@ -116,7 +116,6 @@ column_sum_partial      LOCAL=128 ROWS=16 VW=4
 column_sum_final        LANES=8 LOCAL=128 VW=4
 column_sum_final        ACCUMULATE=1 LANES=8 LOCAL=128 VW=4
 row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4
-row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4 WEIGHTED=1
 patch_cut               LOCAL=128 PATCH=16 ROWS=4 VW=4
 patch_cut               LOCAL=128 PATCH=4 ROWS=64 VW=4
 patch_cut               LOCAL=128 PATCH=14 ROWS=4 VW=1

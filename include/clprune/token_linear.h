@@ -42,7 +42,8 @@ CLPRUNE_API clprune_status clprune_token_linear_forward(clprune_token_linear *la
     cl_event *event);
 
 /* dx_n = w^T * dy_n; dw = sum_n dy_n * saved_n^T; db[q] = sum over n and c of dy_n[q][c]. All are
- * overwritten; each may be CLPRUNE_NO_MAT to skip it. dx must not overlap dy. */
+ * overwritten; each may be CLPRUNE_NO_MAT to skip it. dx must not overlap dy. db takes a pass over
+ * dy: clprune_layerscale_backward makes it on its way. */
 CLPRUNE_API clprune_status clprune_token_linear_backward(clprune_token_linear *layer, size_t batch,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event);

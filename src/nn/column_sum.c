@@ -113,29 +113,24 @@ done:
     return status;
 }
 
-/* sum[0][r] = sum_c weights[0][c] * x[r][c], weights absent for ones; no columns give zeros. */
-static clprune_status row_sum(
-    clprune_context *context, clprune_mat x, clprune_mat weights, clprune_mat sum)
+/* sum[0][r] = sum_c x[r][c] */
+static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_mat sum)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__team_plan plan = clprune__plan_teams(context, x.rows, x.cols);
-    const bool weighted = weights.buffer != NULL;
-    char defines[128];
-    (void)snprintf(defines, sizeof defines, "%s%s", plan.defines, weighted ? " -DWEIGHTED=1" : "");
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, weighted ? weights : x); /* a buffer it does not read */
     clprune__arg_mat(&launch, sum);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
 done:
     return status;
 }
 
-clprune_status clprune__token_bias_grad(clprune_context *context, bool accumulate, size_t batch,
-    size_t tokens, clprune_mat dy, clprune_mat weights, clprune_mat db, cl_event *event)
+clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat dy, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -146,18 +141,12 @@ clprune_status clprune__token_bias_grad(clprune_context *context, bool accumulat
     TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
     TRY(clprune__check_mat(context, "db", db, 1, tokens));
     TRY(clprune__check_apart(context, "db", db, "dy", dy));
-    if (weights.buffer != NULL) {
-        TRY(clprune__check_mat(context, "weights", weights, 1, dy.cols));
-        TRY(clprune__check_apart(context, "db", db, "weights", weights));
-    }
-    /* First over the features of each row, then over the samples: the row sums, which lie one after
-     * another, are a batch x tokens matrix. */
-    clprune_mat sums = {.rows = batch, .cols = tokens, .ld = tokens};
-    if (rows > 0) {
-        TRY(clprune__scratch_mat(context, batch, tokens, &sums));
-        TRY(row_sum(context, dy, weights, sums));
-    }
-    TRY(clprune__column_sum(context, accumulate, sums, db, event));
+    /* First over the features of each row, then over the samples. */
+    clprune_mat sums;
+    TRY(clprune__row_sums(context, dy, tokens, &sums));
+    if (sums.rows > 0)
+        TRY(row_sum(context, dy, sums));
+    TRY(clprune__column_sum(context, false, sums, db, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

@@ -119,8 +119,8 @@ clprune_status clprune_token_linear_backward(clprune_token_linear *layer, size_t
 
     /* The forward pass was y_n = w * x_n + b * 1^T, so: db = sum over n of dy_n * 1 ... */
     if (want_db)
-        TRY(clprune__token_bias_grad(context, false, batch, desc->out, dy, CLPRUNE_NO_MAT, db,
-            want_dw || want_dx ? NULL : event));
+        TRY(clprune__token_bias_grad(
+            context, batch, desc->out, dy, db, want_dw || want_dx ? NULL : event));
     /* ... dw = sum over n of dy_n * x_n^T, from the kept x ... */
     if (want_dw)
         TRY(clprune_saved_product_nt(context, batch, dy, saved, dw, want_dx ? NULL : event));

@@ -59,7 +59,8 @@ static clprune_status back_through_tokens(
         tokens * u.ld, NULL);
 }
 
-/* dx += alpha * ls * u, and the gradients of the vectors: one pass over x, u and dx. */
+/* dx += alpha * ls * u, and the gradients of the vectors, that of b from the dy that dx held: one
+ * pass over x, u and dx. */
 static clprune_status finish(clprune_context *context, bool accumulate, clprune_mat x,
     const clprune_token_mix *p, clprune_mat u, clprune_mat dx, const clprune_token_mix *dp,
     cl_event *event)
@@ -68,8 +69,9 @@ static clprune_status finish(clprune_context *context, bool accumulate, clprune_
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
     /* Row 3 g: dls of group g; then dalpha; then dbeta. */
-    clprune_mat partial;
+    clprune_mat partial, row_sums;
     TRY(clprune__scratch_mat(context, 3 * plan.groups, x.cols, &partial));
+    TRY(clprune__row_sums(context, x, p->w.rows, &row_sums));
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_BACKWARD, plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
@@ -83,7 +85,9 @@ static clprune_status finish(clprune_context *context, bool accumulate, clprune_
     clprune__arg_mat(&launch, u);
     clprune__arg_mat(&launch, dx);
     clprune__arg_mat(&launch, partial);
+    clprune__arg_mat(&launch, row_sums);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
+    TRY(clprune__column_sum(context, accumulate, row_sums, dp->b, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
     TRY(clprune__column_sums_final(context, accumulate, plan.groups, partial, 3, sums, event));
 done:
@@ -104,8 +108,6 @@ clprune_status clprune_token_mix_backward(clprune_context *context, bool accumul
     TRY(scaled_input(context, x, params, work));
     TRY(clprune__dense_product_nt(
         context, batch, accumulate ? 1.0f : 0.0f, dx, work, grads->w, NULL));
-    TRY(clprune__token_bias_grad(
-        context, accumulate, batch, params->w.rows, dx, params->ls, grads->b, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
     TRY(finish(context, accumulate, x, params, work, dx, grads, event));
 done:
