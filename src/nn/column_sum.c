@@ -13,11 +13,17 @@
 #define MAX_GROUPS 512
 /* CPUs read 8 rows side by side: a third of the time of all rows of a group at once, where the
  * matrix does not fit the caches. */
-#define CPU_STRIP " -DSTRIP=8"
+#define CPU_STRIP 8
 /* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
 #define FINAL_LANES 8
 
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols)
+{
+    return clprune__strip_plan(context, rows, cols, CPU_STRIP);
+}
+
+clprune__rowwise clprune__strip_plan(
+    const clprune_context *context, size_t rows, size_t cols, unsigned cpu_strip)
 {
     clprune__rowwise plan = clprune__rowwise_plan(context, rows, cols);
     while (plan.groups > MAX_GROUPS) {
@@ -25,9 +31,11 @@ clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t 
         plan.groups = clprune__ceil_div(rows, plan.group_rows);
     }
     plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    char strip[24] = "";
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        (void)snprintf(strip, sizeof strip, " -DSTRIP=%u", cpu_strip);
     (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu%s -DVW=%zu",
-        plan.local, plan.group_rows, vector ? CPU_STRIP : "", clprune__vector_width(context));
+        plan.local, plan.group_rows, strip, clprune__vector_width(context));
     return plan;
 }
 

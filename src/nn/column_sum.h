@@ -27,6 +27,12 @@ clprune_status clprune__row_sums(
 /* The row-wise plan of a first stage: few enough groups for the second to be quick. */
 clprune__rowwise clprune__reduction_plan(const clprune_context *context, size_t rows, size_t cols);
 
+/* The same with strips of so many rows on CPUs. 1 is best where an element takes long, as GELU
+ * does: the partial sums then wait in a near cache at little cost, and rows are read as they lie.
+ */
+clprune__rowwise clprune__strip_plan(
+    const clprune_context *context, size_t rows, size_t cols, unsigned cpu_strip);
+
 /* The second stage of `count` sums: sums[i][0][c] = sum of partial[g * count + i][c] over the g
  * below `groups`, for the columns of sums[i]; with `accumulate` added to it. `partial` is scratch,
  * of which only buffer, offset and ld are used; not checked, as are the sums. No groups give zeros.

@@ -83,7 +83,7 @@ static clprune_status backward(
     TRY(check_backward(context, job));
     const clprune_mat h = job->h;
     const bool sums = job->db.buffer != NULL;
-    const clprune__rowwise plan = sums ? clprune__reduction_plan(context, h.rows, h.cols)
+    const clprune__rowwise plan = sums ? clprune__strip_plan(context, h.rows, h.cols, 1)
                                        : clprune__rowwise_plan(context, h.rows, h.cols);
     char defines[96];
     (void)snprintf(defines, sizeof defines, "%s%s%s", job->again ? "-DAGAIN=1 " : "",

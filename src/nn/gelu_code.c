@@ -106,7 +106,7 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, bool accumul
     TRY(clprune__check_apart(context, "dh", dh, "codes", codes));
     if (sums)
         TRY(check_sums(context, dg, codes, dh, db));
-    const clprune__rowwise plan = sums ? clprune__reduction_plan(context, dg.rows, dg.cols)
+    const clprune__rowwise plan = sums ? clprune__strip_plan(context, dg.rows, dg.cols, 1)
                                        : clprune__rowwise_plan(context, dg.rows, dg.cols);
     char defines[96];
     (void)snprintf(
