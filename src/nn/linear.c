@@ -8,7 +8,6 @@
 #include "nn/kept_input.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/scratch.h"
 
 struct clprune_linear {
@@ -55,7 +54,7 @@ clprune_status clprune_linear_saved_create(
 
 bool clprune_linear_fuses_bias(const clprune_linear *layer)
 {
-    return layer != NULL && layer->context->gemm_vector;
+    return layer != NULL && clprune__gemm_fuses_bias(layer->context, 1);
 }
 
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,

@@ -61,6 +61,11 @@ static clprune__gemm_engine engine_of(const clprune_context *context, size_t bat
     return engine;
 }
 
+bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch)
+{
+    return engine_of(context, batch) != CLPRUNE__ENGINE_BLAST;
+}
+
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;

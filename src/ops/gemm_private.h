@@ -39,6 +39,9 @@ typedef struct clprune__gemm_job {
  * NULL, and they are the caller's to make. */
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
+/* Whether the engine of such products fuses a bias, of any kind. */
+bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch);
+
 /* CLBlast, one product a sample: the engine of GPUs for a batch of one. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
