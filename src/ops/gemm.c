@@ -49,6 +49,20 @@ static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
     return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
 }
 
+void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
+{
+    clprune__arg_float(launch, job->alpha);
+    clprune__arg_float(launch, job->beta);
+    clprune__arg_mat(launch, job->a);
+    clprune__arg_ulong(launch, job->stride_a);
+    clprune__arg_mat(launch, job->b);
+    clprune__arg_ulong(launch, job->stride_b);
+    clprune__arg_mat(launch, job->c);
+    clprune__arg_ulong(launch, job->stride_c);
+    if (job->bias != CLPRUNE__NO_BIAS)
+        clprune__arg_mat(launch, job->bias_values);
+}
+
 /* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
  * abort the process where a hidden temporary cannot be had. */
 static clprune__gemm_engine engine_of(const clprune_context *context, size_t batch)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "ops/prune_private.h"
+#include "runtime/launch.h"
 
 /* What is added to a product: nothing, a value for each column of c, or for each row of a sample.
  */
@@ -57,6 +58,9 @@ bool clprune__gemm_tiled_fits(const clprune_context *context);
  * depth of its panels; else job->scores.to.buffer is NULL afterwards. */
 clprune_status clprune__gemm_vector(
     clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* What the kernels of our own end with: factors, operands with their strides, and a bias. */
+void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
 
 /* The number of 16-wide vectors of a register tile of `tile` rows that wastes least on `outputs`
  * columns: padding beyond the columns, and loads beside the tile * V multiplications. The tile has

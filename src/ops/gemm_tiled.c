@@ -37,16 +37,7 @@ clprune_status clprune__gemm_tiled(
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);
-    clprune__arg_float(&launch, job->alpha);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_mat(&launch, job->a);
-    clprune__arg_ulong(&launch, job->stride_a);
-    clprune__arg_mat(&launch, job->b);
-    clprune__arg_ulong(&launch, job->stride_b);
-    clprune__arg_mat(&launch, job->c);
-    clprune__arg_ulong(&launch, job->stride_c);
-    if (job->bias != CLPRUNE__NO_BIAS)
-        clprune__arg_mat(&launch, job->bias_values);
+    clprune__arg_gemm(&launch, job);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
 done:
     return status;

@@ -92,16 +92,7 @@ clprune_status clprune__gemm_vector(
     clprune__arg_ulong(&launch, job->k);
     clprune__arg_uint(&launch, (cl_uint)depth);
     clprune__arg_ulong(&launch, run);
-    clprune__arg_float(&launch, job->alpha);
-    clprune__arg_float(&launch, job->beta);
-    clprune__arg_mat(&launch, job->a);
-    clprune__arg_ulong(&launch, job->stride_a);
-    clprune__arg_mat(&launch, job->b);
-    clprune__arg_ulong(&launch, job->stride_b);
-    clprune__arg_mat(&launch, job->c);
-    clprune__arg_ulong(&launch, job->stride_c);
-    if (job->bias != CLPRUNE__NO_BIAS)
-        clprune__arg_mat(&launch, job->bias_values);
+    clprune__arg_gemm(&launch, job);
     if (job->scores.to.buffer != NULL) {
         clprune__arg_ulong(&launch, job->scores.to.offset);
         clprune__arg_mem(&launch, job->scores.to.buffer);
