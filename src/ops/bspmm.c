@@ -3,40 +3,13 @@
 #include <stdio.h>
 
 #include "core/checked.h"
-#include "ops/bsr_private.h"
+#include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-/* The tiled kernels: teams of a group, the most rows of a segment of nt, the widest tile, and how
- * many narrow ones a team of tn takes. */
-enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
-
-/* A product that is summed in `splits` partial results of panels x inner x panel floats. */
-typedef struct partial_plan {
-    size_t vectors, tile; /* of the vector kernels: V, and CB (tn) or P (nt) */
-    size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
-    size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
-    size_t splits;        /* the batch is cut into this many runs of samples */
-    size_t segment;       /* rows of a segment of the column lists */
-    size_t segments;      /* of a sample */
-    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
-    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
-    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
-    size_t slots;         /* of tn's tiled kernel: tiles of a team */
-    size_t groups;        /* of the tiled kernels, for a panel and a split */
-} partial_plan;
-
-/* The scratch of a product; offsets in elements of each part. */
-typedef struct product_scratch {
-    cl_mem starts, entries, partial;
-    size_t starts_offset, entries_offset, partial_offset;
-    clprune__region values; /* in fp32 */
-    clprune__index index;
-} product_scratch;
-
-static size_t largest_divisor(size_t n, size_t limit)
+size_t clprune__largest_divisor(size_t n, size_t limit)
 {
     for (size_t d = clprune__min(n, limit); d > 1; d--)
         if (n % d == 0)
@@ -51,7 +24,8 @@ static size_t choose_splits(size_t wanted, size_t groups, size_t batch)
 }
 
 static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, const partial_plan *plan, product_scratch *scratch)
+    const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
+    clprune__bspmm_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &xs->desc;
@@ -76,7 +50,7 @@ done:
     return status;
 }
 
-static void arg_starts(clprune__launch *launch, const product_scratch *scratch)
+static void arg_starts(clprune__launch *launch, const clprune__bspmm_scratch *scratch)
 {
     clprune__arg_ulong(launch, scratch->starts_offset);
     clprune__arg_mem(launch, scratch->starts);
@@ -84,7 +58,7 @@ static void arg_starts(clprune__launch *launch, const product_scratch *scratch)
     clprune__arg_mem(launch, scratch->entries);
 }
 
-static void arg_partial(clprune__launch *launch, const product_scratch *scratch)
+static void arg_partial(clprune__launch *launch, const clprune__bspmm_scratch *scratch)
 {
     clprune__arg_ulong(launch, scratch->partial_offset);
     clprune__arg_mem(launch, scratch->partial);
@@ -92,7 +66,8 @@ static void arg_partial(clprune__launch *launch, const product_scratch *scratch)
 
 /* Enqueues bspmm_lists: the kept blocks by block column. */
 static clprune_status list_columns(clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, const partial_plan *plan, const product_scratch *scratch)
+    const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
@@ -116,8 +91,8 @@ done:
 
 /* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. A plan without
  * splits scales dw. */
-static clprune_status finish(clprune_context *context, const partial_plan *plan, float alpha,
-    float beta, const product_scratch *scratch, clprune_mat dw, cl_event *event)
+static clprune_status finish(clprune_context *context, const clprune__bspmm_plan *plan, float alpha,
+    float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     enum { COLS = 64 };
@@ -155,8 +130,8 @@ static clprune_status scale_only(
         TRY(clprune_mat_fill(context, 0.0f, dw, event));
         goto done;
     }
-    const partial_plan nothing = {.panel = 16, .panels = 0, .inner = 0, .splits = 0};
-    product_scratch scratch = {0};
+    const clprune__bspmm_plan nothing = {.panel = 16, .panels = 0, .inner = 0, .splits = 0};
+    clprune__bspmm_scratch scratch = {0};
     TRY(clprune__scratch_take(context, 1, &scratch.partial, &scratch.partial_offset));
     TRY(finish(context, &nothing, 0.0f, beta, &scratch, dw, event));
 done:
@@ -166,13 +141,13 @@ done:
 
 /* tn's vector kernel with tiles of `columns`: segments whose panel of dy fits the first-level
  * cache. */
-static partial_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
+static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs, size_t columns)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     const clprune__tuning *tuning = &context->tuning;
-    partial_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
-    plan.tile = largest_divisor(bc, columns);
+    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
+    plan.tile = clprune__largest_divisor(bc, columns);
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_tn.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
@@ -188,12 +163,12 @@ static partial_plan plan_tn_tiles(const clprune_context *context, const clprune_
  * of a segment loads and stores its tile: they are for long lists. A group takes several panels in
  * turn where there are groups enough, and their results fit the second-level cache. Groups that the
  * compute units share evenly are not split: partial results cost memory, and time to add up. */
-static partial_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
+static clprune__bspmm_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const clprune__tuning *tuning = &context->tuning;
     const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
-    partial_plan plan =
+    clprune__bspmm_plan plan =
         plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns);
     if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
         plan.segments * tuning->bspmm_tn.long_list)
@@ -207,94 +182,45 @@ static partial_plan plan_tn_vector(const clprune_context *context, const clprune
     return plan;
 }
 
-/* A panel of the tiled kernels, in teams whose work-items hold four outputs each; fewer where the
- * largest work-group is small. */
-static void choose_teams(
-    const clprune_context *context, partial_plan *plan, size_t panel, size_t teams)
+void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
 {
-    plan->panel = panel / 4 <= context->facts.max_work_group ? panel : 16;
-    plan->lanes = plan->panel / 4;
-    plan->teams = clprune__max(1, clprune__min(teams, context->facts.max_work_group / plan->lanes));
-}
-
-/* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
- * memory. */
-static size_t fitting_rows(
-    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows)
-{
-    const size_t bytes = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30);
-    const size_t fit = bytes > fixed_bytes ? (bytes - fixed_bytes) / row_bytes : 1;
-    return clprune__max(1, clprune__min(clprune__min(most, rows), fit));
-}
-
-/* Splits of the batch for the tiled kernels: not more groups than run at once, as a few that are
- * left over take as long as all the others. */
-static size_t tiled_splits(
-    const clprune_context *context, const partial_plan *plan, size_t groups_per_unit, size_t batch)
-{
-    const size_t at_once = (size_t)context->facts.compute_units * groups_per_unit;
-    return clprune__max(1, clprune__min(batch, at_once / (plan->panels * plan->groups)));
-}
-
-/* Columns of a tile: a block's, or those of its parts, as equal as its alignment allows. */
-static size_t tile_cols(size_t bc, size_t most)
-{
-    const size_t cols = clprune__ceil_div(bc, clprune__ceil_div(bc, most));
-    return bc % 4 == 0 ? clprune__round_up(cols, 4) : cols;
-}
-
-/* Floats of dy that the tiled kernels read at once. */
-static int dy_width(clprune_mat dy)
-{
-    return dy.offset % 4 == 0 && dy.ld % 4 == 0 && dy.cols % 4 == 0 ? 4 : 1;
-}
-
-static partial_plan plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs)
-{
-    const clprune__tuning *tuning = &context->tuning;
-    const size_t bc = xs->desc.block.cols;
-    partial_plan plan = {.inner = sizes->block_cols * bc};
-    plan.tile = tile_cols(bc, tuning->tiled_tn.tile_columns);
-    choose_teams(context, &plan, tuning->tiled_tn.panel, TILED_TEAMS);
-    plan.slots = plan.tile < bc ? 1 : clprune__min(TN_TILED_SLOTS, TILED_COLS / bc);
-    plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.groups = clprune__ceil_div(
-        sizes->block_cols * clprune__ceil_div(bc, plan.tile), plan.teams * plan.slots);
-    plan.splits = tiled_splits(context, &plan, tuning->tiled_tn.groups_per_unit, xs->desc.batch);
-    const size_t lists = plan.teams * plan.slots;
-    plan.segment = fitting_rows(context, tuning->tiled_tn.segment_rows,
-        32 * plan.lanes + 16 * lists, 8 * lists, xs->desc.rows);
-    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
-    return plan;
-}
-
-/* The arguments that the two kernels of tn share, in two runs. */
-static void arg_tn_sizes(clprune__launch *launch, const partial_plan *plan, clprune_mat dy,
-    const clprune_bsr *xs, const clprune_bsr_sizes *sizes)
-{
-    clprune__arg_ulong(launch, xs->desc.batch);
-    clprune__arg_ulong(launch, xs->desc.rows);
-    clprune__arg_ulong(launch, dy.cols);
-    clprune__arg_ulong(launch, sizes->block_cols);
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    clprune__arg_ulong(launch, desc->batch);
+    clprune__arg_ulong(launch, desc->rows);
+    clprune__arg_ulong(launch, operands->outputs);
+    clprune__arg_ulong(launch, operands->sizes->block_cols);
     clprune__arg_ulong(launch, plan->segments);
-    clprune__arg_ulong(launch, xs->desc.keep);
+    clprune__arg_ulong(launch, desc->keep);
 }
 
-static void arg_tn_operands(clprune__launch *launch, clprune_mat dy, const product_scratch *scratch)
+void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands)
 {
-    clprune__arg_mat(launch, dy);
-    clprune__arg_region(launch, scratch->values);
-    arg_starts(launch, scratch);
-    arg_partial(launch, scratch);
+    clprune__arg_mat(launch, operands->dy);
+    clprune__arg_region(launch, operands->scratch->values);
+    arg_starts(launch, operands->scratch);
+    arg_partial(launch, operands->scratch);
 }
 
-static clprune_status multiply_tn_vector(clprune_context *context, const partial_plan *plan,
-    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    const product_scratch *scratch)
+void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    const clprune_bsr_desc *desc = &operands->xs->desc;
+    clprune__arg_ulong(launch, desc->batch);
+    clprune__arg_ulong(launch, desc->rows);
+    clprune__arg_ulong(launch, desc->cols);
+    clprune__arg_ulong(launch, operands->outputs);
+    clprune__arg_ulong(launch, operands->sizes->block_cols);
+    clprune__arg_ulong(launch, plan->segments);
+    clprune__arg_ulong(launch, desc->keep);
+    clprune__arg_tn_operands(launch, operands);
+}
+
+static clprune_status multiply_tn_vector(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = xs->desc.block;
+    const clprune_block block = operands->xs->desc.block;
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
     char defines[128];
@@ -303,33 +229,11 @@ static clprune_status multiply_tn_vector(clprune_context *context, const partial
         block.cols, block.rows, plan->segment, plan->ahead);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, defines, &launch));
-    arg_tn_sizes(&launch, plan, dy, xs, sizes);
+    clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_ulong(&launch, plan->panels);
     clprune__arg_ulong(&launch, plan->panel_run);
-    arg_tn_operands(&launch, dy, scratch);
+    clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
-}
-
-static clprune_status multiply_tn_tiled(clprune_context *context, const partial_plan *plan,
-    clprune_mat dy, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    const product_scratch *scratch)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = xs->desc.block;
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
-    char defines[160];
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d",
-        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, plan->slots,
-        dy_width(dy));
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
-    arg_tn_sizes(&launch, plan, dy, xs, sizes);
-    arg_tn_operands(&launch, dy, scratch);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
 done:
     return status;
 }
@@ -349,15 +253,16 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const partial_plan plan = vector ? plan_tn_vector(context, xs, &sizes, dy.cols)
-                                     : plan_tn_tiled(context, xs, &sizes, dy.cols);
+    const clprune__bspmm_plan plan = vector ? plan_tn_vector(context, xs, &sizes, dy.cols)
+                                            : clprune__plan_tn_tiled(context, xs, &sizes, dy.cols);
     mark = clprune__scratch_begin(context);
     open = true;
-    product_scratch scratch;
+    clprune__bspmm_scratch scratch;
     TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
     TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-    TRY(vector ? multiply_tn_vector(context, &plan, dy, xs, &sizes, &scratch)
-               : multiply_tn_tiled(context, &plan, dy, xs, &sizes, &scratch));
+    const clprune__bspmm_operands operands = {dy, dy.cols, xs, &sizes, &scratch};
+    TRY(vector ? multiply_tn_vector(context, &plan, &operands)
+               : clprune__multiply_tn_tiled(context, &plan, &operands));
     TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
     if (open)
@@ -365,11 +270,11 @@ done:
     return status;
 }
 
-static partial_plan plan_nt_vector(
+static clprune__bspmm_plan plan_nt_vector(
     const clprune_context *context, const clprune_bsr *xs, size_t outputs)
 {
     const clprune__tuning *tuning = &context->tuning;
-    partial_plan plan = {.inner = xs->desc.rows,
+    clprune__bspmm_plan plan = {.inner = xs->desc.rows,
         .tile = tuning->bspmm_nt.tile_rows,
         .ahead = tuning->bspmm_nt.ahead};
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
@@ -383,29 +288,11 @@ static partial_plan plan_nt_vector(
     return plan;
 }
 
-static partial_plan plan_nt_tiled(
-    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
-{
-    partial_plan plan = {.inner = xs->desc.rows};
-    plan.tile = largest_divisor(xs->desc.block.cols, TILED_COLS);
-    choose_teams(context, &plan, context->tuning.tiled_nt.panel, TILED_TEAMS);
-    plan.panels = clprune__ceil_div(outputs, plan.panel);
-    const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
-    plan.segment = fitting_rows(
-        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed, xs->desc.rows);
-    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
-    plan.groups = clprune__ceil_div(plan.segments, plan.teams);
-    plan.splits =
-        tiled_splits(context, &plan, context->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
-    return plan;
-}
-
-static clprune_status multiply_nt_vector(clprune_context *context, const partial_plan *plan,
-    clprune_mat dy, size_t outputs, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    const product_scratch *scratch)
+static clprune_status multiply_nt_vector(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = xs->desc.block;
+    const clprune_block block = operands->xs->desc.block;
     const size_t chunk = clprune__panel_rows(
         context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
     char defines[128];
@@ -415,49 +302,8 @@ static clprune_status multiply_nt_vector(clprune_context *context, const partial
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));
-    clprune__arg_ulong(&launch, xs->desc.batch);
-    clprune__arg_ulong(&launch, xs->desc.rows);
-    clprune__arg_ulong(&launch, xs->desc.cols);
-    clprune__arg_ulong(&launch, outputs);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, xs->desc.keep);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_region(&launch, scratch->values);
-    arg_starts(&launch, scratch);
-    arg_partial(&launch, scratch);
+    clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
-}
-
-static clprune_status multiply_nt_tiled(clprune_context *context, const partial_plan *plan,
-    clprune_mat dy, size_t outputs, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    const product_scratch *scratch)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = xs->desc.block;
-    char defines[160];
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DDYV=%d", block.cols,
-        block.rows, plan->segment, plan->tile, plan->lanes, plan->teams,
-        plan->tile % 4 == 0 ? dy_width(dy) : 1);
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
-    clprune__arg_ulong(&launch, xs->desc.batch);
-    clprune__arg_ulong(&launch, xs->desc.rows);
-    clprune__arg_ulong(&launch, xs->desc.cols);
-    clprune__arg_ulong(&launch, outputs);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_ulong(&launch, plan->segments);
-    clprune__arg_ulong(&launch, xs->desc.keep);
-    clprune__arg_mat(&launch, dy);
-    clprune__arg_region(&launch, scratch->values);
-    arg_starts(&launch, scratch);
-    arg_partial(&launch, scratch);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
 done:
     return status;
 }
@@ -481,15 +327,16 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const partial_plan plan =
-        vector ? plan_nt_vector(context, xs, outputs) : plan_nt_tiled(context, xs, outputs);
+    const clprune__bspmm_plan plan = vector ? plan_nt_vector(context, xs, outputs)
+                                            : clprune__plan_nt_tiled(context, xs, outputs);
     mark = clprune__scratch_begin(context);
     open = true;
-    product_scratch scratch;
+    clprune__bspmm_scratch scratch;
     TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
     TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-    TRY(vector ? multiply_nt_vector(context, &plan, dy, outputs, xs, &sizes, &scratch)
-               : multiply_nt_tiled(context, &plan, dy, outputs, xs, &sizes, &scratch));
+    const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, &scratch};
+    TRY(vector ? multiply_nt_vector(context, &plan, &operands)
+               : clprune__multiply_nt_tiled(context, &plan, &operands));
     TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
     if (open)

@@ -1,0 +1,79 @@
+/* What the kernel families of the block-sparse products share: how a product is planned, the
+ * scratch that it needs, and the arguments that their kernels have in common. */
+#ifndef CLPRUNE_OPS_BSPMM_PRIVATE_H
+#define CLPRUNE_OPS_BSPMM_PRIVATE_H
+
+#include "clprune/bspmm.h"
+#include "ops/bsr_private.h"
+#include "runtime/launch.h"
+
+/* A product that is summed in `splits` partial results of panels x inner x panel floats. */
+typedef struct clprune__bspmm_plan {
+    size_t vectors, tile; /* of the vector kernels: V, and CB (tn) or P (nt) */
+    size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
+    size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
+    size_t splits;        /* the batch is cut into this many runs of samples */
+    size_t segment;       /* rows of a segment of the column lists */
+    size_t segments;      /* of a sample */
+    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
+    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
+    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
+    size_t slots;         /* of tn's tiled kernel: tiles of a team */
+    size_t groups;        /* of the tiled kernels, for a panel and a split */
+} clprune__bspmm_plan;
+
+/* The scratch of a product; offsets in elements of each part. */
+typedef struct clprune__bspmm_scratch {
+    cl_mem starts, entries, partial;
+    size_t starts_offset, entries_offset, partial_offset;
+    clprune__region values; /* in fp32 */
+    clprune__index index;
+} clprune__bspmm_scratch;
+
+/* What a launch multiplies. */
+typedef struct clprune__bspmm_operands {
+    clprune_mat dy;
+    size_t outputs;
+    const clprune_bsr *xs;
+    const clprune_bsr_sizes *sizes;
+    const clprune__bspmm_scratch *scratch;
+} clprune__bspmm_operands;
+
+/* The parameters that all kernels of tn begin with: sizes; and those that they end with. */
+void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands);
+
+/* All parameters of a kernel of nt. */
+void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+
+/* The largest divisor of n that is at most `limit`. */
+size_t clprune__largest_divisor(size_t n, size_t limit);
+
+/* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
+ * memory. */
+size_t clprune__fitting_rows(
+    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows);
+
+/* Splits of the batch for kernels of plan->panels x plan->groups groups. */
+size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspmm_plan *plan,
+    size_t groups_per_unit, size_t batch);
+
+/* Columns of a tile: a block's, or those of its parts, as equal as its alignment allows. */
+size_t clprune__tile_cols(size_t bc, size_t most);
+
+/* Floats of dy that the kernels for GPUs read at once. */
+int clprune__dy_width(clprune_mat dy);
+
+/* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl, for GPUs. */
+clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs);
+clprune__bspmm_plan clprune__plan_nt_tiled(
+    const clprune_context *context, const clprune_bsr *xs, size_t outputs);
+clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+
+#endif

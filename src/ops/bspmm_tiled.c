@@ -1,0 +1,127 @@
+/* How the products run on GPUs: teams of work-items, tiles in local memory. */
+#include <stdio.h>
+
+#include "core/checked.h"
+#include "ops/bspmm_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+/* Teams of a group, the most rows of a segment of nt, the widest tile, and how many narrow ones a
+ * team of tn takes. */
+enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
+
+/* A panel of the tiled kernels, in teams whose work-items hold four outputs each; fewer where the
+ * largest work-group is small. */
+static void choose_teams(
+    const clprune_context *context, clprune__bspmm_plan *plan, size_t panel, size_t teams)
+{
+    plan->panel = panel / 4 <= context->facts.max_work_group ? panel : 16;
+    plan->lanes = plan->panel / 4;
+    plan->teams = clprune__max(1, clprune__min(teams, context->facts.max_work_group / plan->lanes));
+}
+
+size_t clprune__fitting_rows(
+    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows)
+{
+    const size_t bytes = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30);
+    const size_t fit = bytes > fixed_bytes ? (bytes - fixed_bytes) / row_bytes : 1;
+    return clprune__max(1, clprune__min(clprune__min(most, rows), fit));
+}
+
+/* Not more groups than run at once, as a few that are left over take as long as all the others. */
+size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspmm_plan *plan,
+    size_t groups_per_unit, size_t batch)
+{
+    const size_t at_once = (size_t)context->facts.compute_units * groups_per_unit;
+    return clprune__max(1, clprune__min(batch, at_once / (plan->panels * plan->groups)));
+}
+
+size_t clprune__tile_cols(size_t bc, size_t most)
+{
+    const size_t cols = clprune__ceil_div(bc, clprune__ceil_div(bc, most));
+    return bc % 4 == 0 ? clprune__round_up(cols, 4) : cols;
+}
+
+int clprune__dy_width(clprune_mat dy)
+{
+    return dy.offset % 4 == 0 && dy.ld % 4 == 0 && dy.cols % 4 == 0 ? 4 : 1;
+}
+
+clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    const clprune__tuning *tuning = &context->tuning;
+    const size_t bc = xs->desc.block.cols;
+    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc};
+    plan.tile = clprune__tile_cols(bc, tuning->tiled_tn.tile_columns);
+    choose_teams(context, &plan, tuning->tiled_tn.panel, TILED_TEAMS);
+    plan.slots = plan.tile < bc ? 1 : clprune__min(TN_TILED_SLOTS, TILED_COLS / bc);
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    plan.groups = clprune__ceil_div(
+        sizes->block_cols * clprune__ceil_div(bc, plan.tile), plan.teams * plan.slots);
+    plan.splits =
+        clprune__tiled_splits(context, &plan, tuning->tiled_tn.groups_per_unit, xs->desc.batch);
+    const size_t lists = plan.teams * plan.slots;
+    plan.segment = clprune__fitting_rows(context, tuning->tiled_tn.segment_rows,
+        32 * plan.lanes + 16 * lists, 8 * lists, xs->desc.rows);
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    return plan;
+}
+
+clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_block block = operands->xs->desc.block;
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
+    char defines[160];
+    (void)snprintf(defines, sizeof defines,
+        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d",
+        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, plan->slots,
+        clprune__dy_width(operands->dy));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
+    clprune__arg_tn_sizes(&launch, plan, operands);
+    clprune__arg_tn_operands(&launch, operands);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+done:
+    return status;
+}
+
+clprune__bspmm_plan clprune__plan_nt_tiled(
+    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+{
+    clprune__bspmm_plan plan = {.inner = xs->desc.rows};
+    plan.tile = clprune__largest_divisor(xs->desc.block.cols, TILED_COLS);
+    choose_teams(context, &plan, context->tuning.tiled_nt.panel, TILED_TEAMS);
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
+    plan.segment = clprune__fitting_rows(
+        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed, xs->desc.rows);
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    plan.groups = clprune__ceil_div(plan.segments, plan.teams);
+    plan.splits = clprune__tiled_splits(
+        context, &plan, context->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
+    return plan;
+}
+
+clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_block block = operands->xs->desc.block;
+    char defines[160];
+    (void)snprintf(defines, sizeof defines,
+        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DDYV=%d", block.cols,
+        block.rows, plan->segment, plan->tile, plan->lanes, plan->teams,
+        plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
+    clprune__arg_nt(&launch, plan, operands);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+done:
+    return status;
+}
