@@ -33,22 +33,6 @@
 #if CT > BC || CT > 16 || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 16, SLOTS 1 where CT < BC"
 #endif
-#define LOCAL    (TEAMS * LANES)
-#define PANEL    (4 * LANES)
-#define CHUNKS   ((BC + CT - 1) / CT)
-#define DY_READS ((SEG + TEAMS - 1) / TEAMS) /* of a work-item, for a segment */
-#define LIST_READS ((SEG + LANES - 1) / LANES)
-
-/* Four outputs of a row of dy; beyond the last output they repeat it. */
-inline float4 read_outputs(global const float *row, const ulong first, const ulong outputs)
-{
-#if DYV == 4
-    return *(global const float4 *)(row + min(first, outputs - 4));
-#else
-    return (float4)(row[min(first, outputs - 1)], row[min(first + 1, outputs - 1)],
-        row[min(first + 2, outputs - 1)], row[min(first + 3, outputs - 1)]);
-#endif
-}
 
 /* sum += the products of `count` entries. Each value makes room for that of the next entry. */
 inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
@@ -71,13 +55,7 @@ inline void multiply(local const uint2 *list, const uint count, local const floa
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(const ulong batch,
-    const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
-    const ulong keep, MAT_IN_RESTRICT(dy), const ulong values_offset,
-    global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial)
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN_PARAMETERS)
 {
     local float4 dy_tile[2][SEG * LANES];
     local uint2 list[2][TEAMS * SLOTS][SEG];
@@ -117,11 +95,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(co
             for (uint i = 0; i < SLOTS; i++) {
                 if (lane == 0)
                     count[now][team * SLOTS + i] = end[i] - begin[i];
-#pragma unroll
-                for (uint k = 0; k < LIST_READS; k++) {
-                    const uint e = begin[i] + lane + k * LANES;
-                    entry_read[i * LIST_READS + k] = e < end[i] ? from[e] : (uint2)(0);
-                }
+                read_list(entry_read + i * LIST_READS, from, begin[i], end[i], lane);
                 if (j + i < block_cols && step + 1 < steps)
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
@@ -146,16 +120,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(co
                     dy_tile[now][(team + k * TEAMS) * LANES + lane] = dy_read[k];
 #pragma unroll
             for (uint i = 0; i < SLOTS; i++)
-#pragma unroll
-                for (uint k = 0; k < LIST_READS; k++)
-                    if (lane + k * LANES < SEG)
-                        list[now][team * SLOTS + i][lane + k * LANES] =
-                            entry_read[i * LIST_READS + k];
+                write_list(list[now][team * SLOTS + i], entry_read + i * LIST_READS, lane);
             x = values + sample * keep * BR * BC;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * block_cols * BC * PANEL;
+    partial += TN_PARTIAL;
 #pragma unroll
     for (uint i = 0; i < SLOTS; i++)
 #pragma unroll
