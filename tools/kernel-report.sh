@@ -24,6 +24,8 @@ define_sets() {
 fill                    LOCAL=128 ROWS=8 VW=4
 mat_scale               LOCAL=128 ROWS=8 VW=4
 mat_copy                LOCAL=128 ROWS=8 VW=4
+mma_probe               M_TILES=2 N_TILES=2 PRECISION=1 MMA_PTX=1
+mma_probe               M_TILES=2 N_TILES=2 PRECISION=2 MMA_PTX=1
 prune_score             LOCAL=32 VW=1 BR=1 BC=1 NORM=0
 prune_score             LOCAL=32 VW=4 BR=1 BC=4 NORM=0
 prune_score             LOCAL=32 VW=16 BR=1 BC=16 NORM=0

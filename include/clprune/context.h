@@ -45,6 +45,15 @@ typedef enum clprune_kernels {
     CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
 
+/* What the products with a block-sparse matrix that matrix units can do (clprune_bspmm_tn) may
+ * round their operands to; sums stay in fp32. */
+typedef enum clprune_precision {
+    CLPRUNE_PRECISION_FP32, /* not at all */
+    CLPRUNE_PRECISION_TF32, /* 10 bits behind the point, ties away from zero: 2^-11 of each operand
+                             */
+    CLPRUNE_PRECISION_BF16  /* 7 bits behind the point, ties to even: 2^-8 of each operand */
+} clprune_precision;
+
 /* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
  *
  * The environment is read when a context is created. "" is as unset; a value that cannot be is
@@ -67,6 +76,10 @@ typedef struct clprune_context_options {
     clprune_allocator allocator; /* default: clCreateBuffer and clReleaseMemObject */
     clprune_log_fn log;          /* default: nothing is logged */
     void *log_user;
+    clprune_precision precision; /* default $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. For
+                                    NVIDIA's devices of compute capability 8.0 or later; where the
+                                    device is another, or its probe fails, fp32 serves, with a
+                                    warning to the log */
 } clprune_context_options;
 
 /* Creates a context on `queue`, which must be in-order and is retained, or, where `queue` is NULL,
@@ -112,6 +125,9 @@ CLPRUNE_API const char *clprune_context_cache_dir(const clprune_context *context
 
 /* The kernel family in use: VECTOR or TILED. */
 CLPRUNE_API clprune_kernels clprune_context_kernels(const clprune_context *context);
+
+/* The precision in use, after the device was probed for the one that was asked for. */
+CLPRUNE_API clprune_precision clprune_context_precision(const clprune_context *context);
 
 /* One of the numbers that shape kernels and launches: tile sizes, panels, prefetch distances. */
 typedef struct clprune_tuning_parameter {

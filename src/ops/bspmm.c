@@ -238,13 +238,48 @@ done:
     return status;
 }
 
+/* A kernel family of a product: how it is planned, and launched. */
+typedef struct family {
+    clprune__bspmm_plan (*plan)(const clprune_context *context, const clprune_bsr *xs,
+        const clprune_bsr_sizes *sizes, size_t outputs);
+    clprune_status (*multiply)(clprune_context *context, const clprune__bspmm_plan *plan,
+        const clprune__bspmm_operands *operands);
+} family;
+
+/* dw = alpha * product + beta * dw, where there is something to sum. */
+static clprune_status multiply(clprune_context *context, family kernels, float alpha, float beta,
+    clprune__bspmm_operands operands, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__bspmm_scratch scratch;
+    const clprune_bsr *xs = operands.xs;
+    const clprune_bsr_sizes *sizes = operands.sizes;
+    const clprune__bspmm_plan plan = kernels.plan(context, xs, sizes, operands.outputs);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    operands.scratch = &scratch;
+    TRY(take_scratch(context, xs, sizes, &plan, &scratch));
+    TRY(list_columns(context, xs, sizes, &plan, &scratch));
+    TRY(kernels.multiply(context, &plan, &operands));
+    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+static family tn_family(const clprune_context *context)
+{
+    if (context->precision != CLPRUNE_PRECISION_FP32)
+        return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma};
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return (family){plan_tn_vector, multiply_tn_vector};
+    return (family){clprune__plan_tn_tiled, clprune__multiply_tn_tiled};
+}
+
 clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
     TRY(clprune__check_bsr(context, xs, &sizes));
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
@@ -252,27 +287,16 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const clprune__bspmm_plan plan = vector ? plan_tn_vector(context, xs, &sizes, dy.cols)
-                                            : clprune__plan_tn_tiled(context, xs, &sizes, dy.cols);
-    mark = clprune__scratch_begin(context);
-    open = true;
-    clprune__bspmm_scratch scratch;
-    TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
-    TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-    const clprune__bspmm_operands operands = {dy, dy.cols, xs, &sizes, &scratch};
-    TRY(vector ? multiply_tn_vector(context, &plan, &operands)
-               : clprune__multiply_tn_tiled(context, &plan, &operands));
-    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
+    const clprune__bspmm_operands operands = {dy, dy.cols, xs, &sizes, NULL};
+    TRY(multiply(context, tn_family(context), alpha, beta, operands, dw, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
     return status;
 }
 
-static clprune__bspmm_plan plan_nt_vector(
-    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+static clprune__bspmm_plan plan_nt_vector(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
 {
+    (void)sizes;
     const clprune__tuning *tuning = &context->tuning;
     clprune__bspmm_plan plan = {.inner = xs->desc.rows,
         .tile = tuning->bspmm_nt.tile_rows,
@@ -308,13 +332,18 @@ done:
     return status;
 }
 
+static family nt_family(const clprune_context *context)
+{
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return (family){plan_nt_vector, multiply_nt_vector};
+    return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};
+}
+
 clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
     TRY(clprune__check_bsr(context, xs, &sizes));
     const size_t outputs = dw.rows;
     size_t dy_rows;
@@ -326,21 +355,9 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return scale_only(context, beta, dw, event);
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const clprune__bspmm_plan plan = vector ? plan_nt_vector(context, xs, outputs)
-                                            : clprune__plan_nt_tiled(context, xs, outputs);
-    mark = clprune__scratch_begin(context);
-    open = true;
-    clprune__bspmm_scratch scratch;
-    TRY(take_scratch(context, xs, &sizes, &plan, &scratch));
-    TRY(list_columns(context, xs, &sizes, &plan, &scratch));
-    const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, &scratch};
-    TRY(vector ? multiply_nt_vector(context, &plan, &operands)
-               : clprune__multiply_nt_tiled(context, &plan, &operands));
-    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
+    const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL};
+    TRY(multiply(context, nt_family(context), alpha, beta, operands, dw, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
     return status;
 }
 

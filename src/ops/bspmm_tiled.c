@@ -89,9 +89,10 @@ done:
     return status;
 }
 
-clprune__bspmm_plan clprune__plan_nt_tiled(
-    const clprune_context *context, const clprune_bsr *xs, size_t outputs)
+clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
 {
+    (void)sizes;
     clprune__bspmm_plan plan = {.inner = xs->desc.rows};
     plan.tile = clprune__largest_divisor(xs->desc.block.cols, TILED_COLS);
     choose_teams(context, &plan, context->tuning.tiled_nt.panel, TILED_TEAMS);

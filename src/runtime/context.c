@@ -9,6 +9,7 @@
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
 #include "runtime/huge_pages.h"
+#include "runtime/mma.h"
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -234,11 +235,13 @@ static clprune_status create(bool dry, const clprune_device_info *device, cl_com
         status = dry ? open_dry(made, device) : open_device(made, queue, options);
     if (status == CLPRUNE_SUCCESS)
         status = settle(made, options);
+    if (status == CLPRUNE_SUCCESS && !dry)
+        clprune__program_cache_open(made, options->cache_dir);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune__mma_open(made, options->precision);
     if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
         clprune__pass_error(made);
     if (status == CLPRUNE_SUCCESS) {
-        if (!dry)
-            clprune__program_cache_open(made, options->cache_dir);
         *out = made;
         made = NULL;
     }

@@ -41,7 +41,9 @@ struct clprune_context {
     clprune__program_cache cache;
     clprune__tuning tuning;
     clprune__gemm_engine gemm_engine;
-    bool blast_ready; /* CLBlast was told this device's parameters */
+    clprune_precision precision; /* of the products that matrix units can do */
+    bool mma_emulated;           /* ... which OpenCL C stands in for */
+    bool blast_ready;            /* CLBlast was told this device's parameters */
     char error[CLPRUNE__ERROR_TEXT];
 };
 

@@ -51,6 +51,10 @@ static const clprune__tuning_entry entries[] = {
     PARAMETER(tiled_tn, groups_per_unit, 1, 256, 1),
     PARAMETER(tiled_nt, panel, 16, 256, 16),
     PARAMETER(tiled_nt, groups_per_unit, 1, 256, 1),
+    PARAMETER(mma_tn, panel, 32, 128, 32),
+    PARAMETER(mma_tn, tile_columns, 8, 32, 8),
+    PARAMETER(mma_tn, segment_rows, 1, 4096, 1),
+    PARAMETER(mma_tn, groups_per_unit, 1, 256, 1),
     PARAMETER(clblast, inner_run, 0, 1 << 20, 1),
     BLAST("Xgemm", 0, 0, "GEMMK", 0, 1),
     BLAST("Xgemm", 0, 1, "KREG", 1, 64),
@@ -82,11 +86,13 @@ static const clprune__tuning_entry entries[] = {
     BLAST("Pad", 4, 27, "PAD_WPTY", 1, 16),
 };
 
-/* What no CPU was searched for: the tiled kernels are not the engine there. CLBlast's kernel does
- * not block the inner size, so a long one would fall out of the caches. */
+/* What no CPU was searched for: the tiled kernels and matrix units are not the engine there.
+ * CLBlast's kernel does not block the inner size, so a long one would fall out of the caches. */
 #define CPU_COMMON                                                                                 \
     .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
-    .tiled_nt = {.panel = 64, .groups_per_unit = 4}, .clblast = {.inner_run = 512}
+    .tiled_nt = {.panel = 64, .groups_per_unit = 4},                                               \
+    .mma_tn = {.panel = 64, .tile_columns = 32, .segment_rows = 128, .groups_per_unit = 2},        \
+    .clblast = {.inner_run = 512}
 
 /* Found by search on an AVX-512 CPU with PoCL 3.1: 32 registers of 16 floats, 48 KiB and 2 MiB of
  * caches. CLBlast 1.5.3's defaults for CPUs run at a tenth of OpenBLAS there; this set is 4 to 8

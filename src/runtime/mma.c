@@ -1,0 +1,218 @@
+#include "runtime/mma.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clprune/memory.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/transfer.h"
+
+#define COMPUTE_CAPABILITY_MAJOR 0x4000 /* of cl_nv_device_attribute_query */
+
+static const char *const names[] = {"fp32", "tf32", "bf16"};
+
+enum { WARP = 32, PRECISIONS = sizeof names / sizeof names[0] };
+
+/* The probe's matrices: tiles, and their rows, columns and most k. */
+enum { M_TILES = 2, N_TILES = 2, M = 16 * M_TILES, N = 8 * N_TILES, MOST_K = 16 };
+
+size_t clprune__mma_depth(const clprune_context *context)
+{
+    return context->precision == CLPRUNE_PRECISION_TF32 ? 8 : 16;
+}
+
+void clprune__mma_defines(
+    const clprune_context *context, size_t m_tiles, size_t n_tiles, char *defines, size_t size)
+{
+    (void)snprintf(defines, size, "-DM_TILES=%zu -DN_TILES=%zu -DPRECISION=%d -DMMA_PTX=%d",
+        m_tiles, n_tiles, (int)context->precision, !context->mma_emulated);
+}
+
+size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t n_tiles)
+{
+    return context->mma_emulated ? WARP * (4 * m_tiles + 2 * n_tiles) * sizeof(cl_uint) : 0;
+}
+
+/* The option, else $CLPRUNE_PRECISION. */
+static clprune_status choose_precision(clprune_context *context, clprune_precision option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *environment = getenv("CLPRUNE_PRECISION");
+    REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT, "options.precision is %d",
+        (int)option);
+    context->precision = option;
+    if (option != CLPRUNE_PRECISION_FP32 || environment == NULL || environment[0] == '\0')
+        goto done;
+    size_t i = 0;
+    while (i < PRECISIONS && strcmp(environment, names[i]) != 0)
+        i++;
+    REQUIRE(i < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
+        "CLPRUNE_PRECISION is \"%.100s\", expected fp32, tf32 or bf16", environment);
+    context->precision = (clprune_precision)i;
+done:
+    return status;
+}
+
+static clprune_status choose_emulation(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *environment = getenv("CLPRUNE_MMA");
+    context->mma_emulated = environment != NULL && strcmp(environment, "emulated") == 0;
+    REQUIRE(context->mma_emulated || environment == NULL || environment[0] == '\0' ||
+                strcmp(environment, "auto") == 0,
+        CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_MMA is \"%.100s\", expected auto or emulated",
+        environment);
+done:
+    return status;
+}
+
+/* The major number of NVIDIA's compute capability, 0 for other devices. */
+static cl_uint compute_capability(const clprune_context *context)
+{
+    cl_uint major = 0;
+    size_t size = 0;
+    if (clGetDeviceInfo(context->device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
+        return 0;
+    char *extensions = calloc(size + 1, 1);
+    if (extensions != NULL &&
+        clGetDeviceInfo(context->device, CL_DEVICE_EXTENSIONS, size, extensions, NULL) ==
+            CL_SUCCESS &&
+        strstr(extensions, "cl_nv_device_attribute_query") != NULL &&
+        clGetDeviceInfo(context->device, COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
+            CL_SUCCESS)
+        major = 0;
+    free(extensions);
+    return major;
+}
+
+/* x as an operand is rounded: to 10 bits behind the point, ties away from zero, or to 7, to even.
+ */
+static double rounded(clprune_precision precision, double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent); /* 0.5 <= |fraction| < 1 */
+    if (precision == CLPRUNE_PRECISION_TF32)
+        return ldexp(round(ldexp(fraction, 11)), exponent - 11);
+    return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
+}
+
+/* a (M x k), b (k x N) and c (M x N), one after the other. Of the operands, one has 12 bits behind
+ * the point and is rounded, ties included; the other one is powers of two, and c so coarse that
+ * each sum is exact in whatever order. No two rows, columns or values of k are alike. */
+static void fill_probe(size_t k, bool round_a, float *data)
+{
+    uint32_t state = 12345;
+    for (size_t i = 0; i < M * k + k * N + M * N; i++) {
+        state = state * 1664525u + 1013904223u;
+        const bool in_a = i < M * k, in_c = i >= M * k + k * N;
+        const uint32_t bits = state >> 9;
+        const float fraction = 1.0f + (float)(bits >> 3 & 0xfffu) * 0x1p-12f;
+        const float scale = ldexpf(bits & 4u ? -1.0f : 1.0f, (int)(bits & 3u) - 1);
+        if (in_c)
+            data[i] = (float)(int)(bits & 0xffu) - 128.0f;
+        else
+            data[i] = in_a == round_a ? scale * fraction : scale;
+    }
+}
+
+/* Compares what the device made of c with what it must be; writes the reason where they differ. */
+static bool probe_agrees(clprune_precision precision, size_t k, const float *data, const float *got,
+    char *reason, size_t size)
+{
+    const float *a = data, *b = a + M * k, *c = b + k * N;
+    for (size_t i = 0; i < M * N; i++) {
+        double want = (double)c[i];
+        for (size_t e = 0; e < k; e++)
+            want += rounded(precision, (double)a[i / N * k + e]) *
+                    rounded(precision, (double)b[e * N + i % N]);
+        if ((double)got[i] != want) {
+            (void)snprintf(reason, size, "the probe's element (%zu, %zu) is %.9g instead of %.9g",
+                i / N, i % N, (double)got[i], want);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs the probe once; an empty reason afterwards: it gave what it must. */
+static clprune_status run_probe(clprune_context *context, bool round_a, char *reason, size_t size)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t k = clprune__mma_depth(context), c_at = M * k + k * N, local = WARP;
+    float data[M * MOST_K + MOST_K * N + M * N], got[M * N];
+    char defines[96];
+    cl_mem buffer = NULL;
+    fill_probe(k, round_a, data);
+    TRY(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_WORKSPACE, "mma_probe", sizeof data, &buffer));
+    TRY(clprune__transfer_write(context, data, buffer, (c_at + M * N) * sizeof(float)));
+    clprune__mma_defines(context, M_TILES, N_TILES, defines, sizeof defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, CLPRUNE__MMA_PROBE, defines, &launch));
+    clprune__arg_mem(&launch, buffer);
+    TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
+    TRY_CL(clEnqueueReadBuffer(
+        context->queue, buffer, CL_TRUE, c_at * sizeof(float), sizeof got, got, 0, NULL, NULL));
+    (void)probe_agrees(context->precision, k, data, got, reason, size);
+done:
+    clprune_buffer_release(context, buffer);
+    return status;
+}
+
+/* Writes why the matrix units cannot serve; an empty text: they can. */
+static void probe(clprune_context *context, char *reason, size_t size)
+{
+    reason[0] = '\0';
+    if (context->facts.max_work_group < WARP) {
+        (void)snprintf(reason, size, "the device's work-groups are smaller than %d", WARP);
+        return;
+    }
+    if (!context->mma_emulated && compute_capability(context) < 8) {
+        (void)snprintf(
+            reason, size, "the device is none of NVIDIA's, compute capability 8.0 or later");
+        return;
+    }
+    /* A probe that fails is no error of the caller's. */
+    const clprune_log_fn log = context->log;
+    context->log = NULL;
+    for (int i = 0; i < 2 && reason[0] == '\0'; i++)
+        if (run_probe(context, i == 0, reason, size) != CLPRUNE_SUCCESS)
+            (void)snprintf(reason, size, "%.*s", (int)size - 1, context->error);
+    context->log = log;
+    context->error[0] = '\0';
+}
+
+clprune_status clprune__mma_open(clprune_context *context, clprune_precision option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(choose_precision(context, option));
+    TRY(choose_emulation(context));
+    const clprune_precision wanted = context->precision;
+    if (wanted == CLPRUNE_PRECISION_FP32)
+        goto done;
+    char reason[1024] = "";
+    if (context->dry == NULL)
+        probe(context, reason, sizeof reason);
+    else if (!context->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
+        (void)snprintf(reason, sizeof reason, "the device is none of NVIDIA's");
+    if (reason[0] != '\0') {
+        context->precision = CLPRUNE_PRECISION_FP32;
+        clprune__log(context, CLPRUNE_LOG_WARNING,
+            "precision %s is not to be had, block-sparse products stay in fp32: %s", names[wanted],
+            reason);
+    } else {
+        clprune__log(context, CLPRUNE_LOG_INFO, "precision %s, %s", names[wanted],
+            context->mma_emulated ? "emulated" : "by mma.sync");
+    }
+done:
+    return status;
+}
+
+clprune_precision clprune_context_precision(const clprune_context *context)
+{
+    return context != NULL ? context->precision : CLPRUNE_PRECISION_FP32;
+}

@@ -1,0 +1,396 @@
+/* Products on matrix units, by their emulation and, where the device has them, by its own: against
+ * the double reference of rounded and of exact operands, and what a context makes of a wish. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bspmm_ref.h"
+#include "support/test_folder.h"
+#include "support/test_packed.h"
+
+/* What a context logs. */
+typedef struct journal {
+    int warnings, errors;
+    char text[65536];
+} journal;
+
+static void note(void *user, clprune_log_level level, const char *message)
+{
+    journal *j = user;
+    j->warnings += level == CLPRUNE_LOG_WARNING;
+    j->errors += level == CLPRUNE_LOG_ERROR;
+    const size_t used = strlen(j->text);
+    (void)snprintf(j->text + used, sizeof j->text - used, "%s\n", message);
+}
+
+typedef struct setup {
+    clprune_precision precision;
+    const char *mma; /* $CLPRUNE_MMA */
+} setup;
+
+static const setup setups[] = {{CLPRUNE_PRECISION_TF32, "emulated"},
+    {CLPRUNE_PRECISION_BF16, "emulated"}, {CLPRUNE_PRECISION_TF32, NULL},
+    {CLPRUNE_PRECISION_BF16, NULL}};
+static const char *const setup_names[] = {"tf32 emulated", "bf16 emulated", "tf32", "bf16"};
+
+enum { SETUPS = sizeof setups / sizeof setups[0] };
+
+/* A further context on the queue of the one under test, so that they share buffers. */
+static clprune_context *open_narrow(setup s, journal *j)
+{
+    const clprune_context_options options = {.precision = s.precision,
+        .cache_dir = j != NULL ? "off" : NULL, /* so that builds are logged */
+        .log = j != NULL ? note : NULL,
+        .log_user = j};
+    clprune_context *context = NULL;
+    test_environment("CLPRUNE_MMA", s.mma);
+    const clprune_status status =
+        clprune_context_create(clprune_context_queue(test_context()), &options, &context);
+    test_environment("CLPRUNE_MMA", NULL);
+    assert_int_equal(status, CLPRUNE_SUCCESS);
+    return context;
+}
+
+/* x to the format's significant bits: TF32's ties go away from zero, bf16's to even. */
+static float rounded(clprune_precision precision, float x)
+{
+    if (x == 0.0f || !isfinite(x))
+        return x;
+    const double unit = ldexp(1, ilogb((double)x) - (precision == CLPRUNE_PRECISION_TF32 ? 10 : 7));
+    const double q = fabs((double)x) / unit, down = floor(q), rest = q - down;
+    const bool odd = fmod(down, 2) == 1;
+    const bool up = rest > 0.5 || (rest == 0.5 && (precision == CLPRUNE_PRECISION_TF32 || odd));
+    return (float)copysign((down + (up ? 1 : 0)) * unit, (double)x);
+}
+
+static float *map(const float *x, size_t count, clprune_precision precision)
+{
+    float *y = calloc(count + 1, sizeof *y);
+    for (size_t i = 0; i < count; i++)
+        y[i] = precision == CLPRUNE_PRECISION_FP32 ? fabsf(x[i]) : rounded(precision, x[i]);
+    return y;
+}
+
+typedef struct mma_case {
+    clprune_bsr_desc desc;
+    size_t outputs;
+} mma_case;
+
+/* Blocks of every number of columns a lane may hold, ragged sides, several segments, panels, groups
+ * and parts of a block; few kept blocks leave rows and columns empty. */
+static const mma_case cases[] = {
+    {{3, 37, 21, {1, 1}, 389}, 71},
+    {{2, 19, 45, {1, 4}, 228}, 64},
+    {{2, 40, 40, {1, 8}, 61}, 33},
+    {{5, 37, 101, {1, 16}, 130}, 71},
+    {{5, 37, 101, {1, 16}, 259}, 71},
+    {{5, 37, 101, {1, 16}, 2}, 71},
+    {{2, 33, 60, {1, 24}, 50}, 130},
+    {{2, 33, 64, {1, 32}, 33}, 17},
+    {{1, 300, 129, {1, 64}, 450}, 16},
+    {{2, 21, 80, {1, 40}, 21}, 8},
+    {{1, 290, 300, {1, 16}, 300}, 7},
+    {{2, 26, 23, {3, 7}, 18}, 65},
+    {{3, 50, 64, {16, 16}, 9}, 40},
+    {{1, 1, 5, {1, 5}, 1}, 1},
+};
+
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+typedef struct row {
+    const mma_case *shape;
+    int setup, product; /* 0: tn, 1: nt */
+} row;
+
+static const char *const product_names[] = {"tn", "nt"};
+
+static gemm_ref reference(int product, const mma_case *c, const float *dy, const float *xs)
+{
+    const bspmm_ref_sizes s = {c->desc.batch, c->desc.rows, c->desc.cols, c->outputs};
+    return product == 0 ? bspmm_ref_tn(s, 1, 0, dy, xs, NULL) : bspmm_ref_nt(s, 1, 0, dy, xs, NULL);
+}
+
+/* dw of a product on a context; of canaries where it is not written. */
+static float *product_on(
+    clprune_context *context, int product, clprune_mat dy, const clprune_bsr *xs, sides side)
+{
+    test_mat out = test_mat_make(side.out_rows, side.out_cols, 3, NULL);
+    const clprune_status status = product == 0
+                                      ? clprune_bspmm_tn(context, 1, 0, dy, xs, out.mat, NULL)
+                                      : clprune_bspmm_nt(context, 1, 0, dy, xs, out.mat, NULL);
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(context));
+    assert_int_equal(clprune_context_finish(context), CLPRUNE_SUCCESS);
+    float *got = test_mat_get(&out, "dw");
+    test_mat_free(&out);
+    return got;
+}
+
+/* Within the bound of fp32 sums of rounded operands, and within what rounding may move the exact
+ * sum by: with operands off by at most u, (2 u + u^2) sum |a||b|. Matrix units may cut off where
+ * fp32 rounds, which the bound allows for four times over. */
+static void against_reference(void **state)
+{
+    const row *r = *state;
+    const mma_case *c = r->shape;
+    const clprune_precision precision = setups[r->setup].precision;
+    const double u = precision == CLPRUNE_PRECISION_TF32 ? 0x1p-11 : 0x1p-8;
+    clprune_context *context = open_narrow(setups[r->setup], NULL);
+    if (clprune_context_precision(context) != precision) {
+        clprune_context_destroy(context);
+        skip(); /* without matrix units */
+    }
+    const sides side = sides_of(r->product, c->desc, c->outputs);
+    const size_t results = side.out_rows * side.out_cols;
+    packed xs = pack(c->desc, 301, NULL);
+    float *dense = bsr_ref_unpack(&xs.wide),
+          *dy = test_new_normal(302, side.in_rows * side.in_cols);
+    const size_t gap = side.in_cols % 4 == 0 ? 4 : 5;
+    test_mat in = test_mat_make(side.in_rows, side.in_cols, gap, dy);
+    float *got = product_on(context, r->product, in.mat, &xs.bsr.bsr, side);
+    test_mat_unchanged(&in, "dy");
+
+    const size_t elements = c->desc.batch * c->desc.rows * c->desc.cols;
+    float *dy_narrow = map(dy, side.in_rows * side.in_cols, precision);
+    float *xs_narrow = map(dense, elements, precision);
+    gemm_ref narrow = reference(r->product, c, dy_narrow, xs_narrow);
+    for (size_t i = 0; i < results; i++)
+        narrow.bound[i] *= 4;
+    test_close("dw", side.out_rows, side.out_cols, got, narrow.want, narrow.bound,
+        "%s, against rounded operands", setup_names[r->setup]);
+
+    float *dy_size = map(dy, side.in_rows * side.in_cols, CLPRUNE_PRECISION_FP32);
+    float *xs_size = map(dense, elements, CLPRUNE_PRECISION_FP32);
+    gemm_ref exact = reference(r->product, c, dy, dense);
+    gemm_ref size = reference(r->product, c, dy_size, xs_size);
+    for (size_t i = 0; i < results; i++)
+        exact.bound[i] = 4 * exact.bound[i] + (2 * u + u * u) * size.want[i];
+    test_close("dw", side.out_rows, side.out_cols, got, exact.want, exact.bound,
+        "%s, against exact operands", setup_names[r->setup]);
+
+    float *again = product_on(context, r->product, in.mat, &xs.bsr.bsr, side);
+    test_same_floats("dw", side.out_rows, side.out_cols, again, got, "a second run");
+    gemm_ref_free(&narrow);
+    gemm_ref_free(&exact);
+    gemm_ref_free(&size);
+    float *const all[] = {dense, dy, got, dy_narrow, xs_narrow, dy_size, xs_size, again};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    test_mat_free(&in);
+    packed_free(&xs);
+    clprune_context_destroy(context);
+}
+
+/* Small integers are exact in every format, and so are their sums: the bits of fp32. Also where dy
+ * is not finite: no block of zeros, and no padding, meets a row that it does not belong to. */
+static void integers(void **state)
+{
+    const row *r = *state;
+    const mma_case *c = r->shape;
+    clprune_context *context = open_narrow(setups[r->setup], NULL);
+    const sides side = sides_of(r->product, c->desc, c->outputs);
+    const size_t elements = c->desc.batch * c->desc.rows * c->desc.cols;
+    test_rng rng = {77};
+    float *x = calloc(elements, sizeof *x), *dy = test_new_normal(0, side.in_rows * side.in_cols);
+    for (size_t i = 0; i < elements; i++)
+        x[i] = (float)test_rng_below(&rng, 8) + 1;
+    for (size_t i = 0; i < side.in_rows * side.in_cols; i++)
+        dy[i] = (float)test_rng_below(&rng, 15) - 7;
+    packed xs = pack(c->desc, 311, x);
+    for (int run = 0; run < 2; run++) {
+        if (run == 1) /* a row here and there */
+            for (size_t i = 0; i < side.in_rows * side.in_cols; i++)
+                if (i / side.in_cols % 11 == 0)
+                    dy[i] = i / side.in_cols % 2 == 0 ? INFINITY : -INFINITY;
+        test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, dy);
+        float *want = product_on(test_context(), r->product, in.mat, &xs.bsr.bsr, side);
+        float *got = product_on(context, r->product, in.mat, &xs.bsr.bsr, side);
+        for (size_t i = 0; i < side.out_rows * side.out_cols; i++)
+            if (isnan(want[i]) && isnan(got[i]))
+                got[i] = want[i]; /* whatever NaN it is */
+        test_same_floats("dw", side.out_rows, side.out_cols, got, want, "%s%s",
+            setup_names[r->setup], run == 1 ? ", infinite rows of dy" : "");
+        free(want);
+        free(got);
+        test_mat_free(&in);
+    }
+    free(x);
+    free(dy);
+    packed_free(&xs);
+    clprune_context_destroy(context);
+}
+
+/* One row times one block of ones: dw is dy, rounded, to the bit; and the other way round. */
+static void rounding(void **state)
+{
+    const row *r = *state;
+    const clprune_precision precision = setups[r->setup].precision;
+    clprune_context *context = open_narrow(setups[r->setup], NULL);
+    if (clprune_context_precision(context) != precision) {
+        clprune_context_destroy(context);
+        skip();
+    }
+    enum { COUNT = 64 };
+    /* Halves of a unit in the last place, of even and odd neighbours, and what lies beside them. */
+    float special[COUNT], ones[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const double unit = precision == CLPRUNE_PRECISION_TF32 ? 0x1p-10 : 0x1p-7;
+        const double near = i % 3 == 0 ? 0 : i % 3 == 1 ? -0x1p-22 : 0x1p-22;
+        special[i] = (float)ldexp((i % 2 ? -1 : 1) * (1 + (i + 0.5) * unit + near), i - 32);
+        ones[i] = 1;
+    }
+    special[0] = 0x1.fffffep0f; /* to the next power of two */
+    for (int run = 0; run < 2; run++) {
+        const clprune_bsr_desc d = {1, 1, COUNT, {1, 16}, COUNT / 16};
+        const sides side = sides_of(0, d, COUNT);
+        packed xs = pack(d, 321, run == 0 ? ones : special);
+        test_mat in = test_mat_make(1, COUNT, 0, run == 0 ? special : ones);
+        float *got = product_on(context, 0, in.mat, &xs.bsr.bsr, side);
+        for (size_t i = 0; i < COUNT * COUNT; i++) {
+            const float x = special[run == 0 ? i / COUNT : i % COUNT];
+            if (got[i] != rounded(precision, x))
+                fail_msg("%s: %a became %a instead of %a", setup_names[r->setup], (double)x,
+                    (double)got[i], (double)rounded(precision, x));
+        }
+        free(got);
+        test_mat_free(&in);
+        packed_free(&xs);
+    }
+    clprune_context_destroy(context);
+}
+
+/* Asking for a precision: what is logged, what is in use, which kernel runs, and to what bits. */
+static void wish(void **state)
+{
+    const row *r = *state;
+    const setup s = setups[r->setup];
+    journal *j = calloc(1, sizeof *j);
+    clprune_context *context = open_narrow(s, j);
+    const bool narrow = clprune_context_precision(context) == s.precision;
+    assert_true(narrow || clprune_context_precision(context) == CLPRUNE_PRECISION_FP32);
+    assert_true(narrow || s.mma == NULL);
+    assert_string_equal(clprune_last_error(context), "");
+    const clprune_bsr_desc d = {2, 30, 64, {1, 16}, 60};
+    packed xs = pack(d, 331, NULL);
+    for (int product = 0; product < 2; product++) {
+        const sides side = sides_of(product, d, 40);
+        float *dy = test_new_normal(332, side.in_rows * side.in_cols);
+        test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, dy);
+        float *want = product_on(test_context(), product, in.mat, &xs.bsr.bsr, side);
+        float *got = product_on(context, product, in.mat, &xs.bsr.bsr, side);
+        size_t same = 0;
+        for (size_t i = 0; i < side.out_rows * side.out_cols; i++)
+            same += memcmp(got + i, want + i, sizeof *got) == 0;
+        const bool ran = narrow && product == 0;
+        if (ran)
+            assert_true(same < side.out_rows * side.out_cols / 4);
+        else
+            assert_int_equal(same, side.out_rows * side.out_cols);
+        char kernel[32];
+        (void)snprintf(kernel, sizeof kernel, "bspmm_%s_mma.cl", product_names[product]);
+        assert_int_equal(strstr(j->text, kernel) != NULL, ran);
+        free(dy);
+        free(want);
+        free(got);
+        test_mat_free(&in);
+    }
+    assert_int_equal(j->warnings, narrow ? 0 : 1);
+    assert_int_equal(j->errors, 0);
+    if (!narrow)
+        assert_non_null(
+            strstr(j->text, "block-sparse products stay in fp32: the device is none of"));
+    packed_free(&xs);
+    clprune_context_destroy(context);
+    free(j);
+}
+
+static void creation_fails(clprune_context_options options, const char *part)
+{
+    clprune_context *context = test_context();
+    assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
+    assert_null(context);
+    if (strstr(clprune_last_error(NULL), part) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", part, clprune_last_error(NULL));
+}
+
+static clprune_precision precision_of(clprune_context_options options)
+{
+    clprune_context *context;
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    const clprune_precision precision = clprune_context_precision(context);
+    clprune_context_destroy(context);
+    return precision;
+}
+
+static void choices(void **state)
+{
+    (void)state;
+    const clprune_context_options none = {0}, tf32 = {.precision = CLPRUNE_PRECISION_TF32};
+    assert_int_equal(clprune_context_precision(NULL), CLPRUNE_PRECISION_FP32);
+    assert_int_equal(clprune_context_precision(test_context()), CLPRUNE_PRECISION_FP32);
+    creation_fails((clprune_context_options){.precision = (clprune_precision)3}, "precision is 3");
+    creation_fails((clprune_context_options){.precision = (clprune_precision)-1}, "precision");
+    test_environment("CLPRUNE_MMA", "emulated");
+    assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
+    test_environment("CLPRUNE_PRECISION", "bf16");
+    assert_int_equal(precision_of(none), CLPRUNE_PRECISION_BF16);
+    assert_int_equal(precision_of(tf32), CLPRUNE_PRECISION_TF32); /* an option wins */
+    test_environment("CLPRUNE_PRECISION", "fp32");
+    assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
+    test_environment("CLPRUNE_PRECISION", "");
+    assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
+    test_environment("CLPRUNE_PRECISION", "fp16");
+    creation_fails(none, "CLPRUNE_PRECISION is \"fp16\"");
+    test_environment("CLPRUNE_PRECISION", NULL);
+    test_environment("CLPRUNE_MMA", "on");
+    creation_fails(tf32, "CLPRUNE_MMA is \"on\"");
+    test_environment("CLPRUNE_MMA", NULL);
+}
+
+/* A dry context has no device to probe: NVIDIA's, and what is emulated, it takes at its word. */
+static void dry(void **state)
+{
+    (void)state;
+    clprune_device_info info = clprune_context_device_info(test_context());
+    const clprune_context_options tf32 = {.precision = CLPRUNE_PRECISION_TF32};
+    static const struct {
+        const char *vendor, *mma;
+        clprune_precision want;
+    } rows[] = {{"NVIDIA Corporation", NULL, CLPRUNE_PRECISION_TF32},
+        {"somebody", NULL, CLPRUNE_PRECISION_FP32},
+        {"somebody", "emulated", CLPRUNE_PRECISION_TF32}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        clprune_context *context;
+        (void)snprintf(info.vendor, sizeof info.vendor, "%s", rows[i].vendor);
+        test_environment("CLPRUNE_MMA", rows[i].mma);
+        assert_int_equal(clprune_context_create_dry(&info, &tf32, &context), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_precision(context), rows[i].want);
+        clprune_context_destroy(context);
+    }
+    test_environment("CLPRUNE_MMA", NULL);
+}
+
+int main(void)
+{
+    static row rows[SETUPS][CASES];
+    unsetenv("CLPRUNE_MMA");
+    unsetenv("CLPRUNE_PRECISION");
+    test_list list = {0};
+    test_add(&list, choices, NULL, "options and environment");
+    test_add(&list, dry, NULL, "dry contexts");
+    for (int s = 0; s < SETUPS; s++) {
+        for (size_t i = 0; i < CASES; i++)
+            rows[s][i] = (row){&cases[i], s, 0};
+        test_add(&list, wish, &rows[s][0], "%s: what a wish becomes", setup_names[s]);
+        test_add(&list, rounding, &rows[s][0], "%s: ties", setup_names[s]);
+        for (size_t i = 0; i < CASES; i++) {
+            const clprune_bsr_desc *d = &cases[i].desc;
+            test_add(&list, against_reference, &rows[s][i],
+                "%s: tn %zux%zu, %zu x %zu x %zu, o %zu, keep %zu", setup_names[s], d->block.rows,
+                d->block.cols, d->batch, d->rows, d->cols, cases[i].outputs, d->keep);
+            test_add(&list, integers, &rows[s][i], "%s: integers %zu", setup_names[s], i);
+        }
+    }
+    return test_run_on_each_device("mma", &list);
+}
