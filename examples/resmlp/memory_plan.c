@@ -69,7 +69,9 @@ bool memory_plan_make(
     const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
     dry_run run = {.t = {.options = t->options, .data = t->data, .arch = t->arch}, .plan = plan};
-    const clprune_context_options wanted = {.mem_limit = UINT64_MAX};
+    const clprune_context_options wanted = {.mem_limit = UINT64_MAX,
+        .precision = t->context != NULL ? clprune_context_precision(t->context)
+                                        : (clprune_precision)t->options->precision};
     const size_t parts = 2 * t->arch.depth + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");

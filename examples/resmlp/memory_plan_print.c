@@ -195,7 +195,8 @@ static bool find_device(const options *o, clprune_device_info *device, bool *fou
 {
     clprune_context *context = NULL;
     fault none = {0};
-    const clprune_status status = trainer_create_context(o->device, "off", &context, &none);
+    const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
+    const clprune_status status = trainer_create_context(&wanted, &context, &none);
     *found = status == CLPRUNE_SUCCESS;
     if (*found)
         *device = clprune_context_device_info(context);

@@ -33,6 +33,7 @@ typedef struct options {
     size_t criterion; /* clprune_criterion */
     size_t values;    /* clprune_value_type */
     size_t indices;   /* clprune_index_type */
+    size_t precision; /* clprune_precision */
     size_t gelu_code; /* position in options_gelu_codes */
     const char *keep_file;
 
@@ -100,6 +101,7 @@ extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
 extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_indices[];    /* by clprune_index_type */
+extern const char *const options_precisions[]; /* by clprune_precision */
 extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 

@@ -6,6 +6,7 @@ const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
+const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
@@ -87,6 +88,10 @@ const option_row option_rows[] = {
         "--activations paper or compact"),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),
+    CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
+        "what the weight gradients' products with pruned inputs may round their operands to: fp32 "
+        "(the default), tf32 or bf16, on NVIDIA's GPUs of compute capability 8.0 or later; "
+        "elsewhere fp32 serves"),
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
         "overrides of --activations for single blocks and tensors, a line each, such as 'blocks.0 "
         "gelu dense'; see keep_file.h; a checkpoint has a copy"),

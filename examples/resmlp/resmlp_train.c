@@ -37,6 +37,10 @@ static void say_start(trainer *t)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", indices in %s",
             o->indices == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
                                                  : options_indices[o->indices]);
+    const clprune_precision precision = clprune_context_precision(t->context);
+    if (precision != CLPRUNE_PRECISION_FP32)
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", multiplied in %s",
+            options_precisions[precision]);
     if (keep_preset_codes(o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));

@@ -34,6 +34,7 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "criterion", options_criteria[o->criterion]);
     json_text(j, "values", options_values[o->values]);
     json_text(j, "indices", options_indices[o->indices]);
+    json_text(j, "precision", options_precisions[clprune_context_precision(t->context)]);
     if (keep_preset_codes(o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
     if (o->keep_text != NULL)

@@ -51,21 +51,34 @@ static bool choose_arch(trainer *t, fault *f)
 }
 
 clprune_status trainer_create_context(
-    const char *device, const char *cache_dir, clprune_context **context, fault *f)
+    const clprune_context_options *wanted, clprune_context **context, fault *f)
 {
-    const clprune_context_options wanted = {.device = device, .cache_dir = cache_dir};
-    const clprune_status status = clprune_context_create(NULL, &wanted, context);
+    const clprune_status status = clprune_context_create(NULL, wanted, context);
     if (status == CLPRUNE_INVALID_ARGUMENT) /* what the environment says */
         (void)fault_set(f, CODE_USAGE, "opening a device: %s", clprune_last_error(NULL));
     else
         (void)fault_check(f, NULL, status,
-            status == CLPRUNE_NO_DEVICE && device != NULL ? "--device" : "opening a device");
+            status == CLPRUNE_NO_DEVICE && wanted->device != NULL ? "--device"
+                                                                  : "opening a device");
     return status;
+}
+
+/* Why --precision cannot be had. */
+static void say_warning(void *user, clprune_log_level level, const char *message)
+{
+    trainer *t = user;
+    if (level == CLPRUNE_LOG_WARNING)
+        progress_say(&t->progress, "%s", message);
 }
 
 static bool open_device(trainer *t, fault *f)
 {
-    return trainer_create_context(t->options->device, NULL, &t->context, f) == CLPRUNE_SUCCESS;
+    const bool rounds = t->options->precision != CLPRUNE_PRECISION_FP32;
+    const clprune_context_options wanted = {.device = t->options->device,
+        .precision = (clprune_precision)t->options->precision,
+        .log = rounds ? say_warning : NULL,
+        .log_user = t};
+    return trainer_create_context(&wanted, &t->context, f) == CLPRUNE_SUCCESS;
 }
 
 static bool create_model(trainer *t, fault *f)

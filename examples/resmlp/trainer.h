@@ -96,10 +96,10 @@ bool trainer_save(trainer *t, fault *f);
  * all of it before it changes anything. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
 
-/* A context on a device (NULL: the library's choice). Faults: CODE_USAGE for what the environment
- * says wrongly, and others. The status is that of clprune_context_create. */
+/* A context on the device of *wanted (NULL: the library's choice). Faults: CODE_USAGE for what the
+ * environment says wrongly, and others. The status is that of clprune_context_create. */
 clprune_status trainer_create_context(
-    const char *device, const char *cache_dir, clprune_context **context, fault *f);
+    const clprune_context_options *wanted, clprune_context **context, fault *f);
 
 /* Make what a run needs on the device of t->context, from options, data and architecture: first
  * what lasts from step to step, then model and optimizer. What is made is the caller's on failure,

@@ -45,12 +45,15 @@ typedef struct bench_settings {
     int form_count;
     int repetitions;
     const char *device;
-    const char *output_dir; /* of the figures */
-    FILE *json;             /* NULL: a table on stdout */
+    clprune_precision precision; /* asked for */
+    const char *output_dir;      /* of the figures */
+    FILE *json;                  /* NULL: a table on stdout */
 } bench_settings;
 
 /* Fills *settings from the command line; ends the program on an error and on --help. */
 void bench_options_parse(int argc, char **argv, bench_settings *settings);
+
+extern const char *const bench_precisions[3]; /* by clprune_precision */
 
 typedef struct bench_shape {
     size_t batch, tokens; /* samples, rows of one */

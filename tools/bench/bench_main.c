@@ -87,8 +87,14 @@ int main(int argc, char **argv)
     bench_settings settings;
     bench_options_parse(argc, argv, &settings);
     bench b = {.settings = &settings};
-    const clprune_context_options options = {.device = settings.device};
+    const clprune_context_options options = {
+        .device = settings.device, .precision = settings.precision};
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
+    if (settings.precision != CLPRUNE_PRECISION_FP32 &&
+        clprune_context_precision(b.context) != settings.precision)
+        fprintf(stderr, "clprune-bench: --precision %s is not to be had; this is %s\n",
+            bench_precisions[settings.precision],
+            bench_precisions[clprune_context_precision(b.context)]);
     const cl_device_id device = clprune_context_device(b.context);
     cl_device_type type = 0;
     (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);

@@ -37,6 +37,8 @@ static void usage(FILE *stream)
           "  --block B *    blocks of 1 x B (16)\n"
           "  --sparsity S * from 0 to 1 (0.5,0.7,0.9)\n"
           "  --repeat N     repetitions behind a median (11)\n"
+          "  --precision P  fp32 (the default), tf32 or bf16: what products with pruned matrices\n"
+          "                 may round their operands to; the one in use is reported\n"
           "  --device TEXT  \"platform:device\" or part of a name\n"
           "  --json FILE    one object a line instead of the table; - is stdout. rows is the\n"
           "                 total, ms and all other times are medians, null is not applicable\n"
@@ -126,6 +128,16 @@ static void parse_forms(char *text, bench_settings *set)
         bad_value("form", text, "a list of forms");
 }
 
+const char *const bench_precisions[3] = {"fp32", "tf32", "bf16"};
+
+static clprune_precision parse_precision(const char *text)
+{
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, bench_precisions[i]) == 0)
+            return (clprune_precision)i;
+    bad_value("precision", text, "fp32, tf32 or bf16");
+}
+
 static void check_operations(const bench_settings *set)
 {
     if (set->op_count == 0) {
@@ -207,6 +219,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         OPTION_FORM,
         OPTION_REPEAT,
         OPTION_DEVICE,
+        OPTION_PRECISION,
         OPTION_JSON,
         OPTION_DIR,
         OPTION_HELP,
@@ -223,6 +236,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         {"form", required_argument, NULL, OPTION_FORM},
         {"repeat", required_argument, NULL, OPTION_REPEAT},
         {"device", required_argument, NULL, OPTION_DEVICE},
+        {"precision", required_argument, NULL, OPTION_PRECISION},
         {"json", required_argument, NULL, OPTION_JSON},
         {"output-dir", required_argument, NULL, OPTION_DIR},
         {"help", no_argument, NULL, OPTION_HELP},
@@ -266,6 +280,9 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         }
         case OPTION_DEVICE:
             set->device = optarg;
+            break;
+        case OPTION_PRECISION:
+            set->precision = parse_precision(optarg);
             break;
         case OPTION_JSON:
             json = optarg;
