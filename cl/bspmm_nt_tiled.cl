@@ -22,27 +22,10 @@
  * Local memory: 16 * (TEAMS * SEG * LANES + CT * (LANES + 1)) + TEAMS * (16 * SEG + 8) bytes.
  * CT: 1 to 16, divides BC. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of 4
  * columns, 4 divides CT; else 1. */
-#if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
-#error "bspmm_nt_tiled.cl needs BC, BR, SEG and CT"
+#if CT > 16
+#error "CT is at most 16"
 #endif
-#if !defined(LANES) || !defined(TEAMS) || !defined(DYV)
-#error "bspmm_nt_tiled.cl needs LANES, TEAMS and DYV"
-#endif
-#if BC % CT != 0 || CT > 16 || CT % DYV != 0
-#error "CT divides BC, is at most 16 and a multiple of DYV"
-#endif
-#define LOCAL      (TEAMS * LANES)
-#define PANEL      (4 * LANES)
-#define PITCH      (PANEL + 4) /* of dy_tile, so that a column of it lies in several banks */
-#define RUNS       (CT / DYV)  /* reads of a row of dy_tile^T */
-#define DY_READS   ((PANEL * RUNS + LOCAL - 1) / LOCAL)
-#define LIST_READS ((SEG + LANES - 1) / LANES)
-
-#if DYV == 4
-typedef float4 dy_run;
-#else
-typedef float dy_run;
-#endif
+#define PITCH (PANEL + 4) /* of dy_tile, so that a column of it lies in several banks */
 
 /* sums += the products of `count` entries. Each value makes room for that of the next entry. */
 inline void multiply(local const uint2 *list, const uint count, const float4 *d,
@@ -67,13 +50,7 @@ inline void multiply(local const uint2 *list, const uint count, const float4 *d,
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(const ulong batch,
-    const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
-    const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
-    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
-    global const uint *restrict starts, const ulong entries_offset,
-    global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial)
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(NT_PARAMETERS)
 {
     local float4 sums[TEAMS * SEG * LANES];
     local float4 dy_tile_vectors[CT * PITCH / 4]; /* as vectors, for their alignment */
@@ -108,36 +85,23 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(co
             global const uint2 *from = entries + entries_offset + n * keep * BR;
             if (lane == 0)
                 count[now][team] = end - begin;
-#pragma unroll
-            for (uint k = 0; k < LIST_READS; k++) {
-                const uint e = begin + lane + k * LANES;
-                entry_read[k] = e < end ? from[e] : (uint2)(0);
-            }
+            read_list(entry_read, from, begin, end, lane);
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++) {
                 const uint i = me + k * LOCAL;
                 const ulong c = (ulong)j * BC + offset + i % RUNS * DYV;
                 global const float *row =
                     ROW(dy, n * outputs + first_output + min(i / RUNS, last_output));
-                dy_read[k] = c < cols ? *(global const dy_run *)(row + c) : (dy_run)(0.0f);
+                dy_read[k] = read_dy(row, c, cols);
             }
-            offset += CT;
-            if (offset == BC) {
-                offset = 0, j++, bounds++;
-                if (j == block_cols)
-                    j = 0, n++, bounds += segments * (block_cols + 1) - block_cols;
-                if (segment < segments && step + 1 < steps)
-                    begin = bounds[0], end = bounds[1];
-            }
+            next_run(&n, &j, &offset, &bounds, &begin, &end, block_cols, segments,
+                segment < segments && step + 1 < steps);
         }
         if (step > 0)
             multiply(list[1 - now][team], count[1 - now][team], d, x, my_sums);
         if (step < steps) {
             x = x_read;
-#pragma unroll
-            for (uint k = 0; k < LIST_READS; k++)
-                if (lane + k * LANES < SEG)
-                    list[now][team][lane + k * LANES] = entry_read[k];
+            write_list(list[now][team], entry_read, lane);
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++) {
                 const uint i = me + k * LOCAL;
@@ -158,7 +122,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_tiled(co
             d[c] = dy_tile_vectors[c * (PITCH / 4) + lane];
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    partial += NT_PARTIAL;
     for (ulong r = 0; r < SEG && segment * SEG + r < rows; r++)
         *(global float4 *)(partial + (segment * SEG + r) * PANEL + 4 * lane) = my_sums[r * LANES];
 }

@@ -13,10 +13,15 @@
  *     a: the panel's outputs of the entries' rows of dy, gathered from local memory
  *     b: the entries' values, CT columns of the block, read from xs while the step before is multiplied
  *
- * so the reduction runs over kept blocks only (mma_gather.clh says which lane reads what, and what that
- * costs). As there, the next segment is on its way meanwhile; it is rounded once, on its way to local
+ * so the reduction runs over kept blocks only . As there, the next segment is on its way meanwhile; it is rounded once, on its way to local
  * memory. Lists are padded with entries of value 0 whose row is
  * one of zeros, behind the segment.
+ *
+ * Which column of the block is column c of matrix j is free, N_TILES c + j, so a lane reads its values
+ * of an entry at once. Rows of dy lie PITCH words apart, 8 modulo 32, so that (mma_gather.clh) accesses
+ * meet in no bank where rows differ modulo 4, as those of successive entries do in a dense list; with
+ * rows at random a bank is asked for 2.1 times on average (of 256 cases once in 24, twice in 180, three
+ * times in 48, four in 4).
  *
  * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes, and what mma.clh needs
  * without PTX. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where CT < BC.
@@ -24,12 +29,58 @@
 #if !defined(PANEL) || !defined(M_TILES) || !defined(N_TILES)
 #error "bspmm_tn_mma.cl needs PANEL, M_TILES and N_TILES, beside what its preludes need"
 #endif
-#if PANEL % 32 != 0 || M_TILES * 16 != PANEL || LANES != 32
-#error "PANEL is a multiple of 32, M_TILES a sixteenth of it, LANES 32"
-#endif
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 8 * N_TILES, SLOTS 1 where CT < BC"
 #endif
+
+#define PITCH  (PANEL_WORDS + 8)
+#define PANELS ((SEG + 1) * PITCH) /* words of a segment's panel */
+
+inline dy_word round_outputs(const float4 d)
+{
+#if PRECISION == 1
+    return (uint4)(mma_round(d.x), mma_round(d.y), mma_round(d.z), mma_round(d.w));
+#else
+    return (uint2)(mma_pack(d.x, d.y), mma_pack(d.z, d.w));
+#endif
+}
+
+/* The lane's entries of a step: where their rows begin, and N_TILES values of each. */
+inline void read_entries(local const uint2 *list, global const float *x, const uint lane, uint *row,
+    float *value)
+{
+    const uint column = lane / 4 * N_TILES;
+#pragma unroll
+    for (uint i = 0; i < MMA_EACH; i++) {
+        const uint2 entry = list[MMA_KEY(i, lane % 4)];
+        global const float *from = x + (ulong)entry.y * BC + column;
+        float *to = value + i * N_TILES;
+        row[i] = entry.x * PITCH;
+#if N_TILES == 2 && CT == 16 && BC % 4 == 0
+        const float2 v = entry.x < SEG ? *(global const float2 *)from : (float2)(0.0f);
+        to[0] = v.x, to[1] = v.y;
+#elif N_TILES == 4 && CT == 32 && BC % 4 == 0
+        const float4 v = entry.x < SEG ? *(global const float4 *)from : (float4)(0.0f);
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+#else
+#pragma unroll
+        for (uint j = 0; j < N_TILES; j++)
+            to[j] = entry.x < SEG && column + j < CT ? from[j] : 0.0f;
+#endif
+    }
+}
+
+inline void round_values(const float *value, uint2 *b)
+{
+#pragma unroll
+    for (uint j = 0; j < N_TILES; j++)
+#if PRECISION == 1
+        b[j] = (uint2)(mma_round(value[j]), mma_round(value[N_TILES + j]));
+#else
+        b[j] = (uint2)(mma_pack(value[j], value[N_TILES + j]),
+            mma_pack(value[2 * N_TILES + j], value[3 * N_TILES + j]));
+#endif
+}
 
 /* sum += the products of `count` entries; words: of mma_tiles. */
 inline void multiply(local const uint2 *list, const uint count, local const uint *panel,

@@ -45,8 +45,8 @@ typedef enum clprune_kernels {
     CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
 
-/* What the products with a block-sparse matrix that matrix units can do (clprune_bspmm_tn) may
- * round their operands to; sums stay in fp32. */
+/* What the products with a block-sparse matrix that matrix units can do (clprune_bspmm_tn,
+ * clprune_bspmm_nt) may round their operands to; sums stay in fp32. */
 typedef enum clprune_precision {
     CLPRUNE_PRECISION_FP32, /* not at all */
     CLPRUNE_PRECISION_TF32, /* 10 bits behind the point, ties away from zero: 2^-11 of each operand

@@ -334,6 +334,8 @@ done:
 
 static family nt_family(const clprune_context *context)
 {
+    if (context->precision != CLPRUNE_PRECISION_FP32)
+        return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
         return (family){plan_nt_vector, multiply_nt_vector};
     return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};

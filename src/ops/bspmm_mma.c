@@ -7,14 +7,19 @@
 #include "runtime/context_private.h"
 #include "runtime/mma.h"
 
-/* Work-items of a warp, warps of a group, and the tiles of a warp where a block takes one matrix.
- */
-enum { WARP = 32, WARPS = 8, TN_SLOTS = 2 };
+/* Work-items of a warp, warps of a group, and the tiles of a warp of tn where a block takes one
+ * matrix. */
+enum { WARP = 32, TN_WARPS = 8, NT_WARPS = 4, TN_SLOTS = 2 };
 
-/* Words between two rows of the panel in local memory. */
-static size_t pitch(const clprune_context *context, size_t panel)
+/* Words of a row of the panel in local memory. */
+static size_t panel_words(const clprune_context *context, size_t panel)
 {
-    return (context->precision == CLPRUNE_PRECISION_TF32 ? panel : panel / 2) + 8;
+    return context->precision == CLPRUNE_PRECISION_TF32 ? panel : panel / 2;
+}
+
+static size_t warps(const clprune_context *context, size_t most)
+{
+    return clprune__min(most, context->facts.max_work_group / WARP);
 }
 
 /* Matrices of a tile, 16 outputs x 8 columns each. */
@@ -38,14 +43,14 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
     plan.tile = clprune__tile_cols(bc, tuning->mma_tn.tile_columns);
     plan.panel = tuning->mma_tn.panel;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.teams = clprune__min(WARPS, context->facts.max_work_group / WARP);
+    plan.teams = warps(context, TN_WARPS);
     plan.slots = plan.tile < bc || n_tiles(&plan) > 1 ? 1 : TN_SLOTS;
     plan.groups = clprune__ceil_div(
         sizes->block_cols * clprune__ceil_div(bc, plan.tile), plan.teams * plan.slots);
     plan.splits =
         clprune__tiled_splits(context, &plan, tuning->mma_tn.groups_per_unit, xs->desc.batch);
     const size_t lists = plan.teams * plan.slots;
-    const size_t panel_row = 2 * pitch(context, plan.panel) * sizeof(cl_uint);
+    const size_t panel_row = 2 * (panel_words(context, plan.panel) + 8) * sizeof(cl_uint);
     const size_t fixed = panel_row + 16 * lists * clprune__mma_depth(context) +
                          plan.teams * clprune__mma_local(context, m_tiles(&plan), n_tiles(&plan));
     const size_t most = clprune__fitting_rows(
@@ -55,25 +60,79 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
     return plan;
 }
 
+/* `own`: the defines that only this kernel has. */
+static clprune_status begin_launch(clprune_context *context, clprune__kernel_id id,
+    const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands, size_t columns,
+    const char *own, clprune__launch *launch)
+{
+    const clprune_block block = operands->xs->desc.block;
+    char matrices[96], defines[288];
+    clprune__mma_defines(context, m_tiles(plan), columns, matrices, sizeof matrices);
+    (void)snprintf(defines, sizeof defines,
+        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu %s -DPANEL=%zu %s",
+        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, own,
+        plan->panel, matrices);
+    return clprune__launch_begin(context, id, defines, launch);
+}
+
+static clprune_status enqueue(clprune__launch *launch, const clprune__bspmm_plan *plan)
+{
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
+    return clprune__launch_enqueue(launch, 3, global, local, NULL);
+}
+
 clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = operands->xs->desc.block;
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
-    char matrices[96], defines[288];
-    clprune__mma_defines(context, m_tiles(plan), n_tiles(plan), matrices, sizeof matrices);
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d "
-        "-DPANEL=%zu %s",
-        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, plan->slots,
-        clprune__dy_width(operands->dy), plan->panel, matrices);
+    char own[48];
+    (void)snprintf(
+        own, sizeof own, "-DSLOTS=%zu -DDYV=%d", plan->slots, clprune__dy_width(operands->dy));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_MMA, defines, &launch));
+    TRY(begin_launch(context, CLPRUNE__BSPMM_TN_MMA, plan, operands, n_tiles(plan), own, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+    TRY(enqueue(&launch, plan));
+done:
+    return status;
+}
+
+clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs)
+{
+    (void)sizes;
+    const clprune__tuning *tuning = &context->tuning;
+    const size_t depth = clprune__mma_depth(context);
+    clprune__bspmm_plan plan = {.inner = xs->desc.rows, .lanes = WARP};
+    plan.tile = clprune__largest_divisor(xs->desc.block.cols, 2 * depth);
+    plan.panel = tuning->mma_nt.panel;
+    plan.panels = clprune__ceil_div(outputs, plan.panel);
+    plan.teams = warps(context, NT_WARPS);
+    const size_t words =
+        clprune__round_up(plan.tile, depth) * panel_words(context, plan.panel) + 32;
+    const size_t fixed = 4 * words + plan.teams * (8 + 16 * depth) +
+                         plan.teams * clprune__mma_local(context, m_tiles(&plan), 1);
+    plan.segment = clprune__fitting_rows(context, tuning->mma_nt.segment_rows,
+        plan.teams * (4 * (plan.panel + 8) + 16), fixed, xs->desc.rows);
+    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
+    plan.groups = clprune__ceil_div(plan.segments, plan.teams);
+    plan.splits =
+        clprune__tiled_splits(context, &plan, tuning->mma_nt.groups_per_unit, xs->desc.batch);
+    return plan;
+}
+
+clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    char own[16];
+    (void)snprintf(
+        own, sizeof own, "-DDYV=%d", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
+    clprune__launch launch;
+    TRY(begin_launch(context, CLPRUNE__BSPMM_NT_MMA, plan, operands, 1, own, &launch));
+    clprune__arg_nt(&launch, plan, operands);
+    TRY(enqueue(&launch, plan));
 done:
     return status;
 }

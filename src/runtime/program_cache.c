@@ -44,8 +44,8 @@ static const clprune__kernel_source *find_source(const char *name)
     return NULL;
 }
 
-/* Files of a program: common.clh, three preludes of its own, the kernel's. */
-enum { MOST_FILES = 5 };
+/* Files of a program: common.clh, four preludes of its own, the kernel's. */
+enum { MOST_FILES = 6 };
 
 /* The strings a program is made of: a #line and the text of each of its files. */
 typedef struct source_list {

@@ -55,6 +55,9 @@ static const clprune__tuning_entry entries[] = {
     PARAMETER(mma_tn, tile_columns, 8, 32, 8),
     PARAMETER(mma_tn, segment_rows, 1, 4096, 1),
     PARAMETER(mma_tn, groups_per_unit, 1, 256, 1),
+    PARAMETER(mma_nt, panel, 32, 128, 32),
+    PARAMETER(mma_nt, segment_rows, 1, 4096, 1),
+    PARAMETER(mma_nt, groups_per_unit, 1, 256, 1),
     PARAMETER(clblast, inner_run, 0, 1 << 20, 1),
     BLAST("Xgemm", 0, 0, "GEMMK", 0, 1),
     BLAST("Xgemm", 0, 1, "KREG", 1, 64),
@@ -92,6 +95,7 @@ static const clprune__tuning_entry entries[] = {
     .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
     .tiled_nt = {.panel = 64, .groups_per_unit = 4},                                               \
     .mma_tn = {.panel = 64, .tile_columns = 32, .segment_rows = 128, .groups_per_unit = 2},        \
+    .mma_nt = {.panel = 64, .segment_rows = 32, .groups_per_unit = 4},                             \
     .clblast = {.inner_run = 512}
 
 /* Found by search on an AVX-512 CPU with PoCL 3.1: 32 registers of 16 floats, 48 KiB and 2 MiB of

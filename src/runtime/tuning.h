@@ -59,10 +59,13 @@ typedef struct clprune__tuning {
         uint32_t panel, groups_per_unit;
     } tiled_nt;
 
-    /* bspmm_tn_mma.cl, likewise; tile_columns: a multiple of a matrix's 8. */
+    /* bspmm_tn_mma.cl and bspmm_nt_mma.cl, likewise; tile_columns: a multiple of a matrix's 8. */
     struct {
         uint32_t panel, tile_columns, segment_rows, groups_per_unit;
     } mma_tn;
+    struct {
+        uint32_t panel, segment_rows, groups_per_unit;
+    } mma_nt;
 
     /* inner_run: the inner size is cut into runs of so many; 0: not cut. */
     struct {
