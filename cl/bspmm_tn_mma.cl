@@ -13,8 +13,8 @@
  *     a: the panel's outputs of the entries' rows of dy, gathered from local memory
  *     b: the entries' values, CT columns of the block, read from xs while the step before is multiplied
  *
- * so the reduction runs over kept blocks only . As there, the next segment is on its way meanwhile; it is rounded once, on its way to local
- * memory. Lists are padded with entries of value 0 whose row is
+ * so the reduction runs over kept blocks only. As there, the next segment is on its way meanwhile; dy
+ * is rounded once, on its way to local memory. Lists are padded with entries of value 0 whose row is
  * one of zeros, behind the segment.
  *
  * Which column of the block is column c of matrix j is free, N_TILES c + j, so a lane reads its values
@@ -166,7 +166,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
         if (step < steps) {
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
-                if (me / QUADS + k * ROWS < SEG)
+                if (me / QUADS + k * ROWS < SEG && me < ROWS * QUADS)
                     *(local dy_word *)((local uint *)dy_vectors[now] +
                                        (me / QUADS + k * ROWS) * PITCH + me % QUADS * WORD) =
                         round_outputs(dy_read[k]);

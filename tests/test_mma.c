@@ -303,6 +303,52 @@ static void wish(void **state)
     free(j);
 }
 
+/* Products under other tile sizes. */
+static void tuned(void **state)
+{
+    const mma_case c = {{3, 45, 72, {1, 8}, 200}, 100};
+    const clprune_device_info info = clprune_context_device_info(test_context());
+    char folder[TEST_PATH], path[TEST_PATH + 16], text[1024];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/tuning.json", folder);
+    const int length = snprintf(text, sizeof text,
+        "{\"clprune_tuning\":1,\"rows\":[{\"device\":\"%s\",\"driver\":\"%s\",\"parameters\":{%s}}]"
+        "}",
+        info.device, info.driver, (const char *)*state);
+    test_file_write(path, text, (size_t)length);
+    packed xs = pack(c.desc, 341, NULL);
+    float *dense = bsr_ref_unpack(&xs.wide);
+    for (int s = 0; s < 2; s++) {
+        test_environment("CLPRUNE_TUNING", path);
+        clprune_context *context = open_narrow(setups[s], NULL);
+        test_environment("CLPRUNE_TUNING", NULL);
+        assert_string_equal(clprune_context_tuning_source(context), path);
+        for (int product = 0; product < 2; product++) {
+            const sides side = sides_of(product, c.desc, c.outputs);
+            const size_t count = side.in_rows * side.in_cols;
+            float *dy = test_new_normal(342, count);
+            test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, dy);
+            float *got = product_on(context, product, in.mat, &xs.bsr.bsr, side);
+            float *dy_narrow = map(dy, count, setups[s].precision);
+            float *xs_narrow =
+                map(dense, c.desc.batch * c.desc.rows * c.desc.cols, setups[s].precision);
+            gemm_ref ref = reference(product, &c, dy_narrow, xs_narrow);
+            test_close("dw", side.out_rows, side.out_cols, got, ref.want, ref.bound, "%s %s",
+                setup_names[s], product_names[product]);
+            gemm_ref_free(&ref);
+            free(dy);
+            free(got);
+            free(dy_narrow);
+            free(xs_narrow);
+            test_mat_free(&in);
+        }
+        clprune_context_destroy(context);
+    }
+    free(dense);
+    packed_free(&xs);
+    test_folder_remove(folder);
+}
+
 static void creation_fails(clprune_context_options options, const char *part)
 {
     clprune_context *context = test_context();
@@ -372,11 +418,18 @@ static void dry(void **state)
 int main(void)
 {
     static row rows[SETUPS][2][CASES];
+    static const char *const odd[] = {
+        "\"mma_tn\":{\"panel\":96,\"tile_columns\":8,\"segment_rows\":1,\"groups_per_unit\":1},"
+        "\"mma_nt\":{\"panel\":96,\"segment_rows\":1,\"groups_per_unit\":1}",
+        "\"mma_tn\":{\"panel\":32,\"tile_columns\":32,\"segment_rows\":37,\"groups_per_unit\":256},"
+        "\"mma_nt\":{\"panel\":32,\"segment_rows\":37,\"groups_per_unit\":256}"};
     unsetenv("CLPRUNE_MMA");
     unsetenv("CLPRUNE_PRECISION");
     test_list list = {0};
     test_add(&list, choices, NULL, "options and environment");
     test_add(&list, dry, NULL, "dry contexts");
+    for (int i = 0; i < 2; i++)
+        test_add(&list, tuned, odd[i], "odd tuning %d", i);
     for (int s = 0; s < SETUPS; s++) {
         rows[s][0][0] = (row){&cases[0], s, 0};
         test_add(&list, wish, &rows[s][0][0], "%s: what a wish becomes", setup_names[s]);
