@@ -36,19 +36,24 @@
 #define COLUMN(c) ((c)*PANEL_WORDS + (c) / EACH * 8)
 #define SUM_PITCH (PANEL + 8)
 
+/* As in bspmm_tn_mma.cl, all is read. */
 inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
 {
-    global const float *from = x + (ulong)entry.y * BC + EACH * t;
+    global const float *from = x + (ulong)entry.y * BC;
+    const bool there = entry.x < SEG;
 #if CT == DEPTH && BC % 4 == 0 && EACH % 4 == 0
 #pragma unroll
     for (uint v = 0; v < EACH; v += 4) {
-        const float4 run = entry.x < SEG ? *(global const float4 *)(from + v) : (float4)(0.0f);
-        value[v] = run.x, value[v + 1] = run.y, value[v + 2] = run.z, value[v + 3] = run.w;
+        const float4 run = *(global const float4 *)(from + EACH * t + v);
+        value[v] = there ? run.x : 0.0f, value[v + 1] = there ? run.y : 0.0f;
+        value[v + 2] = there ? run.z : 0.0f, value[v + 3] = there ? run.w : 0.0f;
     }
 #else
 #pragma unroll
-    for (uint v = 0; v < EACH; v++)
-        value[v] = entry.x < SEG && EACH * t + v < CT ? from[v] : 0.0f;
+    for (uint v = 0; v < EACH; v++) {
+        const float one = from[min(EACH * t + v, (uint)CT - 1)];
+        value[v] = there && EACH * t + v < CT ? one : 0.0f;
+    }
 #endif
 }
 
@@ -104,12 +109,7 @@ inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
 /* Columns c .. c + DYV - 1 of output o into local memory. */
 inline void write_dy(local uint *dy_tile, const uint c, const uint o, const dy_run d)
 {
-    float column[DYV];
-#if DYV == 4
-    vstore4(d, 0, column);
-#else
-    column[0] = d;
-#endif
+    const float *column = (const float *)&d;
 #pragma unroll
     for (uint v = 0; v < DYV; v++)
 #if PRECISION == 1
@@ -126,7 +126,6 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
     local uint2 list[2][TEAMS][LIST];
     local uint count[2][TEAMS];
     MMA_LOCAL(TEAMS)
-    local uint *dy_tile = (local uint *)dy_vectors;
     const uint me = get_local_id(0) % LOCAL, lane = me % LANES, team = me / LANES;
     const ulong split = get_group_id(2), splits = get_num_groups(2);
     const uint first_output = (uint)get_group_id(0) * PANEL;
@@ -139,6 +138,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
     if (segment < segments)
         begin = bounds[0], end = bounds[1];
     local float *sums = (local float *)sum_vectors + team * SEG * SUM_PITCH;
+    local uint *dy_tile = (local uint *)dy_vectors;
     for (uint i = lane; i < SEG * SUM_PITCH; i += LANES)
         sums[i] = 0.0f;
     for (uint c = CT; c < DEPTH; c++)
@@ -190,11 +190,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    partial += NT_PARTIAL;
-    for (uint i = lane; i < SEG * (PANEL / 4); i += LANES) {
-        const ulong r = (ulong)segment * SEG + i / (PANEL / 4);
-        if (r < rows)
-            *(global float4 *)(partial + r * PANEL + i % (PANEL / 4) * 4) =
-                *(local const float4 *)(sums + i / (PANEL / 4) * SUM_PITCH + i % (PANEL / 4) * 4);
-    }
+    partial += NT_PARTIAL + (ulong)segment * SEG * PANEL;
+    for (uint i = 4 * lane; i < SEG * PANEL; i += 4 * LANES)
+        if ((ulong)segment * SEG + i / PANEL < rows)
+            *(global float4 *)(partial + i) =
+                *(local const float4 *)(sums + i / PANEL * SUM_PITCH + i % PANEL);
 }

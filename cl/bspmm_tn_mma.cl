@@ -26,9 +26,6 @@
  * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes, and what mma.clh needs
  * without PTX. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where CT < BC.
  * LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
-#if !defined(PANEL) || !defined(M_TILES) || !defined(N_TILES)
-#error "bspmm_tn_mma.cl needs PANEL, M_TILES and N_TILES, beside what its preludes need"
-#endif
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 8 * N_TILES, SLOTS 1 where CT < BC"
 #endif
@@ -45,7 +42,8 @@ inline dy_word round_outputs(const float4 d)
 #endif
 }
 
-/* The lane's entries of a step: where their rows begin, and N_TILES values of each. */
+/* The lane's entries of a step: where their rows begin, and N_TILES values of each. All is read, also
+ * of entry 0 where there is none, and of the last column: no branch comes between the products. */
 inline void read_entries(local const uint2 *list, global const float *x, const uint lane, uint *row,
     float *value)
 {
@@ -53,19 +51,23 @@ inline void read_entries(local const uint2 *list, global const float *x, const u
 #pragma unroll
     for (uint i = 0; i < MMA_EACH; i++) {
         const uint2 entry = list[MMA_KEY(i, lane % 4)];
-        global const float *from = x + (ulong)entry.y * BC + column;
+        const bool there = entry.x < SEG;
+        global const float *from = x + (ulong)entry.y * BC;
         float *to = value + i * N_TILES;
         row[i] = entry.x * PITCH;
 #if N_TILES == 2 && CT == 16 && BC % 4 == 0
-        const float2 v = entry.x < SEG ? *(global const float2 *)from : (float2)(0.0f);
-        to[0] = v.x, to[1] = v.y;
+        const float2 v = *(global const float2 *)(from + column);
+        to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
 #elif N_TILES == 4 && CT == 32 && BC % 4 == 0
-        const float4 v = entry.x < SEG ? *(global const float4 *)from : (float4)(0.0f);
-        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+        const float4 v = *(global const float4 *)(from + column);
+        to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
+        to[2] = there ? v.z : 0.0f, to[3] = there ? v.w : 0.0f;
 #else
 #pragma unroll
-        for (uint j = 0; j < N_TILES; j++)
-            to[j] = entry.x < SEG && column + j < CT ? from[j] : 0.0f;
+        for (uint j = 0; j < N_TILES; j++) {
+            const float v = from[min(column + j, (uint)CT - 1)];
+            to[j] = there && column + j < CT ? v : 0.0f;
+        }
 #endif
     }
 }

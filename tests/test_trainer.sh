@@ -59,7 +59,7 @@ results() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion values indices gelu-code keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values indices precision gelu-code keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     gradient-check plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -410,6 +410,27 @@ head -c 1000 one.ckpt >cut.ckpt
 expect 4 "cut.ckpt" --resume cut.ckpt
 { head -c 5000 one.ckpt && printf x && tail -c +5002 one.ckpt; } >bent.ckpt
 expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
+
+# ---- precision -----------------------------------------------------------------------------------
+once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
+    --activations paper"
+export CLPRUNE_MMA=emulated
+for precision in fp32 tf32; do
+    expect 0 "" $once --precision $precision --output-dir $precision --summary-json $precision.json
+    grep -q "\"precision\": \"$precision\"" $precision.json ||
+        fail "the summary does not say $precision"
+done
+grep -q 'multiplied in tf32' out || fail "the run does not say tf32"
+results fp32/log.csv >want
+results tf32/log.csv >have
+cmp -s want have && fail "--precision tf32 changes nothing"
+expect 2 "--precision bf16: the run in tf32/last.ckpt has tf32" \
+    --resume tf32/last.ckpt --precision bf16
+export CLPRUNE_MMA=auto
+expect 0 "" $once --precision bf16 --steps 1 --summary-json auto.json
+grep -q '"precision": "bf16"' auto.json || grep -q 'bf16 is not to be had' out ||
+    fail "a precision that is not to be had is not mentioned"
+unset CLPRUNE_MMA
 
 # ---- divergence ----------------------------------------------------------------------------------
 cksum <part/last.ckpt >want
