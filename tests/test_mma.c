@@ -48,7 +48,8 @@ static clprune_context *open_narrow(setup s, journal *j)
     const clprune_status status =
         clprune_context_create(clprune_context_queue(test_context()), &options, &context);
     test_environment("CLPRUNE_MMA", NULL);
-    assert_int_equal(status, CLPRUNE_SUCCESS);
+    if (status != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
     return context;
 }
 

@@ -11,7 +11,7 @@
 #include "support/test_product.h"
 #include "support/test_rng.h"
 
-enum { MOST_PARAMETERS = 64 };
+enum { MOST_PARAMETERS = 128 };
 
 static char folder[TEST_PATH], file[TEST_PATH + 16];
 

@@ -79,7 +79,8 @@ typedef struct clprune_context_options {
     clprune_precision precision; /* default $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. For
                                     NVIDIA's devices of compute capability 8.0 or later; where the
                                     device is another, or its probe fails, fp32 serves, with a
-                                    warning to the log */
+                                    warning to the log. The probe builds and runs a small kernel
+                                    while the context is created, and waits for it */
 } clprune_context_options;
 
 /* Creates a context on `queue`, which must be in-order and is retained, or, where `queue` is NULL,

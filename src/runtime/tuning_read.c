@@ -9,7 +9,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-enum { MOST_BYTES = 1 << 20, MOST_ENTRIES = 64 };
+enum { MOST_BYTES = 1 << 20, MOST_ENTRIES = 128 };
 
 typedef struct reader {
     clprune_context *context;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
-enum { MAX_PARAMETERS = 64, MAX_CASES = 32, OPS = 4 };
+enum { MAX_PARAMETERS = 128, MAX_CASES = 32, OPS = 4 };
 
 /* Ends the program with the library's message where a call fails. */
 #define CHECK(context, call)                                                                       \
