@@ -1,5 +1,5 @@
-/* BSpMM nt by small matrix products (mma.clh): the same partial sums as bspmm_nt_tiled.cl, of operands
- * rounded to a narrow format.
+/* BSpMM nt by small matrix products (mma.clh): the same partial sums as bspmm_nt_tiled.cl, of
+ * operands rounded to a narrow format.
  *
  *       dy_n^T, CT columns             xs_n, block column j         partial
  *     c +-------------------+     p -> |kept| x x x x x|        +----------------+
@@ -16,17 +16,17 @@
  *     b: the entries' values, read while the eight before are multiplied
  *     sum: their rows of the local sums, which are loaded, added to, and stored
  *
- * The entries of a list have different rows, and what one lane has stored another one loads behind a
- * barrier, in the next run. Lists are padded with entries of value 0, which store nothing.
+ * The entries of a list have different rows, and what one lane has stored another one loads behind
+ * a barrier, in the next run. Lists are padded with entries of value 0, which store nothing.
  *
- * Which column of the run is k of step s is free: a lane's MMA_KEY(i, t) is column EACH t + MMA_EACH s
- * + i, so it reads its EACH values of an entry at once. In local memory column c of dy begins at word
- * c PANEL_WORDS + 8 (c / EACH): where PANEL is 64 or more, accesses meet in no bank (mma_gather.clh).
- * Rows of sums lie SUM_PITCH floats apart, 8 modulo 32: as in bspmm_tn_mma.cl.
+ * Which column of the run is k of step s is free: a lane's MMA_KEY(i, t) is column EACH t +
+ * MMA_EACH s + i, so it reads its EACH values of an entry at once. In local memory column c of dy
+ * begins at word c PANEL_WORDS + 8 (c / EACH): where PANEL is 64 or more, accesses meet in no bank
+ * (mma_gather.clh). Rows of sums lie SUM_PITCH floats apart, 8 modulo 32: as in bspmm_tn_mma.cl.
  *
  * Local memory: 4 * (TEAMS * SEG * SUM_PITCH + DEPTH * PANEL_WORDS + 32) + TEAMS * (16 * LIST + 8)
- * bytes, DEPTH being CT rounded up to MMA_K, and what mma.clh needs without PTX. N_TILES 1. CT: at most
- * 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
+ * bytes, DEPTH being CT rounded up to MMA_K, and what mma.clh needs without PTX. N_TILES 1. CT: at
+ * most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
 #if N_TILES != 1 || CT > 2 * MMA_K
 #error "N_TILES is 1, CT at most 2 * MMA_K"
 #endif
@@ -84,7 +84,8 @@ inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
 #pragma unroll
         for (uint i = 0; i < M_TILES; i += 2) {
             const float4 p = row < SEG ? *(local const float4 *)(even + 16 * i) : (float4)(0.0f);
-            const float4 q = next_row < SEG ? *(local const float4 *)(odd + 16 * i) : (float4)(0.0f);
+            const float4 q =
+                next_row < SEG ? *(local const float4 *)(odd + 16 * i) : (float4)(0.0f);
             sum[i] = (float4)(p.x, q.x, p.y, q.y);
             sum[i + 1] = (float4)(p.z, q.z, p.w, q.w);
         }
@@ -133,7 +134,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
     const uint segment = (uint)get_group_id(1) * TEAMS + team;
     uint n = (uint)(split * batch / splits), j = 0, offset = 0; /* the run that is read */
     const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)block_cols * (BC / CT);
-    global const uint *bounds = starts + starts_offset + (n * segments + segment) * (block_cols + 1);
+    global const uint *bounds =
+        starts + starts_offset + (n * segments + segment) * (block_cols + 1);
     uint begin = 0, end = 0; /* of the list of the run that is read */
     if (segment < segments)
         begin = bounds[0], end = bounds[1];

@@ -1,31 +1,31 @@
-/* BSpMM tn by small matrix products (mma.clh): the same partial sums as bspmm_tn_tiled.cl, of operands
- * rounded to a narrow format.
+/* BSpMM tn by small matrix products (mma.clh): the same partial sums as bspmm_tn_tiled.cl, of
+ * operands rounded to a narrow format.
  *
  *       dy_n, SEG rows            xs_n, tiles of a warp          partial
  *     +----+------+-----+        +-----+----+-----+          +------------------+
- *     |    |panel |     |   t -> |     |kept|     |          | CT x PANEL tile  |  in registers:
- *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  M_TILES x N_TILES
- *     +----+------+-----+        +-----+----+-----+                                of 16 x 8
+ *     |    |panel |     |   t -> |     |kept|     |          | CT x PANEL tile  |  in
+ *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  registers
+ *     +----+------+-----+        +-----+----+-----+
  *
  * Groups, teams and tiles are those of tiled_tn.clh; a team is a warp. For each of its tiles a warp
  * multiplies, MMA_K entries of the list at a time,
  *
  *     a: the panel's outputs of the entries' rows of dy, gathered from local memory
- *     b: the entries' values, CT columns of the block, read from xs while the step before is multiplied
+ *     b: the entries' values, CT columns of the block, read while the step before is multiplied
  *
- * so the reduction runs over kept blocks only. As there, the next segment is on its way meanwhile; dy
- * is rounded once, on its way to local memory. Lists are padded with entries of value 0 whose row is
- * one of zeros, behind the segment.
+ * so the reduction runs over kept blocks only. As in bspmm_tn_tiled.cl, the next segment is on its
+ * way meanwhile; dy is rounded once, on its way to local memory. Lists are padded with entries of
+ * value 0 whose row is one of zeros, behind the segment.
  *
- * Which column of the block is column c of matrix j is free, N_TILES c + j, so a lane reads its values
- * of an entry at once. Rows of dy lie PITCH words apart, 8 modulo 32, so that (mma_gather.clh) accesses
- * meet in no bank where rows differ modulo 4, as those of successive entries do in a dense list; with
- * rows at random a bank is asked for 2.1 times on average (of 256 cases once in 24, twice in 180, three
- * times in 48, four in 4).
+ * Which column of the block is column c of matrix j is free, N_TILES c + j, so a lane reads its
+ * values of an entry at once. Rows of dy lie PITCH words apart, 8 modulo 32, so that
+ * (mma_gather.clh) accesses meet in no bank where rows differ modulo 4, as those of successive
+ * entries do in a dense list; with rows at random a bank is asked for 2.1 times on average (of 256
+ * cases once in 24, twice in 180, three times in 48, four in 4).
  *
- * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes, and what mma.clh needs
- * without PTX. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where CT < BC.
- * LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
+ * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes, and what mma.clh
+ * needs without PTX. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where CT <
+ * BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 8 * N_TILES, SLOTS 1 where CT < BC"
 #endif
@@ -42,8 +42,9 @@ inline dy_word round_outputs(const float4 d)
 #endif
 }
 
-/* The lane's entries of a step: where their rows begin, and N_TILES values of each. All is read, also
- * of entry 0 where there is none, and of the last column: no branch comes between the products. */
+/* The lane's entries of a step: where their rows begin, and N_TILES values of each. All is read,
+ * also of entry 0 where there is none, and of the last column: no branch comes between the
+ * products. */
 inline void read_entries(local const uint2 *list, global const float *x, const uint lane, uint *row,
     float *value)
 {
@@ -187,7 +188,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
             const uint c = lane % 4 * 2 * N_TILES + k; /* column 2 (lane % 4) of matrix k */
             const float4 low = sum[i * N_TILES + k], high = sum[(i + 1) * N_TILES + k];
             const uint block = j + i / M_TILES;
-            global float *to = partial + ((ulong)block * BC + offset + c) * PANEL + i % M_TILES * 16;
+            global float *to =
+                partial + ((ulong)block * BC + offset + c) * PANEL + i % M_TILES * 16;
             if (block >= block_cols)
                 continue;
             if (c < CT && offset + c >= tile % CHUNKS * CT)

@@ -1,6 +1,6 @@
-/* c += a * b by one warp, with a of 16 M_TILES x MMA_K, b of MMA_K x 8 N_TILES and c of their product's
- * size, one after the other in `data`: what clprune__mma_open checks the device by. Each lane holds the
- * elements that mma.clh says. */
+/* c += a * b by one warp, with a of 16 M_TILES x MMA_K, b of MMA_K x 8 N_TILES and c of their
+ * product's size, one after the other in `data`: what clprune__mma_open checks the device by. Each
+ * lane holds the elements that mma.clh says. */
 
 /* Register r of an operand: from `x`, the lane's row or column of it, whose k lie `step` apart. */
 inline uint operand(global const float *x, const uint step, const uint r, const uint t)
