@@ -17,7 +17,7 @@
  *     sum: their rows of the local sums, which are loaded, added to, and stored
  *
  * The entries of a list have different rows, and what one lane has stored another one loads behind
- * a barrier, in the next run. Lists are padded with entries of value 0, which store nothing.
+ * a barrier, in the next run. Lists are padded with entries that store nothing.
  *
  * Which column of the run is k of step s is free: a lane's MMA_KEY(i, t) is column EACH t +
  * MMA_EACH s + i, so it reads its EACH values of an entry at once. In local memory column c of dy
@@ -36,23 +36,21 @@
 #define COLUMN(c) ((c)*PANEL_WORDS + (c) / EACH * 8)
 #define SUM_PITCH (PANEL + 8)
 
-/* As in bspmm_tn_mma.cl, all is read. */
+/* All is read, also of entry 0 where there is none: its products are not stored. */
 inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
 {
     global const float *from = x + (ulong)entry.y * BC;
-    const bool there = entry.x < SEG;
 #if CT == DEPTH && BC % 4 == 0 && EACH % 4 == 0
 #pragma unroll
     for (uint v = 0; v < EACH; v += 4) {
         const float4 run = *(global const float4 *)(from + EACH * t + v);
-        value[v] = there ? run.x : 0.0f, value[v + 1] = there ? run.y : 0.0f;
-        value[v + 2] = there ? run.z : 0.0f, value[v + 3] = there ? run.w : 0.0f;
+        value[v] = run.x, value[v + 1] = run.y, value[v + 2] = run.z, value[v + 3] = run.w;
     }
 #else
 #pragma unroll
     for (uint v = 0; v < EACH; v++) {
         const float one = from[min(EACH * t + v, (uint)CT - 1)];
-        value[v] = there && EACH * t + v < CT ? one : 0.0f;
+        value[v] = EACH * t + v < CT ? one : 0.0f;
     }
 #endif
 }
