@@ -67,7 +67,6 @@ check() {
 unoptimised="--build-options -cl-opt-disable"
 for test in $tests; do
     for family in vector tiled; do
-        [ "$test $family" != "test_mma vector" ] || continue # its kernels are of no family
         plain=
         case $test in # the optimiser's llvm.usub.sat is unknown, and its zext of <16 x i1> gives 255
         test_prune | test_prune_sampled | test_saved | test_linear | test_plan | test_resmlp_compact | test_gelu_code) plain=$unoptimised ;;
