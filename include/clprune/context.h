@@ -64,6 +64,8 @@ typedef enum clprune_precision {
  *                       built-in tile sizes
  *     CLPRUNE_KERNELS   auto, vector or tiled: for options.kernels = AUTO
  *     CLPRUNE_GEMM      auto, clblast, tiled or vector: see gemm.h
+ *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = FP32
+ *     CLPRUNE_MMA       auto or emulated: OpenCL C stands in for matrix units, on any device
  *     CLPRUNE_FORGET    poison: see clprune_buffer_forget */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
