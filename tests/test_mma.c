@@ -143,7 +143,7 @@ static void against_reference(void **state)
         skip(); /* without matrix units */
     }
     const sides side = sides_of(r->product, c->desc, c->outputs);
-    const size_t results = side.out_rows * side.out_cols;
+    const size_t elements_out = side.out_rows * side.out_cols;
     packed xs = pack(c->desc, 301, NULL);
     float *dense = bsr_ref_unpack(&xs.wide),
           *dy = test_new_normal(302, side.in_rows * side.in_cols);
@@ -156,7 +156,7 @@ static void against_reference(void **state)
     float *dy_narrow = map(dy, side.in_rows * side.in_cols, precision);
     float *xs_narrow = map(dense, elements, precision);
     gemm_ref narrow = reference(r->product, c, dy_narrow, xs_narrow);
-    for (size_t i = 0; i < results; i++)
+    for (size_t i = 0; i < elements_out; i++)
         narrow.bound[i] *= 4;
     test_close("dw", side.out_rows, side.out_cols, got, narrow.want, narrow.bound,
         "%s, against rounded operands", setup_names[r->setup]);
@@ -165,7 +165,7 @@ static void against_reference(void **state)
     float *xs_size = map(dense, elements, CLPRUNE_PRECISION_FP32);
     gemm_ref exact = reference(r->product, c, dy, dense);
     gemm_ref size = reference(r->product, c, dy_size, xs_size);
-    for (size_t i = 0; i < results; i++)
+    for (size_t i = 0; i < elements_out; i++)
         exact.bound[i] = 4 * exact.bound[i] + (2 * u + u * u) * size.want[i];
     test_close("dw", side.out_rows, side.out_cols, got, exact.want, exact.bound,
         "%s, against exact operands", setup_names[r->setup]);
