@@ -1,5 +1,5 @@
-/* Dense matrix products with BLAS semantics at every size: on GPUs by CLBlast, batches by a kernel of
- * our own that takes all samples at once; on CPUs by another one, which CLBlast with its best
+/* Dense matrix products with BLAS semantics at every size: on GPUs by CLBlast, batches by a kernel
+ * of our own that takes all samples at once; on CPUs by another one, which CLBlast with its best
  * parameters trails. $CLPRUNE_GEMM = clblast, tiled or vector overrides the choice. */
 #ifndef CLPRUNE_GEMM_H
 #define CLPRUNE_GEMM_H
