@@ -88,8 +88,8 @@ GROUP void lamb_moments(
     }
     const float4 sums = (float4)(team_sum(part, SUM(p_plain)), team_sum(part, SUM(p_scaled)),
         team_sum(part, SUM(r_plain)), team_sum(part, SUM(r_scaled)));
-    if (get_local_id(0) == 0)
-        vstore4(sums, 0, ROW(partial, t.partial + chunk));
+    if (get_local_id(0) == 0) /* the table once more: kept all along, its entry costs registers */
+        vstore4(sums, 0, ROW(partial, table[index].partial + chunk));
 }
 
 /* Slice s adds up the partial sums s, s + SLICES, ...; slice 0 the slices. */
