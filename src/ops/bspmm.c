@@ -89,8 +89,7 @@ done:
     return status;
 }
 
-/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. A plan without
- * splits scales dw. */
+/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. */
 static clprune_status finish(clprune_context *context, const clprune__bspmm_plan *plan, float alpha,
     float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw, cl_event *event)
 {
@@ -117,25 +116,6 @@ static clprune_status finish(clprune_context *context, const clprune__bspmm_plan
     clprune__arg_mat(&launch, dw);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
 done:
-    return status;
-}
-
-/* dw = beta * dw, where there is nothing to sum. */
-static clprune_status scale_only(
-    clprune_context *context, float beta, clprune_mat dw, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch_mark mark = clprune__scratch_begin(context);
-    if (beta == 0.0f) {
-        TRY(clprune_mat_fill(context, 0.0f, dw, event));
-        goto done;
-    }
-    const clprune__bspmm_plan nothing = {.panel = 16, .panels = 0, .inner = 0, .splits = 0};
-    clprune__bspmm_scratch scratch = {0};
-    TRY(clprune__scratch_take(context, 1, &scratch.partial, &scratch.partial_offset));
-    TRY(finish(context, &nothing, 0.0f, beta, &scratch, dw, event));
-done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -286,7 +266,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
-        return scale_only(context, beta, dw, event);
+        return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, dy.cols, xs, &sizes, NULL};
     TRY(multiply(context, tn_family(context), alpha, beta, operands, dw, event));
 done:
@@ -356,7 +336,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
-        return scale_only(context, beta, dw, event);
+        return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL};
     TRY(multiply(context, nt_family(context), alpha, beta, operands, dw, event));
 done:
@@ -377,7 +357,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_apart(context, "y", y, "w", w));
     TRY(clprune__check_bsr_apart(context, "y", y, xs));
     if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
-        return scale_only(context, beta, y, event);
+        return clprune__scale(context, beta, y, event);
     mark = clprune__scratch_begin(context);
     open = true;
     clprune__region values;

@@ -7,8 +7,7 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
-/* c = beta * c, where the sum is empty. */
-static clprune_status scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
+clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (beta == 0.0f) {
@@ -112,7 +111,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     if (k == 0) {
         for (size_t i = 0; i < batch; i++) {
             const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
-            TRY(scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
+            TRY(clprune__scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
         }
         goto done;
     }

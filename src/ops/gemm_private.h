@@ -43,6 +43,9 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
 /* Whether the engine of such products fuses a bias, of any kind. */
 bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch);
 
+/* c = beta * c, without reading c where beta is 0: a product whose sum is empty. */
+clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
+
 /* CLBlast, one product a sample: the engine of GPUs for a batch of one. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
