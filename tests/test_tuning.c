@@ -369,7 +369,8 @@ static const char *const odd[] = {
     "@,\"parameters\":{"
     "\"gemm\":{\"accumulators\":6,\"packed_accumulators\":8,\"tile_vectors\":1,\"panel_depth\":256,"
     "\"block_rows\":96},"
-    "\"bspmm_tn\":{\"accumulators\":6,\"tile_columns\":6,\"panel_bytes\":20480,"
+    "\"bspmm_tn\":{\"accumulators\":6,\"tile_columns\":6,\"long_list_columns\":6,"
+    "\"panel_bytes\":20480,"
     "\"results_bytes\":131072},"
     "\"bspmm_nt\":{\"accumulators\":6,\"tile_rows\":6}}",
 };

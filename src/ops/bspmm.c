@@ -119,16 +119,18 @@ done:
     return status;
 }
 
-/* tn's vector kernel with tiles of `columns`: segments whose panel of dy fits the first-level
+/* tn's vector kernel with tiles of `columns`, or those of narrower blocks, and panels as wide as
+ * accumulators allow for tiles of `beside` columns: segments whose panel of dy fits the first-level
  * cache. */
 static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns)
+    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, size_t beside)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     const clprune__tuning *tuning = &context->tuning;
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
     plan.tile = clprune__largest_divisor(bc, columns);
-    plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_tn.accumulators);
+    plan.vectors = clprune__choose_vectors(
+        outputs, clprune__max(plan.tile, beside), tuning->bspmm_tn.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
@@ -139,23 +141,33 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     return plan;
 }
 
-/* Narrow and long tiles load less for a product, but their segments have fewer rows, and each list
- * of a segment loads and stores its tile: they are for long lists. A group takes several panels in
- * turn where there are groups enough, and their results fit the second-level cache. Groups that the
- * compute units share evenly are not split: partial results cost memory, and time to add up. */
+/* Panels that a group takes in turn: as many as results_bytes allow where the compute units then
+ * share the groups evenly, as each panel is the same work; else one. */
+static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
+{
+    const size_t results = plan->inner * plan->panel * sizeof(float);
+    const size_t most = context->tuning.bspmm_tn.results_bytes / results;
+    for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
+        if (plan->panels % run == 0 && plan->panels / run % context->facts.compute_units == 0)
+            return run;
+    return 1;
+}
+
+/* Wide tiles load less for a product, but their segments have fewer rows, and each list of a
+ * segment loads and stores its tile: they are for long lists. Groups that the compute units share
+ * evenly are not split: partial results cost memory, and time to add up. */
 static clprune__bspmm_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const clprune__tuning *tuning = &context->tuning;
     const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
     clprune__bspmm_plan plan =
-        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns);
+        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, 1);
     if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
         plan.segments * tuning->bspmm_tn.long_list)
-        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns);
-    const size_t results = plan.inner * plan.panel * sizeof(float);
-    plan.panel_run = clprune__max(
-        1, clprune__min(plan.panels / wanted, tuning->bspmm_tn.results_bytes / results));
+        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns,
+            tuning->bspmm_tn.tile_columns);
+    plan.panel_run = choose_panel_run(context, &plan);
     const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
     const bool even = groups % context->facts.compute_units == 0;
     plan.splits = even ? 1 : choose_splits(wanted, groups, xs->desc.batch);

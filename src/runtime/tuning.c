@@ -175,6 +175,9 @@ static clprune__tuning cpu_avx512_amd(void)
     (void)snprintf(row.source, sizeof row.source, "cpu-avx512-amd");
     row.gemm.accumulators = 24;
     row.gemm.groups_per_unit = 4;
+    row.bspmm_tn.long_list_columns = 8;
+    row.bspmm_tn.long_list = 40;
+    row.bspmm_tn.results_bytes = 1280 << 10;
     row.bspmm_tn.ahead = 64;
     return row;
 }

@@ -38,8 +38,8 @@ typedef struct clprune__tuning {
 
     /* bspmm_tn_vector.cl. Tiles have long_list_columns where the lists of a segment's columns have
      * long_list entries or more, else tile_columns. panel_bytes of dy in the first-level cache
-     * leave room for values and results; results_bytes fit the second-level cache; ahead: rows
-     * between the prefetch of a value and its use. */
+     * leave room for values and results; panels of no more than results_bytes of results share a
+     * pass over the values; ahead: rows between the prefetch of a value and its use. */
     struct {
         uint32_t accumulators, tile_columns, long_list_columns, long_list, panel_bytes,
             results_bytes, ahead, segment_rows, groups_per_unit;
