@@ -16,7 +16,7 @@
 #ifndef WEIGHTED
 #define WEIGHTED 0
 #endif
-#define AHEAD 16 /* blocks between the request for one and its copy, on CPUs */
+#define AHEAD 4 /* block rows between the request for a block and its copy, on CPUs */
 #if VALUES == INT8
 #define SCALE(k) WIDEN_SCALE(scales[k])
 #else
@@ -107,10 +107,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
 #if LOCAL == 1
+    const ulong ahead = min((ulong)AHEAD, block_rows - 1 - block_row);
+    ulong later = min((ulong)crow[ahead], keep);
+    const ulong later_end = min((ulong)crow[ahead + 1], keep);
     for (ulong k = begin; k < end; k++) {
         const ulong c = (ulong)col[k] * BC;
-        const ulong later = min(k + AHEAD, keep - 1); /* a block of this row or of the next one */
-        PREFETCH(row + (later < end ? 0 : BR * x_ld) + (ulong)col[later] * BC);
+        if (later < later_end)
+            PREFETCH(row + ahead * BR * x_ld + (ulong)col[later++] * BC);
         const uint width = (uint)min((ulong)BC, cols - c);
         const float weight = WEIGHT(k), scale = SCALE(k);
         for (uint r = 0; r < BR; r++)

@@ -3,8 +3,9 @@
  * Block i = (I, J) of sample n covers rows n * rows + I * BR .. + BR and columns J * BC .. + BC of
  * x, cut at the edges of the sample: padding counts as zero.
  *
- * Group g takes block row I = g % block_rows of sample n = g / block_rows; its LOCAL work-items take
- * blocks J in turn. No local memory. */
+ * Group g takes block row I = g % block_rows of sample n = batch - 1 - g / block_rows; its LOCAL
+ * work-items take blocks J in turn. The samples that were written last are in the caches yet, and
+ * those that are scored last will be when they are packed. No local memory. */
 #ifndef NORM
 #error "prune_score.cl needs NORM"
 #endif
@@ -12,7 +13,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const
     const ulong cols, const ulong block_rows, const ulong block_cols, MAT_IN_RESTRICT(x),
     const ulong scores_offset, global float *restrict scores)
 {
-    const ulong n = get_group_id(0) / block_rows;
+    const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
     score_blocks(ROW(x, n * rows + block_row * BR), x_ld,
         (uint)min((ulong)BR, rows - block_row * BR), cols, get_local_id(0),

@@ -80,7 +80,7 @@ static void scores_of_extremes(void **state)
     static const float specials[] = {1e30f, 1e-30f, 1e38f, 1e-40f, FLT_TRUE_MIN, FLT_MIN, FLT_MAX,
         NAN, -NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 1.0f, 3e18f, 2e-19f, 4e-23f, 1e-15f};
     enum { COUNT = sizeof specials / sizeof specials[0], COLS = 4 * 17 };
-    static const clprune_block blocks[] = {{1, 16}, {1, 4}, {3, 7}, {1, 1}};
+    static const clprune_block blocks[] = {{1, 16}, {1, 8}, {1, 4}, {3, 7}, {1, 1}};
     for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++) {
         const clprune_bsr_desc d = {COUNT, 6, COLS, blocks[b], 0};
         float *x = test_new_uniform(32, 0.5f, 1.0f, COUNT * 6 * COLS);
@@ -97,6 +97,20 @@ static void scores_of_extremes(void **state)
         }
         for (int norm = 0; norm < 3; norm++)
             check_scores((clprune_norm)norm, &d, x, "extreme values");
+        free(x);
+    }
+}
+
+/* Kernels take some blocks of a row at once, and the rest one by one. */
+static void scores_of_long_rows(void **state)
+{
+    (void)state;
+    static const size_t widths[] = {1, 2, 4, 8, 12, 16, 32, 48, 64};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        const clprune_bsr_desc d = {2, 3, 21 * widths[i] + widths[i] / 2, {1, widths[i]}, 0};
+        float *x = test_new_uniform(35 + i, -1, 1, d.batch * d.rows * d.cols);
+        for (int norm = 0; norm < 3; norm++)
+            check_scores((clprune_norm)norm, &d, x, "long rows");
         free(x);
     }
 }
@@ -326,6 +340,7 @@ int main(int argc, char **argv)
     }
     if (!full && !select_only) {
         test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
+        test_add(&list, scores_of_long_rows, NULL, "scores of long rows");
         test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
         test_add(&list, scale_invariance, NULL, "selection does not depend on the scale");
         test_add(&list, nan_is_kept, NULL, "a NaN is kept");
