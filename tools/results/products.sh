@@ -5,15 +5,16 @@
 #     products.sh BENCH OUT
 #
 # BENCH is clprune-bench. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their own. OpenBLAS 0.3.21
-# takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: where that
-# happens its kernels for AVX-512 are asked for.
+# takes CPUs newer than itself for older ones, a Prescott or a Haswell, and then runs at a quarter or
+# at half of its speed: where that happens its kernels for AVX-512 are asked for.
 set -euo pipefail
 bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
 export POCL_AFFINITY=${POCL_AFFINITY:-1}
 if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ] &&
-    "$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null | grep -q 'for Prescott'; then
+    "$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null |
+    grep -Eq 'sgemm for (Prescott|Haswell|Zen)'; then
     export OPENBLAS_CORETYPE=SkylakeX
 fi
 mkdir -p "$out"
