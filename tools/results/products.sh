@@ -12,10 +12,12 @@ bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
 export POCL_AFFINITY=${POCL_AFFINITY:-1}
-if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ] &&
-    "$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null |
-    grep -Eq 'sgemm for (Prescott|Haswell|Zen)'; then
-    export OPENBLAS_CORETYPE=SkylakeX
+if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
+    case $("$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null) in
+        *'sgemm for Prescott'* | *'sgemm for Haswell'* | *'sgemm for Zen'*)
+            export OPENBLAS_CORETYPE=SkylakeX
+            ;;
+    esac
 fi
 mkdir -p "$out"
 repeat=${REPEAT:-11} # runs behind a median
