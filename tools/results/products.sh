@@ -5,8 +5,8 @@
 #     products.sh BENCH OUT
 #
 # BENCH is clprune-bench. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their own. OpenBLAS 0.3.21
-# takes CPUs newer than itself for older ones, a Prescott or a Haswell, and then runs at a quarter or
-# at half of its speed: where that happens its kernels for AVX-512 are asked for.
+# takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: where that
+# happens its kernels for AVX-512 are asked for. OPENBLAS_CORETYPE, where it is set, is left alone.
 set -euo pipefail
 bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
@@ -14,9 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export POCL_AFFINITY=${POCL_AFFINITY:-1}
 if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
     case $("$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null) in
-        *'sgemm for Prescott'* | *'sgemm for Haswell'* | *'sgemm for Zen'*)
-            export OPENBLAS_CORETYPE=SkylakeX
-            ;;
+        *'sgemm for Prescott'*) export OPENBLAS_CORETYPE=SkylakeX ;;
     esac
 fi
 mkdir -p "$out"
