@@ -10,8 +10,9 @@ def cell(value, form):
 
 cases = [json.loads(line) for line in sys.stdin]
 if cases:
-    print(f"{cases[0]['device']}; medians of {cases[0]['repetitions']} alternating runs; measured FMA peak "
-          f"{min(c['peak_gflops'] for c in cases):.0f} to {max(c['peak_gflops'] for c in cases):.0f} GF/s.\n")
+    print(f"{cases[0]['device']}; peer {cases[0]['peer']}; medians of {cases[0]['repetitions']} alternating runs; "
+          f"measured FMA peak {min(c['peak_gflops'] for c in cases):.0f} to "
+          f"{max(c['peak_gflops'] for c in cases):.0f} GF/s.\n")
 print("| operation | form | in | out | block | s | ms | useful GF/s | of peak | peer ms | peer / ours |")
 print("|---|---|---|---|---|---|---|---|---|---|---|")
 for c in cases:
