@@ -119,18 +119,18 @@ done:
     return status;
 }
 
-/* tn's vector kernel with tiles of `columns`, or those of narrower blocks, and panels as wide as
- * accumulators allow for tiles of `beside` columns: segments whose panel of dy fits the first-level
- * cache. */
+/* tn's vector kernel with tiles of `columns`, or those of narrower blocks: segments whose panel of
+ * dy fits the first-level cache. With `longer`, narrower blocks take no wider panels for it, as
+ * long as that leaves half of the accumulators, which hide the latency of an addition. */
 static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, size_t beside)
+    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, bool longer)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     const clprune__tuning *tuning = &context->tuning;
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
     plan.tile = clprune__largest_divisor(bc, columns);
-    plan.vectors = clprune__choose_vectors(
-        outputs, clprune__max(plan.tile, beside), tuning->bspmm_tn.accumulators);
+    const size_t width = longer ? clprune__min(columns, 2 * plan.tile) : plan.tile;
+    plan.vectors = clprune__choose_vectors(outputs, width, tuning->bspmm_tn.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
@@ -162,11 +162,10 @@ static clprune__bspmm_plan plan_tn_vector(const clprune_context *context, const 
     const clprune__tuning *tuning = &context->tuning;
     const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
     clprune__bspmm_plan plan =
-        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, 1);
+        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, false);
     if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
         plan.segments * tuning->bspmm_tn.long_list)
-        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns,
-            tuning->bspmm_tn.tile_columns);
+        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns, true);
     plan.panel_run = choose_panel_run(context, &plan);
     const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
     const bool even = groups % context->facts.compute_units == 0;
