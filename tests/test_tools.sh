@@ -27,6 +27,7 @@ refused 2 'unexpected argument "x"' clprune-info x
 refused 2 '--op: "foo" is not gemm, bspmm-tn, bspmm-nt, blast or all' clprune-tune --op foo
 refused 2 'unexpected argument "x"' clprune-tune x
 refused 2 '--time: "0"' clprune-tune --time 0
+refused 2 '--precision: "fp8" is not fp32, tf32 or bf16' clprune-tune --precision fp8
 # Not after ten minutes of search.
 refused 1 "--output: cannot write $folder/none/x.json: No such file" clprune-tune --output "$folder/none/x.json"
 refused 2 'no operation "foo"' clprune-bench foo

@@ -40,6 +40,7 @@ typedef struct tune_op {
     tune_kind kind;
     bool blast;                       /* CLBlast is the engine */
     const char *vector[3], *tiled[3]; /* sections, ended by NULL */
+    const char *mma[2];               /* where the precision is not fp32 */
     double speedup;                   /* over the built-in row; 0: not searched */
 } tune_op;
 
@@ -51,6 +52,7 @@ typedef struct tune_row {
 
 typedef struct tune {
     clprune_context *base; /* with the built-in row; owns the operands */
+    clprune_precision precision;
     char device[256], driver[64];
     clprune_tuning_parameter parameters[MAX_PARAMETERS];
     size_t count;
@@ -65,6 +67,9 @@ typedef struct tune {
 } tune;
 
 double tune_now(void); /* seconds */
+
+/* The sections that an operation searches on this device, ended by NULL. */
+const char *const *tune_sections(const tune *t, const tune_op *op);
 
 /* Whether an operation searches a parameter. */
 bool tune_searches(const tune *t, const tune_op *op, size_t parameter);

@@ -27,6 +27,8 @@ static void usage(FILE *stream)
     fputs("usage: clprune-tune [options]\n"
           "  --op NAME       gemm, bspmm-tn, bspmm-nt, blast or all (all that the device uses)\n"
           "  --quick         few shapes, coarse steps, 30 seconds an operation\n"
+          "  --precision P   fp32 (the default); tf32 or bf16: of the products on matrix\n"
+          "                  units\n"
           "  --time SECONDS  of search for each operation (600)\n"
           "  --output FILE   where the JSON goes, replaced at once at the end (stdout)\n"
           "  --c             prints the row as C source too, for the built-in table\n"
@@ -83,10 +85,16 @@ static void open_device(tune *t, const char *device)
 {
     const char *text = getenv("CLPRUNE_TUNING");
     char *given = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
-    const clprune_context_options options = {.device = device};
+    const clprune_context_options options = {.device = device, .precision = t->precision};
     clprune_context *start = NULL;
     (void)unsetenv("CLPRUNE_TUNING");
     CHECK(NULL, clprune_context_create(NULL, &options, &t->base));
+    if (t->precision != CLPRUNE_PRECISION_FP32 &&
+        t->precision != clprune_context_precision(t->base)) {
+        fputs("clprune-tune: --precision: the device does not have it\n", stderr);
+        exit(EXIT_DEVICE);
+    }
+    t->precision = clprune_context_precision(t->base); /* $CLPRUNE_PRECISION */
     const cl_device_id id = clprune_context_device(t->base);
     (void)clGetDeviceInfo(id, CL_DEVICE_NAME, sizeof t->device - 1, t->device, NULL);
     (void)clGetDeviceInfo(id, CL_DRIVER_VERSION, sizeof t->driver - 1, t->driver, NULL);
@@ -114,10 +122,12 @@ static bool uses_blast(const tune *t)
     return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED;
 }
 
-static bool is_asked_for(const tune_op *op, const char *name, bool blast)
+static bool is_asked_for(const tune *t, const tune_op *op, const char *name, bool blast)
 {
     if (strcmp(name, "all") != 0)
         return strcmp(name, op->name) == 0;
+    if (t->precision != CLPRUNE_PRECISION_FP32)
+        return op->mma[0] != NULL;
     return op->kind != KIND_GEMM || op->blast == blast;
 }
 
@@ -167,17 +177,35 @@ static double parse_seconds(const char *text)
     return value;
 }
 
+static clprune_precision parse_precision(const char *text)
+{
+    static const char *const names[] = {"fp32", "tf32", "bf16"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (clprune_precision)i;
+    fprintf(stderr, "clprune-tune: --precision: \"%s\" is not fp32, tf32 or bf16\n", text);
+    exit(EXIT_USAGE);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"op", required_argument, NULL, 'o'},
         {"quick", no_argument, NULL, 'q'}, {"time", required_argument, NULL, 't'},
         {"output", required_argument, NULL, 'f'}, {"c", no_argument, NULL, 'c'},
-        {"device", required_argument, NULL, 'd'}, {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+        {"device", required_argument, NULL, 'd'}, {"precision", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
     static const tune_op ops[OPS] = {
         {.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
-        {.name = "bspmm-tn", .kind = KIND_TN, .vector = {"bspmm_tn"}, .tiled = {"tiled_tn"}},
-        {.name = "bspmm-nt", .kind = KIND_NT, .vector = {"bspmm_nt"}, .tiled = {"tiled_nt"}},
+        {.name = "bspmm-tn",
+            .kind = KIND_TN,
+            .vector = {"bspmm_tn"},
+            .tiled = {"tiled_tn"},
+            .mma = {"mma_tn"}},
+        {.name = "bspmm-nt",
+            .kind = KIND_NT,
+            .vector = {"bspmm_nt"},
+            .tiled = {"tiled_nt"},
+            .mma = {"mma_nt"}},
         {.name = "blast",
             .kind = KIND_GEMM,
             .blast = true,
@@ -209,6 +237,9 @@ int main(int argc, char **argv)
         case 'd':
             device = optarg;
             break;
+        case 'p':
+            t->precision = parse_precision(optarg);
+            break;
         case 'h':
             usage(stdout);
             return EXIT_SUCCESS;
@@ -237,7 +268,7 @@ int main(int argc, char **argv)
         clprune_context_tuning_source(t->base));
     const bool blast = uses_blast(t);
     for (size_t i = 0; i < OPS; i++)
-        if (is_asked_for(&t->ops[i], name, blast))
+        if (is_asked_for(t, &t->ops[i], name, blast))
             tune_search(t, &t->ops[i]);
     const bool written = write_output(t, output, false);
     if (!written && output != NULL) /* the search is not lost */

@@ -36,10 +36,16 @@ double tune_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+const char *const *tune_sections(const tune *t, const tune_op *op)
+{
+    if (t->precision != CLPRUNE_PRECISION_FP32 && op->mma[0] != NULL)
+        return op->mma;
+    return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED ? op->tiled : op->vector;
+}
+
 bool tune_searches(const tune *t, const tune_op *op, size_t parameter)
 {
-    const bool tiled = clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED;
-    for (const char *const *s = tiled ? op->tiled : op->vector; *s != NULL; s++)
+    for (const char *const *s = tune_sections(t, op); *s != NULL; s++)
         if (strcmp(*s, t->parameters[parameter].section) == 0)
             return true;
     return false;
@@ -48,7 +54,7 @@ bool tune_searches(const tune *t, const tune_op *op, size_t parameter)
 clprune_context *tune_open(const tune *t, const tune_row *row)
 {
     const clprune_context_options options = {
-        .kernels = clprune_context_kernels(t->base), .cache_dir = "off"};
+        .kernels = clprune_context_kernels(t->base), .precision = t->precision, .cache_dir = "off"};
     clprune_context *context = NULL;
     FILE *file = fopen(t->file, "w");
     if (file == NULL) {
