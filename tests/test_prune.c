@@ -332,8 +332,9 @@ int main(int argc, char **argv)
 {
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     const bool select_only = argc > 1 && strcmp(argv[1], "select") == 0;
+    const bool scores_only = argc > 1 && strcmp(argv[1], "scores") == 0;
     test_list list = {0};
-    if (!full) {
+    if (!full && !scores_only) {
         test_add(&list, select_order, NULL, "the order of scores");
         test_add(&list, select_sizes, NULL, "selection at many sizes");
         test_add(&list, select_random, NULL, "selection in 10000 random samples");
@@ -341,13 +342,15 @@ int main(int argc, char **argv)
     if (!full && !select_only) {
         test_add(&list, scores_of_extremes, NULL, "scores of extreme values");
         test_add(&list, scores_of_long_rows, NULL, "scores of long rows");
+    }
+    if (!full && !select_only && !scores_only) {
         test_add(&list, large_blocks_stay_ordered, NULL, "blocks of 1e30 stay ordered");
         test_add(&list, scale_invariance, NULL, "selection does not depend on the scale");
         test_add(&list, nan_is_kept, NULL, "a NaN is kept");
     }
-    if (!select_only) {
+    if (!select_only)
         test_add_shapes(&list, scores, full, "scores");
+    if (!select_only && !scores_only)
         test_add_shapes(&list, whole, full, "prune");
-    }
     return test_run_on_devices("prune", &list);
 }
