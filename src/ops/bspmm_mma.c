@@ -75,13 +75,6 @@ static clprune_status begin_launch(clprune_context *context, clprune__kernel_id 
     return clprune__launch_begin(context, id, defines, launch);
 }
 
-static clprune_status enqueue(clprune__launch *launch, const clprune__bspmm_plan *plan)
-{
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
-    return clprune__launch_enqueue(launch, 3, global, local, NULL);
-}
-
 clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
@@ -93,7 +86,7 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
     TRY(begin_launch(context, CLPRUNE__BSPMM_TN_MMA, plan, operands, n_tiles(plan), own, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(enqueue(&launch, plan));
+    TRY(clprune__enqueue_teams(&launch, plan));
 done:
     return status;
 }
@@ -132,7 +125,7 @@ clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune_
     clprune__launch launch;
     TRY(begin_launch(context, CLPRUNE__BSPMM_NT_MMA, plan, operands, 1, own, &launch));
     clprune__arg_nt(&launch, plan, operands);
-    TRY(enqueue(&launch, plan));
+    TRY(clprune__enqueue_teams(&launch, plan));
 done:
     return status;
 }

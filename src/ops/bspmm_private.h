@@ -66,6 +66,9 @@ size_t clprune__tile_cols(size_t bc, size_t most);
 /* Floats of dy that the kernels for GPUs read at once. */
 int clprune__dy_width(clprune_mat dy);
 
+/* Enqueues a kernel for GPUs: a group of `teams` teams for each panel, part and split. */
+clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan);
+
 /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl, for GPUs. */
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);

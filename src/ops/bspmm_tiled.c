@@ -47,6 +47,13 @@ int clprune__dy_width(clprune_mat dy)
     return dy.offset % 4 == 0 && dy.ld % 4 == 0 && dy.cols % 4 == 0 ? 4 : 1;
 }
 
+clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan)
+{
+    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
+    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
+    return clprune__launch_enqueue(launch, 3, global, local, NULL);
+}
+
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
@@ -73,8 +80,6 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = operands->xs->desc.block;
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
     char defines[160];
     (void)snprintf(defines, sizeof defines,
         "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d",
@@ -84,7 +89,7 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+    TRY(clprune__enqueue_teams(&launch, plan));
 done:
     return status;
 }
@@ -117,12 +122,10 @@ clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprun
         "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DDYV=%d", block.cols,
         block.rows, plan->segment, plan->tile, plan->lanes, plan->teams,
         plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+    TRY(clprune__enqueue_teams(&launch, plan));
 done:
     return status;
 }
