@@ -373,6 +373,11 @@ static void choices(void **state)
     (void)state;
     const clprune_context_options none = {0}, tf32 = {.precision = CLPRUNE_PRECISION_TF32};
     assert_int_equal(clprune_context_precision(NULL), CLPRUNE_PRECISION_FP32);
+    assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_FP32), "fp32");
+    assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_TF32), "tf32");
+    assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_BF16), "bf16");
+    assert_null(clprune_precision_name((clprune_precision)(CLPRUNE_PRECISION_BF16 + 1)));
+    assert_null(clprune_precision_name((clprune_precision)-1));
     assert_int_equal(clprune_context_precision(test_context()), CLPRUNE_PRECISION_FP32);
     creation_fails((clprune_context_options){.precision = (clprune_precision)3}, "precision is 3");
     creation_fails((clprune_context_options){.precision = (clprune_precision)-1}, "precision");

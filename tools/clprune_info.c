@@ -95,8 +95,7 @@ static int show_choices(const char *selection)
     printf("tuning           %s\n", clprune_context_tuning_source(context));
     printf("fp16, sub-groups %s, %s\n", has_extension(device, "cl_khr_fp16") ? "yes" : "no",
         has_extension(device, "cl_khr_subgroups") ? "yes" : "no");
-    static const char *const precisions[] = {"fp32", "tf32", "bf16"};
-    printf("sparse products  %s\n", precisions[clprune_context_precision(context)]);
+    printf("sparse products  %s\n", clprune_precision_name(clprune_context_precision(context)));
     printf("program cache    %s\n", dir != NULL ? dir : "off");
     clprune_context_destroy(context);
     return EXIT_SUCCESS;

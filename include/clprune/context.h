@@ -132,6 +132,9 @@ CLPRUNE_API clprune_kernels clprune_context_kernels(const clprune_context *conte
 /* The precision in use, after the device was probed for the one that was asked for. */
 CLPRUNE_API clprune_precision clprune_context_precision(const clprune_context *context);
 
+/* As CLPRUNE_PRECISION takes it: "fp32", "tf32" or "bf16"; NULL for what is no precision. */
+CLPRUNE_API const char *clprune_precision_name(clprune_precision precision);
+
 /* One of the numbers that shape kernels and launches: tile sizes, panels, prefetch distances. */
 typedef struct clprune_tuning_parameter {
     const char *section, *key; /* "gemm", "panel_depth"; static storage */

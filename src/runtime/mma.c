@@ -216,3 +216,8 @@ clprune_precision clprune_context_precision(const clprune_context *context)
 {
     return context != NULL ? context->precision : CLPRUNE_PRECISION_FP32;
 }
+
+const char *clprune_precision_name(clprune_precision precision)
+{
+    return (unsigned)precision < PRECISIONS ? names[precision] : NULL;
+}

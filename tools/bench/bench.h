@@ -53,8 +53,6 @@ typedef struct bench_settings {
 /* Fills *settings from the command line; ends the program on an error and on --help. */
 void bench_options_parse(int argc, char **argv, bench_settings *settings);
 
-extern const char *const bench_precisions[3]; /* by clprune_precision */
-
 typedef struct bench_shape {
     size_t batch, tokens; /* samples, rows of one */
     size_t in, out;

@@ -93,8 +93,8 @@ int main(int argc, char **argv)
     if (settings.precision != CLPRUNE_PRECISION_FP32 &&
         clprune_context_precision(b.context) != settings.precision)
         fprintf(stderr, "clprune-bench: --precision %s is not to be had; this is %s\n",
-            bench_precisions[settings.precision],
-            bench_precisions[clprune_context_precision(b.context)]);
+            clprune_precision_name(settings.precision),
+            clprune_precision_name(clprune_context_precision(b.context)));
     const cl_device_id device = clprune_context_device(b.context);
     cl_device_type type = 0;
     (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);

@@ -128,13 +128,11 @@ static void parse_forms(char *text, bench_settings *set)
         bad_value("form", text, "a list of forms");
 }
 
-const char *const bench_precisions[3] = {"fp32", "tf32", "bf16"};
-
 static clprune_precision parse_precision(const char *text)
 {
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, bench_precisions[i]) == 0)
-            return (clprune_precision)i;
+    for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
+        if (strcmp(text, clprune_precision_name(p)) == 0)
+            return p;
     bad_value("precision", text, "fp32, tf32 or bf16");
 }
 

@@ -78,7 +78,7 @@ void bench_report_json(FILE *stream, const bench *b, const bench_op *op, const b
     json_real(stream, "gb_per_s", gb_per_s(result));
     json_real(stream, "forward_ms", forward_ms);
     json_real(stream, "forward_share", result->ms / forward_ms);
-    json_text(stream, "precision", bench_precisions[clprune_context_precision(b->context)]);
+    json_text(stream, "precision", clprune_precision_name(clprune_context_precision(b->context)));
     json_text(stream, "device", b->device);
     fputs("}\n", stream);
     fflush(stream);
@@ -108,7 +108,7 @@ static void table_row(const bench *b, const bench_op *op, const bench_result *re
     if (!started) {
         printf("device %s, FMA peak %.1f GF/s, peer %s, products of pruned matrices in %s\n",
             b->device, b->peak_gflops, b->peer != NULL ? b->peer : "none",
-            bench_precisions[clprune_context_precision(b->context)]);
+            clprune_precision_name(clprune_context_precision(b->context)));
         printf("%-13s %-8s %5s %6s %5s %5s %5s %5s %9s %17s %7s %6s %6s %9s %6s %9s %6s\n", "op",
             "form", "batch", "tokens", "in", "out", "block", "spars", "ms", "quartiles", "GF/s",
             "peak", "GB/s", "dense ms", "dense", "peer ms", "peer");

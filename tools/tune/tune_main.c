@@ -179,10 +179,9 @@ static double parse_seconds(const char *text)
 
 static clprune_precision parse_precision(const char *text)
 {
-    static const char *const names[] = {"fp32", "tf32", "bf16"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0)
-            return (clprune_precision)i;
+    for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
+        if (strcmp(text, clprune_precision_name(p)) == 0)
+            return p;
     fprintf(stderr, "clprune-tune: --precision: \"%s\" is not fp32, tf32 or bf16\n", text);
     exit(EXIT_USAGE);
 }
