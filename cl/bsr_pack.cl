@@ -1,6 +1,6 @@
 /* values[n][k][r][c] = x[n * rows + I * BR + r][col[n][k] * BC + c], zero beyond the edges, narrowed
- * to the value type (bsr_values.clh). Sample n of x is sample first_sample + n of values and scales,
- * and sample n of crow and col from their offsets on.
+ * to the value type (bsr_values.clh). Sample n of x is sample n of values, scales, crow and col from
+ * their offsets on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows and copies the blocks
  * crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows are copied in vectors of VW;
@@ -66,13 +66,14 @@ inline ushort block_scale(global const float *x, const ulong ld, const uint heig
 }
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong first_sample,
-    const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
+    const ulong cols, const ulong block_rows, const ulong keep,
     MAT_IN_RESTRICT(x), const ulong crow_offset, global const int *restrict crow,
-    const ulong col_offset, global const int *restrict col, global stored *restrict values
+    const ulong col_offset, global const int *restrict col, const ulong values_offset,
+    global stored *restrict values
 #if VALUES == INT8
     ,
-    global ushort *restrict scales
+    const ulong scales_offset, global ushort *restrict scales
 #endif
 #if WEIGHTED
     ,
@@ -85,7 +86,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     const ulong block_row = get_group_id(0) % block_rows;
     crow += crow_offset + n * (block_rows + 1) + block_row;
     col += col_offset + n * keep;
-    values += (first_sample + n) * keep * BR * BC;
+    values += values_offset + n * keep * BR * BC;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
     /* A mask that marks more than `keep` blocks must not lead beyond the values. */
@@ -98,7 +99,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #define WEIGHT(k) 1.0f
 #endif
 #if VALUES == INT8
-    scales += (first_sample + n) * keep;
+    scales += scales_offset + n * keep;
     for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
         const ulong c = (ulong)col[k] * BC;
         scales[k] =
@@ -130,11 +131,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong first_sample,
-    const ulong rows, const ulong cols, const ulong block_rows, const ulong keep,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
+    const ulong cols, const ulong block_rows, const ulong keep, const ulong values_offset,
     global const stored *restrict values,
 #if VALUES == INT8
-    global const ushort *restrict scales,
+    const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
     global const int *restrict col, MAT_OUT_RESTRICT(y))
@@ -143,9 +144,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     const ulong block_row = get_group_id(0) % block_rows;
     crow += crow_offset + n * (block_rows + 1) + block_row;
     col += col_offset + n * keep;
-    values += (first_sample + n) * keep * BR * BC;
+    values += values_offset + n * keep * BR * BC;
 #if VALUES == INT8
-    scales += (first_sample + n) * keep;
+    scales += scales_offset + n * keep;
 #endif
     const ulong height = min((ulong)BR, rows - block_row * BR);
     const ulong begin = (ulong)crow[0], end = (ulong)crow[1];

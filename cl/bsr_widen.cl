@@ -1,4 +1,4 @@
-/* widened[b][e] = the fp32 value of element e of stored block first + b, 0 <= b < blocks.
+/* widened[b][e] = the fp32 value of element e of stored block b, 0 <= b < blocks.
  *
  * Group g takes `run` blocks, from block g * run on. On CPUs (LOCAL 1) a block is read in vectors of
  * VW; on GPUs the work-items take consecutive elements. BLOCK: elements of a block. No local
@@ -7,18 +7,18 @@
 #error "bsr_widen.cl needs LOCAL and BLOCK"
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong first,
-    const ulong blocks, const ulong run, global const stored *restrict values,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong blocks,
+    const ulong run, const ulong values_offset, global const stored *restrict values,
 #if VALUES == INT8
-    global const ushort *restrict scales,
+    const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong widened_offset, global float *restrict widened)
 {
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
-    values += first * BLOCK;
+    values += values_offset;
     widened += widened_offset;
 #if VALUES == INT8
-    scales += first;
+    scales += scales_offset;
 #define SCALE(b) WIDEN_SCALE(scales[b])
 #else
 #define SCALE(b) 1.0f

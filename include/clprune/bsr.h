@@ -73,14 +73,22 @@ typedef struct clprune_bsr_desc {
     clprune_index_type index_type;
 } clprune_bsr_desc;
 
-/* A BSR matrix is transparent: fill it from your own buffers, or use clprune_bsr_create. */
+/* Where the parts of a BSR matrix begin in their buffers: bytes, multiples of the size of a part's
+ * elements. */
+typedef struct clprune_bsr_offsets {
+    size_t values, crow, col, scales, bitmap;
+} clprune_bsr_offsets;
+
+/* A BSR matrix is transparent: fill it from your own buffers, or use clprune_bsr_create. All parts
+ * may lie in one buffer. */
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values;
-    cl_mem crow, col; /* of INT32 and INT16; else not read */
-    cl_mem scales;    /* of INT8; else not read */
-    cl_mem bitmap;    /* of BITMAP; else not read */
-    size_t first;     /* the buffers hold this many samples before those of the matrix */
+    cl_mem crow, col;           /* of INT32 and INT16; else not read */
+    cl_mem scales;              /* of INT8; else not read */
+    cl_mem bitmap;              /* of BITMAP; else not read */
+    size_t first;               /* the parts hold this many samples before those of the matrix */
+    clprune_bsr_offsets offset; /* 0: a part begins with its buffer */
 } clprune_bsr;
 
 typedef struct clprune_bsr_sizes {

@@ -28,7 +28,7 @@ size_t clprune_keep_count(size_t blocks, float sparsity)
     return blocks - (size_t)floor((double)sparsity * (double)blocks + 0.5);
 }
 
-static size_t value_bytes(clprune_value_type type)
+size_t clprune__value_bytes(clprune_value_type type)
 {
     static const size_t bytes[] = {4, 2, 2, 1};
     return bytes[type];
@@ -108,7 +108,7 @@ clprune_status clprune__check_bsr_desc(
         clprune__mul(desc->batch, desc->keep, &kept) &&
         clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
         clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
-        clprune__mul(elements, value_bytes(desc->value_type), &s.values_bytes) &&
+        clprune__mul(elements, clprune__value_bytes(desc->value_type), &s.values_bytes) &&
         clprune__mul3(desc->batch, s.block_rows + 1, bitmap ? 0 : sizeof(int32_t), &s.crow_bytes) &&
         clprune__mul(kept, col_bytes(s.index_type), &s.col_bytes) &&
         clprune__mul(desc->batch, bitmap ? clprune__bitmap_bytes(s.blocks) : 0, &s.bitmap_bytes) &&
@@ -159,21 +159,43 @@ done:
 
 enum { BSR_PARTS = 5 };
 
-/* A buffer of a matrix; its bytes are 0 where the matrix has none. */
+/* A part of a matrix; its bytes are 0 where the matrix has none. */
 typedef struct bsr_part {
     const char *name;
     size_t bytes;
     cl_mem buffer;
+    size_t offset, align; /* bytes */
 } bsr_part;
 
 static void list_parts(
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, bsr_part parts[BSR_PARTS])
 {
-    const bsr_part all[BSR_PARTS] = {{"bsr.values", sizes->values_bytes, bsr->values},
-        {"bsr.scales", sizes->scales_bytes, bsr->scales},
-        {"bsr.crow", sizes->crow_bytes, bsr->crow}, {"bsr.col", sizes->col_bytes, bsr->col},
-        {"bsr.bitmap", sizes->bitmap_bytes, bsr->bitmap}};
+    const clprune_bsr_offsets *offset = &bsr->offset;
+    const bsr_part all[BSR_PARTS] = {
+        {"bsr.values", sizes->values_bytes, bsr->values, offset->values,
+            clprune__value_bytes(bsr->desc.value_type)},
+        {"bsr.scales", sizes->scales_bytes, bsr->scales, offset->scales, sizeof(uint16_t)},
+        {"bsr.crow", sizes->crow_bytes, bsr->crow, offset->crow, sizeof(int32_t)},
+        {"bsr.col", sizes->col_bytes, bsr->col, offset->col,
+            clprune__max(1, col_bytes(sizes->index_type))},
+        {"bsr.bitmap", sizes->bitmap_bytes, bsr->bitmap, offset->bitmap, 1}};
     memcpy(parts, all, sizeof all);
+}
+
+static clprune_status check_part(clprune_context *context, const bsr_part *part)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t end;
+    if (part->bytes == 0)
+        goto done;
+    REQUIRE(part->offset % part->align == 0, CLPRUNE_INVALID_ARGUMENT,
+        "%s begins at byte %zu, which is no multiple of %zu", part->name, part->offset,
+        part->align);
+    REQUIRE(clprune__add(part->offset, part->bytes, &end), CLPRUNE_SIZE_OVERFLOW,
+        "%s begins at byte %zu", part->name, part->offset);
+    TRY(clprune__check_buffer(context, part->name, part->buffer, end, 1));
+done:
+    return status;
 }
 
 clprune_status clprune__check_bsr(
@@ -188,7 +210,7 @@ clprune_status clprune__check_bsr(
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);
     for (int i = 0; i < BSR_PARTS; i++)
-        TRY(clprune__check_buffer(context, parts[i].name, parts[i].buffer, parts[i].bytes, 1));
+        TRY(check_part(context, &parts[i]));
 done:
     return status;
 }
@@ -201,9 +223,13 @@ clprune_status clprune__check_bsr_apart(
     bsr_part parts[BSR_PARTS];
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);
-    for (int i = 0; i < BSR_PARTS; i++)
-        TRY(clprune__check_apart(context, name, mat, parts[i].name,
-            clprune_mat_of(parts[i].buffer, 1, clprune__ceil_div(parts[i].bytes, sizeof(float)))));
+    for (int i = 0; i < BSR_PARTS; i++) {
+        const size_t begin = parts[i].offset / sizeof(float);
+        const size_t stop = clprune__ceil_div(parts[i].offset + parts[i].bytes, sizeof(float));
+        const size_t floats = parts[i].bytes > 0 ? stop - begin : 0;
+        const clprune_mat part = {parts[i].buffer, begin, 1, floats, floats};
+        TRY(clprune__check_apart(context, name, mat, parts[i].name, part));
+    }
 done:
     return status;
 }
@@ -292,13 +318,20 @@ static clprune_status begin_block_rows(clprune_context *context, clprune__kernel
     (void)snprintf(defines, sizeof defines, "-DLOCAL=%u %s -DBR=%zu -DBC=%zu%s", (unsigned)*local,
         values, desc->block.rows, desc->block.cols, weighted ? " -DWEIGHTED=1" : "");
     TRY(clprune__launch_begin(context, id, defines, launch));
-    clprune__arg_ulong(launch, bsr->first);
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
     clprune__arg_ulong(launch, sizes->block_rows);
     clprune__arg_ulong(launch, desc->keep);
 done:
     return status;
+}
+
+/* The values and, where there are any, their scales. */
+static void arg_values(clprune__launch *launch, const clprune_bsr *bsr)
+{
+    clprune__arg_region(launch, clprune__bsr_values_region(bsr));
+    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
+        clprune__arg_region(launch, clprune__bsr_scales_region(bsr));
 }
 
 clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprune__region mask,
@@ -319,9 +352,7 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprun
         context, CLPRUNE__BSR_PACK, weights != NULL, bsr, sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     clprune__arg_index(&launch, &index);
-    clprune__arg_mem(&launch, bsr->values);
-    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
-        clprune__arg_mem(&launch, bsr->scales);
+    arg_values(&launch, bsr);
     if (weights != NULL) {
         clprune__arg_ulong(&launch, sizes->block_cols);
         clprune__arg_ulong(&launch, weights->scores_offset);
@@ -373,9 +404,7 @@ clprune_status clprune_bsr_unpack(
     clprune__launch launch;
     TRY(begin_block_rows(
         context, CLPRUNE__BSR_UNPACK, false, bsr, &sizes, &launch, &global, &local));
-    clprune__arg_mem(&launch, bsr->values);
-    if (desc->value_type == CLPRUNE_VALUES_INT8)
-        clprune__arg_mem(&launch, bsr->scales);
+    arg_values(&launch, bsr);
     clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));

@@ -47,8 +47,9 @@ static clprune_status place_index(clprune_context *context, const clprune_bsr *b
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t rows = sizes->block_rows + 1, keep = bsr->desc.keep;
-    index->crow = (clprune__region){bsr->crow, bsr->first * rows};
-    index->col = (clprune__region){bsr->col, bsr->first * keep};
+    index->crow =
+        (clprune__region){bsr->crow, bsr->offset.crow / sizeof(int32_t) + bsr->first * rows};
+    index->col = (clprune__region){bsr->col, bsr->offset.col / sizeof(int32_t) + bsr->first * keep};
     if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
         TRY(take_ints(context, bsr, rows, &index->crow));
     if (sizes->index_type != CLPRUNE_INDEX_INT32)
@@ -84,7 +85,14 @@ done:
 
 static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
 {
-    return (clprune__region){bsr->bitmap, bsr->first * clprune__bitmap_bytes(sizes->blocks)};
+    return (clprune__region){
+        bsr->bitmap, bsr->offset.bitmap + bsr->first * clprune__bitmap_bytes(sizes->blocks)};
+}
+
+static clprune__region narrow_col(const clprune_bsr *bsr)
+{
+    return (clprune__region){
+        bsr->col, bsr->offset.col / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
 }
 
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
@@ -97,7 +105,7 @@ clprune_status clprune__bsr_write_index(clprune_context *context, clprune__regio
     TRY(place_index(context, bsr, sizes, index));
     if (sizes->index_type == CLPRUNE_INDEX_INT16) {
         to = TO_INT16;
-        narrow = (clprune__region){bsr->col, bsr->first * bsr->desc.keep};
+        narrow = narrow_col(bsr);
     } else if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
         to = TO_BITMAP;
         narrow = bitmap_of(bsr, sizes);
@@ -120,7 +128,7 @@ static clprune_status widen_col(
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN_COL, defines, &launch));
     clprune__arg_ulong(&launch, count);
-    clprune__arg_region(&launch, (clprune__region){bsr->col, bsr->first * bsr->desc.keep});
+    clprune__arg_region(&launch, narrow_col(bsr));
     clprune__arg_region(&launch, wide);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:

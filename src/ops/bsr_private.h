@@ -32,6 +32,13 @@ clprune_status clprune__check_bsr_apart(
 clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_bsr *bsr,
     const char *name, clprune_mat mat, clprune_bsr_sizes *sizes);
 
+/* Where a part lies from the first sample of `bsr` on; offsets in elements of that part. */
+clprune__region clprune__bsr_values_region(const clprune_bsr *bsr);
+clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr);
+
+/* Bytes of an element of the values. */
+size_t clprune__value_bytes(clprune_value_type type);
+
 /* Bytes of a sample's bitmap. */
 size_t clprune__bitmap_bytes(size_t blocks);
 

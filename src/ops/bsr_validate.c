@@ -75,9 +75,10 @@ static clprune_status validate_crow_and_col(
     const size_t size = narrow ? sizeof(uint16_t) : sizeof(int32_t);
     int32_t *crow = NULL, *wide = NULL;
     void *col = NULL;
+    TRY(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
+        sizes->crow_bytes, (void **)&crow));
     TRY(read_back(
-        context, bsr->crow, bsr->first * rows * sizeof *crow, sizes->crow_bytes, (void **)&crow));
-    TRY(read_back(context, bsr->col, bsr->first * keep * size, sizes->col_bytes, &col));
+        context, bsr->col, bsr->offset.col + bsr->first * keep * size, sizes->col_bytes, &col));
     wide = malloc(clprune__max(keep, 1) * sizeof *wide);
     REQUIRE(wide != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu columns", keep);
     for (size_t n = 0; n < bsr->desc.batch; n++) {
@@ -98,7 +99,8 @@ static clprune_status validate_bitmaps(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     uint8_t *bitmap = NULL;
-    TRY(read_back(context, bsr->bitmap, bsr->first * bytes, sizes->bitmap_bytes, (void **)&bitmap));
+    TRY(read_back(context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes,
+        sizes->bitmap_bytes, (void **)&bitmap));
     for (size_t n = 0; n < bsr->desc.batch; n++)
         TRY(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));
 done:
@@ -112,8 +114,8 @@ static clprune_status validate_scales(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep;
     uint16_t *scales = NULL;
-    TRY(read_back(context, bsr->scales, bsr->first * keep * sizeof *scales, sizes->scales_bytes,
-        (void **)&scales));
+    TRY(read_back(context, bsr->scales, bsr->offset.scales + bsr->first * keep * sizeof *scales,
+        sizes->scales_bytes, (void **)&scales));
     for (size_t i = 0; i < sizes->scales_bytes / sizeof *scales; i++) {
         const uint32_t bits = (uint32_t)scales[i] << 16;
         float scale;

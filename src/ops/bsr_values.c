@@ -6,6 +6,20 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
+{
+    const clprune_bsr_desc *desc = &bsr->desc;
+    const size_t before = bsr->first * desc->keep * desc->block.rows * desc->block.cols;
+    return (clprune__region){
+        bsr->values, bsr->offset.values / clprune__value_bytes(desc->value_type) + before};
+}
+
+clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr)
+{
+    return (clprune__region){
+        bsr->scales, bsr->offset.scales / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
+}
+
 int clprune__row_vector(size_t cols)
 {
     return cols >= 16 ? 16 : cols >= 4 ? 4 : 1;
@@ -33,14 +47,12 @@ static clprune_status widen(
         defines, sizeof defines, "-DLOCAL=%u %s -DBLOCK=%zu", (unsigned)local, values, block);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN, defines, &launch));
-    clprune__arg_ulong(&launch, bsr->first * bsr->desc.keep);
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, run);
-    clprune__arg_mem(&launch, bsr->values);
+    clprune__arg_region(&launch, clprune__bsr_values_region(bsr));
     if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
-        clprune__arg_mem(&launch, bsr->scales);
-    clprune__arg_ulong(&launch, widened.offset);
-    clprune__arg_mem(&launch, widened.buffer);
+        clprune__arg_region(&launch, clprune__bsr_scales_region(bsr));
+    clprune__arg_region(&launch, widened);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
     return status;
@@ -54,7 +66,7 @@ clprune_status clprune__bsr_values(
     const size_t block = desc->block.rows * desc->block.cols;
     size_t bytes;
     if (desc->value_type == CLPRUNE_VALUES_FP32) {
-        *values = (clprune__region){bsr->values, bsr->first * desc->keep * block};
+        *values = clprune__bsr_values_region(bsr);
         goto done;
     }
     REQUIRE(clprune__mul3(desc->batch * desc->keep, block, sizeof(float), &bytes),
