@@ -170,6 +170,17 @@ static void bad_options(void **state)
     creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "kernels");
     options = (clprune_context_options){.kernels = (clprune_kernels)-1};
     creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "kernels");
+    for (size_t i = 0; i < sizeof options.reserved / sizeof *options.reserved; i++) {
+        options = (clprune_context_options){0};
+        options.reserved[i] = (uint64_t)1 << 63;
+        creation_fails(NULL, &options, CLPRUNE_INVALID_ARGUMENT, "options.reserved");
+    }
+    clprune_context *dry = test_context();
+    const clprune_device_info device = {
+        .compute_units = 1, .max_work_group = 1, .reserved = {0, 0, 0, 1}};
+    assert_int_equal(clprune_context_create_dry(&device, NULL, &dry), CLPRUNE_INVALID_ARGUMENT);
+    assert_non_null(strstr(clprune_last_error(NULL), "device.reserved"));
+    assert_null(dry);
     assert_int_equal(clprune_context_create(NULL, NULL, NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
 }

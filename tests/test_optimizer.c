@@ -504,6 +504,9 @@ static void invalid_desc(void)
     }
     desc = desc_of((clprune_optimizer_kind)3);
     REFUSES("kind");
+    desc = desc_of(CLPRUNE_OPTIMIZER_SGD);
+    desc.reserved[3] = 1;
+    REFUSES("desc.reserved");
     assert_null(optimizer);
 }
 
@@ -526,6 +529,8 @@ static void invalid(void **state)
     TEST_FAILS(CREATE(context, &desc, 1, &good, NULL), bad, "optimizer");
     TEST_FAILS(CREATE(context, &desc, 1, &other_grad, &optimizer), size, "gradient");
     TEST_FAILS(CREATE(context, &desc, 1, &same, &optimizer), bad, "overlaps");
+    const clprune_param newer = {"w", value.mat, grad.mat, true, {0, 1}};
+    TEST_FAILS(CREATE(context, &desc, 1, &newer, &optimizer), bad, "param.reserved");
     assert_null(optimizer);
     invalid_desc();
 

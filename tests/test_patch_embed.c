@@ -269,6 +269,8 @@ static void invalid(void **state)
     for (size_t i = 0; i < sizeof bad_descs / sizeof bad_descs[0]; i++)
         TEST_FAILS(
             FORWARD(context, &bad_descs[i], 3, images.mat, w.mat, b.mat, y.mat), bad, "patch");
+    const clprune_patch_embed_desc newer = {2, 4, 6, 2, 5, {0, 0, 0, 1}};
+    TEST_FAILS(FORWARD(context, &newer, 3, images.mat, w.mat, b.mat, y.mat), bad, "desc.reserved");
     const clprune_patch_embed_desc wide = {SIZE_MAX / 2, 4, 6, 2, 5};
     TEST_FAILS(
         FORWARD(context, &wide, 3, images.mat, w.mat, b.mat, y.mat), CLPRUNE_SIZE_OVERFLOW, NULL);

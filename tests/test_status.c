@@ -76,9 +76,36 @@ static void categories(void **state)
     assert_string_equal(clprune_memory_category_name((clprune_memory_category)-1), "unknown");
 }
 
+/* The enumerators of every public enum are part of the ABI too: a change here breaks programs that
+ * were built before. */
+_Static_assert(CLPRUNE_LOG_ERROR == 0 && CLPRUNE_LOG_WARNING == 1 && CLPRUNE_LOG_INFO == 2, "");
+_Static_assert(
+    CLPRUNE_KERNELS_AUTO == 0 && CLPRUNE_KERNELS_VECTOR == 1 && CLPRUNE_KERNELS_TILED == 2, "");
+_Static_assert(
+    CLPRUNE_PRECISION_FP32 == 0 && CLPRUNE_PRECISION_TF32 == 1 && CLPRUNE_PRECISION_BF16 == 2, "");
+_Static_assert(CLPRUNE_MEMORY_INPUT == 0 && CLPRUNE_MEMORY_PARAMETERS == 1 &&
+                   CLPRUNE_MEMORY_GRADIENTS == 2 && CLPRUNE_MEMORY_OPTIMIZER == 3 &&
+                   CLPRUNE_MEMORY_ACTIVATIONS == 4 && CLPRUNE_MEMORY_WORKSPACE == 5 &&
+                   CLPRUNE_MEMORY_ARENA == 6 && CLPRUNE_MEMORY_TOTAL == 7,
+    "");
+_Static_assert(CLPRUNE_VALUES_FP32 == 0 && CLPRUNE_VALUES_FP16 == 1 && CLPRUNE_VALUES_BF16 == 2 &&
+                   CLPRUNE_VALUES_INT8 == 3,
+    "");
+_Static_assert(CLPRUNE_INDEX_INT32 == 0 && CLPRUNE_INDEX_INT16 == 1 && CLPRUNE_INDEX_BITMAP == 2 &&
+                   CLPRUNE_INDEX_SMALLEST == 3,
+    "");
+_Static_assert(CLPRUNE_NORM_L2 == 0 && CLPRUNE_NORM_L1 == 1 && CLPRUNE_NORM_MAX == 2, "");
+_Static_assert(CLPRUNE_CRITERION_LARGEST == 0 && CLPRUNE_CRITERION_SAMPLED == 1, "");
+_Static_assert(CLPRUNE_SAVED_DENSE == 0 && CLPRUNE_SAVED_PRUNED == 1, "");
+_Static_assert(
+    CLPRUNE_OPTIMIZER_SGD == 0 && CLPRUNE_OPTIMIZER_ADAMW == 1 && CLPRUNE_OPTIMIZER_LAMB == 2, "");
+
 static void version(void **state)
 {
     (void)state;
+    assert_int_equal(clprune_version(), CLPRUNE_VERSION_NUMBER);
+    assert_string_equal(clprune_version_string(), CLPRUNE_VERSION);
+    assert_string_equal(clprune_version_string(), TEST_PROJECT_VERSION); /* that of CMake */
     char text[32];
     (void)snprintf(text, sizeof text, "%d.%d.%d", CLPRUNE_VERSION_MAJOR, CLPRUNE_VERSION_MINOR,
         CLPRUNE_VERSION_PATCH);
@@ -93,6 +120,6 @@ int main(void)
     test_add(&list, values_stay, NULL, "the values stay what they were");
     test_add(&list, unknown_status, NULL, "unknown statuses have a name and a text");
     test_add(&list, categories, NULL, "names of memory categories");
-    test_add(&list, version, NULL, "the version's text fits its numbers");
+    test_add(&list, version, NULL, "the version of headers, library and build is one");
     return test_run_on_host("status", &list);
 }

@@ -48,20 +48,20 @@ typedef struct clprune_block {
  *           are may count as zero. One NaN or Inf makes its scale not finite, and the whole block
  *           NaN when read. */
 typedef enum clprune_value_type {
-    CLPRUNE_VALUES_FP32,
-    CLPRUNE_VALUES_FP16,
-    CLPRUNE_VALUES_BF16,
-    CLPRUNE_VALUES_INT8
+    CLPRUNE_VALUES_FP32 = 0,
+    CLPRUNE_VALUES_FP16 = 1,
+    CLPRUNE_VALUES_BF16 = 2,
+    CLPRUNE_VALUES_INT8 = 3
 } clprune_value_type;
 
 /* How it is stored which blocks are kept; a product has the same bits with any of them. All but
  * INT32 are written and read by way of up to 4 * batch * (keep + block_rows + 1) bytes of scratch.
  */
 typedef enum clprune_index_type {
-    CLPRUNE_INDEX_INT32,
-    CLPRUNE_INDEX_INT16,
-    CLPRUNE_INDEX_BITMAP,
-    CLPRUNE_INDEX_SMALLEST /* stands for that of the fewest bytes, the first of equals */
+    CLPRUNE_INDEX_INT32 = 0,
+    CLPRUNE_INDEX_INT16 = 1,
+    CLPRUNE_INDEX_BITMAP = 2,
+    CLPRUNE_INDEX_SMALLEST = 3 /* stands for that of the fewest bytes, the first of equals */
 } clprune_index_type;
 
 typedef struct clprune_bsr_desc {

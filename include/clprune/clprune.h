@@ -1,7 +1,7 @@
 /* clprune: training with block-pruned activations on any OpenCL device (arXiv 2311.16883).
  *
  * The tour, in reading order:
- *   status.h                what every call returns
+ *   status.h version.h      what every call returns; which library is loaded
  *   context.h memory.h      the device, its kernels, the memory ledger
  *   plan.h                  memory planned before the run, and a context without a device
  *   matrix.h                clprune_mat, the argument of every operation
@@ -18,14 +18,11 @@
  * Rules that hold everywhere: argument order is context, sizes, scalars, inputs, outputs, event.
  * Operations enqueue on the in-order queue and return; `event`, where not NULL, receives an event
  * of the last command, to be released by the caller. Sizes and offsets are in elements unless a
- * name says bytes. Nothing is allocated or built once the shapes of a step have been seen. */
+ * name says bytes. Nothing is allocated or built once the shapes of a step have been seen. The
+ * numbers of enumerators are part of the ABI. Options and descriptions end in `reserved` fields,
+ * which must be zero: zero-initialise a description, then set what matters. */
 #ifndef CLPRUNE_CLPRUNE_H
 #define CLPRUNE_CLPRUNE_H
-
-#define CLPRUNE_VERSION_MAJOR 0
-#define CLPRUNE_VERSION_MINOR 1
-#define CLPRUNE_VERSION_PATCH 0
-#define CLPRUNE_VERSION       "0.1.0"
 
 #include "clprune/affine.h"
 #include "clprune/bspmm.h"
@@ -49,5 +46,6 @@
 #include "clprune/token_linear.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
+#include "clprune/version.h"
 
 #endif

@@ -22,9 +22,9 @@ extern "C" {
 typedef struct clprune_context clprune_context;
 
 typedef enum clprune_log_level {
-    CLPRUNE_LOG_ERROR,   /* a call failed; the text is that of clprune_last_error */
-    CLPRUNE_LOG_WARNING, /* something best-effort did not work, such as the disk cache */
-    CLPRUNE_LOG_INFO     /* program builds, cache hits, kernel choices */
+    CLPRUNE_LOG_ERROR = 0,   /* a call failed; the text is that of clprune_last_error */
+    CLPRUNE_LOG_WARNING = 1, /* something best-effort did not work, such as the disk cache */
+    CLPRUNE_LOG_INFO = 2     /* program builds, cache hits, kernel choices */
 } clprune_log_level;
 
 /* Receives one message without a trailing newline; `message` lives only during the call. */
@@ -40,18 +40,18 @@ typedef struct clprune_allocator {
 
 /* Which of two implementations of the same contract the operations take. */
 typedef enum clprune_kernels {
-    CLPRUNE_KERNELS_AUTO,   /* $CLPRUNE_KERNELS, else by device type */
-    CLPRUNE_KERNELS_VECTOR, /* CPUs: one work-item a group, explicit vectors */
-    CLPRUNE_KERNELS_TILED   /* GPUs: many work-items a group, tiles in local memory */
+    CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_KERNELS, else by device type */
+    CLPRUNE_KERNELS_VECTOR = 1, /* CPUs: one work-item a group, explicit vectors */
+    CLPRUNE_KERNELS_TILED = 2   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
 
 /* What the products with a block-sparse matrix that matrix units can do (clprune_bspmm_tn,
  * clprune_bspmm_nt) may round their operands to; sums stay in fp32. */
 typedef enum clprune_precision {
-    CLPRUNE_PRECISION_FP32, /* not at all */
-    CLPRUNE_PRECISION_TF32, /* 10 bits behind the point, ties away from zero: 2^-11 of each operand
-                             */
-    CLPRUNE_PRECISION_BF16  /* 7 bits behind the point, ties to even: 2^-8 of each operand */
+    CLPRUNE_PRECISION_FP32 = 0, /* not at all */
+    CLPRUNE_PRECISION_TF32 = 1, /* 10 bits behind the point, ties away from zero: 2^-11 of each
+                                   operand */
+    CLPRUNE_PRECISION_BF16 = 2  /* 7 bits behind the point, ties to even: 2^-8 of each operand */
 } clprune_precision;
 
 /* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
@@ -83,6 +83,7 @@ typedef struct clprune_context_options {
                                     device is another, or its probe fails, fp32 serves, with a
                                     warning to the log. The probe builds and runs a small kernel
                                     while the context is created, and waits for it */
+    uint64_t reserved[4];        /* zeros */
 } clprune_context_options;
 
 /* Creates a context on `queue`, which must be in-order and is retained, or, where `queue` is NULL,
@@ -161,6 +162,7 @@ typedef struct clprune_device_info {
     uint32_t compute_units;
     uint32_t vector_width; /* floats of a native vector */
     size_t max_work_group;
+    uint64_t reserved[4]; /* zeros */
 } clprune_device_info;
 
 /* The device of a context; its two indices are 0. */

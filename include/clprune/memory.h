@@ -11,20 +11,22 @@
 extern "C" {
 #endif
 
+/* X(name, number, text) */
 #define CLPRUNE_MEMORY_CATEGORY_LIST(X)                                                            \
-    X(CLPRUNE_MEMORY_INPUT, "input")             /* images and labels */                           \
-    X(CLPRUNE_MEMORY_PARAMETERS, "parameters")   /* weights and biases */                          \
-    X(CLPRUNE_MEMORY_GRADIENTS, "gradients")     /* of the parameters */                           \
-    X(CLPRUNE_MEMORY_OPTIMIZER, "optimizer")     /* moments and trust ratios */                    \
-    X(CLPRUNE_MEMORY_ACTIVATIONS, "activations") /* kept from forward to backward */               \
-    X(CLPRUNE_MEMORY_WORKSPACE, "workspace")     /* everything that dies within a pass */          \
-    X(CLPRUNE_MEMORY_ARENA, "arena")             /* what planned ones of the last two share */
+    X(CLPRUNE_MEMORY_INPUT, 0, "input")             /* images and labels */                        \
+    X(CLPRUNE_MEMORY_PARAMETERS, 1, "parameters")   /* weights and biases */                       \
+    X(CLPRUNE_MEMORY_GRADIENTS, 2, "gradients")     /* of the parameters */                        \
+    X(CLPRUNE_MEMORY_OPTIMIZER, 3, "optimizer")     /* moments and trust ratios */                 \
+    X(CLPRUNE_MEMORY_ACTIVATIONS, 4, "activations") /* kept from forward to backward */            \
+    X(CLPRUNE_MEMORY_WORKSPACE, 5, "workspace")     /* everything that dies within a pass */       \
+    X(CLPRUNE_MEMORY_ARENA, 6,                                                                     \
+        "arena") /* one buffer that planned activations and workspace share */
 
 typedef enum clprune_memory_category {
-#define CLPRUNE_MEMORY_ENUM(name, text) name,
+#define CLPRUNE_MEMORY_ENUM(name, number, text) name = number,
     CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)
 #undef CLPRUNE_MEMORY_ENUM
-        CLPRUNE_MEMORY_CATEGORIES,                   /* how many there are */
+        CLPRUNE_MEMORY_CATEGORIES = 7,               /* how many there are */
     CLPRUNE_MEMORY_TOTAL = CLPRUNE_MEMORY_CATEGORIES /* all of them together, as a query */
 } clprune_memory_category;
 

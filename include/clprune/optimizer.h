@@ -15,7 +15,8 @@ extern "C" {
 typedef struct clprune_param {
     const char *name; /* copied into the ledger's names of the state */
     clprune_mat value, grad;
-    bool decay; /* weight decay applies */
+    bool decay;           /* weight decay applies */
+    uint64_t reserved[2]; /* zeros */
 } clprune_param;
 
 /* With gradient g, step t from 1, learning rate lr and decay wd (0 where !decay):
@@ -25,9 +26,9 @@ typedef struct clprune_param {
  *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r, the ratio 1
  *          where either norm is 0                                      (1904.00962, Algorithm 2) */
 typedef enum clprune_optimizer_kind {
-    CLPRUNE_OPTIMIZER_SGD,
-    CLPRUNE_OPTIMIZER_ADAMW,
-    CLPRUNE_OPTIMIZER_LAMB
+    CLPRUNE_OPTIMIZER_SGD = 0,
+    CLPRUNE_OPTIMIZER_ADAMW = 1,
+    CLPRUNE_OPTIMIZER_LAMB = 2
 } clprune_optimizer_kind;
 
 typedef struct clprune_optimizer_desc {
@@ -36,6 +37,7 @@ typedef struct clprune_optimizer_desc {
     float beta1, beta2; /* ADAMW, LAMB: 0.9 and 0.999 are usual */
     float eps;          /* ADAMW 1e-8, LAMB 1e-6 are usual */
     float weight_decay;
+    uint64_t reserved[4]; /* zeros */
 } clprune_optimizer_desc;
 
 typedef struct clprune_optimizer clprune_optimizer;

@@ -13,7 +13,8 @@ extern "C" {
 typedef struct clprune_patch_embed_desc {
     size_t channels, height, width;
     size_t patch;
-    size_t out; /* features d of a token */
+    size_t out;           /* features d of a token */
+    uint64_t reserved[4]; /* zeros */
 } clprune_patch_embed_desc;
 
 /* y = cut(images) * w^T + b. images: batch x (channels * height * width); w: out x (channels *

@@ -15,15 +15,19 @@ extern "C" {
 #endif
 
 /* The norm that scores a block; padding of an overhanging block counts as zero. */
-typedef enum clprune_norm { CLPRUNE_NORM_L2, CLPRUNE_NORM_L1, CLPRUNE_NORM_MAX } clprune_norm;
+typedef enum clprune_norm {
+    CLPRUNE_NORM_L2 = 0,
+    CLPRUNE_NORM_L1 = 1,
+    CLPRUNE_NORM_MAX = 2
+} clprune_norm;
 
 /* Which blocks of a sample are kept. LARGEST: those of the largest norm, as they are; the packed x
  * is the nearest to x that so many blocks can be, but what is dropped is always the small ones.
  * SAMPLED: drawn, so that the packed x, and any product with it, equals the dense one in
  * expectation. */
 typedef enum clprune_criterion {
-    CLPRUNE_CRITERION_LARGEST,
-    CLPRUNE_CRITERION_SAMPLED
+    CLPRUNE_CRITERION_LARGEST = 0,
+    CLPRUNE_CRITERION_SAMPLED = 1
 } clprune_criterion;
 
 /* bsr = the bsr->desc.keep best blocks of each sample of x, all on the device and without a round

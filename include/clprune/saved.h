@@ -15,8 +15,8 @@ extern "C" {
 typedef struct clprune_saved clprune_saved;
 
 typedef enum clprune_saved_form {
-    CLPRUNE_SAVED_DENSE, /* as it is */
-    CLPRUNE_SAVED_PRUNED /* the best blocks, as BSR */
+    CLPRUNE_SAVED_DENSE = 0, /* as it is */
+    CLPRUNE_SAVED_PRUNED = 1 /* the best blocks, as BSR */
 } clprune_saved_form;
 
 typedef struct clprune_saved_desc {

@@ -34,6 +34,7 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(isfinite(desc->weight_decay) && desc->weight_decay >= 0, CLPRUNE_INVALID_ARGUMENT,
         "weight_decay is %g", (double)desc->weight_decay);
     switch (desc->kind) {
@@ -64,6 +65,7 @@ static clprune_status check_param(clprune_context *context, size_t i, const clpr
     char value_name[48], grad_name[48];
     (void)snprintf(value_name, sizeof value_name, "the value of parameter %zu", i);
     (void)snprintf(grad_name, sizeof grad_name, "the gradient of parameter %zu", i);
+    TRY(clprune__check_reserved(context, "param", param->reserved, sizeof param->reserved));
     TRY(clprune__check_mat(context, value_name, value, value.rows, value.cols));
     TRY(clprune__check_mat(context, grad_name, param->grad, value.rows, value.cols));
     TRY(clprune__check_apart(context, value_name, value, grad_name, param->grad));

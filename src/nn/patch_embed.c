@@ -24,6 +24,7 @@ static clprune_status measure(
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(desc->patch > 0, CLPRUNE_INVALID_ARGUMENT, "patch is 0");
     REQUIRE(desc->height % desc->patch == 0 && desc->width % desc->patch == 0,
         CLPRUNE_INVALID_ARGUMENT, "%zu x %zu is no multiple of the patch, %zu", desc->height,

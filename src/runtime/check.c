@@ -218,6 +218,18 @@ done:
     return status;
 }
 
+clprune_status clprune__check_reserved(
+    clprune_context *context, const char *name, const void *reserved, size_t bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const unsigned char *byte = reserved;
+    for (size_t i = 0; i < bytes; i++)
+        REQUIRE(byte[i] == 0, CLPRUNE_INVALID_ARGUMENT,
+            "%s.reserved is not zero; zero-initialise %s before setting its fields", name, name);
+done:
+    return status;
+}
+
 bool clprune__same_mat(clprune_mat a, clprune_mat b)
 {
     return a.buffer == b.buffer && a.offset == b.offset && a.rows == b.rows && a.cols == b.cols &&

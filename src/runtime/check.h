@@ -90,6 +90,11 @@ typedef struct clprune__operand {
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
 
+/* Fails unless the reserved fields of a description, `bytes` of them, are zero. `name` is the
+ * description's. */
+clprune_status clprune__check_reserved(
+    clprune_context *context, const char *name, const void *reserved, size_t bytes);
+
 /* Whether two matrices are the same elements: the aliasing that element-wise operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
 

@@ -225,6 +225,9 @@ static clprune_status create(bool dry, const clprune_device_info *device, cl_com
     *out = NULL;
     if (options == NULL)
         options = &defaults;
+    TRY(clprune__check_reserved(NULL, "options", options->reserved, sizeof options->reserved));
+    if (device != NULL)
+        TRY(clprune__check_reserved(NULL, "device", device->reserved, sizeof device->reserved));
     REQUIRE((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
         CLPRUNE_INVALID_ARGUMENT, "the allocator lacks one of its two functions");
 

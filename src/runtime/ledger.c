@@ -10,7 +10,7 @@
 const char *clprune_memory_category_name(clprune_memory_category category)
 {
     switch (category) {
-#define CATEGORY_NAME(name, text)                                                                  \
+#define CATEGORY_NAME(name, number, text)                                                          \
     case name:                                                                                     \
         return text;
         CLPRUNE_MEMORY_CATEGORY_LIST(CATEGORY_NAME)
