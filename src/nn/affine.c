@@ -1,7 +1,5 @@
 #include "clprune/affine.h"
 
-#include <stdio.h>
-
 #include "nn/column_sum.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
@@ -21,7 +19,7 @@ clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, c
     TRY(clprune__check_apart(context, "y", y, "beta", beta));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_FORWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_FORWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -70,14 +68,13 @@ clprune_status clprune_affine_backward(clprune_context *context, bool accumulate
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     TRY(check_backward(context, accumulate, x, alpha, dy, dx, dalpha, dbeta));
-    const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DACCUMULATE=%d %s", accumulate, plan.defines);
+    clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
+    clprune__define(&plan.defines, "ACCUMULATE", accumulate);
     /* Row 2 g: dalpha of group g; row 2 g + 1: dbeta. */
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_BACKWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);

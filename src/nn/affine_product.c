@@ -22,7 +22,7 @@ clprune_status clprune_affine_center(
     TRY(clprune__check_apart(context, "x", x, "center", center));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_CENTER, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_CENTER, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, center);
@@ -49,7 +49,7 @@ clprune_status clprune_affine_backward_product(clprune_context *context, clprune
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, w.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_PRODUCT, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_PRODUCT, &plan.defines, &launch));
     clprune__arg_ulong(&launch, w.rows);
     clprune__arg_ulong(&launch, w.cols);
     clprune__arg_mat(&launch, w);

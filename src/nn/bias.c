@@ -23,7 +23,7 @@ clprune_status clprune__bias_rows(
     TRY(check_bias(context, b, y.cols, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_ROWS, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_ROWS, &plan.defines, &launch));
     clprune__arg_ulong(&launch, y.rows);
     clprune__arg_ulong(&launch, y.cols);
     clprune__arg_mat(&launch, b);
@@ -44,7 +44,7 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     TRY(check_bias(context, b, tokens, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_TOKENS, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_TOKENS, &plan.defines, &launch));
     clprune__arg_ulong(&launch, y.rows);
     clprune__arg_ulong(&launch, y.cols);
     clprune__arg_ulong(&launch, tokens);

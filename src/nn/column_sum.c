@@ -1,7 +1,5 @@
 #include "nn/column_sum.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "nn/team_plan.h"
 #include "runtime/check.h"
@@ -31,11 +29,12 @@ clprune__rowwise clprune__strip_plan(
         plan.groups = clprune__ceil_div(rows, plan.group_rows);
     }
     plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    char strip[24] = "";
+    plan.defines = (clprune__defines){0};
+    clprune__define(&plan.defines, "LOCAL", plan.local);
+    clprune__define(&plan.defines, "ROWS", plan.group_rows);
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        (void)snprintf(strip, sizeof strip, " -DSTRIP=%u", cpu_strip);
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu%s -DVW=%zu",
-        plan.local, plan.group_rows, strip, clprune__vector_width(context));
+        clprune__define(&plan.defines, "STRIP", cpu_strip);
+    clprune__define(&plan.defines, "VW", clprune__vector_width(context));
     return plan;
 }
 
@@ -50,11 +49,13 @@ static clprune_status finish(clprune_context *context, bool accumulate, size_t g
     const size_t lanes = clprune__min(FINAL_LANES, local);
     local -= local % lanes;
     const size_t global = clprune__ceil_div(sum.cols, lanes * width) * local;
-    char defines[64];
-    (void)snprintf(defines, sizeof defines, "%s-DLANES=%zu -DLOCAL=%zu -DVW=%zu",
-        accumulate ? "-DACCUMULATE=1 " : "", lanes, local, width);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "ACCUMULATE", accumulate);
+    clprune__define(&defines, "LANES", lanes);
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "VW", width);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_FINAL, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_FINAL, &defines, &launch));
     clprune__arg_ulong(&launch, groups);
     clprune__arg_ulong(&launch, step);
     clprune__arg_ulong(&launch, sum.cols);
@@ -96,7 +97,7 @@ clprune_status clprune__column_sum(
     if (two_stages)
         TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_PARTIAL, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_PARTIAL, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -127,7 +128,7 @@ static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_m
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__team_plan plan = clprune__plan_teams(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);

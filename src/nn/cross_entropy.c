@@ -45,7 +45,7 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     }
     const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_FORWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_FORWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);
     clprune__arg_ulong(&launch, classes);
     clprune__arg_float(&launch, target_on(smoothing));
@@ -75,7 +75,7 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
         TRY(clprune__check_apart(context, "dlogits", dlogits, "log_p", log_p));
     const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_BACKWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);
     clprune__arg_ulong(&launch, classes);
     clprune__arg_float(&launch, target_on(smoothing));

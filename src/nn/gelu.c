@@ -1,7 +1,5 @@
 #include "clprune/gelu.h"
 
-#include <stdio.h>
-
 #include "nn/column_sum.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
@@ -21,11 +19,10 @@ clprune_status clprune_gelu_forward(
         TRY(clprune__check_apart(context, "h", h, "b", b));
         TRY(clprune__check_apart(context, "g", g, "b", b));
     }
-    const clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "%s%s", bias ? "-DBIAS=1 " : "", plan.defines);
+    clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
+    clprune__define(&plan.defines, "BIAS", bias);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, bias ? b : h); /* a buffer it does not read */
@@ -83,16 +80,15 @@ static clprune_status backward(
     TRY(check_backward(context, job));
     const clprune_mat h = job->h;
     const bool sums = job->db.buffer != NULL;
-    const clprune__rowwise plan = sums ? clprune__strip_plan(context, h.rows, h.cols, 1)
-                                       : clprune__rowwise_plan(context, h.rows, h.cols);
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "%s%s%s", job->again ? "-DAGAIN=1 " : "",
-        sums ? "-DSUMS=1 " : "", plan.defines);
+    clprune__rowwise plan = sums ? clprune__strip_plan(context, h.rows, h.cols, 1)
+                                 : clprune__rowwise_plan(context, h.rows, h.cols);
+    clprune__define(&plan.defines, "AGAIN", job->again);
+    clprune__define(&plan.defines, "SUMS", sums);
     clprune_mat partial = job->dh; /* a buffer that is not touched, as dh for g */
     if (sums)
         TRY(clprune__scratch_mat(context, plan.groups, h.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_BACKWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, h);

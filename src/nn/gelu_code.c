@@ -1,7 +1,5 @@
 #include "clprune/gelu_code.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "nn/column_sum.h"
 #include "runtime/check.h"
@@ -66,12 +64,11 @@ clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits
         TRY(clprune__check_apart(context, "g", g, "b", b));
         TRY(clprune__check_apart(context, "codes", codes, "b", b));
     }
-    const clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
-    char defines[96];
-    (void)snprintf(
-        defines, sizeof defines, "-DBITS=%u%s %s", bits, bias ? " -DBIAS=1" : "", plan.defines);
+    clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
+    clprune__define(&plan.defines, "BITS", bits);
+    clprune__define(&plan.defines, "BIAS", bias);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_FORWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_FORWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, bias ? b : h); /* a buffer it does not read */
@@ -106,16 +103,15 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, bool accumul
     TRY(clprune__check_apart(context, "dh", dh, "codes", codes));
     if (sums)
         TRY(check_sums(context, dg, codes, dh, db));
-    const clprune__rowwise plan = sums ? clprune__strip_plan(context, dg.rows, dg.cols, 1)
-                                       : clprune__rowwise_plan(context, dg.rows, dg.cols);
-    char defines[96];
-    (void)snprintf(
-        defines, sizeof defines, "-DBITS=%u%s %s", bits, sums ? " -DSUMS=1" : "", plan.defines);
+    clprune__rowwise plan = sums ? clprune__strip_plan(context, dg.rows, dg.cols, 1)
+                                 : clprune__rowwise_plan(context, dg.rows, dg.cols);
+    clprune__define(&plan.defines, "BITS", bits);
+    clprune__define(&plan.defines, "SUMS", sums);
     clprune_mat partial = dh; /* a buffer that is not touched */
     if (sums)
         TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_BACKWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, dg.rows);
     clprune__arg_ulong(&launch, dg.cols);
     clprune__arg_mat(&launch, dg);

@@ -1,7 +1,5 @@
 #include "clprune/layerscale.h"
 
-#include <stdio.h>
-
 #include "nn/column_sum.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
@@ -22,7 +20,7 @@ clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat 
     TRY(clprune__check_apart(context, "y", y, "ls", ls));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_FORWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_FORWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -67,16 +65,15 @@ clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat
     TRY(check_backward(context, t, ls, dy, dt, dls, db, db_tokens));
     const bool tokens = db_tokens.buffer != NULL;
     const size_t sums = db.buffer != NULL ? 2 : 1;
-    const clprune__rowwise plan = clprune__reduction_plan(context, t.rows, t.cols);
-    char defines[128];
-    (void)snprintf(defines, sizeof defines, "%s -DSUMS=%zu%s", plan.defines, sums,
-        tokens ? " -DROW_SUMS=1" : "");
+    clprune__rowwise plan = clprune__reduction_plan(context, t.rows, t.cols);
+    clprune__define(&plan.defines, "SUMS", sums);
+    clprune__define(&plan.defines, "ROW_SUMS", tokens);
     clprune_mat partial, row_sums = dt; /* a buffer that is not touched */
     TRY(clprune__scratch_mat(context, sums * plan.groups, t.cols, &partial));
     if (tokens)
         TRY(clprune__row_sums(context, t, db_tokens.cols, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_BACKWARD, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, t.rows);
     clprune__arg_ulong(&launch, t.cols);
     clprune__arg_mat(&launch, t);

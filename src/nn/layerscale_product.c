@@ -24,7 +24,7 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, clp
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     const clprune__team_plan plan = clprune__plan_teams(context, w.rows, w.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_PRODUCT, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_PRODUCT, &plan.defines, &launch));
     clprune__arg_ulong(&launch, w.rows);
     clprune__arg_ulong(&launch, w.cols);
     clprune__arg_mat(&launch, w);

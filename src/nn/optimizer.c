@@ -81,9 +81,12 @@ static clprune__flat_plan plan_flat(const clprune_context *context, bool momentu
     while (plan.local > context->facts.max_work_group)
         plan.local /= 2;
     plan.slices = clprune__max(plan.local / GPU_LANES, 1);
-    (void)snprintf(plan.defines, sizeof plan.defines,
-        "-DCHUNK=%zu -DLOCAL=%zu -DMOMENTUM=%d -DSLICES=%zu -DTEAM=%zu -DVW=%zu", plan.chunk,
-        plan.local, momentum, plan.slices, plan.local, clprune__vector_width(context));
+    clprune__define(&plan.defines, "CHUNK", plan.chunk);
+    clprune__define(&plan.defines, "LOCAL", plan.local);
+    clprune__define(&plan.defines, "MOMENTUM", momentum);
+    clprune__define(&plan.defines, "SLICES", plan.slices);
+    clprune__define(&plan.defines, "TEAM", plan.local);
+    clprune__define(&plan.defines, "VW", clprune__vector_width(context));
     return plan;
 }
 

@@ -3,6 +3,7 @@
 #define CLPRUNE_NN_OPTIMIZER_PRIVATE_H
 
 #include "clprune/optimizer.h"
+#include "runtime/defines.h"
 
 #define CLPRUNE__OPTIMIZER_SLOTS 2 /* of state, at most */
 
@@ -25,7 +26,7 @@ typedef struct clprune__bundle {
 /* How the kernels divide tensors. */
 typedef struct clprune__flat_plan {
     size_t chunk, local, slices;
-    char defines[96];
+    clprune__defines defines;
 } clprune__flat_plan;
 
 struct clprune_optimizer {

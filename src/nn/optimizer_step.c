@@ -12,7 +12,7 @@ static clprune_status begin(const clprune_optimizer *optimizer, clprune__kernel_
     const clprune__bundle *b, clprune__launch *launch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(clprune__launch_begin(optimizer->context, id, optimizer->plan.defines, launch));
+    TRY(clprune__launch_begin(optimizer->context, id, &optimizer->plan.defines, launch));
     clprune__arg_mem(launch, optimizer->table);
     clprune__arg_ulong(launch, b->first_row);
     clprune__arg_ulong(launch, b->rows);
@@ -220,7 +220,7 @@ static clprune_status clip_factor(const clprune_optimizer *optimizer, float max_
     const size_t local = optimizer->plan.local;
     clprune__launch launch;
     TRY(clprune__launch_begin(
-        optimizer->context, CLPRUNE__CLIP_FACTOR, optimizer->plan.defines, &launch));
+        optimizer->context, CLPRUNE__CLIP_FACTOR, &optimizer->plan.defines, &launch));
     clprune__arg_float(&launch, max_norm);
     clprune__arg_mat(&launch, sums);
     clprune__arg_mat(&launch, norm);

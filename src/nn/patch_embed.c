@@ -1,7 +1,5 @@
 #include "clprune/patch_embed.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "nn/bias.h"
 #include "nn/column_sum.h"
@@ -53,11 +51,13 @@ static clprune_status copy_patches(clprune_context *context, clprune__kernel_id 
         width /= 2;
     if (width == 2)
         width = 1;
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%zu -DPATCH=%zu -DROWS=%zu -DVW=%zu",
-        plan.local, desc->patch, plan.group_rows, width);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", plan.local);
+    clprune__define(&defines, "PATCH", desc->patch);
+    clprune__define(&defines, "ROWS", plan.group_rows);
+    clprune__define(&defines, "VW", width);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, id, defines, &launch));
+    TRY(clprune__launch_begin(context, id, &defines, &launch));
     clprune__arg_ulong(&launch, s->rows);
     clprune__arg_ulong(&launch, s->cols);
     clprune__arg_ulong(&launch, s->tokens);

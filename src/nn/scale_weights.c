@@ -17,7 +17,7 @@ clprune_status clprune__scale_weights(clprune_context *context, clprune__kernel_
     TRY(clprune__check_apart(context, "scaled", scaled, name, scale));
     const clprune__rowwise plan = clprune__rowwise_plan(context, w.rows, w.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, kernel, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, w.rows);
     clprune__arg_ulong(&launch, w.cols);
     clprune__arg_mat(&launch, scale);

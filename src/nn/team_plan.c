@@ -1,7 +1,5 @@
 #include "nn/team_plan.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "runtime/context_private.h"
 #include "runtime/rowwise.h"
@@ -27,7 +25,9 @@ clprune__team_plan clprune__plan_teams(const clprune_context *context, size_t ro
         group_rows = plan.local / team; /* a row for each team: as many groups as there can be */
     }
     plan.global = clprune__ceil_div(rows, group_rows) * plan.local;
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%zu -DROWS=%zu -DTEAM=%zu -DVW=%zu",
-        plan.local, group_rows, team, clprune__vector_width(context));
+    clprune__define(&plan.defines, "LOCAL", plan.local);
+    clprune__define(&plan.defines, "ROWS", group_rows);
+    clprune__define(&plan.defines, "TEAM", team);
+    clprune__define(&plan.defines, "VW", clprune__vector_width(context));
     return plan;
 }

@@ -4,6 +4,7 @@
 #define CLPRUNE_NN_TEAM_PLAN_H
 
 #include "clprune/context.h"
+#include "runtime/defines.h"
 
 /* Floats of a vector: VW of the row-wise kernels. */
 size_t clprune__vector_width(const clprune_context *context);
@@ -12,7 +13,7 @@ size_t clprune__vector_width(const clprune_context *context);
  * one work-item. */
 typedef struct clprune__team_plan {
     size_t global, local;
-    char defines[96]; /* -DLOCAL=.. -DROWS=.. -DTEAM=.. -DVW=.. */
+    clprune__defines defines; /* LOCAL, ROWS, TEAM, VW */
 } clprune__team_plan;
 
 clprune__team_plan clprune__plan_teams(const clprune_context *context, size_t rows, size_t cols);

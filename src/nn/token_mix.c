@@ -34,7 +34,7 @@ static clprune_status scaled_input(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_INPUT, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_INPUT, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -73,7 +73,7 @@ static clprune_status finish(clprune_context *context, bool accumulate, clprune_
     TRY(clprune__scratch_mat(context, 3 * plan.groups, x.cols, &partial));
     TRY(clprune__row_sums(context, x, p->w.rows, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_BACKWARD, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_BACKWARD, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_ulong(&launch, p->w.rows);

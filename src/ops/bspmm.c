@@ -1,7 +1,5 @@
 #include "clprune/bspmm.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
@@ -72,11 +70,12 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = xs->desc.batch * plan->segments * local;
-    char defines[96];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DBR=%zu -DSEG=%zu", (unsigned)local,
-        xs->desc.block.rows, plan->segment);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "BR", xs->desc.block.rows);
+    clprune__define(&defines, "SEG", plan->segment);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, &defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -99,12 +98,14 @@ static clprune_status finish(clprune_context *context, const clprune__bspmm_plan
     const size_t strip = local[0] == 1 ? 16 : 8;
     const size_t global[2] = {
         clprune__ceil_div(dw.rows, strip) * local[0], clprune__ceil_div(dw.cols, COLS)};
-    char defines[128];
-    (void)snprintf(defines, sizeof defines,
-        "-DLOCAL=%u -DPANEL=%zu -DSTRIP=%zu -DCOLS=%d -DREAD_DW=%d", (unsigned)local[0],
-        plan->panel, strip, COLS, beta != 0.0f);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local[0]);
+    clprune__define(&defines, "PANEL", plan->panel);
+    clprune__define(&defines, "STRIP", strip);
+    clprune__define(&defines, "COLS", COLS);
+    clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_FINISH, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_FINISH, &defines, &launch));
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);
     clprune__arg_ulong(&launch, plan->inner);
@@ -214,12 +215,15 @@ static clprune_status multiply_tn_vector(clprune_context *context, const clprune
     const clprune_block block = operands->xs->desc.block;
     const size_t local[2] = {1, 1};
     const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
-    char defines[128];
-    (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DCB=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DAHEAD=%zu", plan->vectors, plan->tile,
-        block.cols, block.rows, plan->segment, plan->ahead);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", plan->vectors);
+    clprune__define(&defines, "CB", plan->tile);
+    clprune__define(&defines, "BC", block.cols);
+    clprune__define(&defines, "BR", block.rows);
+    clprune__define(&defines, "SEG", plan->segment);
+    clprune__define(&defines, "AHEAD", plan->ahead);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_ulong(&launch, plan->panels);
     clprune__arg_ulong(&launch, plan->panel_run);
@@ -310,13 +314,17 @@ static clprune_status multiply_nt_vector(clprune_context *context, const clprune
     const clprune_block block = operands->xs->desc.block;
     const size_t chunk = clprune__panel_rows(
         context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
-    char defines[128];
-    (void)snprintf(defines, sizeof defines,
-        "-DV=%zu -DP=%zu -DBC=%zu -DBR=%zu -DSEG=%zu -DCHUNK=%zu -DAHEAD=%zu", plan->vectors,
-        plan->tile, block.cols, block.rows, plan->segment, chunk, plan->ahead);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", plan->vectors);
+    clprune__define(&defines, "P", plan->tile);
+    clprune__define(&defines, "BC", block.cols);
+    clprune__define(&defines, "BR", block.rows);
+    clprune__define(&defines, "SEG", plan->segment);
+    clprune__define(&defines, "CHUNK", chunk);
+    clprune__define(&defines, "AHEAD", plan->ahead);
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
 done:
@@ -378,11 +386,14 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = desc->batch * sizes.block_rows * local;
-    char defines[128];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DVW=%d -DBR=%zu -DBC=%zu -DREAD_Y=%d",
-        (unsigned)local, vector ? 16 : 1, desc->block.rows, desc->block.cols, beta != 0.0f);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "VW", vector ? 16 : 1);
+    clprune__define(&defines, "BR", desc->block.rows);
+    clprune__define(&defines, "BC", desc->block.cols);
+    clprune__define(&defines, "READ_Y", beta != 0.0f);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NN, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NN, &defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, w.cols);

@@ -1,6 +1,4 @@
 /* How the products run on matrix units: teams are warps, whose operands are rounded. */
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "runtime/check.h"
@@ -60,30 +58,25 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
     return plan;
 }
 
-/* `own`: the defines that only this kernel has. */
-static clprune_status begin_launch(clprune_context *context, clprune__kernel_id id,
-    const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands, size_t columns,
-    const char *own, clprune__launch *launch)
+/* The defines that both kernels have; `columns`: matrices of a tile. */
+static void warp_defines(const clprune_context *context, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands, size_t columns, clprune__defines *defines)
 {
-    const clprune_block block = operands->xs->desc.block;
-    char matrices[96], defines[288];
-    clprune__mma_defines(context, m_tiles(plan), columns, matrices, sizeof matrices);
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu %s -DPANEL=%zu %s",
-        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, own,
-        plan->panel, matrices);
-    return clprune__launch_begin(context, id, defines, launch);
+    clprune__team_defines(plan, operands, defines);
+    clprune__define(defines, "PANEL", plan->panel);
+    clprune__mma_defines(context, m_tiles(plan), columns, defines);
 }
 
 clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char own[48];
-    (void)snprintf(
-        own, sizeof own, "-DSLOTS=%zu -DDYV=%d", plan->slots, clprune__dy_width(operands->dy));
+    clprune__defines defines = {0};
+    warp_defines(context, plan, operands, n_tiles(plan), &defines);
+    clprune__define(&defines, "SLOTS", plan->slots);
+    clprune__define(&defines, "DYV", clprune__dy_width(operands->dy));
     clprune__launch launch;
-    TRY(begin_launch(context, CLPRUNE__BSPMM_TN_MMA, plan, operands, n_tiles(plan), own, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_MMA, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
@@ -119,11 +112,11 @@ clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune_
     const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char own[16];
-    (void)snprintf(
-        own, sizeof own, "-DDYV=%d", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
+    clprune__defines defines = {0};
+    warp_defines(context, plan, operands, 1, &defines);
+    clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
-    TRY(begin_launch(context, CLPRUNE__BSPMM_NT_MMA, plan, operands, 1, own, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_MMA, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
 done:

@@ -64,7 +64,11 @@ size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspm
 size_t clprune__tile_cols(size_t bc, size_t most);
 
 /* Floats of dy that the kernels for GPUs read at once. */
-int clprune__dy_width(clprune_mat dy);
+size_t clprune__dy_width(clprune_mat dy);
+
+/* Appends the defines that all kernels for GPUs have: BC, BR, SEG, CT, LANES, TEAMS. */
+void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands,
+    clprune__defines *defines);
 
 /* Enqueues a kernel for GPUs: a group of `teams` teams for each panel, part and split. */
 clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan);

@@ -1,6 +1,4 @@
 /* How the products run on GPUs: teams of work-items, tiles in local memory. */
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "runtime/check.h"
@@ -42,9 +40,21 @@ size_t clprune__tile_cols(size_t bc, size_t most)
     return bc % 4 == 0 ? clprune__round_up(cols, 4) : cols;
 }
 
-int clprune__dy_width(clprune_mat dy)
+size_t clprune__dy_width(clprune_mat dy)
 {
     return dy.offset % 4 == 0 && dy.ld % 4 == 0 && dy.cols % 4 == 0 ? 4 : 1;
+}
+
+void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands,
+    clprune__defines *defines)
+{
+    const clprune_block block = operands->xs->desc.block;
+    clprune__define(defines, "BC", block.cols);
+    clprune__define(defines, "BR", block.rows);
+    clprune__define(defines, "SEG", plan->segment);
+    clprune__define(defines, "CT", plan->tile);
+    clprune__define(defines, "LANES", plan->lanes);
+    clprune__define(defines, "TEAMS", plan->teams);
 }
 
 clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan)
@@ -79,14 +89,12 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = operands->xs->desc.block;
-    char defines[160];
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DSLOTS=%zu -DDYV=%d",
-        block.cols, block.rows, plan->segment, plan->tile, plan->lanes, plan->teams, plan->slots,
-        clprune__dy_width(operands->dy));
+    clprune__defines defines = {0};
+    clprune__team_defines(plan, operands, &defines);
+    clprune__define(&defines, "SLOTS", plan->slots);
+    clprune__define(&defines, "DYV", clprune__dy_width(operands->dy));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
@@ -116,14 +124,11 @@ clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprun
     const clprune__bspmm_operands *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = operands->xs->desc.block;
-    char defines[160];
-    (void)snprintf(defines, sizeof defines,
-        "-DBC=%zu -DBR=%zu -DSEG=%zu -DCT=%zu -DLANES=%zu -DTEAMS=%zu -DDYV=%d", block.cols,
-        block.rows, plan->segment, plan->tile, plan->lanes, plan->teams,
-        plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
+    clprune__defines defines = {0};
+    clprune__team_defines(plan, operands, &defines);
+    clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
 done:

@@ -312,12 +312,15 @@ static clprune_status begin_block_rows(clprune_context *context, clprune__kernel
     *local = clprune__group_size(context, 64);
     *global = desc->batch * sizes->block_rows * *local;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    char values[32], defines[160];
-    clprune__value_defines(desc->value_type, vector ? clprune__row_vector(desc->block.cols) : 4,
-        values, sizeof values);
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u %s -DBR=%zu -DBC=%zu%s", (unsigned)*local,
-        values, desc->block.rows, desc->block.cols, weighted ? " -DWEIGHTED=1" : "");
-    TRY(clprune__launch_begin(context, id, defines, launch));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", *local);
+    clprune__value_defines(
+        desc->value_type, vector ? clprune__row_vector(desc->block.cols) : 4, &defines);
+    clprune__define(&defines, "BR", desc->block.rows);
+    clprune__define(&defines, "BC", desc->block.cols);
+    if (weighted)
+        clprune__define(&defines, "WEIGHTED", 1);
+    TRY(clprune__launch_begin(context, id, &defines, launch));
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
     clprune__arg_ulong(launch, sizes->block_rows);

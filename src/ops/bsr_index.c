@@ -1,6 +1,4 @@
 /* Which blocks a BSR matrix keeps: written in each form, and read as int32 crow and col. */
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "runtime/check.h"
@@ -66,11 +64,12 @@ static clprune_status make_index(clprune_context *context, int from, int to, clp
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = bsr->desc.batch * local;
-    char defines[64];
-    (void)snprintf(
-        defines, sizeof defines, "-DLOCAL=%u -DFROM=%d -DTO=%d", (unsigned)local, from, to);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "FROM", (size_t)from);
+    clprune__define(&defines, "TO", (size_t)to);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, &defines, &launch));
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, bsr->desc.keep);
@@ -123,10 +122,11 @@ static clprune_status widen_col(
     const size_t local = clprune__group_size(context, 64), run = local == 1 ? 4096 : 16;
     const size_t count = bsr->desc.batch * bsr->desc.keep;
     const size_t global = clprune__ceil_div(count, local * run) * local;
-    char defines[48];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRUN=%zu", (unsigned)local, run);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "RUN", run);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN_COL, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN_COL, &defines, &launch));
     clprune__arg_ulong(&launch, count);
     clprune__arg_region(&launch, narrow_col(bsr));
     clprune__arg_region(&launch, wide);

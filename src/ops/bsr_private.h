@@ -61,10 +61,10 @@ clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_b
     const clprune_bsr_sizes *sizes, clprune__index *index);
 
 /* Floats of a vector for rows of `cols`: 16, 4 or 1. */
-int clprune__row_vector(size_t cols);
+size_t clprune__row_vector(size_t cols);
 
-/* Writes the defines of bsr_values.clh. */
-void clprune__value_defines(clprune_value_type type, int width, char *defines, size_t size);
+/* Appends the defines of bsr_values.clh. */
+void clprune__value_defines(clprune_value_type type, size_t width, clprune__defines *defines);
 
 /* The kept values of `bsr` in fp32: its own, or scratch, taken from the caller's, to which they are
  * widened. */

@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "runtime/check.h"
@@ -20,14 +18,15 @@ clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr)
         bsr->scales, bsr->offset.scales / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
 }
 
-int clprune__row_vector(size_t cols)
+size_t clprune__row_vector(size_t cols)
 {
     return cols >= 16 ? 16 : cols >= 4 ? 4 : 1;
 }
 
-void clprune__value_defines(clprune_value_type type, int width, char *defines, size_t size)
+void clprune__value_defines(clprune_value_type type, size_t width, clprune__defines *defines)
 {
-    (void)snprintf(defines, size, "-DVALUES=%d -DVW=%d", (int)type, width);
+    clprune__define(defines, "VALUES", type);
+    clprune__define(defines, "VW", width);
 }
 
 /* Enqueues bsr_widen, in groups of some thousand elements. */
@@ -40,13 +39,12 @@ static clprune_status widen(
     const size_t run = clprune__max(1, (vector ? 16384 : 1024) / block);
     const size_t local = clprune__group_size(context, 64);
     const size_t global = clprune__ceil_div(blocks, run) * local;
-    char values[32], defines[96];
-    clprune__value_defines(
-        bsr->desc.value_type, vector ? clprune__row_vector(block) : 1, values, sizeof values);
-    (void)snprintf(
-        defines, sizeof defines, "-DLOCAL=%u %s -DBLOCK=%zu", (unsigned)local, values, block);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__value_defines(bsr->desc.value_type, vector ? clprune__row_vector(block) : 1, &defines);
+    clprune__define(&defines, "BLOCK", block);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN, &defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));

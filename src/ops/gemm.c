@@ -16,7 +16,7 @@ clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat 
     }
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MAT_SCALE, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__MAT_SCALE, &plan.defines, &launch));
     clprune__arg_ulong(&launch, c.rows);
     clprune__arg_ulong(&launch, c.cols);
     clprune__arg_float(&launch, beta);

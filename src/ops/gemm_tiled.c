@@ -1,4 +1,3 @@
-#include <stdio.h>
 
 #include "core/checked.h"
 #include "ops/gemm_private.h"
@@ -10,7 +9,7 @@
 enum { TILE = 64, LOCAL = 64 };
 
 /* Floats of an operand that are read or written at once: 4 where all its rows allow it. */
-static int row_vector(clprune_mat mat, size_t stride)
+static size_t row_vector(clprune_mat mat, size_t stride)
 {
     return mat.offset % 4 == 0 && mat.ld % 4 == 0 && mat.cols % 4 == 0 && stride % 4 == 0 ? 4 : 1;
 }
@@ -27,13 +26,15 @@ clprune_status clprune__gemm_tiled(
     const size_t local[3] = {LOCAL, 1, 1};
     const size_t global[3] = {
         clprune__ceil_div(job->n, TILE) * LOCAL, clprune__ceil_div(job->m, TILE), job->batch};
-    char defines[128];
-    (void)snprintf(defines, sizeof defines,
-        "-DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d -DAV=%d -DBV=%d -DCV=%d", job->transpose_a,
-        job->transpose_b, (int)job->bias, row_vector(job->a, job->stride_a),
-        row_vector(job->b, job->stride_b), row_vector(job->c, job->stride_c));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);
+    clprune__define(&defines, "TRANSPOSE_B", job->transpose_b);
+    clprune__define(&defines, "BIAS", job->bias);
+    clprune__define(&defines, "AV", row_vector(job->a, job->stride_a));
+    clprune__define(&defines, "BV", row_vector(job->b, job->stride_b));
+    clprune__define(&defines, "CV", row_vector(job->c, job->stride_c));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_TILED, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_TILED, &defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

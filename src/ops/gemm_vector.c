@@ -1,4 +1,3 @@
-#include <stdio.h>
 
 #include "core/checked.h"
 #include "ops/gemm_private.h"
@@ -78,15 +77,19 @@ clprune_status clprune__gemm_vector(
         1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));
     const size_t local[3] = {1, 1, 1};
     const size_t global[3] = {clprune__ceil_div(panels, run), ranges, job->batch};
-    char defines[256];
-    const int length = snprintf(defines, sizeof defines,
-        "-DV=%zu -DMR=%zu -DKC=%zu -DMC=%zu -DTRANSPOSE_A=%d -DTRANSPOSE_B=%d -DBIAS=%d ", vectors,
-        tile_rows, most_depth, most_rows, job->transpose_a, job->transpose_b, (int)job->bias);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", vectors);
+    clprune__define(&defines, "MR", tile_rows);
+    clprune__define(&defines, "KC", most_depth);
+    clprune__define(&defines, "MC", most_rows);
+    clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);
+    clprune__define(&defines, "TRANSPOSE_B", job->transpose_b);
+    clprune__define(&defines, "BIAS", job->bias);
     if (job->scores.to.buffer != NULL)
-        clprune__score_defines(job->scores.norm, (clprune_block){1, job->scores.width}, 1,
-            defines + length, sizeof defines - (size_t)length);
+        clprune__score_defines(
+            job->scores.norm, (clprune_block){1, job->scores.width}, 1, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, &defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

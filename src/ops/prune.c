@@ -1,7 +1,6 @@
 #include "clprune/prune.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 #include "core/checked.h"
 #include "ops/bsr_private.h"
@@ -15,10 +14,13 @@
 #define RADIX 8
 
 void clprune__score_defines(
-    clprune_norm norm, clprune_block block, size_t local, char *defines, size_t size)
+    clprune_norm norm, clprune_block block, size_t local, clprune__defines *defines)
 {
-    (void)snprintf(defines, size, "-DLOCAL=%zu -DVW=%d -DBR=%zu -DBC=%zu -DNORM=%d", local,
-        clprune__row_vector(block.cols), block.rows, block.cols, (int)norm);
+    clprune__define(defines, "LOCAL", local);
+    clprune__define(defines, "VW", clprune__row_vector(block.cols));
+    clprune__define(defines, "BR", block.rows);
+    clprune__define(defines, "BC", block.cols);
+    clprune__define(defines, "NORM", norm);
 }
 
 static clprune_status score(clprune_context *context, clprune_norm norm,
@@ -28,10 +30,10 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 32);
     const size_t global = sizes->blocks > 0 ? desc->batch * sizes->block_rows * local : 0;
-    char defines[128];
-    clprune__score_defines(norm, desc->block, local, defines, sizeof defines);
+    clprune__defines defines = {0};
+    clprune__score_defines(norm, desc->block, local, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SCORE, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SCORE, &defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -60,15 +62,15 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t local = clprune__group_size(context, 256);
     const size_t global = batch * local;
-    char defines[64];
-    if (vector)
-        (void)snprintf(defines, sizeof defines, "-DTHRESHOLD=%d", thresholds.buffer != NULL);
-    else
-        (void)snprintf(defines, sizeof defines, "-DLOCAL=%u -DRADIX=%d -DTHRESHOLD=%d",
-            (unsigned)local, RADIX, thresholds.buffer != NULL);
+    clprune__defines defines = {0};
+    if (!vector) {
+        clprune__define(&defines, "LOCAL", local);
+        clprune__define(&defines, "RADIX", RADIX);
+    }
+    clprune__define(&defines, "THRESHOLD", thresholds.buffer != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(
-        context, vector ? CLPRUNE__PRUNE_SELECT_VECTOR : CLPRUNE__PRUNE_SELECT, defines, &launch));
+        context, vector ? CLPRUNE__PRUNE_SELECT_VECTOR : CLPRUNE__PRUNE_SELECT, &defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_uint(&launch, (uint32_t)keep);
     clprune__arg_region(&launch, scores);
@@ -134,10 +136,10 @@ static clprune_status draw(clprune_context *context, const clprune_bsr *bsr, siz
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
     const size_t global = bsr->desc.batch * local;
-    char defines[32];
-    (void)snprintf(defines, sizeof defines, "-DLOCAL=%u", (unsigned)local);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_DRAW, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_DRAW, &defines, &launch));
     clprune__arg_ulong(&launch, bsr->first);
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, seed);

@@ -7,7 +7,7 @@
 
 /* Writes the defines of score.clh for a device whose groups have `local` work-items. */
 void clprune__score_defines(
-    clprune_norm norm, clprune_block block, size_t local, char *defines, size_t size);
+    clprune_norm norm, clprune_block block, size_t local, clprune__defines *defines);
 
 /* As clprune_prune, or clprune_prune_sampled from *seed where that is not NULL, with the scores of
  * x where scores.buffer is not NULL. */

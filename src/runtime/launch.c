@@ -4,13 +4,17 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-clprune_status clprune__launch_begin(
-    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__launch *launch)
+clprune_status clprune__launch_begin(clprune_context *context, clprune__kernel_id id,
+    const clprune__defines *defines, clprune__launch *launch)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
     *launch = (clprune__launch){.context = context, .failed = CL_SUCCESS};
-    if (context->dry != NULL)
-        return CLPRUNE_SUCCESS;
-    return clprune__kernel_get(context, id, defines, &launch->kernel);
+    REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %d overflow: %s",
+        (int)id, defines->text);
+    if (context->dry == NULL)
+        TRY(clprune__kernel_get(context, id, defines->text, &launch->kernel));
+done:
+    return status;
 }
 
 static void set_argument(clprune__launch *launch, size_t size, const void *value)

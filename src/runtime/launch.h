@@ -1,7 +1,7 @@
 /* The checked launcher: arguments in order, without positions, and one place that enqueues.
  *
  *     clprune__launch launch;
- *     TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, defines, &launch));
+ *     TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, &defines, &launch));
  *     clprune__arg_mat(&launch, h);
  *     clprune__arg_ulong(&launch, rows);
  *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
@@ -12,6 +12,7 @@
 #define CLPRUNE_RUNTIME_LAUNCH_H
 
 #include "clprune/matrix.h"
+#include "runtime/defines.h"
 #include "runtime/program_cache.h"
 
 enum { CLPRUNE__LAUNCH_BUFFERS = 16 }; /* buffers a kernel may have */
@@ -25,8 +26,8 @@ typedef struct clprune__launch {
     size_t buffers_count;
 } clprune__launch;
 
-clprune_status clprune__launch_begin(
-    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__launch *launch);
+clprune_status clprune__launch_begin(clprune_context *context, clprune__kernel_id id,
+    const clprune__defines *defines, clprune__launch *launch);
 
 /* A matrix is three kernel parameters, MAT(name): buffer, ulong offset, ulong ld. */
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);

@@ -127,7 +127,7 @@ clprune_status clprune_mat_copy(
     TRY(clprune__check_apart(context, "from", from, "to", to));
     clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MAT_COPY, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__MAT_COPY, &plan.defines, &launch));
     clprune__arg_ulong(&launch, to.rows);
     clprune__arg_ulong(&launch, to.cols);
     clprune__arg_mat(&launch, from);
@@ -144,7 +144,7 @@ clprune_status clprune_mat_fill(
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__FILL, plan.defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__FILL, &plan.defines, &launch));
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);
     clprune__arg_float(&launch, value);

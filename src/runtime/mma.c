@@ -26,10 +26,12 @@ size_t clprune__mma_depth(const clprune_context *context)
 }
 
 void clprune__mma_defines(
-    const clprune_context *context, size_t m_tiles, size_t n_tiles, char *defines, size_t size)
+    const clprune_context *context, size_t m_tiles, size_t n_tiles, clprune__defines *defines)
 {
-    (void)snprintf(defines, size, "-DM_TILES=%zu -DN_TILES=%zu -DPRECISION=%d -DMMA_PTX=%d",
-        m_tiles, n_tiles, (int)context->precision, !context->mma_emulated);
+    clprune__define(defines, "M_TILES", m_tiles);
+    clprune__define(defines, "N_TILES", n_tiles);
+    clprune__define(defines, "PRECISION", context->precision);
+    clprune__define(defines, "MMA_PTX", !context->mma_emulated);
 }
 
 size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t n_tiles)
@@ -144,15 +146,15 @@ static clprune_status run_probe(clprune_context *context, bool round_a, char *re
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t k = clprune__mma_depth(context), c_at = M * k + k * N, local = WARP;
     float data[M * MOST_K + MOST_K * N + M * N], got[M * N];
-    char defines[96];
+    clprune__defines defines = {0};
     cl_mem buffer = NULL;
     fill_probe(k, round_a, data);
     TRY(clprune_buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "mma_probe", sizeof data, &buffer));
     TRY(clprune__transfer_write(context, data, buffer, (c_at + M * N) * sizeof(float)));
-    clprune__mma_defines(context, M_TILES, N_TILES, defines, sizeof defines);
+    clprune__mma_defines(context, M_TILES, N_TILES, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MMA_PROBE, defines, &launch));
+    TRY(clprune__launch_begin(context, CLPRUNE__MMA_PROBE, &defines, &launch));
     clprune__arg_mem(&launch, buffer);
     TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
     TRY_CL(clEnqueueReadBuffer(

@@ -1,7 +1,5 @@
 #include "runtime/rowwise.h"
 
-#include <stdio.h>
-
 #include "core/checked.h"
 #include "runtime/context_private.h"
 
@@ -18,12 +16,13 @@ clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t ro
     size_t group_rows = 1;
     while (group_rows < MAX_GROUP_ROWS && group_rows * 2 * cols <= elements && group_rows < rows)
         group_rows *= 2;
-    clprune__rowwise plan;
+    clprune__rowwise plan = {0};
     plan.local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
     plan.group_rows = group_rows;
     plan.groups = clprune__ceil_div(rows, group_rows);
     plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    (void)snprintf(plan.defines, sizeof plan.defines, "-DLOCAL=%u -DROWS=%u -DVW=%d",
-        (unsigned)plan.local, (unsigned)group_rows, vector ? 16 : 4);
+    clprune__define(&plan.defines, "LOCAL", plan.local);
+    clprune__define(&plan.defines, "ROWS", group_rows);
+    clprune__define(&plan.defines, "VW", vector ? 16 : 4);
     return plan;
 }

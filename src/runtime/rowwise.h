@@ -5,11 +5,12 @@
 #define CLPRUNE_RUNTIME_ROWWISE_H
 
 #include "clprune/context.h"
+#include "runtime/defines.h"
 
 typedef struct clprune__rowwise {
     size_t global, local;
     size_t groups, group_rows; /* groups = ceil(rows / group_rows); partial sums have this count */
-    char defines[64];          /* -DLOCAL=.. -DROWS=.. -DVW=.. */
+    clprune__defines defines;  /* LOCAL, ROWS, VW */
 } clprune__rowwise;
 
 clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t rows, size_t cols);
