@@ -6,6 +6,7 @@
  */
 #include <clprune/clprune.h>
 
+#include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* clprune-info: the OpenCL devices, and what the library makes of one of them. */
 #include <clprune/clprune.h>
 
+#include <CL/cl.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #ifndef RESMLP_FAULT_H
 #define RESMLP_FAULT_H
 
+#include <CL/cl.h>
 #include <stdbool.h>
 
 #include <clprune/context.h>

@@ -1,5 +1,6 @@
 #include "feed.h"
 
+#include <CL/cl.h>
 #include <stdlib.h>
 
 bool feed_check(fault *f, dataset_status status, const char *message)

@@ -1,5 +1,7 @@
 #include "summary.h"
 
+#include <CL/cl.h>
+
 #include "atomic_file.h"
 #include "json.h"
 

@@ -8,16 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef CL_TARGET_OPENCL_VERSION
-#define CL_TARGET_OPENCL_VERSION 120
-#endif
-#include <CL/cl.h>
-
 #include "clprune/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* OpenCL's handles, declared as CL/cl.h declares them. The headers of clprune include none of
+ * OpenCL's: include CL/cl.h or CL/opencl.hpp before or after them, for any target version. */
+typedef struct _cl_context *cl_context;
+typedef struct _cl_device_id *cl_device_id;
+typedef struct _cl_command_queue *cl_command_queue;
+typedef struct _cl_mem *cl_mem;
+typedef struct _cl_event *cl_event;
 
 typedef struct clprune_context clprune_context;
 
@@ -32,8 +35,9 @@ typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *
 
 /* Where device memory comes from. Both functions or neither must be set. */
 typedef struct clprune_allocator {
-    /* Returns a buffer of `bytes` > 0, or NULL with *error set to an OpenCL error code. */
-    cl_mem (*allocate)(void *user, cl_context context, size_t bytes, cl_int *error);
+    /* Returns a buffer of `bytes` > 0, or NULL with *error (OpenCL's cl_int) set to an OpenCL error
+     * code. */
+    cl_mem (*allocate)(void *user, cl_context context, size_t bytes, int32_t *error);
     void (*release)(void *user, cl_mem buffer);
     void *user;
 } clprune_allocator;
@@ -157,7 +161,7 @@ CLPRUNE_API const char *clprune_context_tuning_source(const clprune_context *con
 typedef struct clprune_device_info {
     size_t platform_index, device_index; /* the selection string is "platform:device" */
     char platform[128], device[128], vendor[128], driver[64], version[128];
-    cl_device_type type;
+    uint64_t type; /* OpenCL's cl_device_type: CL_DEVICE_TYPE_CPU, ... */
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
     uint32_t compute_units;
     uint32_t vector_width; /* floats of a native vector */

@@ -1,5 +1,5 @@
 /* The only file that knows CLBlast. */
-#include "ops/gemm_private.h" /* first: it sets the OpenCL version that clblast_c.h then sees */
+#include "ops/gemm_private.h"
 
 #include <clblast_c.h>
 #include <pthread.h>

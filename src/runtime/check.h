@@ -13,6 +13,7 @@
 #ifndef CLPRUNE_RUNTIME_CHECK_H
 #define CLPRUNE_RUNTIME_CHECK_H
 
+#include <CL/cl.h>
 #include <stdbool.h>
 
 #include "clprune/context.h"

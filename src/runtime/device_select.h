@@ -2,6 +2,8 @@
 #ifndef CLPRUNE_RUNTIME_DEVICE_SELECT_H
 #define CLPRUNE_RUNTIME_DEVICE_SELECT_H
 
+#include <CL/cl.h>
+
 #include "clprune/context.h"
 
 /* `selection`: "platform:device", part of a device or platform name in any case, or NULL or "" for

@@ -3,6 +3,8 @@
 #ifndef CLPRUNE_RUNTIME_HUGE_PAGES_H
 #define CLPRUNE_RUNTIME_HUGE_PAGES_H
 
+#include <CL/cl.h>
+
 #include "clprune/context.h"
 
 /* clCreateBuffer for a CPU device, read and write. On Linux a large buffer lies in memory that asks

@@ -6,6 +6,8 @@
 #ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 #define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 
+#include <CL/cl.h>
+
 #include "clprune/context.h"
 
 typedef enum clprune__kernel_id {

@@ -18,6 +18,7 @@
 #ifndef CLPRUNE_TEST_DEVICE_H
 #define CLPRUNE_TEST_DEVICE_H
 
+#include <CL/cl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -3,6 +3,7 @@
  * `bytes` counts each operand once, so it is what a fused kernel could not do without. */
 #include "bench.h"
 
+#include <CL/cl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  * activations. */
 #include "bench.h"
 
+#include <CL/cl.h>
 #include <stdlib.h>
 #include <string.h>
 

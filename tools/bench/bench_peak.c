@@ -4,6 +4,7 @@
  * FMA units, few enough for sixteen registers. The best of several vector widths counts. */
 #include "bench.h"
 
+#include <CL/cl.h>
 #include <math.h>
 #include <string.h>
 

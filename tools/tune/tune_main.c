@@ -5,6 +5,7 @@
  * is what the library will do. The search starts from CLPRUNE_TUNING where that is set. */
 #include "tune.h"
 
+#include <CL/cl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
