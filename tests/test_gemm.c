@@ -55,6 +55,51 @@ static void product_tiled(void **state)
 }
 
 /* a, b and c in one buffer, one behind the other. */
+/* Operands are columns of one matrix, side by side; of a batch, the samples lie one below the
+ * other.
+ */
+static void side_by_side(void **state)
+{
+    (void)state;
+    enum { BATCH = 3, M = 9, N = 20, K = 9, LD = K + 2 * N };
+    float *values = test_new_normal(15, BATCH * M * LD);
+    test_mat whole = test_mat_make(BATCH * M, LD, 0, values);
+    const cl_mem buffer = whole.mat.buffer;
+    const size_t first = whole.mat.offset;
+    const clprune_mat a = {buffer, first + N, M, K, LD}, b = {buffer, first + N + K, K, N, LD},
+                      c = {buffer, first, M, N, LD};
+    const clprune_mat into_a = {buffer, first + 1, M, N, LD};
+    TEST_FAILS(clprune_gemm(test_context(), false, false, 1, 0, a, b, into_a, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "c overlaps a");
+    TEST_FAILS(clprune_gemm_batched(test_context(), BATCH, false, false, 1, 0, a, M * LD, b, M * LD,
+                   into_a, M * LD, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "c overlaps a");
+    for (size_t batch = 1; batch <= BATCH; batch += BATCH - 1) {
+        TEST_OK(clprune_gemm_batched(
+            test_context(), batch, false, false, 1, 0, a, M * LD, b, M * LD, c, M * LD, NULL));
+        float *got = test_mat_get(&whole, "matrix");
+        for (size_t i = 0; i < batch; i++) {
+            float dense_a[M * K], dense_b[K * N], dense_c[M * N];
+            for (size_t r = 0; r < M; r++) {
+                float *row = values + (i * M + r) * LD;
+                memcpy(dense_a + r * K, row + N, K * sizeof *row);
+                memcpy(dense_b + r * N, row + N + K, N * sizeof *row);
+                memcpy(dense_c + r * N, got + (i * M + r) * LD, N * sizeof *row);
+                memcpy(row, dense_c + r * N, N * sizeof *row);
+            }
+            gemm_ref ref = gemm_ref_begin(M, N);
+            gemm_ref_add(&ref, false, false, K, dense_a, dense_b);
+            gemm_ref_end(&ref, 1, 0, NULL);
+            test_close("c", M, N, dense_c, ref.want, ref.bound, "sample %zu of %zu", i, batch);
+            gemm_ref_free(&ref);
+        }
+        test_same_floats("all but c", BATCH * M, LD, got, values, "batch %zu", batch);
+        free(got);
+    }
+    free(values);
+    test_mat_free(&whole);
+}
+
 static void one_buffer(void **state)
 {
     (void)state;
@@ -243,6 +288,7 @@ int main(void)
     }
     test_add(&list, engine_refused, NULL, "an engine there is not");
     test_add(&list, one_buffer, NULL, "operands in one buffer");
+    test_add(&list, side_by_side, NULL, "operands are windows of one matrix");
     test_add(&list, same_bits, NULL, "four runs give the same bits");
     test_add(&list, steady_state, NULL, "nothing is allocated or built again");
     return test_run_on_devices("gemm", &list);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/check.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
 #include "support/test_rng.h"
@@ -91,6 +92,70 @@ static void copy_to_another_stride(void **state)
     test_same_floats("copied", 10, 6, got, values, "ld 6 to ld 7");
     free(values);
     free(got);
+    test_mat_free(&whole);
+}
+
+/* Columns [from, from + cols) of a matrix. */
+static clprune_mat columns(clprune_mat mat, size_t from, size_t cols)
+{
+    return (clprune_mat){mat.buffer, mat.offset + from, mat.rows, cols, mat.ld};
+}
+
+/* Windows of one matrix, side by side: apart, however their rows lie to each other. */
+static void copy_side_by_side(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, COLS = 12 };
+    static const struct {
+        size_t from, from_row, to, to_row, cols;
+        bool apart;
+    } cases[] = {{0, 0, 6, 0, 6, true}, {6, 0, 0, 0, 6, true}, {7, 0, 2, 1, 5, true},
+        {2, 2, 7, 0, 5, true}, {0, 0, 11, 3, 1, true}, {0, 0, 5, 0, 6, false},
+        {6, 0, 1, 0, 6, false}, {6, 0, 1, 1, 6, false}, {0, 0, 5, 2, 6, false},
+        {4, 0, 4, 4, 3, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t height = ROWS - 4;
+        float *values = test_new_normal(6, ROWS * COLS);
+        test_mat whole = test_mat_make(ROWS, COLS, 0, values);
+        const clprune_mat from = columns(clprune_mat_rows(whole.mat, cases[i].from_row, height),
+                              cases[i].from, cases[i].cols),
+                          to = columns(clprune_mat_rows(whole.mat, cases[i].to_row, height),
+                              cases[i].to, cases[i].cols);
+        if (cases[i].apart) {
+            TEST_OK(clprune_mat_copy(test_context(), from, to, NULL));
+            for (size_t r = 0; r < height; r++)
+                memcpy(values + (cases[i].to_row + r) * COLS + cases[i].to,
+                    values + (cases[i].from_row + r) * COLS + cases[i].from,
+                    cases[i].cols * sizeof *values);
+        } else {
+            TEST_FAILS(clprune_mat_copy(test_context(), from, to, NULL), CLPRUNE_INVALID_ARGUMENT,
+                "overlaps");
+        }
+        float *got = test_mat_get(&whole, "whole");
+        test_same_floats("copied", ROWS, COLS, got, values, "case %zu", i);
+        free(values);
+        free(got);
+        test_mat_free(&whole);
+    }
+}
+
+/* Windows of different ld are not told apart, a single row has no ld. */
+static void ld_of_windows(void **state)
+{
+    (void)state;
+    test_mat whole = test_mat_make(8, 12, 0, NULL);
+    const clprune_mat left = columns(whole.mat, 0, 4), right = columns(whole.mat, 6, 4);
+    clprune_mat other = columns(clprune_mat_rows(whole.mat, 0, 4), 6, 4);
+    other.ld = 13;
+    TEST_OK(clprune__check_apart(test_context(), "a", left, "b", right));
+    TEST_FAILS(clprune__check_apart(test_context(), "a", left, "b", other),
+        CLPRUNE_INVALID_ARGUMENT, "a overlaps b");
+    other.rows = 1;
+    TEST_OK(clprune__check_apart(test_context(), "a", left, "b", other));
+    TEST_OK(clprune__check_apart(test_context(), "a", other, "b", left));
+    other.cols = 7; /* into the next row of `left` */
+    TEST_FAILS(clprune__check_apart(test_context(), "a", other, "b", left),
+        CLPRUNE_INVALID_ARGUMENT, "a overlaps b");
     test_mat_free(&whole);
 }
 
@@ -318,6 +383,8 @@ int main(void)
         test_add(&list, copy, s, "copy %zu x %zu + %zu", s->rows, s->cols, s->gap);
     }
     test_add(&list, copy_within_a_buffer, NULL, "copies within one buffer");
+    test_add(&list, copy_side_by_side, NULL, "copies between windows of one matrix");
+    test_add(&list, ld_of_windows, NULL, "windows of different ld");
     test_add(&list, copy_to_another_stride, NULL, "a copy within one buffer to another stride");
     test_add(&list, create, NULL, "creating matrices");
     test_add(&list, create_shared, NULL, "several matrices in one buffer");

@@ -39,11 +39,16 @@ done:
     return status;
 }
 
-/* The elements from the first sample of a checked operand to its last, as one row. */
+/* A matrix that holds all samples of a checked operand: rows of the same ld where the stride allows
+ * it, else one row from the first element to the last. */
 static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
 {
     if (mat.rows == 0 || mat.cols == 0)
         return CLPRUNE_NO_MAT;
+    if (batch == 1 || stride % mat.ld == 0) {
+        mat.rows += (batch - 1) * (stride / mat.ld);
+        return mat;
+    }
     const size_t span = (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols;
     return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
 }

@@ -188,6 +188,19 @@ done:
     return status;
 }
 
+/* Whether two matrices of one buffer have the same ld and disjoint columns. With `first` starting
+ * at column 0 of its rows, `second` starts at column `shift`. The ld of a single row is free. */
+static bool are_side_by_side(clprune_mat first, clprune_mat second)
+{
+    if (first.offset > second.offset)
+        return are_side_by_side(second, first);
+    if (first.ld != second.ld && first.rows > 1 && second.rows > 1)
+        return false;
+    const size_t ld = first.rows > 1 ? first.ld : second.ld;
+    const size_t shift = ld > 0 ? (second.offset - first.offset) % ld : 0;
+    return first.cols <= shift && second.cols <= ld - shift;
+}
+
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b)
 {
@@ -198,8 +211,19 @@ clprune_status clprune__check_apart(
     size_t end_a, end_b;
     REQUIRE(mat_end(a, &end_a) && mat_end(b, &end_b), CLPRUNE_SIZE_OVERFLOW,
         "%s or %s ends beyond the address space", name_a, name_b);
-    REQUIRE(end_a <= b.offset || end_b <= a.offset, CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s",
-        name_a, name_b);
+    REQUIRE(end_a <= b.offset || end_b <= a.offset || are_side_by_side(a, b),
+        CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s", name_a, name_b);
+done:
+    return status;
+}
+
+clprune_status clprune__check_same_context(
+    clprune_context *context, const char *name, const clprune_context *owner)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(owner == context, CLPRUNE_INVALID_ARGUMENT,
+        "%s belongs to another context; use it with the context that created it", name);
 done:
     return status;
 }

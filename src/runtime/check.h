@@ -75,9 +75,16 @@ clprune_status clprune__check_mat(
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size);
 
-/* Fails where the element ranges of two non-empty matrices in one buffer meet. */
+/* Fails where two non-empty matrices in one buffer may share an element. They are apart if one ends
+ * before the other begins, or if both have the same ld and their columns are disjoint: two windows
+ * of one matrix, side by side. */
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b);
+
+/* Fails unless `owner`, the context that an object was created with, is `context`. `name` is the
+ * object's argument. Errors: INVALID_ARGUMENT. */
+clprune_status clprune__check_same_context(
+    clprune_context *context, const char *name, const clprune_context *owner);
 
 /* A matrix argument, with the size that it must have. */
 typedef struct clprune__operand {
