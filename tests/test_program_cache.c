@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/launch.h"
 #include "runtime/program_cache.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -434,6 +435,84 @@ static void build_failure(void **state)
     TEST_OK(clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=1 -DVW=1", &kernel));
 }
 
+/* The build log that the driver tells; 0: its own. The linker puts this function in front. */
+static size_t told_log;
+
+cl_int __real_clGetProgramBuildInfo(cl_program program, cl_device_id device,
+    cl_program_build_info what, size_t size, void *value, size_t *actual);
+cl_int __wrap_clGetProgramBuildInfo(cl_program program, cl_device_id device,
+    cl_program_build_info what, size_t size, void *value, size_t *actual)
+{
+    if (told_log == 0)
+        return __real_clGetProgramBuildInfo(program, device, what, size, value, actual);
+    if (actual != NULL)
+        *actual = told_log + 1;
+    if (value == NULL)
+        return CL_SUCCESS;
+    if (size <= told_log)
+        return CL_INVALID_VALUE;
+    memset(value, 'x', told_log);
+    memcpy(value, "the first error", 15);
+    ((char *)value)[told_log] = '\0';
+    return CL_SUCCESS;
+}
+
+/* The last error keeps a log of 10000 bytes, and of a longer one the beginning. */
+static void long_build_log(void **state)
+{
+    (void)state;
+    static const size_t logs[] = {10000, 40000};
+    clprune_context *context = test_context();
+    for (int i = 0; i < 2; i++) {
+        const clprune__kernel *kernel;
+        told_log = logs[i];
+        const clprune_status status =
+            clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=1 -DVW=3", &kernel);
+        told_log = 0;
+        assert_int_equal(status, CLPRUNE_BUILD_FAILED);
+        const char *error = clprune_last_error(context);
+        assert_non_null(strstr(error, "the first errorxxx"));
+        assert_true(strlen(error) > 10000);
+        assert_true((strstr(error, "more bytes of the build log") != NULL) == (i == 1));
+    }
+}
+
+/* A launch keeps its kernel while so many others are made that the cache grows. */
+static void kernels_stay(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    const clprune__kernel *other, *again;
+    clprune_mat mat;
+    clprune__launch launch;
+    const size_t one = 1;
+    float values[4];
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 1, 4, &mat), CLPRUNE_SUCCESS);
+    const char *first = "-DLOCAL=1 -DROWS=1 -DVW=1";
+    assert_int_equal(
+        clprune__launch_begin(context, CLPRUNE__FILL, first, &launch), CLPRUNE_SUCCESS);
+    for (int i = 2; i < 80; i++) {
+        char defines[64];
+        (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DROWS=%d -DVW=1", i);
+        assert_int_equal(
+            clprune__kernel_get(context, CLPRUNE__FILL, defines, &other), CLPRUNE_SUCCESS);
+    }
+    assert_int_equal(clprune__kernel_get(context, CLPRUNE__FILL, first, &again), CLPRUNE_SUCCESS);
+    assert_ptr_equal(launch.kernel, again);
+    clprune__arg_ulong(&launch, mat.rows);
+    clprune__arg_ulong(&launch, mat.cols);
+    clprune__arg_float(&launch, 3.0f);
+    clprune__arg_mat(&launch, mat);
+    assert_int_equal(clprune__launch_enqueue(&launch, 1, &one, &one, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    for (int i = 0; i < 4; i++)
+        assert_true(values[i] == 3.0f);
+    clprune_context_destroy(context);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -453,5 +532,7 @@ int main(void)
     test_add(&list, vanished_folder, NULL, "a folder that vanishes");
     test_add(&list, choice_of_folder, NULL, "the folder that the environment chooses");
     test_add(&list, build_failure, NULL, "a build failure reports log and file name");
+    test_add(&list, long_build_log, NULL, "a long build log is kept");
+    test_add(&list, kernels_stay, NULL, "a launch keeps its kernel while the cache grows");
     return test_run_on_each_device("program cache", &list);
 }

@@ -103,17 +103,39 @@ static char *disk_key(const clprune_context *context, const char *key, const sou
     return text;
 }
 
-/* Reports the build log of a failed build as the last error. */
+/* The build log as a new string; NULL: there is none. */
+static char *build_log(const clprune_context *context, cl_program program)
+{
+    size_t size = 0;
+    if (clGetProgramBuildInfo(program, context->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
+        CL_SUCCESS)
+        return NULL;
+    char *log = calloc(size + 1, 1);
+    if (log != NULL && clGetProgramBuildInfo(program, context->device, CL_PROGRAM_BUILD_LOG, size,
+                           log, NULL) != CL_SUCCESS) {
+        free(log);
+        log = NULL;
+    }
+    return log;
+}
+
+/* Reports the build log of a failed build as the last error. Compilers name the cause first, so of
+ * a log that is longer than the error's text the beginning is kept. */
 static clprune_status build_failed(
     clprune_context *context, cl_program program, cl_int code, const char *key)
 {
-    char log[8192] = "";
-    if (clGetProgramBuildInfo(program, context->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log,
-            NULL) != CL_SUCCESS)
+    enum { MOST_LOG = CLPRUNE__ERROR_TEXT - 4096 };
+    char *log = build_log(context, program);
+    const size_t length = log != NULL ? strlen(log) : 0;
+    char cut[96] = "";
+    if (length > MOST_LOG)
         (void)snprintf(
-            log, sizeof log, "(no build log, or one of more than %zu bytes)", sizeof log - 1);
-    return clprune__fail(context, CLPRUNE_BUILD_FAILED, __FILE__, __LINE__, "clBuildProgram",
-        "%s (%d) for %s:\n%s", clprune__cl_name(code), (int)code, key, log);
+            cut, sizeof cut, "\n... and %zu more bytes of the build log", length - MOST_LOG);
+    const clprune_status status = clprune__fail(context, CLPRUNE_BUILD_FAILED, __FILE__, __LINE__,
+        "clBuildProgram", "%s (%d) for %s:\n%.*s%s", clprune__cl_name(code), (int)code, key,
+        (int)MOST_LOG, log != NULL ? log : "(no build log)", cut);
+    free(log);
+    return status;
 }
 
 /* Makes a program from a verified binary; any failure means "compile instead". */
@@ -247,12 +269,26 @@ done:
     return status;
 }
 
-static clprune_status kernel_make(clprune_context *context, clprune__kernel_id id,
-    const char *defines, uint64_t hash, clprune__kernel *made)
+static void kernel_free(clprune__kernel *kernel)
+{
+    if (kernel == NULL)
+        return;
+    if (kernel->kernel != NULL)
+        (void)clReleaseKernel(kernel->kernel);
+    free(kernel->defines);
+    free(kernel);
+}
+
+static clprune_status kernel_make(
+    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__kernel **kernel)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_program program;
-    *made = (clprune__kernel){.id = id, .hash = hash};
+    clprune__kernel *made = calloc(1, sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel");
+    made->id = id;
+    made->defines = strdup(defines);
+    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
     TRY(program_get(context, id, defines, &program));
     cl_int code;
     made->kernel = clCreateKernel(program, kernel_list[id].entry, &code);
@@ -264,11 +300,10 @@ static clprune_status kernel_make(clprune_context *context, clprune__kernel_id i
     TRY_CL(
         clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
             sizeof made->reqd_work_group, made->reqd_work_group, NULL));
-    made->defines = strdup(defines);
-    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
+    *kernel = made;
+    made = NULL;
 done:
-    if (status != CLPRUNE_SUCCESS && made->kernel != NULL)
-        (void)clReleaseKernel(made->kernel);
+    kernel_free(made);
     return status;
 }
 
@@ -280,8 +315,9 @@ clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id 
     *kernel = NULL;
     const uint64_t hash = hash_key(kernel_list[id].entry, defines);
     for (size_t i = 0; i < cache->kernels_count; i++) {
-        const clprune__kernel *entry = &cache->kernels[i];
-        if (entry->hash == hash && entry->id == id && strcmp(entry->defines, defines) == 0) {
+        const clprune__kernel *entry = cache->kernels[i].kernel;
+        if (cache->kernels[i].hash == hash && entry->id == id &&
+            strcmp(entry->defines, defines) == 0) {
             cache->stats.memory_hits++;
             *kernel = entry;
             goto done;
@@ -290,8 +326,10 @@ clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id 
     REQUIRE(grow((void **)&cache->kernels, cache->kernels_count, &cache->kernels_capacity,
                 sizeof *cache->kernels),
         CLPRUNE_OUT_OF_HOST_MEMORY, "%zu kernels", cache->kernels_count);
-    TRY(kernel_make(context, id, defines, hash, &cache->kernels[cache->kernels_count]));
-    *kernel = &cache->kernels[cache->kernels_count++];
+    clprune__kernel *made = NULL;
+    TRY(kernel_make(context, id, defines, &made));
+    cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
+    *kernel = made;
 done:
     return status;
 }
@@ -338,10 +376,8 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
 void clprune__program_cache_close(clprune_context *context)
 {
     clprune__program_cache *cache = &context->cache;
-    for (size_t i = 0; i < cache->kernels_count; i++) {
-        (void)clReleaseKernel(cache->kernels[i].kernel);
-        free(cache->kernels[i].defines);
-    }
+    for (size_t i = 0; i < cache->kernels_count; i++)
+        kernel_free(cache->kernels[i].kernel);
     for (size_t i = 0; i < cache->programs_count; i++) {
         (void)clReleaseProgram(cache->programs[i].program);
         free(cache->programs[i].key);

@@ -26,7 +26,6 @@ typedef struct clprune__program {
 typedef struct clprune__kernel {
     clprune__kernel_id id;
     char *defines;
-    uint64_t hash;
     cl_kernel kernel;
     /* Facts that the launcher checks. */
     cl_uint arguments;
@@ -34,10 +33,17 @@ typedef struct clprune__kernel {
     size_t reqd_work_group[3]; /* zeros: none required */
 } clprune__kernel;
 
+/* An entry of the lookup. Kernels are allocated one by one: a launch holds a pointer to its kernel
+ * while further kernels are added. */
+typedef struct clprune__kernel_entry {
+    uint64_t hash;
+    clprune__kernel *kernel;
+} clprune__kernel_entry;
+
 typedef struct clprune__program_cache {
     clprune__program *programs;
     size_t programs_count, programs_capacity;
-    clprune__kernel *kernels;
+    clprune__kernel_entry *kernels;
     size_t kernels_count, kernels_capacity;
     clprune_cache_stats stats;
     char *dir;        /* NULL: no disk layer */
