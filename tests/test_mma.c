@@ -398,6 +398,23 @@ static void choices(void **state)
     test_environment("CLPRUNE_MMA", NULL);
 }
 
+/* Both products of one small BSR matrix: they are planned, and noted. */
+static void dry_products(clprune_context *dry)
+{
+    const clprune_bsr_desc desc = {.batch = 2, .rows = 8, .cols = 32, .block = {1, 16}, .keep = 8};
+    clprune_bsr xs;
+    clprune_mat dy_tn, dw_tn, dy_nt, dw_nt;
+    const clprune_memory_category of = CLPRUNE_MEMORY_ACTIVATIONS;
+    assert_int_equal(clprune_bsr_create(dry, of, "xs", &desc, &xs), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_create(dry, of, "dy_tn", 16, 64, &dy_tn), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_create(dry, of, "dw_tn", 64, 32, &dw_tn), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_create(dry, of, "dy_nt", 128, 32, &dy_nt), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_create(dry, of, "dw_nt", 64, 8, &dw_nt), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_bspmm_tn(dry, 1, 0, dy_tn, &xs, dw_tn, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_bspmm_nt(dry, 1, 0, dy_nt, &xs, dw_nt, NULL), CLPRUNE_SUCCESS);
+    assert_true(clprune_context_commands(dry) >= 4);
+}
+
 /* A dry context has no device to probe: NVIDIA's, and what is emulated, it takes at its word. */
 static void dry(void **state)
 {
@@ -406,16 +423,21 @@ static void dry(void **state)
     const clprune_context_options tf32 = {.precision = CLPRUNE_PRECISION_TF32};
     static const struct {
         const char *vendor, *mma;
+        uint64_t work_group;
         clprune_precision want;
-    } rows[] = {{"NVIDIA Corporation", NULL, CLPRUNE_PRECISION_TF32},
-        {"somebody", NULL, CLPRUNE_PRECISION_FP32},
-        {"somebody", "emulated", CLPRUNE_PRECISION_TF32}};
+    } rows[] = {{"NVIDIA Corporation", NULL, 1024, CLPRUNE_PRECISION_TF32},
+        {"NVIDIA Corporation", NULL, 16, CLPRUNE_PRECISION_FP32}, /* smaller than a warp */
+        {"somebody", NULL, 1024, CLPRUNE_PRECISION_FP32},
+        {"somebody", "emulated", 1024, CLPRUNE_PRECISION_TF32},
+        {"somebody", "emulated", 16, CLPRUNE_PRECISION_FP32}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         clprune_context *context;
         (void)snprintf(info.vendor, sizeof info.vendor, "%s", rows[i].vendor);
+        info.max_work_group = rows[i].work_group;
         test_environment("CLPRUNE_MMA", rows[i].mma);
         assert_int_equal(clprune_context_create_dry(&info, &tf32, &context), CLPRUNE_SUCCESS);
         assert_int_equal(clprune_context_precision(context), rows[i].want);
+        dry_products(context);
         clprune_context_destroy(context);
     }
     test_environment("CLPRUNE_MMA", NULL);

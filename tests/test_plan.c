@@ -482,6 +482,20 @@ static void refusals(void **state)
     assert_null(dry);
 }
 
+/* Dry commands have no event: *event becomes NULL, whatever it was. */
+static void dry_events(void **state)
+{
+    (void)state;
+    clprune_context *dry = open_dry();
+    const clprune_mat scores = create(dry, "scores", 2, 8), mask = create(dry, "mask", 2, 8);
+    for (size_t keep = 0; keep <= 8; keep += 4) {
+        cl_event event = (cl_event)(void *)&scores;
+        good(dry, clprune_prune_select(dry, 2, 8, keep, scores.buffer, mask.buffer, &event));
+        assert_null(event);
+    }
+    clprune_context_destroy(dry);
+}
+
 int main(void)
 {
     static const uint32_t seeds[] = {1, 2, 3, 4};
@@ -491,6 +505,7 @@ int main(void)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
+    test_add(&list, dry_events, NULL, "dry commands have no event");
     test_add(&list, refusals, NULL, "what is refused");
     return test_run_on_devices("plan", &list);
 }

@@ -169,10 +169,6 @@ done:
 static void probe(clprune_context *context, char *reason, size_t size)
 {
     reason[0] = '\0';
-    if (context->facts.max_work_group < WARP) {
-        (void)snprintf(reason, size, "the device's work-groups are smaller than %d", WARP);
-        return;
-    }
     if (!context->mma_emulated && compute_capability(context) < 8) {
         (void)snprintf(
             reason, size, "the device is none of NVIDIA's, compute capability 8.0 or later");
@@ -197,7 +193,9 @@ clprune_status clprune__mma_open(clprune_context *context, clprune_precision opt
     if (wanted == CLPRUNE_PRECISION_FP32)
         goto done;
     char reason[1024] = "";
-    if (context->dry == NULL)
+    if (context->facts.max_work_group < WARP)
+        (void)snprintf(reason, sizeof reason, "the device's work-groups are smaller than %d", WARP);
+    else if (context->dry == NULL)
         probe(context, reason, sizeof reason);
     else if (!context->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
         (void)snprintf(reason, sizeof reason, "the device is none of NVIDIA's");

@@ -7,10 +7,10 @@ clprune_status clprune__transfer_fill(clprune_context *context, const void *patt
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (bytes == 0)
-        TRY(clprune__empty_event(context, event));
-    else if (context->dry != NULL)
+    if (bytes > 0 && context->dry != NULL)
         TRY(clprune__dry_note(context, 1, &buffer));
+    if (bytes == 0 || context->dry != NULL)
+        TRY(clprune__empty_event(context, event));
     else
         TRY_CL(clEnqueueFillBuffer(
             context->queue, buffer, pattern, pattern_bytes, offset, bytes, 0, NULL, event));
