@@ -18,7 +18,7 @@
 #define LINE 8 /* entries of a cache line */
 
 /* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
-inline int find_column(global const int *col, int begin, const int end, const int j)
+static inline int find_column(global const int *col, int begin, const int end, const int j)
 {
     int high = end;
     while (begin < high) {

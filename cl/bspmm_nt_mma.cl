@@ -37,7 +37,7 @@
 #define SUM_PITCH (PANEL + 8)
 
 /* All is read, also of entry 0 where there is none: its products are not stored. */
-inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
+static inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
 {
     global const float *from = x + (ulong)entry.y * BC;
 #if CT == DEPTH && BC % 4 == 0 && EACH % 4 == 0
@@ -55,7 +55,7 @@ inline void read_values(const uint2 entry, global const float *x, const uint t, 
 #endif
 }
 
-inline uint2 round_step(const float *value)
+static inline uint2 round_step(const float *value)
 {
 #if PRECISION == 1
     return (uint2)(mma_round(value[0]), mma_round(value[1]));
@@ -65,7 +65,7 @@ inline uint2 round_step(const float *value)
 }
 
 /* sums += the products of `count` entries; words: of mma_tiles. */
-inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
+static inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
     global const float *x, const uint lane, local uint *words, local float *sums)
 {
     const uint g = lane / 4, t = lane % 4;
@@ -106,7 +106,7 @@ inline void multiply(local const uint2 *list, const uint count, const uint4 *a,
 }
 
 /* Columns c .. c + DYV - 1 of output o into local memory. */
-inline void write_dy(local uint *dy_tile, const uint c, const uint o, const dy_run d)
+static inline void write_dy(local uint *dy_tile, const uint c, const uint o, const dy_run d)
 {
     const float *column = (const float *)&d;
 #pragma unroll

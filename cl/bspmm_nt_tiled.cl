@@ -28,7 +28,7 @@
 #define PITCH (PANEL + 4) /* of dy_tile, so that a column of it lies in several banks */
 
 /* sums += the products of `count` entries. Each value makes room for that of the next entry. */
-inline void multiply(local const uint2 *list, const uint count, const float4 *d,
+static inline void multiply(local const uint2 *list, const uint count, const float4 *d,
     global const float *x, local float4 *sums)
 {
     float value[CT];

@@ -25,7 +25,7 @@
 #define LINE 16 /* floats of a cache line */
 
 /* local panel[c][i] = dy[i][c] for `count` columns, zero beyond the last output. */
-inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
+static inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
     const uint count, const ulong outputs)
 {
     const uint inside = (uint)min((ulong)PANEL, outputs);
@@ -36,7 +36,7 @@ inline void load_transposed(local float *panel, global const float *dy, const ul
 }
 
 /* Asks for the values of an entry that comes later. */
-inline void fetch_values(const uint2 entry, global const float *x)
+static inline void fetch_values(const uint2 entry, global const float *x)
 {
 #pragma unroll
     for (int c = 0; c < CHUNK; c += LINE)

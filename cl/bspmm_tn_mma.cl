@@ -33,7 +33,7 @@
 #define PITCH  (PANEL_WORDS + 8)
 #define PANELS ((SEG + 1) * PITCH) /* words of a segment's panel */
 
-inline dy_word round_outputs(const float4 d)
+static inline dy_word round_outputs(const float4 d)
 {
 #if PRECISION == 1
     return (uint4)(mma_round(d.x), mma_round(d.y), mma_round(d.z), mma_round(d.w));
@@ -45,8 +45,8 @@ inline dy_word round_outputs(const float4 d)
 /* The lane's entries of a step: where their rows begin, and N_TILES values of each. All is read,
  * also of entry 0 where there is none, and of the last column: no branch comes between the
  * products. */
-inline void read_entries(local const uint2 *list, global const float *x, const uint lane, uint *row,
-    float *value)
+static inline void read_entries(local const uint2 *list, global const float *x, const uint lane,
+    uint *row, float *value)
 {
     const uint column = lane / 4 * N_TILES;
 #pragma unroll
@@ -73,7 +73,7 @@ inline void read_entries(local const uint2 *list, global const float *x, const u
     }
 }
 
-inline void round_values(const float *value, uint2 *b)
+static inline void round_values(const float *value, uint2 *b)
 {
 #pragma unroll
     for (uint j = 0; j < N_TILES; j++)
@@ -86,7 +86,7 @@ inline void round_values(const float *value, uint2 *b)
 }
 
 /* sum += the products of `count` entries; words: of mma_tiles. */
-inline void multiply(local const uint2 *list, const uint count, local const uint *panel,
+static inline void multiply(local const uint2 *list, const uint count, local const uint *panel,
     global const float *x, const uint lane, local uint *words, float4 *sum)
 {
     uint row[MMA_EACH];

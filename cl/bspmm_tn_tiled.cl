@@ -35,7 +35,7 @@
 #endif
 
 /* sum += the products of `count` entries. Each value makes room for that of the next entry. */
-inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
+static inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
     global const float *x, float4 *sum)
 {
     float value[CT];

@@ -32,7 +32,7 @@
 #define LINE 16 /* floats of a cache line */
 
 /* local panel[r][i] = dy[r][i] for `count` rows, zero beyond the last output. */
-inline void load_panel(local float *panel, global const float *dy, const ulong ld,
+static inline void load_panel(local float *panel, global const float *dy, const ulong ld,
     const uint count, const ulong outputs)
 {
     const uint inside = (uint)min((ulong)PANEL, outputs);
@@ -44,7 +44,7 @@ inline void load_panel(local float *panel, global const float *dy, const ulong l
 
 /* tile += the products of `count` rows; a fresh tile starts from zero. With `fetch`, each row asks for
  * the values that come AHEAD rows later. */
-inline void multiply_rows(global const uint2 *entries, const uint count, const bool fresh,
+static inline void multiply_rows(global const uint2 *entries, const uint count, const bool fresh,
     const bool fetch, local const float *panel, global const float *x, global float *tile)
 {
     /* Scalars, as they are addresses. */

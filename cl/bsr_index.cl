@@ -43,7 +43,7 @@ typedef uchar narrow_index;
 
 #if LOCAL == 1 && FROM == BITMAP
 /* Bits first to first + count - 1 of a bitmap; count <= 56, so that eight bytes hold them. */
-inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const ulong first,
+static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const ulong first,
     const ulong count)
 {
     global const uchar *from = bitmap + first / 8;
@@ -65,7 +65,7 @@ typedef ulong __attribute__((aligned(1))) eight_bytes;
 typedef int8 __attribute__((aligned(4))) int8_anywhere;
 
 /* Bit i is set where mask[i] is not zero, for eight bytes. */
-inline uint kept_of_eight(global const uchar *mask)
+static inline uint kept_of_eight(global const uchar *mask)
 {
     ulong bytes = *(global const eight_bytes *)mask;
     bytes |= bytes >> 4; /* the lowest bit of a byte gathers the others of its own */
@@ -75,7 +75,7 @@ inline uint kept_of_eight(global const uchar *mask)
 }
 
 /* order[bits] = the numbers of the bits that are set, ascending, a byte each. */
-inline void list_bits(ulong order[256])
+static inline void list_bits(ulong order[256])
 {
     order[0] = 0;
     for (uint bits = 1; bits < 256; bits++) {

@@ -24,13 +24,13 @@
 #endif
 
 /* What a kept block is scaled by; 1 where its score is NaN or 0. */
-inline float weight_of(const float score, const float threshold)
+static inline float weight_of(const float score, const float threshold)
 {
     return score > 0.0f && threshold > score ? threshold / score : 1.0f;
 }
 
 /* Copies `width` floats of a block row, times weight, and pads with zeros to BC. */
-inline void copy_row(global const float *from, const uint width, const float weight,
+static inline void copy_row(global const float *from, const uint width, const float weight,
     const float scale, global stored *to)
 {
     uint c = 0;
@@ -44,7 +44,7 @@ inline void copy_row(global const float *from, const uint width, const float wei
 
 #if VALUES == INT8
 /* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
-inline ushort block_scale(global const float *x, const ulong ld, const uint height,
+static inline ushort block_scale(global const float *x, const ulong ld, const uint height,
     const uint width, const float weight)
 {
     uint largest = 0;

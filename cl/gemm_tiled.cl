@@ -30,7 +30,7 @@
 #define TILE_SIZE (DEPTH * TILE)
 
 /* p[0 .. 3], of which the first `left` exist; the others are zero. */
-inline float4 read_four(global const float *p, const ulong left, const uint vector)
+static inline float4 read_four(global const float *p, const ulong left, const uint vector)
 {
     if (left == 0)
         return (float4)(0.0f);
@@ -40,15 +40,15 @@ inline float4 read_four(global const float *p, const ulong left, const uint vect
 }
 
 /* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
-inline void read_along(global const float *from, const ulong ld, const ulong first, const ulong rows,
-    const ulong k, const ulong inner, const uint vector, float4 read[2])
+static inline void read_along(global const float *from, const ulong ld, const ulong first,
+    const ulong rows, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
     global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
     read[0] = read_four(row + k, inner - k, vector);
     read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
 }
 
-inline void write_along(local float *tile, const float4 read[2])
+static inline void write_along(local float *tile, const float4 read[2])
 {
     local float *column = tile + get_local_id(0);
     column[0 * TILE] = read[0].s0, column[1 * TILE] = read[0].s1;
@@ -58,7 +58,7 @@ inline void write_along(local float *tile, const float4 read[2])
 }
 
 /* An operand whose rows run across it: 16 work-items read a row of the tile. */
-inline void read_across(global const float *from, const ulong ld, const ulong first,
+static inline void read_across(global const float *from, const ulong ld, const ulong first,
     const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
     const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
@@ -69,7 +69,7 @@ inline void read_across(global const float *from, const ulong ld, const ulong fi
     }
 }
 
-inline void write_across(local float *tile, const float4 read[2])
+static inline void write_across(local float *tile, const float4 read[2])
 {
     local float *row = tile + get_local_id(0) / 16 * TILE + get_local_id(0) % 16 * 4;
     *(local float4 *)row = read[0];
@@ -92,8 +92,8 @@ inline void write_across(local float *tile, const float4 read[2])
 #endif
 
 /* to[0 .. 3] = old * to + alpha * sum + bias[0 .. 3], of which the first `left` exist. */
-inline void write_four(const float4 sum, const float old, const float4 bias, global float *to,
-    const ulong left)
+static inline void write_four(const float4 sum, const float old, const float4 bias,
+    global float *to, const ulong left)
 {
 #if CV == 4
     if (left > 0) {

@@ -36,7 +36,7 @@
 #define B_PANEL(k, column) (b_buffer + (TRANSPOSE_B ? (column)*b_ld + (k) : (k)*b_ld + (column)))
 
 /* local panel[k][j] = op(b)[k][j] for `depth` rows, zero beyond column `width`. */
-inline void load_panel(local float *panel, global const float *b, const ulong ld,
+static inline void load_panel(local float *panel, global const float *b, const ulong ld,
     const uint depth, const uint width)
 {
     for (uint k = 0; k < depth && width < PANEL; k++)
@@ -66,7 +66,7 @@ inline void load_panel(local float *panel, global const float *b, const ulong ld
 /* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j], for
  * `height` <= MR rows, and the bias unless it is NULL. Rows beyond `height` repeat the last one, or
  * are anything, unstored. */
-inline void multiply_tile(const float alpha, const float old, global const float *bias,
+static inline void multiply_tile(const float alpha, const float old, global const float *bias,
     A_SPACE const float *a, const ulong lda, local const float *panel, const uint depth, const uint height,
     const uint width, global float *tile, const ulong ldc)
 {

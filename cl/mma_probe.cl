@@ -3,7 +3,7 @@
  * lane holds the elements that mma.clh says. */
 
 /* Register r of an operand: from `x`, the lane's row or column of it, whose k lie `step` apart. */
-inline uint operand(global const float *x, const uint step, const uint r, const uint t)
+static inline uint operand(global const float *x, const uint step, const uint r, const uint t)
 {
 #if PRECISION == 1
     return mma_round(x[MMA_KEY(r, t) * step]);

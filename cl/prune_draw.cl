@@ -9,7 +9,7 @@
 #endif
 
 /* A bijection of 32 bits in which every bit of the argument moves every bit of the result. */
-inline uint mix(uint h)
+static inline uint mix(uint h)
 {
     h = (h ^ (h >> 16)) * 0x85ebca6bu;
     h = (h ^ (h >> 13)) * 0xc2b2ae35u;

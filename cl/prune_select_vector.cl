@@ -21,7 +21,7 @@
 typedef uchar16 __attribute__((aligned(1))) uchar16_anywhere;
 
 /* key_of of 16 scores. */
-inline uint16 keys_of(const float16 scores)
+static inline uint16 keys_of(const float16 scores)
 {
     const uint16 bits = as_uint16(scores);
     uint16 keys = as_int16(bits) < (int16)(0) ? ~bits : bits | (uint16)(0x80000000u);
@@ -31,7 +31,7 @@ inline uint16 keys_of(const float16 scores)
 
 /* The 16 scores from `first` on. What is missing counts as -Inf, the least of all: that many more of
  * those change nothing, as less than all are kept. */
-inline float16 scores_from(global const float *scores, const ulong first, const ulong blocks)
+static inline float16 scores_from(global const float *scores, const ulong first, const ulong blocks)
 {
     if (first + 16 <= blocks)
         return LOAD16(scores + first);
@@ -42,14 +42,14 @@ inline float16 scores_from(global const float *scores, const ulong first, const 
 }
 
 /* An unsigned half of a key in the order of shorts. */
-inline short16 signed_digits(const uint16 halves)
+static inline short16 signed_digits(const uint16 halves)
 {
     return as_short16(convert_ushort16(halves) ^ (ushort16)(0x8000));
 }
 
 /* The largest d for which at least `wanted` of the digits, in runs of 64, are d - 32768 or more.
  * Additions take longer than they are apart: there are four at a time. */
-inline uint best_digit(global const short *digits, const ulong runs, const uint wanted)
+static inline uint best_digit(global const short *digits, const ulong runs, const uint wanted)
 {
     uint digit = 0;
     for (uint bit = 0x8000u; bit != 0; bit >>= 1) {
