@@ -491,16 +491,20 @@ static void kernels_stay(void **state)
     float values[4];
     assert_int_equal(
         clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 1, 4, &mat), CLPRUNE_SUCCESS);
-    const char *first = "-DLOCAL=1 -DROWS=1 -DVW=1";
+    clprune__defines first = {0};
+    clprune__define(&first, "LOCAL", 1);
+    clprune__define(&first, "ROWS", 1);
+    clprune__define(&first, "VW", 1);
     assert_int_equal(
-        clprune__launch_begin(context, CLPRUNE__FILL, first, &launch), CLPRUNE_SUCCESS);
+        clprune__launch_begin(context, CLPRUNE__FILL, &first, &launch), CLPRUNE_SUCCESS);
     for (int i = 2; i < 80; i++) {
         char defines[64];
         (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DROWS=%d -DVW=1", i);
         assert_int_equal(
             clprune__kernel_get(context, CLPRUNE__FILL, defines, &other), CLPRUNE_SUCCESS);
     }
-    assert_int_equal(clprune__kernel_get(context, CLPRUNE__FILL, first, &again), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune__kernel_get(context, CLPRUNE__FILL, first.text, &again), CLPRUNE_SUCCESS);
     assert_ptr_equal(launch.kernel, again);
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);
