@@ -17,7 +17,8 @@
  *
  * Rules that hold everywhere: argument order is context, sizes, scalars, inputs, outputs, event.
  * Operations enqueue on the in-order queue and return; `event`, where not NULL, receives an event
- * of the last command, to be released by the caller. Sizes and offsets are in elements unless a
+ * of the last command, to be released by the caller; clprune_context_wait makes what is enqueued
+ * next wait for events. Sizes and offsets are in elements unless a
  * name says bytes. Nothing is allocated or built once the shapes of a step have been seen. The
  * numbers of enumerators are part of the ABI. Options and descriptions end in `reserved` fields,
  * which must be zero: zero-initialise a description, then set what matters. */

@@ -108,6 +108,22 @@ CLPRUNE_API cl_command_queue clprune_context_queue(const clprune_context *contex
 CLPRUNE_API cl_context clprune_context_cl(const clprune_context *context);
 CLPRUNE_API cl_device_id clprune_context_device(const clprune_context *context);
 
+/* Makes everything that is enqueued on the context afterwards wait for `count` events, without
+ * blocking the host: together with the event that each call gives, a wait list for every call. The
+ * events may come from any queue of the same OpenCL context, or be user events; they are not
+ * released and may be at once. In a dry context it does nothing. Errors: INVALID_ARGUMENT (no
+ * events, a NULL among them, one of another OpenCL context), SIZE_OVERFLOW, OPENCL_ERROR. */
+CLPRUNE_API clprune_status clprune_context_wait(
+    clprune_context *context, size_t count, const cl_event *events);
+
+/* Enqueues on `queue` from here on: in-order, of the same OpenCL context and device. It is retained,
+ * the former one released: a caller that goes back to it holds a reference of its own. The first
+ * command on `queue` waits for all that was enqueued on the former one, so results are the same as
+ * with one queue; the host does not wait. What the caller enqueues himself, on whichever queue, he
+ * orders by events and clprune_context_wait. Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
+CLPRUNE_API clprune_status clprune_context_set_queue(
+    clprune_context *context, cl_command_queue queue);
+
 /* Waits until all enqueued work is done: the only blocking call besides the read functions.
  * Errors of kernels that ran out of device memory surface here as OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);

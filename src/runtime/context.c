@@ -10,6 +10,7 @@
 #include "runtime/device_select.h"
 #include "runtime/huge_pages.h"
 #include "runtime/mma.h"
+#include "runtime/queue.h"
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -76,14 +77,8 @@ done:
 static clprune_status adopt_queue(clprune_context *context, cl_command_queue queue)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    cl_command_queue_properties properties;
-    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
-    REQUIRE((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, CLPRUNE_INVALID_ARGUMENT,
-        "the queue is out-of-order; clprune needs an in-order queue");
-    TRY_CL(clGetCommandQueueInfo(
-        queue, CL_QUEUE_DEVICE, sizeof context->device, &context->device, NULL));
     cl_context cl;
-    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof cl, &cl, NULL));
+    TRY(clprune__queue_facts(context, queue, &context->device, &cl));
     TRY_CL(clRetainContext(cl));
     context->cl = cl;
     TRY_CL(clRetainCommandQueue(queue));

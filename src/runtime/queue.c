@@ -1,0 +1,79 @@
+#include "runtime/queue.h"
+
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+clprune_status clprune__queue_facts(
+    clprune_context *context, cl_command_queue queue, cl_device_id *device, cl_context *cl)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_command_queue_properties properties;
+    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    REQUIRE((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, CLPRUNE_INVALID_ARGUMENT,
+        "the queue is out-of-order; clprune needs an in-order queue");
+    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), device, NULL));
+    TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), cl, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_context_wait(clprune_context *context, size_t count, const cl_event *events)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(count > 0 && events != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "no events to wait for: count is %zu, events is %s", count,
+        events == NULL ? "NULL" : "not NULL");
+    REQUIRE(count <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW, "%zu events", count);
+    if (context->dry != NULL)
+        goto done;
+    for (size_t i = 0; i < count; i++) {
+        cl_context owner;
+        REQUIRE(events[i] != NULL, CLPRUNE_INVALID_ARGUMENT, "events[%zu] is NULL", i);
+        TRY_CL(clGetEventInfo(events[i], CL_EVENT_CONTEXT, sizeof(cl_context), &owner, NULL));
+        REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT,
+            "events[%zu] belongs to another OpenCL context", i);
+    }
+    TRY_CL(clEnqueueBarrierWithWaitList(context->queue, (cl_uint)count, events, NULL));
+done:
+    return status;
+}
+
+/* Makes `to` wait for all commands of `from`. Scratch and arena are one for both queues, so a
+ * command on `to` may reuse memory that one on `from` still works with. */
+static clprune_status wait_for_queue(
+    clprune_context *context, cl_command_queue from, cl_command_queue to)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_event all = NULL;
+    TRY_CL(clEnqueueMarkerWithWaitList(from, 0, NULL, &all));
+    TRY_CL(clFlush(from)); /* or `to` might wait for a command that was never sent */
+    TRY_CL(clEnqueueBarrierWithWaitList(to, 1, &all, NULL));
+done:
+    if (all != NULL)
+        (void)clReleaseEvent(all);
+    return status;
+}
+
+clprune_status clprune_context_set_queue(clprune_context *context, cl_command_queue queue)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_device_id device;
+    cl_context cl;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(context->dry == NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry: it has no queue");
+    REQUIRE(queue != NULL, CLPRUNE_INVALID_ARGUMENT, "queue is NULL");
+    if (queue == context->queue)
+        goto done;
+    TRY(clprune__queue_facts(context, queue, &device, &cl));
+    REQUIRE(
+        cl == context->cl, CLPRUNE_INVALID_ARGUMENT, "the queue belongs to another OpenCL context");
+    REQUIRE(
+        device == context->device, CLPRUNE_INVALID_ARGUMENT, "the queue belongs to another device");
+    TRY(wait_for_queue(context, context->queue, queue));
+    TRY_CL(clRetainCommandQueue(queue));
+    (void)clReleaseCommandQueue(context->queue);
+    context->queue = queue;
+done:
+    return status;
+}
