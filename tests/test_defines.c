@@ -4,6 +4,8 @@
 #include "runtime/launch.h"
 #include "support/test_device.h"
 
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
+
 static void test_text(void **state)
 {
     (void)state;
@@ -57,7 +59,7 @@ static void refuses(clprune_context *context)
     clprune__launch launch;
     while (!d.overflow)
         clprune__define(&d, "LOCAL", 1);
-    TEST_FAILS(clprune__launch_begin(context, CLPRUNE__FILL, &d, &launch), CLPRUNE_INTERNAL_ERROR,
+    TEST_FAILS(clprune__launch_begin(context, &fill_kernel, &d, &launch), CLPRUNE_INTERNAL_ERROR,
         "overflow");
 }
 

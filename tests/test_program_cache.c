@@ -12,6 +12,8 @@
 #include "support/test_folder.h"
 #include "support/test_rng.h"
 
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
+
 typedef struct warnings {
     int count;
     char last[512];
@@ -100,10 +102,10 @@ static void memory_hits(void **state)
         test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *first, *second, *other;
     assert_int_equal(
-        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &first),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &first),
         CLPRUNE_SUCCESS);
     assert_int_equal(
-        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &second),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &second),
         CLPRUNE_SUCCESS);
     assert_ptr_equal(first, second);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
@@ -112,7 +114,7 @@ static void memory_hits(void **state)
         "-DLOCAL=1 -DROWS=3 -DVW=4", "-DLOCAL=1 -DROWS=2 -DVW=8", "-DLOCAL=2 -DROWS=2 -DVW=4"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(
-            clprune__kernel_get(context, CLPRUNE__FILL, others[i], &other), CLPRUNE_SUCCESS);
+            clprune__kernel_get(context, &fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
         assert_int_equal(clprune_context_cache_stats(context).builds, 2 + i);
     }
     clprune_context_destroy(context);
@@ -286,7 +288,7 @@ static void file_of_another_key(void **state)
         test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=512 -DVW=1", &kernel),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=512 -DVW=1", &kernel),
         CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
     assert_int_equal(test_folder_count(s.dir, name), 1);
@@ -352,7 +354,7 @@ static void vanished_folder(void **state)
     test_folder_remove(base);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=2 -DVW=4", &kernel),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &kernel),
         CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
 }
@@ -422,7 +424,7 @@ static void build_failure(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const clprune__kernel *kernel = (const clprune__kernel *)&rows;
         const clprune_cache_stats before = clprune_context_cache_stats(context);
-        TEST_FAILS(clprune__kernel_get(context, CLPRUNE__FILL, rows[i].defines, &kernel),
+        TEST_FAILS(clprune__kernel_get(context, &fill_kernel, rows[i].defines, &kernel),
             CLPRUNE_BUILD_FAILED, rows[i].part);
         assert_null(kernel);
         if (strstr(clprune_last_error(context), files[i]) == NULL)
@@ -432,7 +434,7 @@ static void build_failure(void **state)
     }
     /* The context goes on working. */
     const clprune__kernel *kernel;
-    TEST_OK(clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=1 -DVW=1", &kernel));
+    TEST_OK(clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=1 -DVW=1", &kernel));
 }
 
 /* The build log that the driver tells; 0: its own. The linker puts this function in front. */
@@ -467,7 +469,7 @@ static void long_build_log(void **state)
         const clprune__kernel *kernel;
         told_log = logs[i];
         const clprune_status status =
-            clprune__kernel_get(context, CLPRUNE__FILL, "-DLOCAL=1 -DROWS=1 -DVW=3", &kernel);
+            clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=1 -DVW=3", &kernel);
         told_log = 0;
         assert_int_equal(status, CLPRUNE_BUILD_FAILED);
         const char *error = clprune_last_error(context);
@@ -496,15 +498,15 @@ static void kernels_stay(void **state)
     clprune__define(&first, "ROWS", 1);
     clprune__define(&first, "VW", 1);
     assert_int_equal(
-        clprune__launch_begin(context, CLPRUNE__FILL, &first, &launch), CLPRUNE_SUCCESS);
+        clprune__launch_begin(context, &fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
     for (int i = 2; i < 80; i++) {
         char defines[64];
         (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DROWS=%d -DVW=1", i);
         assert_int_equal(
-            clprune__kernel_get(context, CLPRUNE__FILL, defines, &other), CLPRUNE_SUCCESS);
+            clprune__kernel_get(context, &fill_kernel, defines, &other), CLPRUNE_SUCCESS);
     }
     assert_int_equal(
-        clprune__kernel_get(context, CLPRUNE__FILL, first.text, &again), CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &fill_kernel, first.text, &again), CLPRUNE_SUCCESS);
     assert_ptr_equal(launch.kernel, again);
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);

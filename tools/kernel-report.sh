@@ -204,11 +204,12 @@ trap 'rm -rf "$work"' EXIT
 
 # --- the kernels ---------------------------------------------------------------------------------
 
-list=$root/src/runtime/kernel_list.inc
-tr '\n' ' ' <"$list" | grep -o 'CLPRUNE__KERNEL([A-Z0-9_]*, *"[^)]*)' |
-    sed 's/^[^(]*([^,]*, *"\([^"]*\)", *"\([^"]*\)", *\([^)]*\).*/\2 \1 \3/; s/[",]//g' >"$work/kernels"
-[ "$(wc -l <"$work/kernels")" -eq "$(grep -c '^CLPRUNE__KERNEL(' "$list")" ] ||
-    die "not every line of $list could be read"
+# The declarations in src/: static const clprune__kernel_def x_kernel = {"file", "entry", "preludes"};
+declaration='clprune__kernel_def [a-z0-9_]*_kernel ='
+cat "$root"/src/*/*.c | tr '\n' ' ' | grep -o "$declaration *{[^}]*}" |
+    sed 's/^[^{]*{ *"\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)".*/\2 \1 \3/' >"$work/kernels"
+[ "$(wc -l <"$work/kernels")" -eq "$(cat "$root"/src/*/*.c | grep -c "$declaration")" ] ||
+    die "not every clprune__kernel_def in src/ could be read"
 define_sets >"$work/sets"
 
 missing=''
@@ -219,10 +220,10 @@ done <"$work/kernels"
 [ -z "$missing" ] || die "no define set for:$missing; add one to define_sets in tools/kernel-report.sh"
 while read -r kernel _; do
     grep -q "^$kernel " "$work/kernels" ||
-        die "the define sets name $kernel, which is not in src/runtime/kernel_list.inc"
+        die "the define sets name $kernel, which no file in src/ declares"
 done <"$work/sets"
 for kernel in $cpu_only $wanted; do
-    grep -q "^$kernel " "$work/kernels" || die "no kernel $kernel in src/runtime/kernel_list.inc"
+    grep -q "^$kernel " "$work/kernels" || die "no file in src/ declares the kernel $kernel"
 done
 
 # --- the tools -----------------------------------------------------------------------------------

@@ -5,6 +5,10 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def affine_forward_kernel = {"affine.cl", "affine_forward", "nn.clh"};
+static const clprune__kernel_def affine_backward_kernel = {
+    "affine.cl", "affine_backward", "nn.clh"};
+
 clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, clprune_mat alpha,
     clprune_mat beta, clprune_mat y, cl_event *event)
 {
@@ -19,7 +23,7 @@ clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, c
     TRY(clprune__check_apart(context, "y", y, "beta", beta));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &affine_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -74,7 +78,7 @@ clprune_status clprune_affine_backward(clprune_context *context, bool accumulate
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &affine_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);

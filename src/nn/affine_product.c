@@ -6,11 +6,18 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def affine_weights_kernel = {
+    "affine_product.cl", "affine_weights", "nn.clh"};
+static const clprune__kernel_def affine_center_kernel = {
+    "affine_product.cl", "affine_center", "nn.clh"};
+static const clprune__kernel_def affine_product_kernel = {
+    "affine_product.cl", "affine_product", "nn.clh"};
+
 clprune_status clprune_affine_weights(
     clprune_context *context, clprune_mat alpha, clprune_mat w, clprune_mat scaled, cl_event *event)
 {
     return clprune__scale_weights(
-        context, CLPRUNE__AFFINE_WEIGHTS, "alpha", alpha, w.cols, w, scaled, event);
+        context, &affine_weights_kernel, "alpha", alpha, w.cols, w, scaled, event);
 }
 
 clprune_status clprune_affine_center(
@@ -22,7 +29,7 @@ clprune_status clprune_affine_center(
     TRY(clprune__check_apart(context, "x", x, "center", center));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_CENTER, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &affine_center_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, center);
@@ -49,7 +56,7 @@ clprune_status clprune_affine_backward_product(clprune_context *context, clprune
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, w.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__AFFINE_PRODUCT, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &affine_product_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, w.rows);
     clprune__arg_ulong(&launch, w.cols);
     clprune__arg_mat(&launch, w);

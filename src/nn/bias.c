@@ -5,6 +5,9 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
+static const clprune__kernel_def bias_rows_kernel = {"bias.cl", "bias_rows", "nn.clh"};
+static const clprune__kernel_def bias_tokens_kernel = {"bias.cl", "bias_tokens", "nn.clh"};
+
 static clprune_status check_bias(
     clprune_context *context, clprune_mat b, size_t count, clprune_mat y)
 {
@@ -23,7 +26,7 @@ clprune_status clprune__bias_rows(
     TRY(check_bias(context, b, y.cols, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_ROWS, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &bias_rows_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, y.rows);
     clprune__arg_ulong(&launch, y.cols);
     clprune__arg_mat(&launch, b);
@@ -44,7 +47,7 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     TRY(check_bias(context, b, tokens, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BIAS_TOKENS, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &bias_tokens_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, y.rows);
     clprune__arg_ulong(&launch, y.cols);
     clprune__arg_ulong(&launch, tokens);

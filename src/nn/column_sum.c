@@ -7,6 +7,12 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def column_sum_partial_kernel = {
+    "column_sum.cl", "column_sum_partial", "nn.clh"};
+static const clprune__kernel_def column_sum_final_kernel = {
+    "column_sum.cl", "column_sum_final", "nn.clh"};
+static const clprune__kernel_def row_sum_kernel = {"row_sum.cl", "row_sum", "nn.clh"};
+
 /* Enough groups to fill any device, few enough for the second stage. */
 #define MAX_GROUPS 512
 /* CPUs read 8 rows side by side: a third of the time of all rows of a group at once, where the
@@ -55,7 +61,7 @@ static clprune_status finish(clprune_context *context, bool accumulate, size_t g
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "VW", width);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_FINAL, &defines, &launch));
+    TRY(clprune__launch_begin(context, &column_sum_final_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, groups);
     clprune__arg_ulong(&launch, step);
     clprune__arg_ulong(&launch, sum.cols);
@@ -97,7 +103,7 @@ clprune_status clprune__column_sum(
     if (two_stages)
         TRY(clprune__scratch_mat(context, plan.groups, x.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__COLUMN_SUM_PARTIAL, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &column_sum_partial_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -128,7 +134,7 @@ static clprune_status row_sum(clprune_context *context, clprune_mat x, clprune_m
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__team_plan plan = clprune__plan_teams(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__ROW_SUM, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &row_sum_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);

@@ -4,6 +4,11 @@
 #include "runtime/check.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def cross_entropy_forward_kernel = {
+    "cross_entropy.cl", "cross_entropy_forward", "nn.clh"};
+static const clprune__kernel_def cross_entropy_backward_kernel = {
+    "cross_entropy.cl", "cross_entropy_backward", "nn.clh"};
+
 /* The target is `on` more than `off` at the label and `off` elsewhere. */
 static float target_on(float smoothing)
 {
@@ -45,7 +50,7 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     }
     const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &cross_entropy_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);
     clprune__arg_ulong(&launch, classes);
     clprune__arg_float(&launch, target_on(smoothing));
@@ -75,7 +80,7 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
         TRY(clprune__check_apart(context, "dlogits", dlogits, "log_p", log_p));
     const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__CROSS_ENTROPY_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &cross_entropy_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, batch);
     clprune__arg_ulong(&launch, classes);
     clprune__arg_float(&launch, target_on(smoothing));

@@ -5,6 +5,9 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def gelu_forward_kernel = {"gelu.cl", "gelu_forward", "nn.clh"};
+static const clprune__kernel_def gelu_backward_kernel = {"gelu.cl", "gelu_backward", "nn.clh"};
+
 clprune_status clprune_gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
 {
@@ -22,7 +25,7 @@ clprune_status clprune_gelu_forward(
     clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
     clprune__define(&plan.defines, "BIAS", bias);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &gelu_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, bias ? b : h); /* a buffer it does not read */
@@ -88,7 +91,7 @@ static clprune_status backward(
     if (sums)
         TRY(clprune__scratch_mat(context, plan.groups, h.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &gelu_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, h);

@@ -7,6 +7,11 @@
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def gelu_code_forward_kernel = {
+    "gelu_code.cl", "gelu_code_forward", "nn.clh gelu_code.clh"};
+static const clprune__kernel_def gelu_code_backward_kernel = {
+    "gelu_code.cl", "gelu_code_backward", "nn.clh gelu_code.clh"};
+
 static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
     clprune_gelu_code_sizes *sizes)
 {
@@ -68,7 +73,7 @@ clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits
     clprune__define(&plan.defines, "BITS", bits);
     clprune__define(&plan.defines, "BIAS", bias);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &gelu_code_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, h.rows);
     clprune__arg_ulong(&launch, h.cols);
     clprune__arg_mat(&launch, bias ? b : h); /* a buffer it does not read */
@@ -111,7 +116,7 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, bool accumul
     if (sums)
         TRY(clprune__scratch_mat(context, plan.groups, dg.cols, &partial));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GELU_CODE_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &gelu_code_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, dg.rows);
     clprune__arg_ulong(&launch, dg.cols);
     clprune__arg_mat(&launch, dg);

@@ -5,6 +5,11 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def layerscale_forward_kernel = {
+    "layerscale.cl", "layerscale_forward", "nn.clh"};
+static const clprune__kernel_def layerscale_backward_kernel = {
+    "layerscale.cl", "layerscale_backward", "nn.clh row_sums.clh"};
+
 clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat x, clprune_mat t,
     clprune_mat ls, clprune_mat y, cl_event *event)
 {
@@ -20,7 +25,7 @@ clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat 
     TRY(clprune__check_apart(context, "y", y, "ls", ls));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &layerscale_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -73,7 +78,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, clprune_mat
     if (tokens)
         TRY(clprune__row_sums(context, t, db_tokens.cols, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &layerscale_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, t.rows);
     clprune__arg_ulong(&launch, t.cols);
     clprune__arg_mat(&launch, t);

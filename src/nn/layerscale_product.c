@@ -5,11 +5,16 @@
 #include "runtime/check.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def layerscale_weights_kernel = {
+    "layerscale_product.cl", "layerscale_weights", "nn.clh"};
+static const clprune__kernel_def layerscale_product_kernel = {
+    "layerscale_product.cl", "layerscale_product", "nn.clh"};
+
 clprune_status clprune_layerscale_weights(
     clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event)
 {
     return clprune__scale_weights(
-        context, CLPRUNE__LAYERSCALE_WEIGHTS, "ls", ls, w.rows, w, scaled, event);
+        context, &layerscale_weights_kernel, "ls", ls, w.rows, w, scaled, event);
 }
 
 clprune_status clprune_layerscale_backward_product(clprune_context *context, clprune_mat w,
@@ -24,7 +29,7 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, clp
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     const clprune__team_plan plan = clprune__plan_teams(context, w.rows, w.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__LAYERSCALE_PRODUCT, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &layerscale_product_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, w.rows);
     clprune__arg_ulong(&launch, w.cols);
     clprune__arg_mat(&launch, w);

@@ -7,8 +7,23 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def sgd_kernel = {"optimizer.cl", "sgd", "nn.clh optimizer.clh"};
+static const clprune__kernel_def adamw_kernel = {"optimizer.cl", "adamw", "nn.clh optimizer.clh"};
+static const clprune__kernel_def lamb_moments_kernel = {
+    "optimizer.cl", "lamb_moments", "nn.clh optimizer.clh"};
+static const clprune__kernel_def lamb_ratio_kernel = {
+    "optimizer.cl", "lamb_ratio", "nn.clh optimizer.clh"};
+static const clprune__kernel_def lamb_apply_kernel = {
+    "optimizer.cl", "lamb_apply", "nn.clh optimizer.clh"};
+static const clprune__kernel_def square_sum_kernel = {
+    "optimizer_clip.cl", "square_sum", "nn.clh optimizer.clh"};
+static const clprune__kernel_def clip_factor_kernel = {
+    "optimizer_clip.cl", "clip_factor", "nn.clh optimizer.clh"};
+static const clprune__kernel_def scale_kernel = {
+    "optimizer_clip.cl", "scale", "nn.clh optimizer.clh"};
+
 /* Begins a launch over the tensors of bundle b: its first arguments are the rows of the table. */
-static clprune_status begin(const clprune_optimizer *optimizer, clprune__kernel_id id,
+static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *id,
     const clprune__bundle *b, clprune__launch *launch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -33,7 +48,7 @@ static clprune_status step_sgd(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__SGD, b, &launch));
+    TRY(begin(optimizer, &sgd_kernel, b, &launch));
     clprune__arg_float(&launch, lr);
     clprune__arg_float(&launch, desc->momentum);
     clprune__arg_float(&launch, desc->weight_decay);
@@ -80,7 +95,7 @@ static clprune_status step_adamw(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_optimizer_desc *desc = &optimizer->desc;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__ADAMW, b, &launch));
+    TRY(begin(optimizer, &adamw_kernel, b, &launch));
     clprune__arg_float(&launch, lr);
     clprune__arg_float(&launch, (float)((double)lr * (double)desc->weight_decay));
     arg_moments(&launch, m);
@@ -99,7 +114,7 @@ static clprune_status lamb_moments(const clprune_optimizer *optimizer, const mom
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__LAMB_MOMENTS, b, &launch));
+    TRY(begin(optimizer, &lamb_moments_kernel, b, &launch));
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
     arg_moments(&launch, m);
     clprune__arg_float(&launch, optimizer->desc.eps);
@@ -118,7 +133,7 @@ static clprune_status lamb_apply(const clprune_optimizer *optimizer, const momen
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__LAMB_APPLY, b, &launch));
+    TRY(begin(optimizer, &lamb_apply_kernel, b, &launch));
     clprune__arg_float(&launch, lr);
     clprune__arg_float(&launch, optimizer->desc.weight_decay);
     clprune__arg_float(&launch, m->m_scale);
@@ -147,7 +162,7 @@ static clprune_status step_lamb(const clprune_optimizer *optimizer, const moment
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)
             TRY(lamb_moments(optimizer, m, &optimizer->bundles[b], partial));
-    TRY(begin(optimizer, CLPRUNE__LAMB_RATIO, &all, &launch));
+    TRY(begin(optimizer, &lamb_ratio_kernel, &all, &launch));
     clprune__arg_mat(&launch, partial);
     clprune__arg_mat(&launch, ratio);
     const size_t local = optimizer->plan.slices, global = optimizer->rows * local;
@@ -191,7 +206,7 @@ static clprune_status sum_squares(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__SQUARE_SUM, b, &launch));
+    TRY(begin(optimizer, &square_sum_kernel, b, &launch));
     clprune__arg_mem(&launch, b->grad);
     clprune__arg_mat(&launch, partial);
     TRY(enqueue(optimizer, b, &launch));
@@ -204,7 +219,7 @@ static clprune_status scale_gradients(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__launch launch;
-    TRY(begin(optimizer, CLPRUNE__SCALE, b, &launch));
+    TRY(begin(optimizer, &scale_kernel, b, &launch));
     clprune__arg_mat(&launch, factor);
     clprune__arg_mem(&launch, b->grad);
     TRY(enqueue(optimizer, b, &launch));
@@ -220,7 +235,7 @@ static clprune_status clip_factor(const clprune_optimizer *optimizer, float max_
     const size_t local = optimizer->plan.local;
     clprune__launch launch;
     TRY(clprune__launch_begin(
-        optimizer->context, CLPRUNE__CLIP_FACTOR, &optimizer->plan.defines, &launch));
+        optimizer->context, &clip_factor_kernel, &optimizer->plan.defines, &launch));
     clprune__arg_float(&launch, max_norm);
     clprune__arg_mat(&launch, sums);
     clprune__arg_mat(&launch, norm);

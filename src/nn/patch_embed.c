@@ -8,6 +8,9 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def patch_cut_kernel = {"patch_embed.cl", "patch_cut", ""};
+static const clprune__kernel_def patch_put_kernel = {"patch_embed.cl", "patch_put", ""};
+
 /* Everything that follows from a description and a batch. */
 typedef struct sizes {
     size_t patches_x, tokens;
@@ -39,7 +42,7 @@ done:
 }
 
 /* patch_cut or patch_put: copies between images and patches, in either direction. */
-static clprune_status copy_patches(clprune_context *context, clprune__kernel_id id,
+static clprune_status copy_patches(clprune_context *context, const clprune__kernel_def *id,
     const clprune_patch_embed_desc *desc, const sizes *s, clprune_mat from, clprune_mat to,
     cl_event *event)
 {
@@ -91,7 +94,7 @@ clprune_status clprune_patch_embed_forward(clprune_context *context,
     marked = true;
     clprune_mat patches;
     TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
-    TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
+    TRY(copy_patches(context, &patch_cut_kernel, desc, &s, images, patches, NULL));
     TRY(clprune__product_rows(context, patches, w, b, y, NULL, event));
 done:
     if (marked)
@@ -145,12 +148,12 @@ static clprune_status backward(clprune_context *context, bool accumulate,
     if (wanted(dw) || wanted(dimages))
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     if (wanted(dw)) {
-        TRY(copy_patches(context, CLPRUNE__PATCH_CUT, desc, &s, images, patches, NULL));
+        TRY(copy_patches(context, &patch_cut_kernel, desc, &s, images, patches, NULL));
         TRY(clprune_gemm(context, true, false, 1, accumulate ? 1 : 0, dy, patches, dw, NULL));
     }
     if (wanted(dimages)) {
         TRY(clprune_gemm(context, false, false, 1, 0, dy, w, patches, NULL));
-        TRY(copy_patches(context, CLPRUNE__PATCH_PUT, desc, &s, patches, dimages, NULL));
+        TRY(copy_patches(context, &patch_put_kernel, desc, &s, patches, dimages, NULL));
     }
     if (wanted(db))
         TRY(clprune__column_sum(context, accumulate, dy, db, NULL));

@@ -4,7 +4,7 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
-clprune_status clprune__scale_weights(clprune_context *context, clprune__kernel_id kernel,
+clprune_status clprune__scale_weights(clprune_context *context, const clprune__kernel_def *kernel,
     const char *name, clprune_mat scale, size_t length, clprune_mat w, clprune_mat scaled,
     cl_event *event)
 {

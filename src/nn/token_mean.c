@@ -8,6 +8,11 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
+static const clprune__kernel_def token_mean_forward_kernel = {
+    "token_mean.cl", "token_mean_forward", "nn.clh"};
+static const clprune__kernel_def token_mean_backward_kernel = {
+    "token_mean.cl", "token_mean_backward", "nn.clh"};
+
 /* The mean of no tokens is NaN. */
 static float scale_of(size_t tokens)
 {
@@ -30,7 +35,7 @@ clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch
     const size_t global[2] = {
         clprune__round_up(clprune__ceil_div(x.cols, width), plan.local), batch};
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MEAN_FORWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &token_mean_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_float(&launch, scale_of(tokens));
@@ -53,7 +58,7 @@ clprune_status clprune_token_mean_backward(clprune_context *context, size_t batc
     TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
     const clprune__rowwise plan = clprune__rowwise_plan(context, rows, dy.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MEAN_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &token_mean_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, rows);
     clprune__arg_ulong(&launch, dy.cols);
     clprune__arg_ulong(&launch, tokens);

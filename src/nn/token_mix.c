@@ -7,6 +7,11 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
+static const clprune__kernel_def token_mix_input_kernel = {
+    "token_mix.cl", "token_mix_input", "nn.clh row_sums.clh"};
+static const clprune__kernel_def token_mix_backward_kernel = {
+    "token_mix.cl", "token_mix_backward", "nn.clh row_sums.clh"};
+
 /* Sizes, and each output apart from all that comes before it. */
 static clprune_status check(clprune_context *context, size_t batch, clprune_mat x,
     const clprune_token_mix *p, clprune_mat dx, clprune_mat work, const clprune_token_mix *dp)
@@ -34,7 +39,7 @@ static clprune_status scaled_input(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_INPUT, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &token_mix_input_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_mat(&launch, x);
@@ -73,7 +78,7 @@ static clprune_status finish(clprune_context *context, bool accumulate, clprune_
     TRY(clprune__scratch_mat(context, 3 * plan.groups, x.cols, &partial));
     TRY(clprune__row_sums(context, x, p->w.rows, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__TOKEN_MIX_BACKWARD, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &token_mix_backward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
     clprune__arg_ulong(&launch, p->w.rows);

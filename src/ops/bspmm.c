@@ -7,18 +7,16 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def bspmm_lists_kernel = {"bspmm_lists.cl", "bspmm_lists", ""};
+static const clprune__kernel_def bspmm_nn_kernel = {"bspmm_nn.cl", "bspmm_nn", ""};
+static const clprune__kernel_def bspmm_finish_kernel = {"bspmm_finish.cl", "bspmm_finish", ""};
+
 size_t clprune__largest_divisor(size_t n, size_t limit)
 {
     for (size_t d = clprune__min(n, limit); d > 1; d--)
         if (n % d == 0)
             return d;
     return 1;
-}
-
-/* Runs of samples, so that there are groups enough for every compute unit. */
-static size_t choose_splits(size_t wanted, size_t groups, size_t batch)
-{
-    return clprune__max(1, clprune__min(batch, clprune__ceil_div(wanted, clprune__max(groups, 1))));
 }
 
 static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
@@ -75,7 +73,7 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
     clprune__define(&defines, "BR", xs->desc.block.rows);
     clprune__define(&defines, "SEG", plan->segment);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_LISTS, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_lists_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -105,7 +103,7 @@ static clprune_status finish(clprune_context *context, const clprune__bspmm_plan
     clprune__define(&defines, "COLS", COLS);
     clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_FINISH, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_finish_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);
     clprune__arg_ulong(&launch, plan->inner);
@@ -118,60 +116,6 @@ static clprune_status finish(clprune_context *context, const clprune__bspmm_plan
     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
 done:
     return status;
-}
-
-/* tn's vector kernel with tiles of `columns`, or those of narrower blocks: segments whose panel of
- * dy fits the first-level cache. With `longer`, narrower blocks take no wider panels for it, as
- * long as that leaves half of the accumulators, which hide the latency of an addition. */
-static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, bool longer)
-{
-    const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
-    const clprune__tuning *tuning = &context->tuning;
-    clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
-    plan.tile = clprune__largest_divisor(bc, columns);
-    const size_t width = longer ? clprune__min(columns, 2 * plan.tile) : plan.tile;
-    plan.vectors = clprune__choose_vectors(outputs, width, tuning->bspmm_tn.accumulators);
-    plan.panel = 16 * plan.vectors;
-    plan.panels = clprune__ceil_div(outputs, plan.panel);
-    const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
-    const size_t near =
-        clprune__max(1, tuning->bspmm_tn.panel_bytes / (plan.panel * sizeof(float)));
-    plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, clprune__min(fits, near)));
-    plan.segments = clprune__ceil_div(rows, plan.segment);
-    return plan;
-}
-
-/* Panels that a group takes in turn: as many as results_bytes allow where the compute units then
- * share the groups evenly, as each panel is the same work; else one. */
-static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
-{
-    const size_t results = plan->inner * plan->panel * sizeof(float);
-    const size_t most = context->tuning.bspmm_tn.results_bytes / results;
-    for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
-        if (plan->panels % run == 0 && plan->panels / run % context->facts.compute_units == 0)
-            return run;
-    return 1;
-}
-
-/* Wide tiles load less for a product, but their segments have fewer rows, and each list of a
- * segment loads and stores its tile: they are for long lists. Groups that the compute units share
- * evenly are not split: partial results cost memory, and time to add up. */
-static clprune__bspmm_plan plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs)
-{
-    const clprune__tuning *tuning = &context->tuning;
-    const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
-    clprune__bspmm_plan plan =
-        plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, false);
-    if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
-        plan.segments * tuning->bspmm_tn.long_list)
-        plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns, true);
-    plan.panel_run = choose_panel_run(context, &plan);
-    const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
-    const bool even = groups % context->facts.compute_units == 0;
-    plan.splits = even ? 1 : choose_splits(wanted, groups, xs->desc.batch);
-    return plan;
 }
 
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
@@ -208,31 +152,6 @@ void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
     clprune__arg_tn_operands(launch, operands);
 }
 
-static clprune_status multiply_tn_vector(clprune_context *context, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = operands->xs->desc.block;
-    const size_t local[2] = {1, 1};
-    const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
-    clprune__defines defines = {0};
-    clprune__define(&defines, "V", plan->vectors);
-    clprune__define(&defines, "CB", plan->tile);
-    clprune__define(&defines, "BC", block.cols);
-    clprune__define(&defines, "BR", block.rows);
-    clprune__define(&defines, "SEG", plan->segment);
-    clprune__define(&defines, "AHEAD", plan->ahead);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_VECTOR, &defines, &launch));
-    clprune__arg_tn_sizes(&launch, plan, operands);
-    clprune__arg_ulong(&launch, plan->panels);
-    clprune__arg_ulong(&launch, plan->panel_run);
-    clprune__arg_tn_operands(&launch, operands);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
-}
-
 /* A kernel family of a product: how it is planned, and launched. */
 typedef struct family {
     clprune__bspmm_plan (*plan)(const clprune_context *context, const clprune_bsr *xs,
@@ -266,7 +185,7 @@ static family tn_family(const clprune_context *context)
     if (context->precision != CLPRUNE_PRECISION_FP32)
         return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return (family){plan_tn_vector, multiply_tn_vector};
+        return (family){clprune__plan_tn_vector, clprune__multiply_tn_vector};
     return (family){clprune__plan_tn_tiled, clprune__multiply_tn_tiled};
 }
 
@@ -288,55 +207,12 @@ done:
     return status;
 }
 
-static clprune__bspmm_plan plan_nt_vector(const clprune_context *context, const clprune_bsr *xs,
-    const clprune_bsr_sizes *sizes, size_t outputs)
-{
-    (void)sizes;
-    const clprune__tuning *tuning = &context->tuning;
-    clprune__bspmm_plan plan = {.inner = xs->desc.rows,
-        .tile = tuning->bspmm_nt.tile_rows,
-        .ahead = tuning->bspmm_nt.ahead};
-    plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
-    plan.panel = 16 * plan.vectors;
-    plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.splits =
-        choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
-            plan.panels, xs->desc.batch);
-    plan.segment = tuning->bspmm_nt.segment_rows; /* the rows of entries count from its start */
-    plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
-    return plan;
-}
-
-static clprune_status multiply_nt_vector(clprune_context *context, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_block block = operands->xs->desc.block;
-    const size_t chunk = clprune__panel_rows(
-        context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
-    clprune__defines defines = {0};
-    clprune__define(&defines, "V", plan->vectors);
-    clprune__define(&defines, "P", plan->tile);
-    clprune__define(&defines, "BC", block.cols);
-    clprune__define(&defines, "BR", block.rows);
-    clprune__define(&defines, "SEG", plan->segment);
-    clprune__define(&defines, "CHUNK", chunk);
-    clprune__define(&defines, "AHEAD", plan->ahead);
-    const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_VECTOR, &defines, &launch));
-    clprune__arg_nt(&launch, plan, operands);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
-}
-
 static family nt_family(const clprune_context *context)
 {
     if (context->precision != CLPRUNE_PRECISION_FP32)
         return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return (family){plan_nt_vector, multiply_nt_vector};
+        return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector};
     return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};
 }
 
@@ -393,7 +269,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__define(&defines, "BC", desc->block.cols);
     clprune__define(&defines, "READ_Y", beta != 0.0f);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NN, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, w.cols);

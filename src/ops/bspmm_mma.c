@@ -5,6 +5,11 @@
 #include "runtime/context_private.h"
 #include "runtime/mma.h"
 
+static const clprune__kernel_def bspmm_tn_mma_kernel = {
+    "bspmm_tn_mma.cl", "bspmm_tn_mma", "mma.clh tiled.clh tiled_tn.clh mma_gather.clh"};
+static const clprune__kernel_def bspmm_nt_mma_kernel = {
+    "bspmm_nt_mma.cl", "bspmm_nt_mma", "mma.clh tiled.clh tiled_nt.clh mma_gather.clh"};
+
 /* Work-items of a warp, warps of a group, and the tiles of a warp of tn where a block takes one
  * matrix. */
 enum { WARP = 32, TN_WARPS = 8, NT_WARPS = 4, TN_SLOTS = 2 };
@@ -76,7 +81,7 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
     clprune__define(&defines, "SLOTS", plan->slots);
     clprune__define(&defines, "DYV", clprune__dy_width(operands->dy));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_MMA, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_tn_mma_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
@@ -116,7 +121,7 @@ clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune_
     warp_defines(context, plan, operands, 1, &defines);
     clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_MMA, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_nt_mma_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
 done:

@@ -73,6 +73,16 @@ void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm
 /* Enqueues a kernel for GPUs: a group of `teams` teams for each panel, part and split. */
 clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan);
 
+/* bspmm_tn_vector.cl and bspmm_nt_vector.cl, for CPUs. */
+clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs);
+clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, size_t outputs);
+clprune_status clprune__multiply_tn_vector(clprune_context *context,
+    const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
+clprune_status clprune__multiply_nt_vector(clprune_context *context,
+    const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands);
+
 /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl, for GPUs. */
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);

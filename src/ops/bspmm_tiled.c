@@ -4,6 +4,11 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
+static const clprune__kernel_def bspmm_tn_tiled_kernel = {
+    "bspmm_tn_tiled.cl", "bspmm_tn_tiled", "tiled.clh tiled_tn.clh"};
+static const clprune__kernel_def bspmm_nt_tiled_kernel = {
+    "bspmm_nt_tiled.cl", "bspmm_nt_tiled", "tiled.clh tiled_nt.clh"};
+
 /* Teams of a group, the most rows of a segment of nt, the widest tile, and how many narrow ones a
  * team of tn takes. */
 enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
@@ -94,7 +99,7 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     clprune__define(&defines, "SLOTS", plan->slots);
     clprune__define(&defines, "DYV", clprune__dy_width(operands->dy));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_TN_TILED, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_tn_tiled_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
     clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
@@ -128,7 +133,7 @@ clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprun
     clprune__team_defines(plan, operands, &defines);
     clprune__define(&defines, "DYV", plan->tile % 4 == 0 ? clprune__dy_width(operands->dy) : 1);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSPMM_NT_TILED, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bspmm_nt_tiled_kernel, &defines, &launch));
     clprune__arg_nt(&launch, plan, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
 done:

@@ -11,6 +11,10 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def bsr_pack_kernel = {"bsr_pack.cl", "bsr_pack", "bsr_values.clh"};
+static const clprune__kernel_def bsr_unpack_kernel = {
+    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh"};
+
 size_t clprune_keep_count(size_t blocks, float sparsity)
 {
     if (!(sparsity >= 0.0f && sparsity <= 1.0f))
@@ -303,7 +307,7 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
 }
 
 /* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
-static clprune_status begin_block_rows(clprune_context *context, clprune__kernel_id id,
+static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *id,
     bool weighted, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__launch *launch,
     size_t *global, size_t *local)
 {
@@ -352,7 +356,7 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprun
     size_t global, local;
     clprune__launch launch;
     TRY(begin_block_rows(
-        context, CLPRUNE__BSR_PACK, weights != NULL, bsr, sizes, &launch, &global, &local));
+        context, &bsr_pack_kernel, weights != NULL, bsr, sizes, &launch, &global, &local));
     clprune__arg_mat(&launch, x);
     clprune__arg_index(&launch, &index);
     arg_values(&launch, bsr);
@@ -406,7 +410,7 @@ clprune_status clprune_bsr_unpack(
     size_t global, local;
     clprune__launch launch;
     TRY(begin_block_rows(
-        context, CLPRUNE__BSR_UNPACK, false, bsr, &sizes, &launch, &global, &local));
+        context, &bsr_unpack_kernel, false, bsr, &sizes, &launch, &global, &local));
     arg_values(&launch, bsr);
     clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, y);

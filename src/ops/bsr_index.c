@@ -4,6 +4,9 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
+static const clprune__kernel_def bsr_index_kernel = {"bsr_index.cl", "bsr_index", ""};
+static const clprune__kernel_def bsr_widen_col_kernel = {"bsr_widen_col.cl", "bsr_widen_col", ""};
+
 size_t clprune__bitmap_bytes(size_t blocks)
 {
     return clprune__ceil_div(blocks, 8);
@@ -69,7 +72,7 @@ static clprune_status make_index(clprune_context *context, int from, int to, clp
     clprune__define(&defines, "FROM", (size_t)from);
     clprune__define(&defines, "TO", (size_t)to);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_INDEX, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bsr_index_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, bsr->desc.keep);
@@ -126,7 +129,7 @@ static clprune_status widen_col(
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "RUN", run);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN_COL, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bsr_widen_col_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, count);
     clprune__arg_region(&launch, narrow_col(bsr));
     clprune__arg_region(&launch, wide);

@@ -4,6 +4,8 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def bsr_widen_kernel = {"bsr_widen.cl", "bsr_widen", "bsr_values.clh"};
+
 clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
 {
     const clprune_bsr_desc *desc = &bsr->desc;
@@ -44,7 +46,7 @@ static clprune_status widen(
     clprune__value_defines(bsr->desc.value_type, vector ? clprune__row_vector(block) : 1, &defines);
     clprune__define(&defines, "BLOCK", block);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__BSR_WIDEN, &defines, &launch));
+    TRY(clprune__launch_begin(context, &bsr_widen_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));

@@ -7,6 +7,8 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
+static const clprune__kernel_def mat_scale_kernel = {"fill.cl", "mat_scale", ""};
+
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -16,7 +18,7 @@ clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat 
     }
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MAT_SCALE, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &mat_scale_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, c.rows);
     clprune__arg_ulong(&launch, c.cols);
     clprune__arg_float(&launch, beta);

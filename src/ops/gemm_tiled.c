@@ -5,6 +5,8 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", ""};
+
 /* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };
 
@@ -34,7 +36,7 @@ clprune_status clprune__gemm_tiled(
     clprune__define(&defines, "BV", row_vector(job->b, job->stride_b));
     clprune__define(&defines, "CV", row_vector(job->c, job->stride_c));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_TILED, &defines, &launch));
+    TRY(clprune__launch_begin(context, &gemm_tiled_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

@@ -5,6 +5,9 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
+static const clprune__kernel_def gemm_vector_kernel = {
+    "gemm_vector.cl", "gemm_vector", "panel.clh score.clh"};
+
 /* The widest tile that the kernels are written for. */
 #define MAX_VECTORS 8
 
@@ -89,7 +92,7 @@ clprune_status clprune__gemm_vector(
         clprune__score_defines(
             job->scores.norm, (clprune_block){1, job->scores.width}, 1, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__GEMM_VECTOR, &defines, &launch));
+    TRY(clprune__launch_begin(context, &gemm_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

@@ -10,6 +10,14 @@
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 
+static const clprune__kernel_def prune_score_kernel = {
+    "prune_score.cl", "prune_score", "score.clh"};
+static const clprune__kernel_def prune_draw_kernel = {"prune_draw.cl", "prune_draw", ""};
+static const clprune__kernel_def prune_select_kernel = {
+    "prune_select.cl", "prune_select", "prune_key.clh"};
+static const clprune__kernel_def prune_select_vector_kernel = {
+    "prune_select_vector.cl", "prune_select_vector", "prune_key.clh"};
+
 /* Bits of a digit of the radix selection: small histograms, which many work-items count in. */
 #define RADIX 8
 
@@ -33,7 +41,7 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
     clprune__defines defines = {0};
     clprune__score_defines(norm, desc->block, local, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_SCORE, &defines, &launch));
+    TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -70,7 +78,7 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
     clprune__define(&defines, "THRESHOLD", thresholds.buffer != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(
-        context, vector ? CLPRUNE__PRUNE_SELECT_VECTOR : CLPRUNE__PRUNE_SELECT, &defines, &launch));
+        context, vector ? &prune_select_vector_kernel : &prune_select_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_uint(&launch, (uint32_t)keep);
     clprune__arg_region(&launch, scores);
@@ -139,7 +147,7 @@ static clprune_status draw(clprune_context *context, const clprune_bsr *bsr, siz
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", local);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__PRUNE_DRAW, &defines, &launch));
+    TRY(clprune__launch_begin(context, &prune_draw_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, bsr->first);
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, seed);

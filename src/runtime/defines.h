@@ -3,7 +3,7 @@
  *     clprune__defines d = {0};
  *     clprune__define(&d, "BR", block.rows);
  *     clprune__define(&d, "BC", block.cols);
- *     TRY(clprune__launch_begin(context, CLPRUNE__BSR_PACK, &d, &launch));
+ *     TRY(clprune__launch_begin(context, &bsr_pack_kernel, &d, &launch));
  *
  * The capacity is fixed. A define that does not fit sets `overflow`, and clprune__launch_begin then
  * fails with INTERNAL_ERROR. The text is part of the key of the program cache, so the same defines

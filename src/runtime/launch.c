@@ -4,15 +4,15 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-clprune_status clprune__launch_begin(clprune_context *context, clprune__kernel_id id,
+clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__defines *defines, clprune__launch *launch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     *launch = (clprune__launch){.context = context, .failed = CL_SUCCESS};
-    REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %d overflow: %s",
-        (int)id, defines->text);
+    REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
+        def->entry, defines->text);
     if (context->dry == NULL)
-        TRY(clprune__kernel_get(context, id, defines->text, &launch->kernel));
+        TRY(clprune__kernel_get(context, def, defines->text, &launch->kernel));
 done:
     return status;
 }
@@ -94,20 +94,20 @@ clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensio
         goto done;
     }
     REQUIRE(launch->next == kernel->arguments, CLPRUNE_INTERNAL_ERROR,
-        "kernel %d takes %u arguments, %u are set", (int)kernel->id, (unsigned)kernel->arguments,
+        "kernel %s takes %u arguments, %u are set", kernel->def->entry, (unsigned)kernel->arguments,
         (unsigned)launch->next);
     size_t group = 1;
     for (cl_uint i = 0; i < dimensions; i++) {
         REQUIRE(local[i] > 0 && global[i] % local[i] == 0, CLPRUNE_INTERNAL_ERROR,
-            "kernel %d: global size %zu is no multiple of local size %zu", (int)kernel->id,
+            "kernel %s: global size %zu is no multiple of local size %zu", kernel->def->entry,
             global[i], local[i]);
         REQUIRE(kernel->reqd_work_group[0] == 0 || kernel->reqd_work_group[i] == local[i],
-            CLPRUNE_INTERNAL_ERROR, "kernel %d requires local size %zu, not %zu", (int)kernel->id,
-            kernel->reqd_work_group[i], local[i]);
+            CLPRUNE_INTERNAL_ERROR, "kernel %s requires local size %zu, not %zu",
+            kernel->def->entry, kernel->reqd_work_group[i], local[i]);
         group *= local[i];
     }
     REQUIRE(group <= kernel->max_work_group, CLPRUNE_UNSUPPORTED,
-        "kernel %d needs work-groups of %zu, this device can run %zu", (int)kernel->id, group,
+        "kernel %s needs work-groups of %zu, this device can run %zu", kernel->def->entry, group,
         kernel->max_work_group);
     if (is_empty(dimensions, global))
         TRY(clprune__empty_event(context, event));

@@ -1,7 +1,7 @@
 /* The checked launcher: arguments in order, without positions, and one place that enqueues.
  *
  *     clprune__launch launch;
- *     TRY(clprune__launch_begin(context, CLPRUNE__GELU_FORWARD, &defines, &launch));
+ *     TRY(clprune__launch_begin(context, &gelu_forward_kernel, &defines, &launch));
  *     clprune__arg_mat(&launch, h);
  *     clprune__arg_ulong(&launch, rows);
  *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
@@ -26,7 +26,7 @@ typedef struct clprune__launch {
     size_t buffers_count;
 } clprune__launch;
 
-clprune_status clprune__launch_begin(clprune_context *context, clprune__kernel_id id,
+clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__defines *defines, clprune__launch *launch);
 
 /* A matrix is three kernel parameters, MAT(name): buffer, ulong offset, ulong ld. */

@@ -9,6 +9,9 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
+static const clprune__kernel_def mat_copy_kernel = {"fill.cl", "mat_copy", ""};
+
 clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t rows, size_t cols, clprune_mat *mat)
 {
@@ -127,7 +130,7 @@ clprune_status clprune_mat_copy(
     TRY(clprune__check_apart(context, "from", from, "to", to));
     clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MAT_COPY, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &mat_copy_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, to.rows);
     clprune__arg_ulong(&launch, to.cols);
     clprune__arg_mat(&launch, from);
@@ -144,7 +147,7 @@ clprune_status clprune_mat_fill(
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__FILL, &plan.defines, &launch));
+    TRY(clprune__launch_begin(context, &fill_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);
     clprune__arg_float(&launch, value);

@@ -11,6 +11,8 @@
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 
+static const clprune__kernel_def mma_probe_kernel = {"mma_probe.cl", "mma_probe", "mma.clh"};
+
 #define COMPUTE_CAPABILITY_MAJOR 0x4000 /* of cl_nv_device_attribute_query */
 
 static const char *const names[] = {"fp32", "tf32", "bf16"};
@@ -154,7 +156,7 @@ static clprune_status run_probe(clprune_context *context, bool round_a, char *re
     TRY(clprune__transfer_write(context, data, buffer, (c_at + M * N) * sizeof(float)));
     clprune__mma_defines(context, M_TILES, N_TILES, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, CLPRUNE__MMA_PROBE, &defines, &launch));
+    TRY(clprune__launch_begin(context, &mma_probe_kernel, &defines, &launch));
     clprune__arg_mem(&launch, buffer);
     TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
     TRY_CL(clEnqueueReadBuffer(

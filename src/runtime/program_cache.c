@@ -15,14 +15,6 @@
 /* Raised when the meaning of a cached binary changes though its sources do not. */
 #define CACHE_FORMAT 1
 
-static const struct {
-    const char *file, *entry, *preludes;
-} kernel_list[CLPRUNE__KERNELS] = {
-#define CLPRUNE__KERNEL(id, file, entry, preludes) {file, entry, preludes},
-#include "runtime/kernel_list.inc"
-#undef CLPRUNE__KERNEL
-};
-
 /* FNV-1a, for the lookup in memory only. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -56,14 +48,12 @@ typedef struct source_list {
 } source_list;
 
 static clprune_status collect_sources(
-    clprune_context *context, clprune__kernel_id id, source_list *list)
+    clprune_context *context, const clprune__kernel_def *def, source_list *list)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     char names[128], *rest = names;
-    const int written = snprintf(
-        names, sizeof names, "common.clh %s %s", kernel_list[id].preludes, kernel_list[id].file);
-    REQUIRE(written > 0 && (size_t)written < sizeof names, CLPRUNE_INTERNAL_ERROR, "%s",
-        kernel_list[id].file);
+    const int written = snprintf(names, sizeof names, "common.clh %s %s", def->preludes, def->file);
+    REQUIRE(written > 0 && (size_t)written < sizeof names, CLPRUNE_INTERNAL_ERROR, "%s", def->file);
     list->count = 0;
     for (char *name = strtok_r(names, " ", &rest); name != NULL;
          name = strtok_r(NULL, " ", &rest)) {
@@ -223,17 +213,17 @@ static bool grow(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
-static clprune_status program_get(
-    clprune_context *context, clprune__kernel_id id, const char *defines, cl_program *program)
+static clprune_status program_get(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, cl_program *program)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__program_cache *cache = &context->cache;
-    const uint64_t hash = hash_key(kernel_list[id].file, defines);
+    const uint64_t hash = hash_key(def->file, defines);
     char *key = NULL, *file_key = NULL;
-    const size_t key_size = strlen(kernel_list[id].file) + strlen(defines) + 2;
+    const size_t key_size = strlen(def->file) + strlen(defines) + 2;
     key = malloc(key_size);
     REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a program key of %zu bytes", key_size);
-    (void)snprintf(key, key_size, "%s %s", kernel_list[id].file, defines);
+    (void)snprintf(key, key_size, "%s %s", def->file, defines);
     for (size_t i = 0; i < cache->programs_count; i++)
         if (cache->programs[i].hash == hash && strcmp(cache->programs[i].key, key) == 0) {
             *program = cache->programs[i].program;
@@ -245,7 +235,7 @@ static clprune_status program_get(
         CLPRUNE_OUT_OF_HOST_MEMORY, "%zu programs", cache->programs_count);
 
     source_list list;
-    TRY(collect_sources(context, id, &list));
+    TRY(collect_sources(context, def, &list));
     cl_program made = NULL;
     if (cache->dir != NULL)
         file_key = disk_key(context, key, &list);
@@ -279,19 +269,19 @@ static void kernel_free(clprune__kernel *kernel)
     free(kernel);
 }
 
-static clprune_status kernel_make(
-    clprune_context *context, clprune__kernel_id id, const char *defines, clprune__kernel **kernel)
+static clprune_status kernel_make(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, clprune__kernel **kernel)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_program program;
     clprune__kernel *made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel");
-    made->id = id;
+    made->def = def;
     made->defines = strdup(defines);
     REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
-    TRY(program_get(context, id, defines, &program));
+    TRY(program_get(context, def, defines, &program));
     cl_int code;
-    made->kernel = clCreateKernel(program, kernel_list[id].entry, &code);
+    made->kernel = clCreateKernel(program, def->entry, &code);
     TRY_CL(code);
     TRY_CL(clGetKernelInfo(
         made->kernel, CL_KERNEL_NUM_ARGS, sizeof made->arguments, &made->arguments, NULL));
@@ -307,16 +297,16 @@ done:
     return status;
 }
 
-clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id id,
+clprune_status clprune__kernel_get(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__program_cache *cache = &context->cache;
     *kernel = NULL;
-    const uint64_t hash = hash_key(kernel_list[id].entry, defines);
+    const uint64_t hash = hash_key(def->entry, defines);
     for (size_t i = 0; i < cache->kernels_count; i++) {
         const clprune__kernel *entry = cache->kernels[i].kernel;
-        if (cache->kernels[i].hash == hash && entry->id == id &&
+        if (cache->kernels[i].hash == hash && entry->def == def &&
             strcmp(entry->defines, defines) == 0) {
             cache->stats.memory_hits++;
             *kernel = entry;
@@ -327,7 +317,7 @@ clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id 
                 sizeof *cache->kernels),
         CLPRUNE_OUT_OF_HOST_MEMORY, "%zu kernels", cache->kernels_count);
     clprune__kernel *made = NULL;
-    TRY(kernel_make(context, id, defines, &made));
+    TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     *kernel = made;
 done:

@@ -1,8 +1,7 @@
-/* Kernels by id and defines: built once, kept in the context, and on disk as a best effort.
+/* Kernels by name and defines: built once, kept in the context, and on disk as a best effort.
  *
- * A program is made of common.clh, the preludes that kernel_list.inc names and the kernel's file,
- * each a string of its own opened by #line, so that build logs name it.
- */
+ * A program is made of common.clh, the preludes of the kernel and its file, each a string of its
+ * own opened by #line, so that build logs name it. */
 #ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 #define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 
@@ -10,12 +9,12 @@
 
 #include "clprune/context.h"
 
-typedef enum clprune__kernel_id {
-#define CLPRUNE__KERNEL(id, file, entry, preludes) CLPRUNE__##id,
-#include "runtime/kernel_list.inc"
-#undef CLPRUNE__KERNEL
-    CLPRUNE__KERNELS
-} clprune__kernel_id;
+/* A kernel of cl/. Each file that launches one declares it, static const: its address is the
+ * kernel's identity. */
+typedef struct clprune__kernel_def {
+    const char *file, *entry; /* "gelu.cl", "gelu_forward" */
+    const char *preludes;     /* "nn.clh row_sums.clh": files between common.clh and its own */
+} clprune__kernel_def;
 
 typedef struct clprune__program {
     char *key; /* file and defines */
@@ -24,7 +23,7 @@ typedef struct clprune__program {
 } clprune__program;
 
 typedef struct clprune__kernel {
-    clprune__kernel_id id;
+    const clprune__kernel_def *def;
     char *defines;
     cl_kernel kernel;
     /* Facts that the launcher checks. */
@@ -54,9 +53,9 @@ typedef struct clprune__program_cache {
 void clprune__program_cache_open(clprune_context *context, const char *dir);
 void clprune__program_cache_close(clprune_context *context);
 
-/* The kernel `id` compiled with `defines` ("-DBR=1 -DBC=16", in one canonical order). The result
+/* The kernel `def` compiled with `defines` ("-DBR=1 -DBC=16", in one canonical order). The result
  * lives as long as the context. Errors: BUILD_FAILED, OUT_OF_HOST_MEMORY, OPENCL_ERROR. */
-clprune_status clprune__kernel_get(clprune_context *context, clprune__kernel_id id,
+clprune_status clprune__kernel_get(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel);
 
 #endif
