@@ -4,32 +4,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "keep.h"
 #include "keep_file.h"
+#include "resmlp_model.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { DEPTH = 4, DENSE = 0, EXACT = 2, COMPACT = 4 };
+enum { DEPTH = 4, DENSE = 0, EXACT = 2, COMPACT = 4, RULES = DEPTH * KEEP_TENSORS + 1 };
 
 static options options_of(size_t preset)
 {
-    options o = {.activations = preset,
-        .sparsity = keep_preset_prunes(preset) ? 0.75 : 0,
-        .block = {1, 16},
-        .criterion = CLPRUNE_CRITERION_SAMPLED};
+    options o = options_defaults(&resmlp_model);
+    o.activations = preset;
+    o.sparsity = keep_preset_prunes(&resmlp_keep, preset) ? 0.75 : 0;
+    o.indices = CLPRUNE_INDEX_INT32;
     return o;
 }
 
-static void base(const options *o, keep_policy *policies)
+static void base(const options *o, keep_rule *rules)
 {
-    for (size_t i = 0; i < DEPTH; i++)
-        policies[i] = keep_preset(o->activations, options_keep_rule(o));
+    const keep_rule how = options_keep_rule(o);
+    assert_int_equal(keep_rules_count(&resmlp_keep, DEPTH), RULES);
+    keep_preset_rules(&resmlp_keep, o->activations, &how, DEPTH, rules);
 }
 
-static void apply(const options *o, const char *text, keep_policy *policies)
+static keep_form form_of(const keep_rule *rules, size_t block, keep_tensor tensor)
+{
+    return rules[keep_rule_at(&resmlp_keep, DEPTH, block, tensor)].form;
+}
+
+static void apply(const options *o, const char *text, keep_rule *rules)
 {
     fault f = {0};
-    base(o, policies);
-    if (!keep_file_apply(text, "rules", o, DEPTH, policies, &f))
+    base(o, rules);
+    if (!keep_file_apply(text, "rules", o, DEPTH, rules, &f))
         fail_msg("%s", f.text);
     assert_int_equal(f.code, CODE_OK);
 }
@@ -47,34 +55,34 @@ static void same_rule(const keep_rule *got, const keep_rule *want)
     assert_int_equal(got->code_bits, want->code_bits);
 }
 
-/* All policies are those of the preset but for rule `tensor` of blocks [first, end). */
-static void only(const options *o, const keep_policy *policies, size_t first, size_t end,
+/* All rules are those of the preset but for `tensor` of blocks [first, end). */
+static void only(const options *o, const keep_rule *rules, size_t first, size_t end,
     keep_tensor tensor, const keep_rule *want)
 {
-    keep_policy preset[DEPTH];
+    keep_rule preset[RULES];
     base(o, preset);
-    for (size_t i = 0; i < DEPTH; i++) {
-        for (keep_tensor k = 0; k < KEEP_TENSORS; k++)
-            same_rule(&policies[i].rule[k],
-                k == tensor && i >= first && i < end ? want : &preset[i].rule[k]);
-        same_rule(&policies[i].last_x, &preset[i].last_x);
+    for (size_t i = 0; i < RULES; i++) {
+        const size_t block = i / KEEP_TENSORS;
+        const bool changed =
+            i + 1 < RULES && i % KEEP_TENSORS == tensor && block >= first && block < end;
+        same_rule(&rules[i], changed ? want : &preset[i]);
     }
 }
 
 static void lines(void **state)
 {
     (void)state;
-    keep_policy policies[DEPTH];
+    keep_rule rules[RULES];
     const options o = options_of(COMPACT);
-    apply(&o, "", policies);
-    only(&o, policies, 0, 0, KEEP_X, NULL);
-    apply(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", policies);
-    only(&o, policies, 0, 0, KEEP_X, NULL);
+    apply(&o, "", rules);
+    only(&o, rules, 0, 0, KEEP_X, NULL);
+    apply(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", rules);
+    only(&o, rules, 0, 0, KEEP_X, NULL);
     const keep_rule dense = {.form = KEEP_DENSE};
-    apply(&o, "blocks.0 x2 dense", policies); /* no newline at the end */
-    only(&o, policies, 0, 1, KEEP_X2, &dense);
-    apply(&o, "\tblocks.3  x2\tdense # the last\r\n", policies);
-    only(&o, policies, 3, 4, KEEP_X2, &dense);
+    apply(&o, "blocks.0 x2 dense", rules); /* no newline at the end */
+    only(&o, rules, 0, 1, KEEP_X2, &dense);
+    apply(&o, "\tblocks.3  x2\tdense # the last\r\n", rules);
+    only(&o, rules, 3, 4, KEEP_X2, &dense);
     const keep_rule pruned = {.form = KEEP_PRUNED,
         .sparsity = 0.5f,
         .block = {2, 8},
@@ -86,41 +94,41 @@ static void lines(void **state)
     apply(&o,
         "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
         "indices=bitmap\n",
-        policies);
-    only(&o, policies, 0, DEPTH, KEEP_G, &pruned);
+        rules);
+    only(&o, rules, 0, DEPTH, KEEP_G, &pruned);
     /* What a line does not say, the options do. */
     keep_rule rule = options_keep_rule(&o);
     rule.form = KEEP_PRUNED;
     rule.value_type = CLPRUNE_VALUES_BF16;
-    apply(&o, "blocks.1 x pruned values=bf16\n", policies);
-    only(&o, policies, 1, 2, KEEP_X, &rule);
+    apply(&o, "blocks.1 x pruned values=bf16\n", rules);
+    only(&o, rules, 1, 2, KEEP_X, &rule);
     rule = options_keep_rule(&o);
     rule.form = KEEP_CODE;
     rule.code_bits = 8;
-    apply(&o, "blocks.2 fc1 code bits=8\n", policies);
-    only(&o, policies, 2, 3, KEEP_H, &rule);
+    apply(&o, "blocks.2 fc1 code bits=8\n", rules);
+    only(&o, rules, 2, 3, KEEP_H, &rule);
 }
 
 static void later_lines_win(void **state)
 {
     (void)state;
-    keep_policy policies[DEPTH];
+    keep_rule rules[RULES];
     const options o = options_of(COMPACT);
     const keep_rule dense = {.form = KEEP_DENSE};
     keep_rule pruned = options_keep_rule(&o);
     pruned.form = KEEP_PRUNED;
-    apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", policies);
-    only(&o, policies, 2, 3, KEEP_X, &dense);
-    apply(&o, "blocks.2 x dense\nblocks.* x pruned\n", policies);
-    only(&o, policies, 0, DEPTH, KEEP_X, &pruned);
+    apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", rules);
+    only(&o, rules, 2, 3, KEEP_X, &dense);
+    apply(&o, "blocks.2 x dense\nblocks.* x pruned\n", rules);
+    only(&o, rules, 0, DEPTH, KEEP_X, &pruned);
     /* Only what all lines together make must make sense. */
-    apply(&o, "blocks.1 gelu recomputed\nblocks.1 fc1 dense\n", policies);
-    assert_int_equal(policies[1].rule[KEEP_G].form, KEEP_RECOMPUTED);
-    assert_int_equal(policies[1].rule[KEEP_H].form, KEEP_DENSE);
-    assert_int_equal(policies[0].rule[KEEP_H].form, KEEP_CODE);
-    apply(&o, "last x dense\n", policies);
-    assert_int_equal(policies[DEPTH - 1].last_x.form, KEEP_DENSE);
-    assert_int_equal(policies[DEPTH - 1].rule[KEEP_X].form, KEEP_PRUNED);
+    apply(&o, "blocks.1 gelu recomputed\nblocks.1 fc1 dense\n", rules);
+    assert_int_equal(form_of(rules, 1, KEEP_G), KEEP_RECOMPUTED);
+    assert_int_equal(form_of(rules, 1, KEEP_H), KEEP_DENSE);
+    assert_int_equal(form_of(rules, 0, KEEP_H), KEEP_CODE);
+    apply(&o, "last x dense\n", rules);
+    assert_int_equal(rules[RULES - 1].form, KEEP_DENSE);
+    assert_int_equal(form_of(rules, DEPTH - 1, KEEP_X), KEEP_PRUNED);
 }
 
 static void refused(void **state)
@@ -132,13 +140,16 @@ static void refused(void **state)
     } cases[] = {
         {DENSE, "blocks.0 x", "rules:1: PATTERN TENSOR FORM"},
         {DENSE, "\n\nblocks.0", "rules:3: PATTERN TENSOR FORM"},
-        {DENSE, "block.0 x dense", "rules:1: blocks.NUMBER, blocks.* or last"},
+        {DENSE, "block.0 x dense",
+            "rules:1: blocks.NUMBER, blocks.* or last is expected, not 'block.0'"},
         {DENSE, "blocks. x dense", "rules:1: blocks.NUMBER"},
         {DENSE, "blocks.1x x dense", "not 'blocks.1x'"},
         {DENSE, "blocks.-1 x dense", "not 'blocks.-1'"},
         {DENSE, "#\nblocks.4 x dense", "rules:2: there is no blocks.4: the model has 4 blocks"},
         {DENSE, "blocks.99999999999999999999 x dense", "there is no blocks.9"},
-        {DENSE, "blocks.0 n1 dense", "fc1, gelu or fc2 is expected, not 'n1'"},
+        {DENSE, "blocks.0 n1 dense",
+            "rules:1: a block has the tensors x, norm1, tokens, x2, norm2, fc1, gelu, fc2, not "
+            "'n1'"},
         {DENSE, "blocks.0 x Dense", "rules:1: dense, pruned, recomputed or code"},
         {DENSE, "blocks.0 x pruned", "rules:1: pruned needs sparsity=X"},
         {DENSE, "blocks.0 x pruned sparsity=2", "rules:1: sparsity: '2' is not a number from 0"},
@@ -153,21 +164,22 @@ static void refused(void **state)
         {COMPACT, "blocks.0 fc1 code sparsity=0.5", "sparsity belongs to pruned, not to code"},
         {COMPACT, "blocks.0 gelu pruned bits=4", "bits belongs to code, not to pruned"},
         {COMPACT, "blocks.0 fc1 code bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
-        {DENSE, "last gelu dense", "rules:1: last has x alone, not 'gelu'"},
+        {DENSE, "last gelu dense", "rules:1: last has the tensors x, not 'gelu'"},
         {DENSE, "\nblocks.1 gelu code", "rules:2: blocks.1: only fc1 can be kept as a code"},
         {DENSE, "blocks.0 x2 dense\nblocks.0 norm1 recomputed\nblocks.1 x dense",
-            "rules:2: blocks.0: norm1 and tokens must be recomputed together"},
-        {EXACT, "blocks.* x dense\nblocks.2 fc1 code", "rules:2: blocks.2: gelu and x2 cannot be"},
-        {DENSE, "last x code", "rules:1: blocks.3: only fc1 can be kept as a code"},
+            "rules:2: blocks.0: norm1 cannot be recomputed while tokens is kept"},
+        {EXACT, "blocks.* x dense\nblocks.2 fc1 code",
+            "rules:2: blocks.2: gelu cannot be recomputed where fc1 is a code"},
+        {DENSE, "last x code", "rules:1: outside of the blocks: only fc1 can be kept as a code"},
         {DENSE, "blocks.0 x dense a b c d e f g h i j k l m n", "rules:1: "},
         {DENSE, "blocks.0 x dense 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "too many words, from '14'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const options o = options_of(cases[i].preset);
-        keep_policy policies[DEPTH];
+        keep_rule rules[RULES];
         fault f = {0};
-        base(&o, policies);
-        assert_false(keep_file_apply(cases[i].text, "rules", &o, DEPTH, policies, &f));
+        base(&o, rules);
+        assert_false(keep_file_apply(cases[i].text, "rules", &o, DEPTH, rules, &f));
         assert_int_equal(f.code, CODE_DATA);
         if (strstr(f.text, cases[i].part) == NULL)
             fail_msg("\"%s\" does not say \"%s\"", f.text, cases[i].part);
@@ -175,10 +187,10 @@ static void refused(void **state)
     char wide[600] = "blocks.0 x dense ";
     memset(wide + strlen(wide), ' ', sizeof wide - 1 - strlen(wide));
     const options o = options_of(DENSE);
-    keep_policy policies[DEPTH];
+    keep_rule rules[RULES];
     fault f = {0};
-    base(&o, policies);
-    assert_false(keep_file_apply(wide, "rules", &o, DEPTH, policies, &f));
+    base(&o, rules);
+    assert_false(keep_file_apply(wide, "rules", &o, DEPTH, rules, &f));
     assert_non_null(strstr(f.text, "rules:1: longer than 511 bytes"));
 }
 

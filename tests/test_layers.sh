@@ -47,6 +47,25 @@ check_includes() {
     done
 }
 
+# A program's model knows the trainer, the trainer knows no model.
+check_trainer() {
+    for model in examples/*/; do
+        model=${model#examples/}
+        model=${model%/}
+        case $model in trainer | pytorch | '*') continue ;; esac
+        for file in $(grep -rlwi -e "$model" -e "$model[_-][a-z0-9_-]*" examples/trainer); do
+            breach "$file names $model; examples/trainer knows no model"
+        done
+        for file in $(find examples/trainer -name '*.[ch]'); do
+            for header in $(sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/p' "$file"); do
+                [ ! -e "examples/$model/$header" ] ||
+                    breach "$file includes $header of examples/$model"
+            done
+        done
+    done
+}
+check_trainer
+
 found=0
 for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | sort); do
     check_includes "$file"
@@ -87,8 +106,13 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo '#include "runtime/check.h"' >"$folder/src/core/bad.c"
     echo '#include "core/checked.h"' >"$folder/examples/bad.c"
     echo '#include <clblast_c.h>' >"$folder/tools/bad.c"
-    told=$(CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true 2>/dev/null | grep -c 'bad\.c includes')
-    [ "$told" -eq 3 ] || breach "the check noticed $told of 3 planted breaches"
+    mkdir -p "$folder/examples/trainer" "$folder/examples/amodel"
+    echo '#include "forward.h"' >"$folder/examples/trainer/bad.c"
+    echo '/* as amodel_forward does */' >"$folder/examples/trainer/worse.c"
+    touch "$folder/examples/amodel/forward.h"
+    told=$(CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true 2>/dev/null |
+        grep -c -e 'bad\.c includes' -e 'worse\.c names amodel')
+    [ "$told" -eq 5 ] || breach "the check noticed $told of 5 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

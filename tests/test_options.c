@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "resmlp_model.h"
 #include "support/test_device.h"
 
 typedef struct indices_row {
@@ -45,7 +46,7 @@ static bool make_options(const char *const arguments[], const char *settings, op
         argv[argc] = words[argc - 1];
     }
     optind = 0; /* getopt starts anew */
-    assert_true(options_parse(argc, argv, o, f));
+    assert_true(options_parse(&resmlp_model, argc, argv, o, f));
     if (settings == NULL)
         return true;
     const size_t size = strlen(settings);

@@ -21,20 +21,21 @@ static void presets(void **state)
         {1, 2, 2, 1, 2, 3, 1, 2, 2}};
     for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
-        assert_string_equal(keep_presets[i], names[i]);
-        assert_null(keep_check(&policy));
+        char why[128];
+        assert_string_equal(resmlp_keep.preset_names[i], names[i]);
+        assert_true(keep_policy_check(&policy, why, sizeof why));
         for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
             assert_int_equal(policy.rule[tensor].form, want[i][tensor]);
         assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
-        assert_int_equal(keep_preset_prunes(i), i == PAPER || i == COMPACT);
-        assert_int_equal(keep_preset_codes(i), i == COMPACT);
-        assert_int_equal(
-            keep_preset_index(i), i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
+        assert_int_equal(keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == COMPACT);
+        assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT);
+        assert_int_equal(resmlp_keep.presets[i].index_type,
+            i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
         assert_int_equal(keep_codes(&policy), i == COMPACT);
         assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT);
         assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);
     }
-    assert_null(keep_presets[PRESETS]);
+    assert_null(resmlp_keep.preset_names[PRESETS]);
     const keep_policy unpruned = keep_preset(PAPER, (keep_rule){.sparsity = 0});
     assert_int_equal(unpruned.rule[KEEP_G].form, KEEP_DENSE);
     const keep_policy narrow = keep_preset(PAPER, (keep_rule){.value_type = CLPRUNE_VALUES_BF16});
@@ -44,9 +45,9 @@ static void presets(void **state)
 static void refused(keep_policy policy, const char *part)
 {
     const resmlp_arch tiny = resmlp_arch_at(4);
-    const char *wrong = keep_check(&policy);
+    char wrong[128];
     resmlp model;
-    assert_non_null(wrong);
+    assert_false(keep_policy_check(&policy, wrong, sizeof wrong));
     if (strstr(wrong, part) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", wrong, part);
     assert_int_equal(
@@ -63,23 +64,23 @@ static void policies_without_sense(void **state)
         keep_form form;
         const char *part;
     } cases[] = {
-        {DENSE, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
-        {EXACT, KEEP_X, KEEP_RECOMPUTED, "x cannot"},
+        {DENSE, KEEP_X, KEEP_RECOMPUTED, "x cannot be recomputed: everything"},
+        {EXACT, KEEP_X, KEEP_RECOMPUTED, "x cannot be recomputed: everything"},
         {EXACT, KEEP_H, KEEP_RECOMPUTED, "fc1 cannot"},
-        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "norm1 and tokens"},
-        {DENSE, KEEP_T, KEEP_RECOMPUTED, "norm1 and tokens"},
-        {EXACT, KEEP_T, KEEP_PRUNED, "norm1 and tokens"},
-        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "norm2, gelu and fc2"},
-        {PAPER, KEEP_G, KEEP_RECOMPUTED, "norm2, gelu and fc2"},
-        {EXACT, KEEP_M, KEEP_DENSE, "norm2, gelu and fc2"},
-        {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed where"},
+        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "norm1 cannot be recomputed while tokens is kept"},
+        {DENSE, KEEP_T, KEEP_RECOMPUTED, "tokens cannot be recomputed while norm1 is kept"},
+        {EXACT, KEEP_T, KEEP_PRUNED, "norm1 cannot be recomputed while tokens is kept"},
+        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "norm2 cannot be recomputed while gelu is kept"},
+        {PAPER, KEEP_G, KEEP_RECOMPUTED, "gelu cannot be recomputed while norm2 is kept"},
+        {EXACT, KEEP_M, KEEP_DENSE, "norm2 cannot be recomputed while fc2 is kept"},
+        {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed while norm1 is kept"},
         {EXACT_TOKENS, KEEP_X, KEEP_PRUNED, "not dense"},
         {DENSE, KEEP_G, KEEP_CODE, "only fc1"},
         {DENSE, KEEP_H, KEEP_CODE, "fc1's code"},
-        {COMPACT, KEEP_N2, KEEP_DENSE, "norm2 and fc2"},
-        {COMPACT, KEEP_M, KEEP_PRUNED, "norm2 and fc2"},
-        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "gelu and x2"},
-        {COMPACT, KEEP_H, KEEP_DENSE, "norm2, gelu and fc2"},
+        {COMPACT, KEEP_N2, KEEP_DENSE, "norm2 must be recomputed where fc1 is a code"},
+        {COMPACT, KEEP_M, KEEP_PRUNED, "norm2 cannot be recomputed while fc2 is kept"},
+        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "gelu cannot be recomputed where fc1 is a code"},
+        {COMPACT, KEEP_H, KEEP_DENSE, "norm2 cannot be recomputed while gelu is kept"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         keep_policy policy = preset(cases[i].preset);
@@ -88,14 +89,14 @@ static void policies_without_sense(void **state)
     }
     keep_policy half = preset(EXACT_TOKENS);
     half.rule[KEEP_N1].form = half.rule[KEEP_T].form = KEEP_DENSE;
-    refused(half, "x2 cannot be recomputed where");
+    refused(half, "x2 cannot be recomputed while norm1 is kept");
     keep_policy coded = preset(COMPACT);
     coded.rule[KEEP_H].code_bits = 3;
     refused(coded, "2, 4 or 8 bits");
     coded = preset(COMPACT);
     coded.rule[KEEP_X].form = KEEP_DENSE;
     coded.rule[KEEP_X2].form = KEEP_RECOMPUTED;
-    refused(coded, "gelu and x2");
+    refused(coded, "x2 cannot be recomputed where fc1 is a code");
     coded = preset(COMPACT);
     coded.last_x.form = KEEP_CODE;
     refused(coded, "only fc1");
@@ -324,9 +325,10 @@ static void memory_of_s12(void **state)
         const double kept = (double)(live(CLPRUNE_MEMORY_ACTIVATIONS) - saved) / mib;
         const double all = kept + (double)(live(CLPRUNE_MEMORY_WORKSPACE) - work) / mib;
         resmlp_destroy(&model);
-        print_message("%s: %.2f MiB saved, %.2f with workspace\n", keep_presets[i], kept, all);
+        print_message(
+            "%s: %.2f MiB saved, %.2f with workspace\n", resmlp_keep.preset_names[i], kept, all);
         if (!(kept <= most[i - EXACT][0]) || !(all <= most[i - EXACT][1]))
-            fail_msg("%s: %.2f and %.2f MiB", keep_presets[i], kept, all);
+            fail_msg("%s: %.2f and %.2f MiB", resmlp_keep.preset_names[i], kept, all);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <stdio.h> /* snprintf */
 
+#include "trainer_model.h"
+
 /* Sizes and initial values of the first four as in the authors' code, facebookresearch/deit. */
 static const resmlp_arch archs[] = {
     /* name        image patch  dim depth hidden classes scale deviation */
@@ -18,6 +20,15 @@ const char *const resmlp_arch_names[] = {
 resmlp_arch resmlp_arch_at(size_t index)
 {
     return archs[index];
+}
+
+resmlp_arch resmlp_arch_of(const trainer_sizes *sizes)
+{
+    resmlp_arch arch = archs[sizes->arch];
+    arch.image = sizes->image;
+    arch.classes = sizes->classes;
+    arch.patch = (size_t)sizes->extra[0];
+    return arch;
 }
 
 const char *resmlp_arch_check(const resmlp_arch *arch)

@@ -35,6 +35,10 @@ resmlp_arch resmlp_arch_at(size_t index);
 /* NULL where the sizes fit each other, else what is wrong with them, one phrase. */
 const char *resmlp_arch_check(const resmlp_arch *arch);
 
+/* The architecture of sizes that are settled: trainer_model.h; extra[0] is the patch. */
+struct trainer_sizes;
+resmlp_arch resmlp_arch_of(const struct trainer_sizes *sizes);
+
 /* (image / patch)^2 */
 size_t resmlp_arch_tokens(const resmlp_arch *arch);
 

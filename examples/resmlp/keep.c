@@ -1,27 +1,83 @@
 #include "keep.h"
 
-const char *const keep_presets[] = {"dense", "paper", "exact", "exact-tokens", "compact", NULL};
+#include "arch.h"
+#include "trainer_model.h"
 
-enum { PRESETS = sizeof keep_presets / sizeof *keep_presets - 1 };
-
-/* One row per preset, one letter per tensor (in the order of KEEP_LIST, then last_x): dense,
- * pruned, recomputed, code. */
-static const char forms[PRESETS][KEEP_TENSORS + 2] = {
-    "ddddddddd", /* dense */
-    "dpddpdpdd", /* paper */
-    "drrdrdrrr", /* exact */
-    "drrrrdrrr", /* exact-tokens */
-    "prrprcprr", /* compact */
+static const keep_entry entries[] = {
+    [KEEP_X] = {.name = "x", .never = "everything else is made from it"},
+    [KEEP_N1] = {.name = "norm1",
+        .again = "affine1(x)",
+        .recompute = {.recomputed = KEEP_SET(KEEP_T)}},
+    [KEEP_T] = {.name = "tokens",
+        .again = "W_t norm1 + b_t",
+        .recompute = {.recomputed = KEEP_SET(KEEP_N1)}},
+    [KEEP_X2] = {.name = "x2",
+        .again = "x + ls1 * tokens",
+        .recompute = {.recomputed = KEEP_SET(KEEP_N1) | KEEP_SET(KEEP_N2),
+            .dense = KEEP_SET(KEEP_X)}},
+    [KEEP_N2] = {.name = "norm2",
+        .again = "affine2(x2)",
+        .recompute = {.recomputed = KEEP_SET(KEEP_G) | KEEP_SET(KEEP_M)}},
+    [KEEP_H] = {.name = "fc1",
+        .never = "the product would run twice",
+        .codes = true,
+        .code = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_M),
+            .kept = KEEP_SET(KEEP_X2) | KEEP_SET(KEEP_G)}},
+    [KEEP_G] = {.name = "gelu",
+        .again = "GELU(fc1)",
+        .recompute = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_M)}},
+    [KEEP_M] = {.name = "fc2",
+        .again = "W_2 gelu + b_2",
+        .recompute = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_G)}},
+    /* not recomputed, in fact: the mean over its tokens is kept in its place */
+    [KEEP_TENSORS] = {.name = "x", .place = "last", .again = "its mean over the tokens"},
 };
 
-const char *keep_name(keep_tensor tensor)
+static const char *const preset_names[] = {
+    "dense", "paper", "exact", "exact-tokens", "compact", NULL};
+
+/* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
+static const keep_preset_row presets[] = {
+    {"ddddddddd", CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
+    {"dpddpdpdd", CLPRUNE_INDEX_INT32, "keep the inputs of linear layers pruned"},
+    {"drrdrdrrr", CLPRUNE_INDEX_INT32,
+        "keep three tensors per block and compute the same "
+        "gradients from them"},
+    {"drrrrdrrr", CLPRUNE_INDEX_INT32, "keep two, and run the token layer twice"},
+    {"prrprcprr", CLPRUNE_INDEX_SMALLEST, "keep three pruned, and a code of GELU's derivative"},
+};
+
+/* Those that give dense's gradients come first. */
+static const keep_rung ladder[] = {
+    {"dense", CLPRUNE_VALUES_FP32},
+    {"exact", CLPRUNE_VALUES_FP32},
+    {"exact-tokens", CLPRUNE_VALUES_FP32},
+    {"compact", CLPRUNE_VALUES_FP32},
+    {"compact", CLPRUNE_VALUES_FP16},
+    {"compact", CLPRUNE_VALUES_INT8},
+};
+
+static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
 {
-    static const char *const names[KEEP_TENSORS] = {
-#define KEEP_NAME(constant, name) name,
-        KEEP_LIST(KEEP_NAME)
-#undef KEEP_NAME
-    };
-    return names[tensor];
+    const resmlp_arch arch = resmlp_arch_of(sizes);
+    (void)block; /* all are alike */
+    return (keep_shape){resmlp_arch_tokens(&arch), keep_features(&arch, entry)};
+}
+
+const keep_table resmlp_keep = {
+    .entries = entries,
+    .in_block = KEEP_TENSORS,
+    .count = sizeof entries / sizeof *entries,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets,
+    .ladder = ladder,
+    .rungs = sizeof ladder / sizeof *ladder,
+};
+
+size_t keep_features(const resmlp_arch *arch, size_t entry)
+{
+    return entry == KEEP_H || entry == KEEP_G ? arch->hidden : arch->dim;
 }
 
 static bool recomputed(const keep_policy *policy, keep_tensor tensor)
@@ -44,90 +100,21 @@ bool keep_codes(const keep_policy *policy)
     return policy->rule[KEEP_H].form == KEEP_CODE;
 }
 
-/* What is wrong with the codes of a policy. */
-static const char *check_codes(const keep_policy *policy)
+bool keep_policy_check(const keep_policy *policy, char *why, size_t size)
 {
-    const unsigned bits = policy->rule[KEEP_H].code_bits;
-    bool others = policy->last_x.form == KEEP_CODE;
-    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
-        others = others || (tensor != KEEP_H && policy->rule[tensor].form == KEEP_CODE);
-    if (others)
-        return "only fc1 can be kept as a code";
-    if (!keep_codes(policy))
-        return NULL;
-    if (bits != 2 && bits != 4 && bits != 8)
-        return "fc1's code must have 2, 4 or 8 bits";
-    if (!recomputed(policy, KEEP_N2) || !recomputed(policy, KEEP_M))
-        return "norm2 and fc2 must be recomputed where fc1 is a code";
-    if (recomputed(policy, KEEP_G) || recomputed(policy, KEEP_X2))
-        return "gelu and x2 cannot be recomputed where fc1 is a code";
-    return NULL;
-}
-
-const char *keep_check(const keep_policy *policy)
-{
-    const bool norm1 = recomputed(policy, KEEP_N1), norm2 = recomputed(policy, KEEP_N2);
-    if (recomputed(policy, KEEP_X))
-        return "x cannot be recomputed: everything else is made from it";
-    if (recomputed(policy, KEEP_H))
-        return "fc1 cannot be recomputed: the product would run twice";
-    if (recomputed(policy, KEEP_T) != norm1)
-        return "norm1 and tokens must be recomputed together";
-    if (!keep_codes(policy) &&
-        (recomputed(policy, KEEP_G) != norm2 || recomputed(policy, KEEP_M) != norm2))
-        return "norm2, gelu and fc2 must be recomputed together";
-    if (recomputed(policy, KEEP_X2) && !(norm1 && norm2))
-        return "x2 cannot be recomputed where norm1 or norm2 is kept";
-    if (recomputed(policy, KEEP_X2) && policy->rule[KEEP_X].form != KEEP_DENSE)
-        return "x2 cannot be recomputed from an x that is not dense";
-    return check_codes(policy);
-}
-
-static bool preset_has(size_t preset, char form)
-{
-    for (int i = 0; i <= KEEP_TENSORS; ++i)
-        if (forms[preset][i] == form)
-            return true;
-    return false;
-}
-
-bool keep_preset_prunes(size_t preset)
-{
-    return preset_has(preset, 'p');
-}
-
-bool keep_preset_codes(size_t preset)
-{
-    return preset_has(preset, 'c');
-}
-
-clprune_index_type keep_preset_index(size_t preset)
-{
-    return preset_has(preset, 'c') ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32;
-}
-
-static keep_rule rule_of(char form, keep_rule rule)
-{
-    const keep_rule dense = {.form = KEEP_DENSE}, recompute = {.form = KEEP_RECOMPUTED};
-    const keep_rule code = {.form = KEEP_CODE, .code_bits = rule.code_bits};
-    rule.form = KEEP_PRUNED;
-    switch (form) {
-    case 'r':
-        return recompute;
-    case 'c':
-        return code;
-    case 'p':
-        return rule.sparsity > 0.0f || rule.value_type != CLPRUNE_VALUES_FP32 ? rule : dense;
-    default:
-        return dense;
-    }
+    keep_rule rules[KEEP_TENSORS + 1]; /* of a model with one block */
+    for (int i = 0; i < KEEP_TENSORS; ++i)
+        rules[i] = policy->rule[i];
+    rules[KEEP_TENSORS] = policy->last_x;
+    return keep_check(&resmlp_keep, 1, 0, rules, why, size) &&
+           keep_check(&resmlp_keep, 1, 1, rules, why, size);
 }
 
 keep_policy keep_preset(size_t preset, keep_rule rule)
 {
     keep_policy policy;
-    for (int i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = rule_of(forms[preset][i], rule);
-    policy.last_x = rule_of(forms[preset][KEEP_TENSORS], rule);
+    for (size_t i = 0; i < KEEP_TENSORS; ++i)
+        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &rule);
+    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &rule);
     return policy;
 }

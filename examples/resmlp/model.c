@@ -116,11 +116,6 @@ static resmlp_outer_weights outer_weights(
     };
 }
 
-static size_t keep_cols(const resmlp_arch *arch, keep_tensor tensor)
-{
-    return tensor == KEEP_H || tensor == KEEP_G ? arch->hidden : arch->dim;
-}
-
 /* The storage of a tensor that is kept as it is or pruned. */
 static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, keep_tensor tensor)
 {
@@ -128,7 +123,7 @@ static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, 
         .form = rule->form == KEEP_PRUNED ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
         .batch = model->batch,
         .rows = model->tokens,
-        .cols = keep_cols(&model->arch, tensor),
+        .cols = keep_features(&model->arch, tensor),
         .block = rule->block,
         .sparsity = rule->sparsity,
         .norm = rule->norm,
@@ -174,7 +169,7 @@ static clprune_status create_block(resmlp *model, size_t index)
         char name[64];
         if (rule->form == KEEP_RECOMPUTED)
             continue;
-        (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, keep_name(tensor));
+        (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, resmlp_keep.entries[tensor].name);
         if (rule->form == KEEP_CODE)
             TRY(create_codes(model, rule, name, &block->codes));
         else
@@ -332,11 +327,12 @@ static clprune_status create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    char why[128];
     *model = (resmlp){0};
     if (resmlp_arch_check(arch) != NULL || batch == 0)
         return CLPRUNE_INVALID_ARGUMENT;
     for (size_t i = 0; i < arch->depth; ++i)
-        if (keep_check(&policies[i * stride]) != NULL)
+        if (!keep_policy_check(&policies[i * stride], why, sizeof why))
             return CLPRUNE_INVALID_ARGUMENT;
     model->context = context;
     model->arch = *arch;

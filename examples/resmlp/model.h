@@ -102,7 +102,7 @@ typedef struct resmlp {
 
 /* Takes all memory; parameters are undefined until initialised or written. `batch` samples is the
  * most a pass may have. arch->name is referenced. On failure *model is zeroed and nothing is held.
- * Errors: INVALID_ARGUMENT (see resmlp_arch_check, keep_check), OUT_OF_DEVICE_MEMORY,
+ * Errors: INVALID_ARGUMENT (see resmlp_arch_check, keep_policy_check), OUT_OF_DEVICE_MEMORY,
  * OUT_OF_HOST_MEMORY. */
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policy, size_t batch, resmlp *model);

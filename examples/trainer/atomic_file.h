@@ -4,8 +4,8 @@
  *
  * A name that is no regular file (a terminal, a pipe, /dev/full) is written directly.
  */
-#ifndef RESMLP_ATOMIC_FILE_H
-#define RESMLP_ATOMIC_FILE_H
+#ifndef TRAINER_ATOMIC_FILE_H
+#define TRAINER_ATOMIC_FILE_H
 
 #include <stdio.h> /* FILE */
 

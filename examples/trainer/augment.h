@@ -6,8 +6,8 @@
  * taken, and one time in two it is mirrored left to right. The draw depends on (seed, epoch, index)
  * alone.
  */
-#ifndef RESMLP_AUGMENT_H
-#define RESMLP_AUGMENT_H
+#ifndef TRAINER_AUGMENT_H
+#define TRAINER_AUGMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
  * one byte changes the hash (each of its steps is a bijection), and the size is in it, so that
  * truncation and flipped bits are found before anything is used.
  */
-#ifndef RESMLP_CHECKPOINT_H
-#define RESMLP_CHECKPOINT_H
+#ifndef TRAINER_CHECKPOINT_H
+#define TRAINER_CHECKPOINT_H
 
 #include <stddef.h>
 #include <stdint.h>

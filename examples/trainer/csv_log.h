@@ -4,8 +4,8 @@
  * The rows are part of every checkpoint, so a resumed run writes the file that a run without a
  * break would have written (but for the columns of time), wherever it writes.
  */
-#ifndef RESMLP_CSV_LOG_H
-#define RESMLP_CSV_LOG_H
+#ifndef TRAINER_CSV_LOG_H
+#define TRAINER_CSV_LOG_H
 
 #include <stddef.h>
 #include <stdio.h> /* FILE */

@@ -1,5 +1,5 @@
 /*
- * dataset.h: labelled images for the ResMLP trainer: CIFAR-10, CIFAR-100, or a set that the
+ * dataset.h: labelled images for the trainer: CIFAR-10, CIFAR-100, or a set that the
  * program makes itself.
  *
  *     dataset *data;
@@ -19,8 +19,8 @@
  * to err, which names the file (if any) and what is wrong with it; on success err becomes "". err
  * may be NULL. A dataset does not change after it is opened: threads may share it.
  */
-#ifndef RESMLP_DATASET_H
-#define RESMLP_DATASET_H
+#ifndef TRAINER_DATASET_H
+#define TRAINER_DATASET_H
 
 #include <stddef.h> /* size_t */
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * dataset_source.h: private to dataset*.c. What a source of images (CIFAR files, the generator)
  * hands to dataset.c, which does everything that is the same for all of them.
  */
-#ifndef RESMLP_DATASET_SOURCE_H
-#define RESMLP_DATASET_SOURCE_H
+#ifndef TRAINER_DATASET_SOURCE_H
+#define TRAINER_DATASET_SOURCE_H
 
 #include "dataset.h"
 

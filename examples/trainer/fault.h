@@ -4,8 +4,8 @@
  * Functions that can fail take a fault as their last argument and return whether they succeeded;
  * only main prints it. The first fault stays: what fails while cleaning up does not hide it.
  */
-#ifndef RESMLP_FAULT_H
-#define RESMLP_FAULT_H
+#ifndef TRAINER_FAULT_H
+#define TRAINER_FAULT_H
 
 #include <CL/cl.h>
 #include <stdbool.h>

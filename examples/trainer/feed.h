@@ -5,8 +5,8 @@
  * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
  * is enough.
  */
-#ifndef RESMLP_FEED_H
-#define RESMLP_FEED_H
+#ifndef TRAINER_FEED_H
+#define TRAINER_FEED_H
 
 #include <clprune/clprune.h>
 

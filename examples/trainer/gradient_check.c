@@ -9,7 +9,8 @@
 /* The same model with everything kept dense. */
 typedef struct twin {
     clprune_context *context;
-    resmlp model;
+    void *model;
+    clprune_param *params;
     batch_feed feed;
     tally tally;
 } twin;
@@ -19,77 +20,92 @@ typedef struct pair {
     float *got, *exact;
 } pair;
 
-/* Elements of the largest tensor. */
-static size_t largest(const resmlp *model)
+/* Elements of the largest parameter. */
+static size_t largest(const trainer *t)
 {
     size_t most = 0;
-    for (size_t i = 0; i < model->tensors; ++i) {
-        const clprune_mat value = model->params[i].value;
+    for (size_t i = 0; i < t->params_count; ++i) {
+        const clprune_mat value = t->params[i].value;
         const size_t count = value.rows * value.cols;
         most = count > most ? count : most;
     }
     return most;
 }
 
+static bool copy_mat(
+    const trainer *t, clprune_mat from, const twin *exact, clprune_mat to, float *host, fault *f)
+{
+    return fault_check(
+               f, t->context, clprune_mat_read(t->context, from, host), "reading a parameter") &&
+           fault_check(f, exact->context, clprune_mat_write(exact->context, to, host),
+               "copying a parameter");
+}
+
 static bool copy_parameters(const trainer *t, const twin *exact, float *host, fault *f)
 {
     bool good = true;
-    for (size_t i = 0; good && i < t->model.tensors; ++i)
-        good =
-            fault_check(f, t->context, clprune_mat_read(t->context, t->model.params[i].value, host),
-                "reading a parameter") &&
-            fault_check(f, exact->context,
-                clprune_mat_write(exact->context, exact->model.params[i].value, host),
-                "copying a parameter");
+    for (size_t i = 0; good && i < t->params_count; ++i)
+        good = copy_mat(t, t->params[i].value, exact, exact->params[i].value, host, f);
     return good;
 }
 
 static bool open_twin(const trainer *t, twin *exact, fault *f)
 {
-    const size_t batch = (size_t)t->options->batch_size;
+    const keep_table *table = t->type->keep;
+    const size_t batch = (size_t)t->options->batch_size, blocks = t->sizes.blocks;
     const clprune_context_options wanted = {.device = t->options->device};
-    const keep_policy dense = keep_preset(0, (keep_rule){0});
-    return fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
+    const keep_rule how = {0};
+    size_t count;
+    keep_rule *dense = malloc(keep_rules_count(table, blocks) * sizeof *dense);
+    bool good = dense != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        keep_preset_rules(table, 0, &how, blocks, dense);
+    good = good &&
+           fault_check(f, NULL, clprune_context_create(NULL, &wanted, &exact->context),
                "opening the device for --gradient-check") &&
            fault_check(f, exact->context,
-               resmlp_create(exact->context, &t->arch, &dense, batch, &exact->model),
+               t->type->create(exact->context, &t->sizes, dense, batch, &exact->model),
                "creating the model of --gradient-check") &&
            feed_open(exact->context, t->data, batch, &exact->feed, f) &&
            tally_open(exact->context, batch, &exact->tally, f);
+    if (good)
+        exact->params = t->type->params(exact->model, &count);
+    free(dense);
+    return good;
 }
 
-static void close_twin(twin *exact)
+static void close_twin(const trainer *t, twin *exact)
 {
     tally_close(&exact->tally);
     feed_close(&exact->feed);
-    resmlp_destroy(&exact->model);
+    t->type->destroy(exact->model);
     clprune_context_destroy(exact->context);
 }
 
-static clprune_status passes(resmlp *model, const batch_feed *feed, size_t count, float smoothing,
+static clprune_status passes(const trainer *t, void *model, const batch_feed *feed, size_t count,
     clprune_mat loss, clprune_mat hit)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const float smoothing = (float)t->options->label_smoothing;
     const clprune_mat images = clprune_mat_rows(feed->images, 0, count);
-    TRY(resmlp_forward(model, count, images, true));
-    TRY(resmlp_loss(model, count, feed->labels, smoothing, loss, hit));
-    TRY(resmlp_backward(model, count, images, feed->labels, smoothing, CLPRUNE_NO_MAT));
-    TRY(clprune_plan_end_step(model->context));
+    TRY(t->type->forward(model, count, images, true));
+    TRY(t->type->loss(model, count, feed->labels, smoothing, loss, hit));
+    TRY(t->type->backward(model, count, images, feed->labels, smoothing));
+    TRY(clprune_plan_end_step(feed->context));
 done:
     return status;
 }
 
-/* Leaves the gradients of a batch of training images in model->params. */
-static bool make_gradients(const trainer *t, resmlp *model, batch_feed *feed, tally *losses,
+/* Leaves the gradients of a batch of training images in the parameters of `model`. */
+static bool make_gradients(const trainer *t, void *model, batch_feed *feed, tally *losses,
     const uint32_t *indices, size_t count, fault *f)
 {
     clprune_mat loss, hit;
     tally_reset(losses, tally_zero);
     return feed_batch(feed, DATASET_TRAIN, indices, count, NULL, f) &&
            tally_next(losses, count, &loss, &hit, f) &&
-           fault_check(f, feed->context,
-               passes(model, feed, count, (float)t->options->label_smoothing, loss, hit),
-               "--gradient-check");
+           fault_check(
+               f, feed->context, passes(t, model, feed, count, loss, hit), "--gradient-check");
 }
 
 static void add(gradient_sums *sums, size_t count, const pair *host)
@@ -107,7 +123,7 @@ static bool compare(
     const trainer *t, const twin *exact, const pair *host, gradient_check *check, fault *f)
 {
     for (size_t i = 0; i < check->tensors; ++i) {
-        const clprune_mat got = t->model.params[i].grad, want = exact->model.params[i].grad;
+        const clprune_mat got = t->params[i].grad, want = exact->params[i].grad;
         if (!fault_check(f, t->context, clprune_mat_read(t->context, got, host->got),
                 "reading a gradient") ||
             !fault_check(f, exact->context, clprune_mat_read(exact->context, want, host->exact),
@@ -128,10 +144,10 @@ static bool compare_batches(
     for (uint64_t i = 0; good && i < wanted && i < t->steps_per_epoch; ++i) {
         const uint64_t first = i * o->batch_size, left = o->train_limit - first;
         const size_t count = (size_t)(left < o->batch_size ? left : o->batch_size);
-        resmlp_set_seed(&t->model, i + 1);
-        good = make_gradients(t, &t->model, &t->feed, &t->tally, t->order + first, count, f) &&
+        t->type->set_seed(t->model, i + 1);
+        good = make_gradients(t, t->model, &t->feed, &t->tally, t->order + first, count, f) &&
                make_gradients(
-                   t, &exact->model, &exact->feed, &exact->tally, t->order + first, count, f) &&
+                   t, exact->model, &exact->feed, &exact->tally, t->order + first, count, f) &&
                compare(t, exact, host, check, f);
         check->batches += good;
     }
@@ -140,8 +156,8 @@ static bool compare_batches(
 
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
 {
-    const size_t most = largest(&t->model);
-    *check = (gradient_check){.tensors = t->model.tensors};
+    const size_t most = largest(t);
+    *check = (gradient_check){.tensors = t->params_count};
     if (t->options->gradient_check == 0)
         return true;
     pair host = {malloc(most * sizeof(float)), malloc(most * sizeof(float))};
@@ -152,7 +168,7 @@ bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
         (void)fault_set(f, CODE_MEMORY, "no memory for %zu gradients", check->tensors);
     good = good && open_twin(t, &exact, f) && copy_parameters(t, &exact, host.exact, f) &&
            compare_batches(t, &exact, &host, check, f);
-    close_twin(&exact);
+    close_twin(t, &exact);
     free(host.got);
     free(host.exact);
     return good;
@@ -181,8 +197,8 @@ void gradient_check_print(const gradient_check *check, const trainer *t)
     (void)printf("\n%-46s %10s %14s   over %" PRIu64 " batches\n", "gradient beside dense's",
         "cosine", "relative error", check->batches);
     for (size_t i = 0; i < check->tensors; ++i)
-        (void)printf("%-46s %10.6f %14.3e\n", t->model.params[i].name,
-            gradient_cosine(&check->sums[i]), gradient_relative_error(&check->sums[i]));
+        (void)printf("%-46s %10.6f %14.3e\n", t->params[i].name, gradient_cosine(&check->sums[i]),
+            gradient_relative_error(&check->sums[i]));
 }
 
 void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
@@ -192,7 +208,7 @@ void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
     json_open(j, "gradient_check");
     json_count(j, "batches", check->batches);
     for (size_t i = 0; i < check->tensors; ++i) {
-        json_open(j, t->model.params[i].name);
+        json_open(j, t->params[i].name);
         json_real(j, "cosine", gradient_cosine(&check->sums[i]));
         json_real(j, "relative_error", gradient_relative_error(&check->sums[i]));
         json_close(j);

@@ -1,7 +1,7 @@
 /* gradient_check.h: what a saved-activation policy costs: the gradient of each parameter beside
  * that of the same model on the same images with everything kept dense. */
-#ifndef RESMLP_GRADIENT_CHECK_H
-#define RESMLP_GRADIENT_CHECK_H
+#ifndef TRAINER_GRADIENT_CHECK_H
+#define TRAINER_GRADIENT_CHECK_H
 
 #include "json.h"
 #include "trainer.h"
@@ -17,7 +17,7 @@ typedef struct gradient_sums {
 typedef struct gradient_check {
     uint64_t batches;
     size_t tensors;
-    gradient_sums *sums; /* (tensors), in the order of model.params */
+    gradient_sums *sums; /* (tensors), in the order of the trainer's params */
 } gradient_check;
 
 /* Compares on the first --gradient-check batches of the epoch that would come next, without

@@ -1,6 +1,6 @@
 /* json.h: writes one JSON value to a stream: objects and their members, escaped (RFC 8259). */
-#ifndef RESMLP_JSON_H
-#define RESMLP_JSON_H
+#ifndef TRAINER_JSON_H
+#define TRAINER_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

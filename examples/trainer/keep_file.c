@@ -106,42 +106,80 @@ static bool split(line *l, const char *from, size_t length, fault *f)
     return true;
 }
 
-/* The blocks of a pattern: [*first, *end); of "last" [depth, depth + 1). */
-static bool find_blocks(const line *l, size_t depth, size_t *first, size_t *end, fault *f)
+/* What the first word of a line names: blocks [first, end), or a place outside of them. */
+typedef struct target {
+    size_t first, end;
+    const char *place; /* NULL: blocks */
+} target;
+
+static bool is_place(const keep_table *table, const char *word)
+{
+    for (size_t i = table->in_block; i < table->count; ++i)
+        if (strcmp(table->entries[i].place, word) == 0)
+            return true;
+    return false;
+}
+
+/* "blocks.NUMBER, blocks.*" and the places of a model. */
+static bool wrong_pattern(const line *l, const keep_table *table, fault *f)
+{
+    char expected[256] = "blocks.NUMBER, blocks.*";
+    for (size_t i = table->in_block; i < table->count; ++i) {
+        const size_t used = strlen(expected);
+        (void)snprintf(expected + used, sizeof expected - used, "%s%s",
+            i + 1 < table->count ? ", " : " or ", table->entries[i].place);
+    }
+    return fault_set(f, CODE_DATA, "%s:%zu: %s is expected, not '%s'", l->source, l->number,
+        expected, l->words[0]);
+}
+
+static bool find_target(
+    const line *l, const keep_table *table, size_t blocks, target *found, fault *f)
 {
     const char *pattern = l->words[0], *number = pattern + 7;
-    *first = 0;
-    *end = depth;
-    if (strcmp(pattern, "last") == 0) {
-        *first = depth;
-        *end = depth + 1;
+    *found = (target){.first = 0, .end = blocks};
+    if (is_place(table, pattern)) {
+        found->place = pattern;
         return true;
     }
     if (strncmp(pattern, "blocks.", 7) != 0)
-        return wrong(l, f, "blocks.NUMBER, blocks.* or last is expected, not", pattern);
+        return wrong_pattern(l, table, f);
     if (strcmp(number, "*") == 0)
         return true;
     const size_t digits = strspn(number, "0123456789");
     if (digits == 0 || number[digits] != '\0')
-        return wrong(l, f, "blocks.NUMBER, blocks.* or last is expected, not", pattern);
-    *first = digits < 9 ? (size_t)strtoul(number, NULL, 10) : depth;
-    *end = *first + 1;
-    if (*first >= depth)
+        return wrong_pattern(l, table, f);
+    found->first = digits < 9 ? (size_t)strtoul(number, NULL, 10) : blocks;
+    found->end = found->first + 1;
+    if (found->first >= blocks)
         return fault_set(f, CODE_DATA,
             "%s:%zu: there is no %s: the model has %zu blocks, from 0 on", l->source, l->number,
-            pattern, depth);
+            pattern, blocks);
     return true;
 }
 
-static bool find_tensor(const line *l, keep_tensor *tensor, fault *f)
+static bool is_at(const keep_entry *entry, const target *where)
 {
-    for (keep_tensor i = 0; i < KEEP_TENSORS; ++i)
-        if (strcmp(l->words[1], keep_name(i)) == 0) {
-            *tensor = i;
+    return where->place == NULL ? entry->place == NULL
+                                : entry->place != NULL && strcmp(entry->place, where->place) == 0;
+}
+
+static bool find_entry(
+    const line *l, const keep_table *table, const target *where, size_t *entry, fault *f)
+{
+    char names[256] = "";
+    for (size_t i = 0; i < table->count; ++i) {
+        const size_t used = strlen(names);
+        if (!is_at(&table->entries[i], where))
+            continue;
+        *entry = i;
+        if (strcmp(l->words[1], table->entries[i].name) == 0)
             return true;
-        }
-    return wrong(
-        l, f, "x, norm1, tokens, x2, norm2, fc1, gelu or fc2 is expected, not", l->words[1]);
+        (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ", ",
+            table->entries[i].name);
+    }
+    return fault_set(f, CODE_DATA, "%s:%zu: %s has the tensors %s, not '%s'", l->source, l->number,
+        where->place == NULL ? "a block" : where->place, names, l->words[1]);
 }
 
 static bool find_form(const line *l, keep_form *form, fault *f)
@@ -167,7 +205,11 @@ static bool set_one(const line *l, const char *word, keep_form form, options *o,
         if (settings[i].form != form)
             return fault_set(f, CODE_DATA, "%s:%zu: %s belongs to %s, not to %s", l->source,
                 l->number, settings[i].key, form_names[settings[i].form], form_names[form]);
-        if (option_set(option_row_named(settings[i].option), word + length + 1, o, &inner))
+        const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
+        if (index == option_rows_count(o->model))
+            break;
+        const option_row row = option_row_at(o->model, index);
+        if (option_set(&row, word + length + 1, o, &inner))
             return true;
         return fault_set(f, CODE_DATA, "%s:%zu: %s: %s", l->source, l->number, settings[i].key,
             inner.text + strcspn(inner.text, "'"));
@@ -199,42 +241,43 @@ static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f
     return true;
 }
 
+/* changed: the line that was the last to set a rule of a block; at `blocks` of one outside. */
 static bool apply_line(
-    const line *l, const options *o, size_t depth, keep_policy *policies, size_t *changed, fault *f)
+    const line *l, const options *o, size_t blocks, keep_rule *rules, size_t *changed, fault *f)
 {
-    size_t first, end;
-    keep_tensor tensor = KEEP_X;
+    const keep_table *table = o->model->keep;
+    target where;
+    size_t entry = 0;
     keep_rule rule;
-    if (!find_blocks(l, depth, &first, &end, f) || !find_tensor(l, &tensor, f) ||
+    if (!find_target(l, table, blocks, &where, f) || !find_entry(l, table, &where, &entry, f) ||
         !read_rule(l, o, &rule, f))
         return false;
-    if (first == depth && tensor != KEEP_X)
-        return wrong(l, f, "last has x alone, not", l->words[1]);
-    for (size_t i = first; i < end; ++i) {
-        keep_policy *policy = &policies[i < depth ? i : depth - 1];
-        *(i < depth ? &policy->rule[tensor] : &policy->last_x) = rule;
-        changed[i < depth ? i : depth - 1] = l->number;
+    for (size_t i = where.first; i < where.end; ++i) {
+        rules[keep_rule_at(table, blocks, i, entry)] = rule;
+        changed[where.place == NULL ? i : blocks] = l->number;
     }
     return true;
 }
 
-bool keep_file_apply(const char *text, const char *source, const options *o, size_t depth,
-    keep_policy *policies, fault *f)
+bool keep_file_apply(const char *text, const char *source, const options *o, size_t blocks,
+    keep_rule *rules, fault *f)
 {
     line l = {.source = source};
-    size_t *changed = calloc(depth, sizeof *changed); /* by which line; 0: by none */
+    size_t *changed = calloc(blocks + 1, sizeof *changed); /* 0: by no line */
     bool good = changed != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     for (const char *p = text; good && *p != '\0';) {
         const size_t length = strcspn(p, "\n");
         ++l.number;
         good = split(&l, p, length, f) &&
-               (l.count == 0 || apply_line(&l, o, depth, policies, changed, f));
+               (l.count == 0 || apply_line(&l, o, blocks, rules, changed, f));
         p += length + (p[length] == '\n');
     }
-    for (size_t i = 0; good && i < depth; ++i) {
-        const char *phrase = keep_check(&policies[i]);
-        if (phrase != NULL && changed[i] > 0)
-            good = fault_set(f, CODE_DATA, "%s:%zu: blocks.%zu: %s", source, changed[i], i, phrase);
+    for (size_t i = 0; good && i <= blocks; ++i) {
+        char why[256], where[32] = "outside of the blocks";
+        if (i < blocks)
+            (void)snprintf(where, sizeof where, "blocks.%zu", i);
+        if (changed[i] > 0 && !keep_check(o->model->keep, blocks, i, rules, why, sizeof why))
+            good = fault_set(f, CODE_DATA, "%s:%zu: %s: %s", source, changed[i], where, why);
     }
     free(changed);
     return good;

@@ -5,22 +5,6 @@
 
 #include "memory_plan.h"
 
-/* From the mildest on: what gives dense's gradients, then what does not; each needs less than those
- * before it. */
-static const struct {
-    const char *preset;
-    clprune_value_type values;
-} ladder[] = {
-    {"dense", CLPRUNE_VALUES_FP32},
-    {"exact", CLPRUNE_VALUES_FP32},
-    {"exact-tokens", CLPRUNE_VALUES_FP32},
-    {"compact", CLPRUNE_VALUES_FP32},
-    {"compact", CLPRUNE_VALUES_FP16},
-    {"compact", CLPRUNE_VALUES_INT8},
-};
-
-enum { LADDER = sizeof ladder / sizeof *ladder };
-
 typedef struct search {
     trainer *t;
     const clprune_device_info *device;
@@ -29,10 +13,10 @@ typedef struct search {
     uint64_t bytes; /* of the latest plan */
 } search;
 
-static size_t preset_at(const char *name)
+static size_t preset_at(const keep_table *table, const char *name)
 {
     size_t i = 0;
-    while (strcmp(keep_presets[i], name) != 0)
+    while (strcmp(table->preset_names[i], name) != 0)
         ++i;
     return i;
 }
@@ -42,16 +26,17 @@ static size_t preset_at(const char *name)
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->t->options;
-    const size_t preset = preset_at(ladder[rung].preset);
-    const bool compact = keep_preset_prunes(preset), last = rung + 1 == LADDER;
+    const keep_table *table = s->t->type->keep;
+    const size_t preset = preset_at(table, table->ladder[rung].preset);
+    const bool prunes = keep_preset_prunes(table, preset), last = rung + 1 == table->rungs;
     *o = s->wanted;
     if (!s->preset_open)
         return last;
     o->activations = preset;
-    if (compact && !options_given(o, "values"))
-        o->values = ladder[rung].values;
+    if (prunes && !options_given(o, "values"))
+        o->values = table->ladder[rung].value_type;
     options_settle(o);
-    return !compact || last || !options_given(o, "values");
+    return !prunes || last || !options_given(o, "values");
 }
 
 /* Plans what t->options say now; *fits tells whether the plan is within the limit, and only then it
@@ -102,8 +87,7 @@ static void say_choice(const search *s)
     progress_say(&s->t->progress,
         "memory limit %" PRIu64 " bytes: activations %s, values %s, batch %" PRIu64 ": %" PRIu64
         " bytes are planned",
-        o->memory_limit, keep_presets[o->activations], options_values[o->values], o->batch_size,
-        s->bytes);
+        o->memory_limit, options_preset(o), options_values[o->values], o->batch_size, s->bytes);
 }
 
 static bool nothing_fits(const search *s, fault *f)
@@ -112,8 +96,7 @@ static bool nothing_fits(const search *s, fault *f)
     return fault_set(f, CODE_MEMORY,
         "--memory-limit %" PRIu64 ": activations %s, values %s, batch %" PRIu64 " take %" PRIu64
         " bytes%s",
-        o->memory_limit, keep_presets[o->activations], options_values[o->values], o->batch_size,
-        s->bytes,
+        o->memory_limit, options_preset(o), options_values[o->values], o->batch_size, s->bytes,
         !s->preset_open && !s->batch_open && o->resume == NULL
             ? "; without --activations or --batch-size one that fits is looked for"
             : ", the least there is");
@@ -131,7 +114,7 @@ bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_pl
         .batch_open = o->resume == NULL && !options_given(o, "batch-size")};
     bool fits = false;
     *plan = (memory_plan){0};
-    for (size_t rung = 0; rung < LADDER && !fits; ++rung)
+    for (size_t rung = 0; rung < t->type->keep->rungs && !fits; ++rung)
         if (take_rung(&s, rung) && (s.preset_open || !s.batch_open) &&
             !try_plan(&s, plan, &fits, f))
             return false;

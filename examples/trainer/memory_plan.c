@@ -39,7 +39,7 @@ static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images
             clprune_mat_rows(t->tally.hit, 0, count)));
         if (run->plan->commands == 0)
             run->plan->commands = clprune_context_commands(t->context);
-        t->model.watch = NULL; /* the first step is the one to tell of */
+        trainer_watch(t, NULL, NULL); /* the first step is the one to tell of */
     }
 done:
     return status;
@@ -61,18 +61,20 @@ static void close_dry(trainer *t)
     tally_close(&t->tally);
     feed_close(&t->feed);
     clprune_optimizer_destroy(t->optimizer);
-    resmlp_destroy(&t->model);
+    t->type->destroy(t->model);
     clprune_context_destroy(t->context);
 }
 
 bool memory_plan_make(
     const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
-    dry_run run = {.t = {.options = t->options, .data = t->data, .arch = t->arch}, .plan = plan};
+    dry_run run = {
+        .t = {.options = t->options, .data = t->data, .type = t->type, .sizes = t->sizes},
+        .plan = plan};
     const clprune_context_options wanted = {.mem_limit = UINT64_MAX,
         .precision = t->context != NULL ? clprune_context_precision(t->context)
                                         : (clprune_precision)t->options->precision};
-    const size_t parts = 2 * t->arch.depth + 16;
+    const size_t parts = 2 * t->sizes.blocks + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good = good && fault_check(f, NULL, clprune_context_create_dry(device, &wanted, &run.t.context),
@@ -81,8 +83,7 @@ bool memory_plan_make(
            fault_check(f, run.t.context, clprune_plan_begin(run.t.context), "planning memory") &&
            trainer_create_model(&run.t, f);
     if (good) {
-        run.t.model.watch = watch;
-        run.t.model.watch_user = &run;
+        trainer_watch(&run.t, watch, &run);
         good = fault_check(f, run.t.context, enqueue_all(&run), "planning memory") &&
                fault_check(f, run.t.context, clprune_plan_create(run.t.context, &plan->plan),
                    "planning memory");

@@ -3,8 +3,8 @@
  * and testing are enqueued in a context without a device, and what dies within a step is placed in
  * one arena (see clprune/plan.h).
  */
-#ifndef RESMLP_MEMORY_PLAN_H
-#define RESMLP_MEMORY_PLAN_H
+#ifndef TRAINER_MEMORY_PLAN_H
+#define TRAINER_MEMORY_PLAN_H
 
 #include "trainer.h"
 

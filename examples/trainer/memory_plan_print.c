@@ -217,8 +217,8 @@ bool memory_plan_run(options *o, fault *f)
                 memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);
     if (good) {
-        (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n", t.arch.name,
-            t.arch.image, o->batch_size, keep_presets[o->activations],
+        (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n",
+            trainer_arch_name(&t), t.sizes.image, o->batch_size, options_preset(o),
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);

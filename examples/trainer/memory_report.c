@@ -125,6 +125,19 @@ static void print_tensors(const ledger *l)
     }
 }
 
+/* What all tensors would take if they were kept dense. */
+static uint64_t dense_bytes(const trainer *t)
+{
+    const keep_table *table = t->type->keep;
+    uint64_t elements = t->sizes.fixed;
+    for (size_t i = 0; i < table->count; ++i)
+        for (size_t block = 0; block < (i < table->in_block ? t->sizes.blocks : 1); ++block) {
+            const keep_shape shape = table->shape(&t->sizes, block, i);
+            elements += (uint64_t)shape.rows * shape.cols;
+        }
+    return t->options->batch_size * elements * sizeof(float);
+}
+
 static void print_line(const char *name, uint64_t bytes)
 {
     (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
@@ -152,17 +165,13 @@ static void print_kept(const ledger *l, uint64_t all_dense)
 bool memory_report_print(const trainer *t, fault *f)
 {
     ledger l = {0};
-    resmlp_kept_bytes bytes;
-    bool good = fault_check(
-        f, t->context, resmlp_kept(&t->model, &bytes), "adding up the kept activations");
     clprune_memory_visit(t->context, visit, &l);
-    if (l.failed)
-        good = fault_set(f, CODE_MEMORY, "out of memory");
+    const bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
     if (good) {
         print_categories(t);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
-        print_kept(&l, bytes.dense);
+        print_kept(&l, dense_bytes(t));
     }
     free(l.groups);
     return good;

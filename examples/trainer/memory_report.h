@@ -1,6 +1,6 @@
 /* memory_report.h: where the device memory goes, read off the library's ledger. */
-#ifndef RESMLP_MEMORY_REPORT_H
-#define RESMLP_MEMORY_REPORT_H
+#ifndef TRAINER_MEMORY_REPORT_H
+#define TRAINER_MEMORY_REPORT_H
 
 #include "trainer.h"
 

@@ -11,23 +11,20 @@ enum {
     LONG_OPTION = 256      /* + a row's position: what getopt_long returns for it, no character */
 };
 
-static size_t row_named(const char *name, size_t length)
+static size_t index_named(const options *o, const char *name)
 {
-    size_t i = 0;
-    while (i < option_rows_count &&
-           (strncmp(option_rows[i].name, name, length) != 0 || option_rows[i].name[length] != '\0'))
-        ++i;
-    return i; /* option_rows_count: there is none */
-}
-
-const option_row *option_row_named(const char *name)
-{
-    return &option_rows[row_named(name, strlen(name))];
+    return option_index(o->model, name, strlen(name));
 }
 
 bool options_given(const options *o, const char *name)
 {
-    return o->given[row_named(name, strlen(name))];
+    const size_t index = index_named(o, name);
+    return index < OPTIONS_MOST && o->given[index];
+}
+
+const char *options_preset(const options *o)
+{
+    return o->model->keep->preset_names[o->activations];
 }
 
 /* No position in options_indices: the preset decides. Checkpoints of versions without the option do
@@ -35,7 +32,6 @@ bool options_given(const options *o, const char *name)
 enum { INDICES_BY_PRESET = CLPRUNE_INDEX_SMALLEST + 1 };
 
 static const options defaults = {
-    .arch = 4, /* resmlp_tiny */
     .data = "generated",
     .sparsity = 0.5,
     .block = {1, 16},
@@ -50,7 +46,15 @@ static const options defaults = {
     .checkpoint_every = 1,
 };
 
-/* The usual strengths of each optimizer; LAMB's decay is that of the ResMLP paper. */
+options options_defaults(const trainer_model *model)
+{
+    options o = defaults;
+    o.model = model;
+    o.arch = model->arch;
+    return o;
+}
+
+/* The usual strengths of each optimizer; LAMB's as in arXiv 2105.03404. */
 static void fill_by_optimizer(options *o)
 {
     static const double lr[] = {0.05, 0.002, 0.005};
@@ -63,10 +67,10 @@ static void fill_by_optimizer(options *o)
 
 void options_settle(options *o)
 {
-    if (!keep_preset_prunes(o->activations))
+    if (!keep_preset_prunes(o->model->keep, o->activations))
         o->sparsity = 0;
     if (o->indices == INDICES_BY_PRESET)
-        o->indices = keep_preset_index(o->activations);
+        o->indices = o->model->keep->presets[o->activations].index_type;
 }
 
 static bool refuse(const char *what, const char *name, fault *f)
@@ -78,10 +82,11 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
 {
     /* Were they alike, getopt_long would take the first of several that an abbreviation fits. */
     struct option table[OPTIONS_MOST + 1] = {0};
-    for (size_t i = 0; i < option_rows_count; ++i)
-        table[i] = (struct option){option_rows[i].name,
-            option_rows[i].kind == OPTION_FLAG ? no_argument : required_argument, NULL,
-            LONG_OPTION + (int)i};
+    for (size_t i = 0; i < option_rows_count(o->model); ++i) {
+        const option_row row = option_row_at(o->model, i);
+        table[i] = (struct option){row.name,
+            row.kind == OPTION_FLAG ? no_argument : required_argument, NULL, LONG_OPTION + (int)i};
+    }
     opterr = 0;
     for (;;) {
         const int found = getopt_long(argc, argv, ":h", table, NULL);
@@ -102,8 +107,8 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
             return refuse("unknown or ambiguous option", word, f);
         }
         const size_t index = (size_t)(found - LONG_OPTION);
-        const option_row *row = &option_rows[index];
-        if (!option_set(row, row->kind == OPTION_FLAG ? "1" : optarg, o, f))
+        const option_row row = option_row_at(o->model, index);
+        if (!option_set(&row, row.kind == OPTION_FLAG ? "1" : optarg, o, f))
             return false;
         o->given[index] = true;
     }
@@ -118,14 +123,23 @@ static bool chooses_preset(const options *o)
     return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
 }
 
-/* Options that say how blocks are kept; those that a keep file may use where no preset does, or
- * not.
- */
-static const struct {
-    const char *name;
-    bool always;
-} pruning[] = {
-    {"values", true}, {"indices", true}, {"block", false}, {"norm", false}, {"criterion", false}};
+/* Whether an option that was given means something to the run; --sparsity does to every preset that
+ * was named: one that prunes nothing ignores it. */
+static bool check_needs(const options *o, const option_row *row, fault *f)
+{
+    const keep_table *keep = o->model->keep;
+    const bool sparsity = strcmp(row->name, "sparsity") == 0;
+    char presets[256];
+    bool good = keep_preset_prunes(keep, o->activations);
+    if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
+        return true;
+    if (row->needs == NEEDS_PRUNING_OR_FILE)
+        good = good || o->keep_file != NULL;
+    if (row->needs == NEEDS_CODES)
+        good = keep_preset_codes(keep, o->activations);
+    option_needed_presets(o->model, row->needs, presets, sizeof presets);
+    return good || fault_set(f, CODE_USAGE, "--%s needs --activations %s", row->name, presets);
+}
 
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
@@ -138,15 +152,11 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
     if (chooses_preset(o))
         return true;
-    if (o->resume == NULL && options_given(o, "sparsity") && !options_given(o, "activations"))
-        return fault_set(f, CODE_USAGE, "--sparsity needs --activations paper or compact");
-    for (size_t i = 0; i < sizeof pruning / sizeof *pruning; ++i)
-        if (o->resume == NULL && options_given(o, pruning[i].name) &&
-            !keep_preset_prunes(o->activations) && (pruning[i].always || o->keep_file == NULL))
-            return fault_set(
-                f, CODE_USAGE, "--%s needs --activations paper or compact", pruning[i].name);
-    if (o->resume == NULL && options_given(o, "gelu-code") && !keep_preset_codes(o->activations))
-        return fault_set(f, CODE_USAGE, "--gelu-code needs --activations compact");
+    for (size_t i = 0; o->resume == NULL && i < option_rows_count(o->model); ++i) {
+        const option_row row = option_row_at(o->model, i);
+        if (o->given[i] && !check_needs(o, &row, f))
+            return false;
+    }
     return true;
 }
 
@@ -156,7 +166,7 @@ static bool choose_folder(options *o, fault *f)
 {
     if (o->output_dir != NULL || o->steps != 0 || o->test_only)
         return true;
-    o->output_dir = "resmlp-out";
+    o->output_dir = o->model->folder;
     if (o->resume == NULL)
         return true;
     const char *slash = strrchr(o->resume, '/');
@@ -169,9 +179,9 @@ static bool choose_folder(options *o, fault *f)
     return true;
 }
 
-bool options_parse(int argc, char **argv, options *o, fault *f)
+bool options_parse(const trainer_model *model, int argc, char **argv, options *o, fault *f)
 {
-    *o = defaults;
+    *o = options_defaults(model);
     if (!parse_all(argc, argv, o, f))
         return false;
     if (o->help || o->version || o->list_devices)
@@ -211,42 +221,42 @@ static void print_wrapped(FILE *file, const char *text)
     (void)fputc('\n', file);
 }
 
-void options_print_help(FILE *file)
+void options_print_help(const trainer_model *model, FILE *file)
 {
-    (void)fputs("usage: resmlp-train [options]\n\n"
-                "Trains a ResMLP on images, on any OpenCL device, with kept activations that are\n"
-                "dense, pruned in blocks (arXiv 2311.16883), or few and the rest recomputed.\n\n",
-        file);
-    for (size_t i = 0; i < option_rows_count; ++i) {
-        const option_row *row = &option_rows[i];
-        char left[64];
-        (void)snprintf(left, sizeof left, "  --%s%s%s", row->name, row->value == NULL ? "" : " ",
-            row->value == NULL ? "" : row->value);
+    (void)fprintf(file, "usage: %s [options]\n\n%s\n", model->program, model->about);
+    for (size_t i = 0; i < option_rows_count(model); ++i) {
+        const option_row row = option_row_at(model, i);
+        char left[64], help[1024];
+        option_help(model, &row, help, sizeof help);
+        (void)snprintf(left, sizeof left, "  --%s%s%s", row.name, row.value == NULL ? "" : " ",
+            row.value == NULL ? "" : row.value);
         (void)fprintf(file, "%-29s ", left);
-        print_wrapped(file, row->help);
+        print_wrapped(file, help);
     }
-    (void)fputs("\nexit codes: 0 ok, 1 failure at run time, 2 bad option or variable, 3 no OpenCL\n"
-                "device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is no number);\n"
-                "130 and 143 after SIGINT and SIGTERM, which finish the step and save a\n"
-                "checkpoint first (a second one quits at once)\n\n"
-                "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), "
-                "CLPRUNE_CACHE_DIR,\nCLPRUNE_TUNING (a file of clprune-tune)\n",
+    (void)fputs(
+        "\nexit codes: 0 success, 1 failure at run time, 2 bad option or environment variable,\n"
+        "3 no OpenCL device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is\n"
+        "not finite). SIGINT and SIGTERM finish the step, save a checkpoint and exit with\n"
+        "130 and 143; a second signal quits at once.\n\n"
+        "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), "
+        "CLPRUNE_CACHE_DIR,\nCLPRUNE_TUNING (a file of clprune-tune)\n",
         file);
 }
 
 bool options_save(const options *o, char **text, size_t *size, fault *f)
 {
-    char *out = malloc(option_rows_count * TEXT_MOST);
+    const size_t count = option_rows_count(o->model);
+    char *out = malloc(count * TEXT_MOST);
     size_t used = 0;
     if (out == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; i < option_rows_count; ++i) {
-        const option_row *row = &option_rows[i];
+    for (size_t i = 0; i < count; ++i) {
+        const option_row row = option_row_at(o->model, i);
         char value[TEXT_MOST - 32];
-        if (row->memory == OPTION_FORGET)
+        if (row.memory == OPTION_FORGET)
             continue;
-        option_print(row, o, value, sizeof value);
-        used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row->name, value) + 1;
+        option_print(&row, o, value, sizeof value);
+        used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row.name, value) + 1;
     }
     *text = out;
     *size = used;
@@ -261,18 +271,18 @@ static const struct {
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
-    const option_row *row = &option_rows[index];
+    const option_row row = option_row_at(o->model, index);
     if (!o->given[index]) {
         /* 0 stands for "not limited", which no option can say */
-        if (row->kind == OPTION_COUNT && row->low > 0 && strcmp(value, "0") == 0)
+        if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
             return true;
-        return option_set(row, value, o, f);
+        return option_set(&row, value, o, f);
     }
     char now[TEXT_MOST - 32];
-    option_print(row, o, now, sizeof now);
-    if (row->memory == OPTION_MATCH && strcmp(now, value) != 0)
+    option_print(&row, o, now, sizeof now);
+    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0)
         return fault_set(f, CODE_USAGE,
-            "--%s %s: the run in %s has %s; leave it out, or train anew", row->name, now, o->resume,
+            "--%s %s: the run in %s has %s; leave it out, or train anew", row.name, now, o->resume,
             value);
     return true;
 }
@@ -282,11 +292,11 @@ static bool restore_one(options *o, const char *text, bool seen[OPTIONS_MOST], f
     const char *value = strchr(text, '=');
     if (value == NULL)
         return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, text);
-    const size_t index = row_named(text, (size_t)(value - text));
-    if (index == option_rows_count)
+    const size_t index = option_index(o->model, text, (size_t)(value - text));
+    if (index == option_rows_count(o->model))
         return fault_set(f, CODE_DATA,
-            "%s: the setting '%s' is unknown; a newer resmlp-train may have written it", o->resume,
-            text);
+            "%s: the setting '%s' is unknown; a newer %s may have written it", o->resume, text,
+            o->model->program);
     seen[index] = true;
     return restore_value(o, index, value + 1, f);
 }
@@ -304,8 +314,9 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
         if (!restore_one(o, p, seen, f))
             return false;
     for (size_t i = 0; i < sizeof before / sizeof *before; ++i) {
-        const size_t index = row_named(before[i].name, strlen(before[i].name));
-        if (!seen[index] && !restore_value(o, index, before[i].value, f))
+        const size_t index = index_named(o, before[i].name);
+        if (index < option_rows_count(o->model) && !seen[index] &&
+            !restore_value(o, index, before[i].value, f))
             return false;
     }
     options_settle(o);

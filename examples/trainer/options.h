@@ -1,32 +1,37 @@
 /*
- * options.h: the command line of resmlp-train, checked; and its part that makes a run what it is,
- * as text for a checkpoint.
+ * options.h: the command line of a training program, checked; and its part that makes a run what it
+ * is, as text for a checkpoint.
  *
  * Numbers have a decimal point whatever the locale: the program never calls setlocale.
  */
-#ifndef RESMLP_OPTIONS_H
-#define RESMLP_OPTIONS_H
+#ifndef TRAINER_OPTIONS_H
+#define TRAINER_OPTIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h> /* FILE */
 
 #include "fault.h"
-#include "keep.h"
+#include "trainer_model.h"
 
 enum { OPTIONS_MOST = 48 }; /* options there may be */
+
+/* One option; see options_table.h. */
+typedef struct option_row option_row;
 
 typedef enum options_optimizer { OPTIONS_SGD, OPTIONS_ADAMW, OPTIONS_LAMB } options_optimizer;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
 typedef struct options {
-    size_t arch; /* position in resmlp_arch_names */
-    uint64_t image_size, patch_size, classes;
+    const trainer_model *model;
+    size_t arch; /* position in model->archs */
+    uint64_t image_size, classes;
+    uint64_t extra[TRAINER_EXTRAS]; /* by position in model->extras */
     const char *data;
     uint64_t train_limit, test_limit;
     bool no_augment;
 
-    size_t activations; /* position in keep_presets */
+    size_t activations; /* position in model->keep->preset_names */
     double sparsity;
     clprune_block block;
     size_t norm;      /* clprune_norm */
@@ -55,7 +60,7 @@ typedef struct options {
     uint64_t memory_limit; /* bytes; 0: none */
     bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
-    bool given[OPTIONS_MOST]; /* on the command line, by position in the table of options.c */
+    bool given[OPTIONS_MOST]; /* on the command line, by option_row_at's index */
     char *restored;           /* what options restored from a checkpoint point into */
     char *folder;             /* output_dir, where it follows from resume */
     char *keep_text;          /* of keep_file, or as the checkpoint has it; NULL: no overrides */
@@ -63,7 +68,13 @@ typedef struct options {
 
 /* Fills *o from the command line, defaults included. Fails with CODE_USAGE and a line that names
  * the option. Strings point into argv. Call options_close in any case. */
-bool options_parse(int argc, char **argv, options *o, fault *f);
+bool options_parse(const trainer_model *model, int argc, char **argv, options *o, fault *f);
+
+/* The defaults of a model, which options_parse begins with. */
+options options_defaults(const trainer_model *model);
+
+/* The name of the preset in o->activations. */
+const char *options_preset(const options *o);
 
 /* Frees what options_restore took. */
 void options_close(options *o);
@@ -76,7 +87,7 @@ void options_settle(options *o);
 bool options_given(const options *o, const char *name);
 
 /* The text of --help. */
-void options_print_help(FILE *file);
+void options_print_help(const trainer_model *model, FILE *file);
 
 /* What a checkpoint must know of a run: "name=value" strings, each ended by NUL. The caller frees
  * *text. */

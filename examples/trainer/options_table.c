@@ -1,6 +1,8 @@
 #include "options_table.h"
 
-#include "arch.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", NULL};
@@ -12,33 +14,34 @@ const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
 #define FIELD(name) offsetof(options, name)
 
-#define FLAG(name, memory, field, help)                                                            \
+/* What follows the named arguments: the text of --help, and what the option needs. */
+#define FLAG(name, memory, field, ...)                                                             \
     {                                                                                              \
-        name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, help                            \
+        name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, __VA_ARGS__                     \
     }
-#define TEXT(name, memory, field, value, help)                                                     \
+#define TEXT(name, memory, field, value, ...)                                                      \
     {                                                                                              \
-        name, OPTION_TEXT, memory, FIELD(field), 0, 0, NULL, value, help                           \
+        name, OPTION_TEXT, memory, FIELD(field), 0, 0, NULL, value, __VA_ARGS__                    \
     }
-#define CHOICE(name, memory, field, choices, value, help)                                          \
+#define CHOICE(name, memory, field, choices, value, ...)                                           \
     {                                                                                              \
-        name, OPTION_CHOICE, memory, FIELD(field), 0, 0, choices, value, help                      \
+        name, OPTION_CHOICE, memory, FIELD(field), 0, 0, choices, value, __VA_ARGS__               \
     }
-#define COUNT(name, memory, field, low, high, help)                                                \
+#define COUNT(name, memory, field, low, high, ...)                                                 \
     {                                                                                              \
-        name, OPTION_COUNT, memory, FIELD(field), low, high, NULL, "N", help                       \
+        name, OPTION_COUNT, memory, FIELD(field), low, high, NULL, "N", __VA_ARGS__                \
     }
-#define BYTES(name, memory, field, low, high, help)                                                \
+#define BYTES(name, memory, field, low, high, ...)                                                 \
     {                                                                                              \
-        name, OPTION_BYTES, memory, FIELD(field), low, high, NULL, "BYTES", help                   \
+        name, OPTION_BYTES, memory, FIELD(field), low, high, NULL, "BYTES", __VA_ARGS__            \
     }
-#define REAL(name, memory, field, low, high, help)                                                 \
+#define REAL(name, memory, field, low, high, ...)                                                  \
     {                                                                                              \
-        name, OPTION_REAL, memory, FIELD(field), low, high, NULL, "X", help                        \
+        name, OPTION_REAL, memory, FIELD(field), low, high, NULL, "X", __VA_ARGS__                 \
     }
-#define BLOCK(name, memory, field, help)                                                           \
+#define BLOCK(name, memory, field, ...)                                                            \
     {                                                                                              \
-        name, OPTION_BLOCK, memory, FIELD(field), 0, 0, NULL, "SHAPE", help                        \
+        name, OPTION_BLOCK, memory, FIELD(field), 0, 0, NULL, "SHAPE", __VA_ARGS__                 \
     }
 
 /* 2^53 - 1: seeds beyond it would not survive readers of JSON that know only doubles. */
@@ -46,55 +49,48 @@ const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
 #define LESS_THAN_ONE 0.999999
 
-const option_row option_rows[] = {
-    CHOICE("arch", OPTION_MATCH, arch, resmlp_arch_names, "NAME",
-        "resmlp_s12, resmlp_s24, resmlp_s36, resmlp_b24 or resmlp_tiny (the default)"),
+/* The model's own options come after the second row. */
+static const option_row rows[] = {
+    CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
     COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
         "pixels per side; default: the architecture's, or the data's"),
-    COUNT("patch-size", OPTION_MATCH, patch_size, 1, 4096,
-        "pixels per side of a patch; default: the architecture's"),
     COUNT("classes", OPTION_MATCH, classes, 1, 1048576,
-        "outputs; default: the architecture's, or the data's"),
+        "number of classes; default: the architecture's, or the data's"),
     TEXT("data", OPTION_TAKE, data, "generated|DIR",
-        "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary"),
+        "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary version"),
     COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
-        "train on so many images; default: all, or 8000 generated"),
+        "number of training images; default: all, or 8000 generated ones"),
     COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,
-        "test on so many images; default: all, or 2000 generated"),
+        "number of test images; default: all, or 2000 generated ones"),
     FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror"),
-    CHOICE("activations", OPTION_MATCH, activations, keep_presets, "PRESET",
-        "dense (the default): keep what autograd keeps; paper: keep the inputs of linear layers "
-        "pruned; exact: keep three tensors of a block, which give the same gradients; "
-        "exact-tokens: "
-        "keep two, and run the token layer twice; compact: keep three pruned and a code of GELU's "
-        "derivative"),
+    CHOICE("activations", OPTION_MATCH, activations, NULL, "PRESET", NULL),
     REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
-        "part of the blocks that is pruned, 0 to 1; default 0.5; needs --activations paper or "
-        "compact"),
+        "fraction of the blocks that is pruned, 0 to 1; default 0.5", NEEDS_PRUNING),
     BLOCK("block", OPTION_MATCH, block,
-        "shape of the blocks that are pruned: 16 or 1x16 (the default), 4x4, ..."),
+        "shape of the blocks that are pruned: 16 or 1x16 (the default), 4x4, ...",
+        NEEDS_PRUNING_OR_FILE),
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
-        "what ranks blocks: l2 (the default), l1 or max"),
+        "norm that ranks blocks: l2 (the default), l1 or max", NEEDS_PRUNING_OR_FILE),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
-        "sampled (the default): draw the kept blocks, so that weight gradients are the dense ones "
-        "in expectation; largest: keep the best, as the paper does"),
+        "sampled (the default): draw the kept blocks at random and weight them, so that the "
+        "expected weight gradients are the dense ones; largest: keep the blocks of largest norm",
+        NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
-        "of kept blocks: fp32 (the default), fp16, bf16 or int8 with a scale for each block; needs "
-        "--activations paper or compact"),
+        "number format of kept blocks: fp32 (the default), fp16, bf16, or int8 with one scale per "
+        "block",
+        NEEDS_PRUNING),
     CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
-        "of kept blocks: int32 (the default of paper), int16, bitmap, or smallest, the one of "
-        "these "
-        "that takes the fewest bytes (the default of compact); gives the same bits; needs "
-        "--activations paper or compact"),
+        "index format of kept blocks: int32, int16, bitmap, or smallest, which takes the one with "
+        "the fewest bytes; the preset has the default; results are the same bits",
+        NEEDS_PRUNING),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
-        "of an element of GELU's derivative: 2 (the default), 4 or 8; needs --activations compact"),
+        "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
     CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
-        "what the weight gradients' products with pruned inputs may round their operands to: fp32 "
-        "(the default), tf32 or bf16, on NVIDIA's GPUs of compute capability 8.0 or later; "
-        "elsewhere fp32 serves"),
+        "operand precision of weight gradients from pruned inputs: fp32 (the default), or tf32 or "
+        "bf16 on tensor cores (NVIDIA, compute capability 8.0 or later); other devices use fp32"),
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
-        "overrides of --activations for single blocks and tensors, a line each, such as 'blocks.0 "
-        "gelu dense'; see keep_file.h; a checkpoint has a copy"),
+        "lines that override --activations for single blocks and tensors, such as 'blocks.0 x "
+        "dense' (see keep_file.h); the checkpoint keeps a copy"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
@@ -112,36 +108,137 @@ const option_row option_rows[] = {
     COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
         "of parameters, order and augmentation, not of generated images; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",
-        "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any"),
+        "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
     FLAG("list-devices", OPTION_FORGET, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
-        "where log.csv and last.ckpt go; default: resmlp-out, or the folder of --resume"),
+        "folder for log.csv and last.ckpt; default: the folder of --resume, else "),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
-        "epochs from one checkpoint to the next; default 1; 0: never"),
+        "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
-        "go on from a checkpoint, with its options; gives the bits of a run without a break"),
+        "continue from a checkpoint, with its options; gives the bits of an uninterrupted run"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
-        "stop after so many steps; then neither tests nor writes files, but for what --test-limit "
-        "or --output-dir ask for"),
+        "stop after N steps; tests only with --test-limit, writes files only with --output-dir"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
-        "in the end compare each gradient with dense's on so many train batches"),
+        "at the end, compare each gradient with that of a dense model on N training batches"),
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
-        "of device memory (K, M, G): takes the mildest preset that fits, or, with --activations, "
-        "the "
-        "largest batch; says which"),
+        "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
+        "--activations, the largest batch; says which"),
     FLAG("plan", OPTION_FORGET, plan,
-        "print what the run will hold on the device, part by part of a step, and exit; needs no "
-        "device"),
+        "print the device memory of each part of a step and exit; needs no device"),
     TEXT("plan-csv", OPTION_FORGET, plan_csv, "FILE",
-        "with --plan: write what lives at each command of a step, by tensor"),
-    FLAG("memory-report", OPTION_FORGET, memory_report, "print where the device memory goes"),
-    TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as one object"),
-    FLAG("quiet", OPTION_FORGET, quiet, "print nothing but reports asked for, and errors"),
+        "with --plan: write the live bytes at each command of a step, by tensor"),
+    FLAG("memory-report", OPTION_FORGET, memory_report,
+        "at the end, print the device memory of each tensor"),
+    TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as a JSON object"),
+    FLAG("quiet", OPTION_FORGET, quiet, "print only errors and the reports you asked for"),
     FLAG("help", OPTION_FORGET, help, "print this and exit"),
     FLAG("version", OPTION_FORGET, version, "print the version and exit"),
 };
 
-const size_t option_rows_count = sizeof option_rows / sizeof *option_rows;
+enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };
 
-_Static_assert(sizeof option_rows / sizeof *option_rows <= OPTIONS_MOST, "raise OPTIONS_MOST");
+_Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
+
+static bool leaves_out(const trainer_model *model, const option_row *row)
+{
+    return row->needs == NEEDS_CODES && !keep_codes_exist(model->keep);
+}
+
+size_t option_rows_count(const trainer_model *model)
+{
+    size_t count = model->extras_count;
+    for (size_t i = 0; i < ROWS; ++i)
+        count += !leaves_out(model, &rows[i]);
+    return count;
+}
+
+static option_row extra_row(const trainer_model *model, size_t i)
+{
+    const trainer_extra *extra = &model->extras[i];
+    return (option_row){.name = extra->name,
+        .kind = OPTION_COUNT,
+        .memory = OPTION_MATCH,
+        .offset = FIELD(extra) + i * sizeof(uint64_t),
+        .low = extra->low,
+        .high = extra->high,
+        .value = "N",
+        .help = extra->help};
+}
+
+option_row option_row_at(const trainer_model *model, size_t index)
+{
+    if (index >= EXTRAS_AT && index < EXTRAS_AT + model->extras_count)
+        return extra_row(model, index - EXTRAS_AT);
+    if (index >= EXTRAS_AT)
+        index -= model->extras_count;
+    for (size_t i = 0; i <= index && i < ROWS; ++i)
+        index += leaves_out(model, &rows[i]);
+    option_row row = rows[index];
+    if (row.offset == FIELD(arch))
+        row.choices = model->archs;
+    if (row.offset == FIELD(activations))
+        row.choices = model->keep->preset_names;
+    return row;
+}
+
+size_t option_index(const trainer_model *model, const char *name, size_t length)
+{
+    const size_t count = option_rows_count(model);
+    size_t i = 0;
+    for (; i < count; ++i) {
+        const option_row row = option_row_at(model, i);
+        if (strncmp(row.name, name, length) == 0 && row.name[length] == '\0')
+            break;
+    }
+    return i;
+}
+
+static void append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size)
+{
+    const keep_table *keep = model->keep;
+    size_t fit[OPTIONS_MOST], count = 0;
+    for (size_t i = 0; keep->preset_names[i] != NULL && count < OPTIONS_MOST; ++i)
+        if (needs == NEEDS_CODES ? keep_preset_codes(keep, i) : keep_preset_prunes(keep, i))
+            fit[count++] = i;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; ++i)
+        append(text, size, "%s%s",
+            i == 0          ? ""
+            : i + 1 < count ? ", "
+                            : " or ",
+            keep->preset_names[fit[i]]);
+}
+
+void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
+{
+    char presets[256];
+    (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
+    if (row->offset == FIELD(arch))
+        for (size_t i = 0; model->archs[i] != NULL; ++i)
+            append(text, size, "%s%s%s",
+                i == 0                        ? ""
+                : model->archs[i + 1] == NULL ? " or "
+                                              : ", ",
+                model->archs[i], i == model->arch ? " (the default)" : "");
+    if (row->offset == FIELD(activations))
+        for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
+            append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->keep->preset_names[i],
+                i == 0 ? " (the default)" : "", model->keep->presets[i].help);
+    if (row->offset == FIELD(output_dir))
+        append(text, size, "%s", model->folder);
+    if (row->needs == NEEDS_NOTHING)
+        return;
+    option_needed_presets(model, row->needs, presets, sizeof presets);
+    append(text, size, "; needs --activations %s%s", presets,
+        row->needs == NEEDS_PRUNING_OR_FILE ? ", or --keep-file" : "");
+}

@@ -1,7 +1,7 @@
 /* options_table.h: private to options*.c. One row per option; parsing, help and checkpoints all
  * read it. */
-#ifndef RESMLP_OPTIONS_TABLE_H
-#define RESMLP_OPTIONS_TABLE_H
+#ifndef TRAINER_OPTIONS_TABLE_H
+#define TRAINER_OPTIONS_TABLE_H
 
 #include "options.h"
 
@@ -22,7 +22,15 @@ typedef enum option_memory {
     OPTION_MATCH   /* taken from the checkpoint; may not be given otherwise */
 } option_memory;
 
-typedef struct option_row {
+/* What an option that was given needs to mean anything. */
+typedef enum option_needs {
+    NEEDS_NOTHING,
+    NEEDS_PRUNING,         /* a preset that prunes */
+    NEEDS_PRUNING_OR_FILE, /* such a preset, or a keep file */
+    NEEDS_CODES            /* a preset that keeps codes; models without one lack the option */
+} option_needs;
+
+struct option_row {
     const char *name;
     option_kind kind;
     option_memory memory;
@@ -31,13 +39,22 @@ typedef struct option_row {
     const char *const *choices; /* CHOICE; ends with NULL */
     const char *value;          /* its name in --help; NULL for FLAG */
     const char *help;
-} option_row;
+    option_needs needs;
+};
 
-extern const option_row option_rows[];
-extern const size_t option_rows_count;
+/* The options of a program: those of all models, then the model's own. */
+size_t option_rows_count(const trainer_model *model);
+option_row option_row_at(const trainer_model *model, size_t index);
 
-/* The row of an option that there is; name without dashes. */
-const option_row *option_row_named(const char *name);
+/* The index of an option; option_rows_count where there is none. The name, without dashes, has
+ * `length` bytes. */
+size_t option_index(const trainer_model *model, const char *name, size_t length);
+
+/* The names of the presets that an option needs: "paper or compact". */
+void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size);
+
+/* What --help says of an option. */
+void option_help(const trainer_model *model, const option_row *row, char *text, size_t size);
 
 /* Sets the field of a row from text. */
 bool option_set(const option_row *row, const char *text, options *o, fault *f);

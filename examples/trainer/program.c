@@ -1,10 +1,7 @@
-/*
- * resmlp-train: trains a ResMLP with kept activations that are dense, block-pruned or few.
- *
- * Reading order: this file; trainer_loop.c (a step, an epoch); model_forward.c and
- * model_backward.c (the network); keep.h
- * (what is kept); then whatever the includes name.
- */
+/* A training program in the order of events. Reading order: this file; trainer_loop.c (a step, an
+ * epoch); trainer_model.h and a model's own files; then whatever the includes name. */
+#include "program.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,15 +18,15 @@
 static void say_start(trainer *t)
 {
     const options *o = t->options;
-    char device[256], block[64], kept[512];
+    char device[256], block[64], kept[512], extras[128] = "";
     summary_device(t, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     if (o->sparsity > 0)
         (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s, %s by %s norm",
-            keep_presets[o->activations], o->sparsity, block, options_criteria[o->criterion],
+            options_preset(o), o->sparsity, block, options_criteria[o->criterion],
             options_norms[o->norm]);
     else
-        (void)snprintf(kept, sizeof kept, "%s", keep_presets[o->activations]);
+        (void)snprintf(kept, sizeof kept, "%s", options_preset(o));
     if (o->values != CLPRUNE_VALUES_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
             options_values[o->values]);
@@ -41,15 +38,17 @@ static void say_start(trainer *t)
     if (precision != CLPRUNE_PRECISION_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", multiplied in %s",
             options_precisions[precision]);
-    if (keep_preset_codes(o->activations))
+    if (keep_preset_codes(t->type->keep, o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));
     if (o->keep_text != NULL)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", overridden by %s",
             o->keep_file != NULL ? o->keep_file : o->resume);
-    progress_say(&t->progress, "%s, %llu parameters, %zu px, patch %zu, %zu classes", t->arch.name,
-        (unsigned long long)resmlp_arch_parameters(&t->arch), t->arch.image, t->arch.patch,
-        t->arch.classes);
+    for (size_t i = 0; i < t->type->extras_count; ++i)
+        (void)snprintf(extras + strlen(extras), sizeof extras - strlen(extras), ", %s %llu",
+            t->type->extras[i].name, (unsigned long long)t->sizes.extra[i]);
+    progress_say(&t->progress, "%s, %llu parameters, %zu px%s, %zu classes", trainer_arch_name(t),
+        (unsigned long long)t->sizes.parameters, t->sizes.image, extras, t->sizes.classes);
     progress_say(&t->progress, "data %s, %u train and %u test images; device %s",
         dataset_name(t->data), (unsigned)dataset_count(t->data, DATASET_TRAIN),
         (unsigned)dataset_count(t->data, DATASET_TEST), device);
@@ -165,32 +164,32 @@ static void fill_closed_streams(void)
             (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
 }
 
-static bool act(int argc, char **argv, options *o, fault *f)
+static bool act(const trainer_model *model, int argc, char **argv, options *o, fault *f)
 {
-    if (!options_parse(argc, argv, o, f))
+    if (!options_parse(model, argc, argv, o, f))
         return false;
     if (o->help) {
-        options_print_help(stdout);
+        options_print_help(model, stdout);
         return true;
     }
     if (o->version)
-        return puts("resmlp-train (clprune) " CLPRUNE_VERSION) >= 0;
+        return printf("%s (clprune) %s\n", model->program, CLPRUNE_VERSION) >= 0;
     if (o->list_devices)
         return list_devices(f);
     return o->plan ? memory_plan_run(o, f) : run(o, f);
 }
 
-int main(int argc, char **argv)
+int program_main(const trainer_model *model, int argc, char **argv)
 {
     options o;
     fault f = {0};
     fill_closed_streams();
     stop_install();
-    (void)act(argc, argv, &o, &f); /* failures are in f */
+    (void)act(model, argc, argv, &o, &f); /* failures are in f */
     (void)check_output(&f);
     options_close(&o);
     if (f.code != CODE_OK)
-        (void)fprintf(stderr, "resmlp-train: %s\n", f.text);
+        (void)fprintf(stderr, "%s: %s\n", model->program, f.text);
     if (f.code == CODE_OK && stop_signal() != 0)
         return 128 + stop_signal();
     return f.code;

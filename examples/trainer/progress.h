@@ -2,8 +2,8 @@
  * progress.h: what the user sees of a run while it runs. On a terminal one line is rewritten in
  * place; elsewhere a plain line comes every ten seconds. Errors of writing stay in ferror(stdout).
  */
-#ifndef RESMLP_PROGRESS_H
-#define RESMLP_PROGRESS_H
+#ifndef TRAINER_PROGRESS_H
+#define TRAINER_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *     rng r = rng_open(seed, RNG_SHUFFLE, epoch, 0);
  *     uint32_t die = 1 + rng_below(&r, 6);
  */
-#ifndef RESMLP_RNG_H
-#define RESMLP_RNG_H
+#ifndef TRAINER_RNG_H
+#define TRAINER_RNG_H
 
 #include <stdint.h>
 

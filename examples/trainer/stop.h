@@ -2,8 +2,8 @@
  * stop.h: SIGINT and SIGTERM ask the program to stop after the present step; a second signal ends
  * it at once. SIGPIPE is ignored: a reader of the output that goes away is an error of writing.
  */
-#ifndef RESMLP_STOP_H
-#define RESMLP_STOP_H
+#ifndef TRAINER_STOP_H
+#define TRAINER_STOP_H
 
 void stop_install(void);
 

@@ -19,17 +19,18 @@ static void write_settings(json *j, const trainer *t)
     options_block_text(o->block, block, sizeof block);
     summary_device(t, device, sizeof device);
     json_text(j, "version", CLPRUNE_VERSION);
-    json_text(j, "arch", t->arch.name);
-    json_count(j, "parameters", resmlp_arch_parameters(&t->arch));
-    json_count(j, "image_size", t->arch.image);
-    json_count(j, "patch_size", t->arch.patch);
-    json_count(j, "classes", t->arch.classes);
+    json_text(j, "arch", trainer_arch_name(t));
+    json_count(j, "parameters", t->sizes.parameters);
+    json_count(j, "image_size", t->sizes.image);
+    for (size_t i = 0; i < t->type->extras_count; ++i)
+        json_count(j, t->type->extras[i].key, t->sizes.extra[i]);
+    json_count(j, "classes", t->sizes.classes);
     json_text(j, "dataset", dataset_name(t->data));
     json_count(j, "train_images", dataset_count(t->data, DATASET_TRAIN));
     json_count(j, "test_images", dataset_count(t->data, DATASET_TEST));
     json_count(j, "epochs", o->epochs);
     json_count(j, "batch_size", o->batch_size);
-    json_text(j, "activations", keep_presets[o->activations]);
+    json_text(j, "activations", options_preset(o));
     json_real(j, "sparsity", o->sparsity);
     json_text(j, "block", block);
     json_text(j, "norm", options_norms[o->norm]);
@@ -37,7 +38,7 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "values", options_values[o->values]);
     json_text(j, "indices", options_indices[o->indices]);
     json_text(j, "precision", options_precisions[clprune_context_precision(t->context)]);
-    if (keep_preset_codes(o->activations))
+    if (keep_preset_codes(t->type->keep, o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);

@@ -1,6 +1,6 @@
 /* summary.h: the results of a run as one JSON object. */
-#ifndef RESMLP_SUMMARY_H
-#define RESMLP_SUMMARY_H
+#ifndef TRAINER_SUMMARY_H
+#define TRAINER_SUMMARY_H
 
 #include "gradient_check.h"
 #include "trainer.h"

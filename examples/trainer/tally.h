@@ -5,8 +5,8 @@
  * back together. The sum is formed on the host, in order of the images, so it does not depend on
  * when that happened.
  */
-#ifndef RESMLP_TALLY_H
-#define RESMLP_TALLY_H
+#ifndef TRAINER_TALLY_H
+#define TRAINER_TALLY_H
 
 #include <clprune/clprune.h>
 

@@ -1,6 +1,7 @@
 /* Opening and closing a run. */
 #include "trainer.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,11 @@ static bool open_data(trainer *t, fault *f)
 {
     options *o = t->options;
     const bool generated = strcmp(o->data, "generated") == 0;
-    const resmlp_arch arch = resmlp_arch_at(o->arch);
+    trainer_sizes usual = {.arch = o->arch};
+    (void)t->type->settle(&usual);
     /* Files know their sizes; generated images can have those of the architecture. */
-    const uint64_t size = o->image_size == 0 && generated ? arch.image : o->image_size;
-    const uint64_t classes = o->classes == 0 && generated ? arch.classes : o->classes;
+    const uint64_t size = o->image_size == 0 && generated ? usual.image : o->image_size;
+    const uint64_t classes = o->classes == 0 && generated ? usual.classes : o->classes;
     const dataset_options wanted = {
         .image_size = (uint32_t)size,
         .classes = (uint32_t)classes,
@@ -36,18 +38,28 @@ static bool open_data(trainer *t, fault *f)
     return t->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);
 }
 
-static bool choose_arch(trainer *t, fault *f)
+static bool choose_sizes(trainer *t, fault *f)
 {
     options *o = t->options;
-    t->arch = resmlp_arch_at(o->arch);
-    t->arch.image = (size_t)o->image_size;
-    t->arch.classes = (size_t)o->classes;
-    if (o->patch_size != 0)
-        t->arch.patch = (size_t)o->patch_size;
-    o->patch_size = t->arch.patch;
-    const char *wrong = resmlp_arch_check(&t->arch);
-    return wrong == NULL || fault_set(f, CODE_USAGE, "--image-size %zu, --patch-size %zu: %s",
-                                t->arch.image, t->arch.patch, wrong);
+    char extras[256] = "";
+    t->sizes = (trainer_sizes){
+        .arch = o->arch, .image = (size_t)o->image_size, .classes = (size_t)o->classes};
+    memcpy(t->sizes.extra, o->extra, sizeof t->sizes.extra);
+    const char *wrong = t->type->settle(&t->sizes);
+    memcpy(o->extra, t->sizes.extra, sizeof t->sizes.extra);
+    if (wrong == NULL)
+        return true;
+    for (size_t i = 0; i < t->type->extras_count; ++i) {
+        const size_t used = strlen(extras);
+        (void)snprintf(extras + used, sizeof extras - used, ", --%s %" PRIu64,
+            t->type->extras[i].name, t->sizes.extra[i]);
+    }
+    return fault_set(f, CODE_USAGE, "--image-size %zu%s: %s", t->sizes.image, extras, wrong);
+}
+
+const char *trainer_arch_name(const trainer *t)
+{
+    return t->type->archs[t->sizes.arch];
 }
 
 clprune_status trainer_create_context(
@@ -84,19 +96,23 @@ static bool open_device(trainer *t, fault *f)
 static bool create_model(trainer *t, fault *f)
 {
     const options *o = t->options;
-    const size_t depth = t->arch.depth;
+    const keep_table *table = t->type->keep;
+    const size_t blocks = t->sizes.blocks;
     const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
-    keep_policy *policies = malloc(depth * sizeof *policies);
-    bool good = policies != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; good && i < depth; ++i)
-        policies[i] = keep_preset(o->activations, options_keep_rule(o));
+    const keep_rule how = options_keep_rule(o);
+    keep_rule *rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
+    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        keep_preset_rules(table, o->activations, &how, blocks, rules);
     if (good && o->keep_text != NULL)
-        good = keep_file_apply(o->keep_text, source, o, depth, policies, f);
-    good = good &&
-           fault_check(f, t->context,
-               resmlp_create_each(t->context, &t->arch, policies, (size_t)o->batch_size, &t->model),
-               "creating the model");
-    free(policies);
+        good = keep_file_apply(o->keep_text, source, o, blocks, rules, f);
+    good =
+        good && fault_check(f, t->context,
+                    t->type->create(t->context, &t->sizes, rules, (size_t)o->batch_size, &t->model),
+                    "creating the model");
+    if (good)
+        t->params = t->type->params(t->model, &t->params_count);
+    free(rules);
     return good;
 }
 
@@ -117,8 +133,7 @@ static bool create_optimizer(trainer *t, fault *f)
         .weight_decay = (float)o->weight_decay,
     };
     return fault_check(f, t->context,
-        clprune_optimizer_create(
-            t->context, &desc, t->model.tensors, t->model.params, &t->optimizer),
+        clprune_optimizer_create(t->context, &desc, t->params_count, t->params, &t->optimizer),
         "creating the optimizer");
 }
 
@@ -140,7 +155,7 @@ static bool start(trainer *t, const checkpoint *c, fault *f)
     t->at.sums = tally_zero;
     return csv_log_open(&t->log, NULL, 0, f) &&
            fault_check(
-               f, t->context, resmlp_init(&t->model, t->options->seed), "initialising the model");
+               f, t->context, t->type->init(t->model, t->options->seed), "initialising the model");
 }
 
 static char *path_in(const char *folder, const char *name)
@@ -222,13 +237,15 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
 {
     *t = (trainer){
         .options = o,
+        .type = o->model,
         .progress = progress_begin(o->quiet),
         .began = clock_seconds(),
         .train_loss = (double)NAN,
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
     };
-    return take_options(o, c, f) && take_keep_file(o, c, f) && open_data(t, f) && choose_arch(t, f);
+    return take_options(o, c, f) && take_keep_file(o, c, f) && open_data(t, f) &&
+           choose_sizes(t, f);
 }
 
 /* Everything that dies within a step gets its place in one arena. */
@@ -264,7 +281,8 @@ void trainer_close(trainer *t)
     tally_close(&t->tally);
     feed_close(&t->feed);
     clprune_optimizer_destroy(t->optimizer);
-    resmlp_destroy(&t->model);
+    if (t->type != NULL)
+        t->type->destroy(t->model);
     clprune_context_destroy(t->context);
     dataset_close(t->data);
     free(t->order);

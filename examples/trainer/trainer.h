@@ -11,8 +11,8 @@
  * Everything random is a function of (seed, epoch, image), so position is all the state that a
  * resumed run needs beside parameters and moments.
  */
-#ifndef RESMLP_TRAINER_H
-#define RESMLP_TRAINER_H
+#ifndef TRAINER_H
+#define TRAINER_H
 
 #include <clprune/clprune.h>
 
@@ -20,10 +20,10 @@
 #include "dataset.h"
 #include "fault.h"
 #include "feed.h"
-#include "model.h"
 #include "options.h"
 #include "progress.h"
 #include "tally.h"
+#include "trainer_model.h"
 
 /* Where a run is; the same after a resume. */
 typedef struct trainer_position {
@@ -39,8 +39,13 @@ typedef struct trainer {
     options *options; /* not owned; sizes that were left open are filled in */
     dataset *data;
     clprune_context *context;
-    resmlp_arch arch;
-    resmlp model;
+    const trainer_model *type;
+    trainer_sizes sizes;
+    void *model;
+    clprune_param *params; /* (params_count) the model's */
+    size_t params_count;
+    trainer_watch_fn *watch; /* told of the parts of a step; NULL: nobody */
+    void *watch_user;
     clprune_optimizer *optimizer;
     clprune_schedule schedule;
     batch_feed feed;
@@ -74,6 +79,10 @@ void trainer_close(trainer *t);
 /* Trains until the epoch is over or the run has to stop. Faults: CODE_DIVERGED and others. */
 bool trainer_epoch(trainer *t, fault *f);
 
+/* Has t->watch told of the parts of the coming steps: those of the model, "loss" and "update".
+ * NULL: no more. */
+void trainer_watch(trainer *t, trainer_watch_fn *watch, void *user);
+
 /* Data, architecture and all else that must be known before a device is opened; trainer_open begins
  * with it. What is opened is the caller's on failure, too. */
 struct checkpoint;
@@ -95,6 +104,9 @@ bool trainer_save(trainer *t, fault *f);
 /* Private to trainer*.c: takes parameters, moments and position from an opened checkpoint; looks at
  * all of it before it changes anything. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
+
+/* The name of the architecture. */
+const char *trainer_arch_name(const trainer *t);
 
 /* A context on the device of *wanted (NULL: the library's choice). Faults: CODE_USAGE for what the
  * environment says wrongly, and others. The status is that of clprune_context_create. */

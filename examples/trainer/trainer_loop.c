@@ -13,6 +13,19 @@ bool trainer_must_stop(const trainer *t)
     return stop_signal() != 0 || (limit != 0 && t->steps_here >= limit);
 }
 
+void trainer_watch(trainer *t, trainer_watch_fn *watch, void *user)
+{
+    t->watch = watch;
+    t->watch_user = user;
+    t->type->watch(t->model, watch, user);
+}
+
+static void begin_part(const trainer *t, const char *part)
+{
+    if (t->watch != NULL)
+        t->watch(t->watch_user, part, 0);
+}
+
 clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -23,13 +36,13 @@ clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, 
 
     rng r = rng_open(o->seed, RNG_PRUNE, (uint32_t)t->at.step, (uint32_t)(t->at.step >> 32));
     const uint64_t high = rng_next(&r);
-    resmlp_set_seed(&t->model, high << 32 | rng_next(&r));
-    TRY(resmlp_forward(&t->model, count, images, true));
-    resmlp_at(&t->model, "loss", 0);
-    TRY(resmlp_loss(&t->model, count, t->feed.labels, smoothing, loss, hit));
+    t->type->set_seed(t->model, high << 32 | rng_next(&r));
+    TRY(t->type->forward(t->model, count, images, true));
+    begin_part(t, "loss");
+    TRY(t->type->loss(t->model, count, t->feed.labels, smoothing, loss, hit));
     t->saved_activation_bytes = clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-    TRY(resmlp_backward(&t->model, count, images, t->feed.labels, smoothing, CLPRUNE_NO_MAT));
-    resmlp_at(&t->model, "update", 0);
+    TRY(t->type->backward(t->model, count, images, t->feed.labels, smoothing));
+    begin_part(t, "update");
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(t->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
     TRY(clprune_optimizer_step(t->optimizer, lr, NULL));
@@ -42,8 +55,8 @@ clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, 
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
-    TRY(resmlp_forward(&t->model, count, images, false));
-    TRY(resmlp_loss(&t->model, count, t->feed.labels, 0.0f, loss, hit));
+    TRY(t->type->forward(t->model, count, images, false));
+    TRY(t->type->loss(t->model, count, t->feed.labels, 0.0f, loss, hit));
     TRY(clprune_plan_end_step(t->context));
 done:
     return status;

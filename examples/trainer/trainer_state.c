@@ -27,13 +27,13 @@ enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 3, RECORD_NAME = 96 };
 /* The tensors of a run: parameters first, then each slot of the optimizer. */
 static size_t tensor_count(const trainer *t)
 {
-    return t->model.tensors * (1 + clprune_optimizer_slots(t->optimizer));
+    return t->params_count * (1 + clprune_optimizer_slots(t->optimizer));
 }
 
 static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NAME])
 {
-    const size_t kind = index / t->model.tensors, i = index % t->model.tensors;
-    const clprune_param *param = &t->model.params[i];
+    const size_t kind = index / t->params_count, i = index % t->params_count;
+    const clprune_param *param = &t->params[i];
     if (kind == 0) {
         (void)snprintf(name, RECORD_NAME, "param/%s", param->name);
         return param->value;
@@ -45,8 +45,8 @@ static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NA
 static size_t largest_tensor(const trainer *t)
 {
     size_t most = 0;
-    for (size_t i = 0; i < t->model.tensors; ++i) {
-        const clprune_mat value = t->model.params[i].value;
+    for (size_t i = 0; i < t->params_count; ++i) {
+        const clprune_mat value = t->params[i].value;
         if (value.rows * value.cols > most)
             most = value.rows * value.cols;
     }
@@ -159,7 +159,7 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 }
 
 /* What a record of another kind says of the run would not be followed. */
-static bool check_records(const checkpoint *c, fault *f)
+static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "position", "sums", "log"};
     static const char *const folders[] = {"param/", "state0/", "state1/"};
@@ -172,8 +172,8 @@ static bool check_records(const checkpoint *c, fault *f)
             known = known || strncmp(name, folders[k], strlen(folders[k])) == 0;
         if (!known)
             return fault_set(f, CODE_DATA,
-                "%s: the record '%s' is unknown; a newer resmlp-train may have written it", c->path,
-                name);
+                "%s: the record '%s' is unknown; a newer %s may have written it", c->path, name,
+                program);
     }
     return true;
 }
@@ -190,7 +190,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
     if (position[1] > t->steps_per_epoch)
         return fault_set(f, CODE_DATA, "%s: its position is outside of an epoch", c->path);
-    if (!check_records(c, f) || !check_data(t, c, f) || !check_tensors(t, c, f))
+    if (!check_records(c, t->type->program, f) || !check_data(t, c, f) || !check_tensors(t, c, f))
         return false;
 
     t->at = (trainer_position){

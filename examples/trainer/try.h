@@ -1,6 +1,6 @@
 /* try.h: functions that enqueue work leave at the first failure, through one exit. */
-#ifndef RESMLP_TRY_H
-#define RESMLP_TRY_H
+#ifndef TRAINER_TRY_H
+#define TRAINER_TRY_H
 
 #include <clprune/status.h>
 

@@ -1,0 +1,128 @@
+/* The functions that the trainer calls, each a call of model.h. */
+#include "resmlp_model.h"
+
+#include <stdlib.h>
+
+#include "model.h"
+
+static const trainer_extra extras[] = {
+    {"patch-size", "patch_size", 1, 4096,
+        "pixels per side of a patch; default: the architecture's"},
+};
+
+static const char *settle(trainer_sizes *sizes)
+{
+    const resmlp_arch usual = resmlp_arch_at(sizes->arch);
+    if (sizes->image == 0)
+        sizes->image = usual.image;
+    if (sizes->classes == 0)
+        sizes->classes = usual.classes;
+    if (sizes->extra[0] == 0)
+        sizes->extra[0] = usual.patch;
+    const resmlp_arch arch = resmlp_arch_of(sizes);
+    const char *wrong = resmlp_arch_check(&arch);
+    if (wrong != NULL)
+        return wrong;
+    sizes->blocks = arch.depth;
+    sizes->parameters = resmlp_arch_parameters(&arch);
+    sizes->fixed = arch.dim + arch.classes; /* the head's input, the logarithm of the softmax */
+    return NULL;
+}
+
+static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
+    const keep_rule *rules, size_t batch, void **model)
+{
+    const resmlp_arch arch = resmlp_arch_of(sizes);
+    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
+    keep_policy *policies = calloc(arch.depth, sizeof *policies);
+    resmlp *made = malloc(sizeof *made);
+    *model = NULL;
+    if (policies == NULL || made == NULL)
+        goto done;
+    for (size_t i = 0; i < arch.depth; ++i)
+        for (size_t k = 0; k < KEEP_TENSORS; ++k)
+            policies[i].rule[k] = rules[keep_rule_at(&resmlp_keep, arch.depth, i, k)];
+    policies[arch.depth - 1].last_x =
+        rules[keep_rule_at(&resmlp_keep, arch.depth, 0, KEEP_TENSORS)];
+    status = resmlp_create_each(context, &arch, policies, batch, made);
+    if (status == CLPRUNE_SUCCESS) {
+        *model = made;
+        made = NULL;
+    }
+done:
+    free(policies);
+    free(made);
+    return status;
+}
+
+static void destroy(void *model)
+{
+    if (model != NULL)
+        resmlp_destroy(model);
+    free(model);
+}
+
+static clprune_status init(void *model, uint64_t seed)
+{
+    return resmlp_init(model, seed);
+}
+
+static clprune_param *params(void *model, size_t *count)
+{
+    resmlp *m = model;
+    *count = m->tensors;
+    return m->params;
+}
+
+static void set_seed(void *model, uint64_t seed)
+{
+    resmlp_set_seed(model, seed);
+}
+
+static clprune_status forward(void *model, size_t batch, clprune_mat images, bool training)
+{
+    return resmlp_forward(model, batch, images, training);
+}
+
+static clprune_status loss(
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
+{
+    return resmlp_loss(model, batch, labels, smoothing, losses, hit);
+}
+
+static clprune_status backward(
+    void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+{
+    return resmlp_backward(model, batch, images, labels, smoothing, CLPRUNE_NO_MAT);
+}
+
+static void watch(void *model, trainer_watch_fn *told, void *user)
+{
+    resmlp *m = model;
+    m->watch = told;
+    m->watch_user = user;
+}
+
+const trainer_model resmlp_model = {
+    .program = "resmlp-train",
+    .about =
+        "Trains a ResMLP on images, on any OpenCL device. The activations that the backward\n"
+        "pass reads are kept dense, pruned in blocks (arXiv 2311.16883), or in part: the rest\n"
+        "is recomputed.\n",
+    .folder = "resmlp-out",
+    .archs = resmlp_arch_names,
+    .arch = 4, /* resmlp_tiny */
+    .extras = extras,
+    .extras_count = sizeof extras / sizeof *extras,
+    .keep = &resmlp_keep,
+    .settle = settle,
+    .create = create,
+    .destroy = destroy,
+    .init = init,
+    .params = params,
+    .set_seed = set_seed,
+    .forward = forward,
+    .loss = loss,
+    .backward = backward,
+    .watch = watch,
+};

@@ -1,0 +1,120 @@
+/*
+ * keep_table.h: the tensors that a model can keep from the forward to the backward pass, how each
+ * may be kept, and the presets of --activations. A model lists them in one keep_table; the command
+ * line, the keep file, the plan and the model itself read it.
+ *
+ *     keep_rule rules[count];                      count = keep_rules_count(table, blocks)
+ *     keep_preset_rules(table, preset, how, blocks, rules);
+ *     rules[keep_rule_at(table, blocks, 3, tensor)].form = KEEP_DENSE;
+ *     if (!keep_check(table, blocks, 3, rules, why, sizeof why)) ...
+ *
+ * A tensor belongs to every block, or to a place of its own outside of the blocks, such as "last".
+ */
+#ifndef TRAINER_KEEP_TABLE_H
+#define TRAINER_KEEP_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <clprune/saved.h>
+
+typedef enum keep_form {
+    KEEP_DENSE,      /* the tensor itself */
+    KEEP_PRUNED,     /* its kept blocks */
+    KEEP_RECOMPUTED, /* nothing: it is computed again, or its gradient follows from others */
+    KEEP_CODE        /* a code of GELU's derivative, see clprune/gelu_code.h */
+} keep_form;
+
+/* How one tensor is kept. PRUNED reads the fields that clprune_saved_desc has, too; CODE reads
+ * code_bits (2, 4 or 8). */
+typedef struct keep_rule {
+    keep_form form;
+    float sparsity;
+    clprune_block block;
+    clprune_norm norm;
+    clprune_criterion criterion;
+    clprune_value_type value_type;
+    clprune_index_type index_type;
+    unsigned code_bits;
+} keep_rule;
+
+/* Tensors of a block: the sum of KEEP_SET(position in the table). */
+typedef unsigned keep_set;
+#define KEEP_SET(tensor) (1u << (tensor))
+
+/* What one form of a tensor demands of others in the same block. */
+typedef struct keep_needs {
+    keep_set recomputed; /* these must be recomputed as well */
+    keep_set kept;       /* these must be kept in any form; then the rule `recomputed` of other
+                            tensors does not apply to them */
+    keep_set dense;      /* these must be kept dense */
+} keep_needs;
+
+typedef struct keep_entry {
+    const char *name;     /* "norm1" in "blocks.3.norm1" */
+    const char *place;    /* NULL: every block has one; else its place, a word of the keep file */
+    const char *again;    /* the formula that gives the tensor again; NULL: there is none ... */
+    const char *never;    /* ... and this is the reason */
+    keep_needs recompute; /* what RECOMPUTED demands */
+    bool codes;           /* whether CODE is possible */
+    keep_needs code;      /* what CODE demands */
+} keep_entry;
+
+/* One letter per entry: dense, pruned, recomputed, code. */
+typedef struct keep_preset_row {
+    const char *forms;
+    clprune_index_type index_type; /* the default of --indices */
+    const char *help;              /* for --help, one phrase */
+} keep_preset_row;
+
+/* A step of --memory-limit: a preset, and --values where it prunes. */
+typedef struct keep_rung {
+    const char *preset;
+    clprune_value_type value_type;
+} keep_rung;
+
+/* A tensor's part of one sample. */
+typedef struct keep_shape {
+    size_t rows, cols;
+} keep_shape;
+
+struct trainer_sizes; /* trainer_model.h */
+
+typedef struct keep_table {
+    const keep_entry *entries; /* those of a block first, in the order of their making */
+    size_t in_block, count;    /* entries of a block; all entries */
+    keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
+    const char *const *preset_names; /* ends with NULL; the first preset keeps everything dense */
+    const keep_preset_row *presets;  /* in the same order */
+    const keep_rung *ladder;         /* the mildest first; each needs less memory than the last */
+    size_t rungs;
+} keep_table;
+
+/* Rules of a model with so many blocks, and the position of one: of entry `entry`, in block `block`
+ * where the entry belongs to blocks. */
+size_t keep_rules_count(const keep_table *table, size_t blocks);
+size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t entry);
+
+/* Whether the rules of a block (block < blocks) or those outside of the blocks (block == blocks) go
+ * together. If not, *why receives a phrase that names the tensors. */
+bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
+    char *why, size_t size);
+
+/* Whether a preset prunes tensors, so that --sparsity means something; whether it keeps codes. */
+bool keep_preset_prunes(const keep_table *table, size_t preset);
+bool keep_preset_codes(const keep_table *table, size_t preset);
+
+/* Whether any preset keeps codes. */
+bool keep_codes_exist(const keep_table *table);
+
+/* The rule of one entry in a preset. `how` says how the preset prunes and codes; its form is not
+ * read. At sparsity 0 with fp32 values PRUNED becomes DENSE: indices would cost and save nothing.
+ */
+keep_rule keep_preset_rule(
+    const keep_table *table, size_t preset, size_t entry, const keep_rule *how);
+
+/* All rules of a preset. */
+void keep_preset_rules(
+    const keep_table *table, size_t preset, const keep_rule *how, size_t blocks, keep_rule *rules);
+
+#endif

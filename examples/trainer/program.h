@@ -1,0 +1,12 @@
+/* program.h: the main function of a training program. */
+#ifndef TRAINER_PROGRAM_H
+#define TRAINER_PROGRAM_H
+
+#include "trainer_model.h"
+
+/* Runs the program of a model: reads the command line, trains, tests, plans or reports. Prints to
+ * stdout, failures to stderr as one line that begins with model->program. Returns the exit code
+ * (fault.h). Call it once, from main. */
+int program_main(const trainer_model *model, int argc, char **argv);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * trainer_model.h: what the trainer knows of a model: one struct of functions and tables. A program
+ * fills in a trainer_model and hands it to program_main (program.h).
+ *
+ * Letters: batch = samples of a pass, at most those that the model was created for. Passes enqueue
+ * and return. All device memory is taken in create.
+ */
+#ifndef TRAINER_MODEL_H
+#define TRAINER_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <clprune/clprune.h>
+
+#include "keep_table.h"
+
+enum { TRAINER_EXTRAS = 4 };
+
+/* An option that only this model has: a whole number, such as --patch-size. Checkpoints and
+ * summaries have it, too. */
+typedef struct trainer_extra {
+    const char *name; /* without dashes */
+    const char *key;  /* in --summary-json */
+    double low, high; /* both included */
+    const char *help;
+} trainer_extra;
+
+/* An architecture with its sizes. */
+typedef struct trainer_sizes {
+    size_t arch;                    /* position in trainer_model.archs */
+    size_t image;                   /* pixels per side; 0: the architecture's */
+    size_t classes;                 /* 0: the architecture's */
+    uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
+    /* what settle finds */
+    size_t blocks;       /* what the rules of a keep_table are counted by */
+    uint64_t parameters; /* elements */
+    uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
+} trainer_sizes;
+
+/* State that is no parameter, such as running statistics: checkpoints have it. Its name is unique
+ * among the model's states and shorter than 80 bytes. */
+typedef struct trainer_state {
+    const char *name;
+    clprune_mat mat;
+} trainer_state;
+
+/* Told that a part of a pass begins: "forward block" 3 and so on. */
+typedef void trainer_watch_fn(void *user, const char *part, size_t block);
+
+typedef struct trainer_model {
+    const char *program;         /* "NAME-train": for --version, messages */
+    const char *about;           /* for --help: what it trains, whole lines */
+    const char *folder;          /* the default of --output-dir */
+    const char *const *archs;    /* the choices of --arch; ends with NULL */
+    size_t arch;                 /* the default one */
+    const trainer_extra *extras; /* (extras_count), at most TRAINER_EXTRAS */
+    size_t extras_count;
+    const keep_table *keep;
+
+    /* Fills in what is 0 in *sizes, and what follows. NULL where the sizes fit each other, else
+     * what is wrong with them, one phrase. */
+    const char *(*settle)(trainer_sizes *sizes);
+
+    /* sizes are settled; rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL on
+     * failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+    clprune_status (*create)(clprune_context *context, const trainer_sizes *sizes,
+        const keep_rule *rules, size_t batch, void **model);
+    void (*destroy)(void *model); /* accepts NULL */
+
+    /* Writes initial parameters and states: the same for the same seed on any device. Blocking. */
+    clprune_status (*init)(void *model, uint64_t seed);
+
+    /* Parameters, *count of them, which the model owns: one order for one architecture. */
+    clprune_param *(*params)(void *model, size_t *count);
+
+    /* States likewise; NULL: the model has none. */
+    const trainer_state *(*states)(void *model, size_t *count);
+
+    /* The seed of everything random in the next forward pass. */
+    void (*set_seed)(void *model, uint64_t seed);
+
+    /* images: batch x (3 * image * image), NCHW. `training` keeps activations for one backward
+     * pass. */
+    clprune_status (*forward)(void *model, size_t batch, clprune_mat images, bool training);
+
+    /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels:
+     * int32, on the device. Needs the logits of forward. */
+    clprune_status (*loss)(void *model, size_t batch, cl_mem labels, float smoothing,
+        clprune_mat loss, clprune_mat hit);
+
+    /* The gradient of the mean loss in the grad of each parameter, from what forward and loss have
+     * kept; arguments as there. */
+    clprune_status (*backward)(
+        void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing);
+
+    /* Has the passes call `watch` at the start of each part; NULL: no more. */
+    void (*watch)(void *model, trainer_watch_fn *watch, void *user);
+} trainer_model;
+
+#endif
