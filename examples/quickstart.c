@@ -45,14 +45,14 @@ static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, c
     clprune_mat dy, clprune_mat dw, float *host_dw)
 {
     const clprune_linear_desc desc = {
-        .rows = TOKENS, .in = IN, .out = OUT, .block = {1, 16}, .sparsity = sparsity};
+        .in = IN, .out = OUT, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = sparsity}};
     clprune_linear *layer;
     clprune_saved *saved;
     CHECK(clprune_linear_create(context, &desc, &layer));
-    CHECK(clprune_linear_saved_create(layer, BATCH, "x", &saved));
+    CHECK(clprune_linear_saved_create(layer, BATCH, TOKENS, "x", &saved));
     CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
     CHECK(clprune_linear_backward(                                        /* x is not needed */
-        layer, BATCH, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+        layer, BATCH, 0.0f, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
     CHECK(clprune_mat_read(context, dw, host_dw));
     const double kept = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     clprune_saved_destroy(saved);

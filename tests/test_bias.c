@@ -93,10 +93,10 @@ static void tokens(void **state)
         test_mat b = test_mat_make(1, p, 0, bias);
         test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
         cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, db.mat, &event));
+        TEST_OK(clprune__token_bias_grad(context, batch, p, false, y.mat, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(clprune__token_bias_grad(context, batch, p, y.mat, again.mat, NULL));
+        TEST_OK(clprune__token_bias_grad(context, batch, p, false, y.mat, again.mat, NULL));
         layer_same("db", &db, &again);
         test_mat_unchanged(&y, "dy");
         TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
@@ -124,10 +124,10 @@ static void invalid(void **state)
     assert_int_equal(clprune__column_sum(NULL, false, x.mat, row.mat, NULL), bad);
     TEST_FAILS(clprune__column_sum(context, false, x.mat, x.mat, NULL), size, "sum is");
     TEST_FAILS(clprune__column_sum(context, false, x.mat, inside, NULL), bad, "sum overlaps x");
-    assert_int_equal(clprune__token_bias_grad(NULL, 1, 5, x.mat, row.mat, NULL), bad);
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, x.mat, row.mat, NULL), size, "dy is");
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, x.mat, row.mat, NULL), size, "db is");
-    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, x.mat, row.mat, NULL),
+    assert_int_equal(clprune__token_bias_grad(NULL, 1, 5, false, x.mat, row.mat, NULL), bad);
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, false, x.mat, row.mat, NULL), size, "dy is");
+    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, false, x.mat, row.mat, NULL), size, "db is");
+    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, false, x.mat, row.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     assert_int_equal(clprune__bias_rows(NULL, row.mat, x.mat, NULL), bad);
     TEST_FAILS(clprune__bias_rows(context, x.mat, x.mat, NULL), size, "b is");

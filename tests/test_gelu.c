@@ -142,10 +142,11 @@ static void bias_gradient(void **state)
     layer_check("db", &db, db_want, db_bound, "backward");
     test_mat_unchanged(&in, "h");
     test_mat_unchanged(&gradient, "dg");
-    const clprune_linear_desc desc = {.rows = s->rows, .in = 1, .out = s->cols};
+    const clprune_linear_desc desc = {.in = 1, .out = s->cols};
     clprune_linear *layer;
     TEST_OK(clprune_linear_create(context, &desc, &layer));
-    TEST_OK(clprune_linear_backward(layer, 1, NULL, plain.mat, none, none, none, again.mat, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, 1, 0.0f, NULL, plain.mat, none, none, none, again.mat, NULL));
     clprune_linear_destroy(layer);
     layer_same("db of the linear layer", &db, &again);
     TEST_OK(clprune_gelu_backward(context, true, in.mat, gradient.mat, in.mat, sum.mat, NULL));

@@ -20,8 +20,7 @@ typedef struct arguments {
     size_t batch, blocks, keep;
     size_t stride_a, stride_b, stride_c;
     clprune_saved *saved;
-    clprune_linear *linear;
-    clprune_token_linear *token;
+    clprune_linear *linear, *token;
 } arguments;
 
 static clprune_status call_pack(const arguments *a)
@@ -88,17 +87,17 @@ static clprune_status call_batched(const arguments *a)
 
 static clprune_status call_store(const arguments *a)
 {
-    return clprune_saved_store(a->saved, a->batch, a->mat[0], NULL);
+    return clprune_saved_store(a->saved, 0, a->batch, a->mat[0], NULL);
 }
 
 static clprune_status call_product_tn(const arguments *a)
 {
-    return clprune_saved_product_tn(a->context, a->batch, a->mat[0], a->saved, a->mat[1], NULL);
+    return clprune_saved_product_tn(a->saved, 0, a->batch, 0, a->mat[0], a->mat[1], NULL);
 }
 
 static clprune_status call_product_nt(const arguments *a)
 {
-    return clprune_saved_product_nt(a->context, a->batch, a->mat[0], a->saved, a->mat[1], NULL);
+    return clprune_saved_product_nt(a->saved, 0, a->batch, 0, a->mat[0], a->mat[1], NULL);
 }
 
 static clprune_status call_linear_forward(const arguments *a)
@@ -109,20 +108,20 @@ static clprune_status call_linear_forward(const arguments *a)
 
 static clprune_status call_linear_backward(const arguments *a)
 {
-    return clprune_linear_backward(
-        a->linear, a->batch, a->saved, a->mat[0], a->mat[1], a->mat[2], a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->linear, a->batch, 0, a->saved, a->mat[0], a->mat[1],
+        a->mat[2], a->mat[3], a->mat[4], NULL);
 }
 
-static clprune_status call_token_forward(const arguments *a)
+static clprune_status call_rows_forward(const arguments *a)
 {
-    return clprune_token_linear_forward(
+    return clprune_linear_forward(
         a->token, a->batch, a->mat[0], a->mat[1], a->mat[2], a->mat[3], a->saved, NULL);
 }
 
-static clprune_status call_token_backward(const arguments *a)
+static clprune_status call_rows_backward(const arguments *a)
 {
-    return clprune_token_linear_backward(
-        a->token, a->batch, a->saved, a->mat[0], a->mat[1], a->mat[2], a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->token, a->batch, 0, a->saved, a->mat[0], a->mat[1], a->mat[2],
+        a->mat[3], a->mat[4], NULL);
 }
 
 /* A matrix argument: its name, size, and what may not be broken. */
@@ -198,12 +197,13 @@ static const function_row functions[] = {
             {.name = "dx", .rows = TOKENS, .cols = COLS, .optional = true, .output = true},
             {.name = "dw", .rows = OUT, .cols = COLS, .optional = true, .output = true},
             {.name = "db", .rows = 1, .cols = OUT, .optional = true, .output = true}}},
-    {"token_linear_forward", call_token_forward, NEEDS_LAYER,
-        {{.name = "x", .rows = TOKENS, .cols = COLS}, {.name = "w", .rows = OUT, .cols = ROWS},
+    {"linear_forward, rows", call_rows_forward, NEEDS_LAYER,
+        {{.name = "x", .rows = TOKENS, .cols = COLS, .free_cols = true},
+            {.name = "w", .rows = OUT, .cols = ROWS},
             {.name = "b", .rows = 1, .cols = OUT, .optional = true},
             {.name = "y", .rows = BATCH * OUT, .cols = COLS, .output = true}}},
-    {"token_linear_backward", call_token_backward, NEEDS_LAYER | NEEDS_SAVED,
-        {{.name = "dy", .rows = BATCH * OUT, .cols = COLS},
+    {"linear_backward, rows", call_rows_backward, NEEDS_LAYER | NEEDS_SAVED,
+        {{.name = "dy", .rows = BATCH * OUT, .cols = COLS, .free_cols = true},
             {.name = "w", .rows = OUT, .cols = ROWS},
             {.name = "dx", .rows = TOKENS, .cols = COLS, .optional = true, .output = true},
             {.name = "dw", .rows = OUT, .cols = ROWS, .optional = true, .output = true},
@@ -265,17 +265,16 @@ static void open_setting(const function_row *f, setting *s)
     a->stride_a = ROWS * COLS;
     a->stride_b = OUT * COLS;
     a->stride_c = ROWS * OUT;
-    const clprune_saved_desc saved = {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.5f,
-        CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST};
-    const clprune_linear_desc linear = {.rows = ROWS, .in = COLS, .out = OUT};
-    const clprune_token_linear_desc token = {.in = ROWS, .out = OUT, .features = COLS};
-    TEST_OK(clprune_saved_create(test_context(), "saved", &saved, &a->saved));
+    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}};
+    const clprune_linear_desc linear = {.in = COLS, .out = OUT};
+    const clprune_linear_desc token = {.in = ROWS, .out = OUT, .axis = CLPRUNE_AXIS_ROWS};
+    TEST_OK(clprune_saved_create(test_context(), "saved", &keep, BATCH, ROWS, COLS, &a->saved));
     TEST_OK(clprune_linear_create(test_context(), &linear, &a->linear));
-    TEST_OK(clprune_token_linear_create(test_context(), &token, &a->token));
+    TEST_OK(clprune_linear_create(test_context(), &token, &a->token));
     /* Something is kept, for the products. */
     test_mat x = test_mat_make(TOKENS, COLS, 0, NULL);
     TEST_OK(clprune_mat_fill(test_context(), 1, x.mat, NULL));
-    TEST_OK(clprune_saved_store(a->saved, BATCH, x.mat, NULL));
+    TEST_OK(clprune_saved_store(a->saved, 0, BATCH, x.mat, NULL));
     TEST_OK(clprune_context_finish(test_context()));
     test_mat_free(&x);
 }
@@ -291,7 +290,7 @@ static void close_setting(setting *s)
     test_buf_free(&s->col);
     clprune_saved_destroy(s->good.saved);
     clprune_linear_destroy(s->good.linear);
-    clprune_token_linear_destroy(s->good.token);
+    clprune_linear_destroy(s->good.token);
 }
 
 static void fails(
@@ -470,13 +469,13 @@ static void break_sizes(setting *s, arguments good)
     }
     if ((f->needs & (NEEDS_LAYER | NEEDS_SAVED)) != 0) {
         a = good;
-        a.batch++;
-        fails(s, a, CLPRUNE_INVALID_SIZE, "", "a sample too many");
+        a.batch = TOKENS + 1; /* neither as many samples nor a divisor of their rows */
+        fails(s, a, CLPRUNE_INVALID_SIZE, "", "samples too many");
         a = good;
         a.batch = 0;
         fails(s, a, CLPRUNE_INVALID_SIZE, "", "matrices for a batch of none");
     }
-    if ((f->needs & NEEDS_SAVED) != 0 && f->call != call_store) {
+    if ((f->needs & NEEDS_SAVED) != 0 && (f->needs & NEEDS_LAYER) != 0) {
         a = good;
         a.saved = NULL;
         fails(s, a, CLPRUNE_INVALID_ARGUMENT, "saved", "nothing kept");
@@ -529,7 +528,7 @@ static void bad_arguments(void **state)
         assert_int_equal(s.f->call(&a), CLPRUNE_INVALID_ARGUMENT);
         assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
     }
-    if (s.f->call == call_store || (s.f->needs & NEEDS_LAYER) != 0) {
+    if ((s.f->needs & (NEEDS_SAVED | NEEDS_LAYER)) != 0) {
         arguments a = good;
         if ((s.f->needs & NEEDS_LAYER) == 0)
             a.saved = NULL;

@@ -176,10 +176,11 @@ static void bias_gradients(void **state)
     layer_same("db", &db[0], &db[1]);
     layer_same("db_tokens", &db_tokens[0], &db_tokens[1]);
     test_mat_unchanged(&dy, "dy");
-    const clprune_linear_desc desc = {.rows = s->rows, .in = 1, .out = s->cols};
+    const clprune_linear_desc desc = {.in = 1, .out = s->cols};
     clprune_linear *layer;
     TEST_OK(clprune_linear_create(context, &desc, &layer));
-    TEST_OK(clprune_linear_backward(layer, 1, NULL, dt[0].mat, none, none, none, db[2].mat, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, 1, 0.0f, NULL, dt[0].mat, none, none, none, db[2].mat, NULL));
     clprune_linear_destroy(layer);
     layer_same("db of the linear layer", &db[0], &db[2]);
     test_mat *mats[] = {&t, &ls, &dy, &dt[0], &dt[1], &dls[0], &dls[1], &dls[2], &dls[3], &db[0],

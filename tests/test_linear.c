@@ -1,4 +1,4 @@
-/* The linear and the token linear layer: against the reference, against dense products bit for bit,
+/* The linear layer along both axes: against the reference, against dense products bit for bit,
  * and by finite differences. */
 #include <math.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "support/test_compare.h"
 #include "support/test_rng.h"
 
-/* Both layers in one view: `batch` samples whose x is in_rows x in_cols and whose y is out_rows x
- * out_cols. `tokens` tells the token linear layer. */
+/* Both axes in one view: `batch` samples whose x is in_rows x in_cols and whose y is out_rows x
+ * out_cols. `tokens`: the axis of rows. */
 typedef struct layer_row {
     const char *name;
     bool tokens;
     size_t batch;
-    size_t rows; /* linear: tokens; token linear: features */
+    size_t rows; /* the other side of a sample: its rows, or its features */
     size_t in, out;
     clprune_block block;
     uint64_t tenths; /* of sparsity */
@@ -42,53 +42,19 @@ static const layer_row rows[] = {
     {"token, no samples", true, 0, 33, 10, 12, {0, 0}, 7, true},
 };
 
-/* A layer of either kind. */
-typedef struct any_layer {
-    clprune_linear *linear;
-    clprune_token_linear *token;
-} any_layer;
-
-static any_layer make_layer(const layer_row *r, clprune_saved **saved)
+static clprune_linear *make_layer(const layer_row *r, clprune_saved **saved)
 {
-    any_layer made = {NULL, NULL};
+    clprune_linear *made;
     const float sparsity = (float)((double)r->tenths / 10);
-    if (r->tokens) {
-        const clprune_token_linear_desc d = {.in = r->in,
-            .out = r->out,
-            .features = r->rows,
-            .block = r->block,
-            .sparsity = sparsity};
-        TEST_OK(clprune_token_linear_create(test_context(), &d, &made.token));
-        TEST_OK(clprune_token_linear_saved_create(made.token, r->batch, "x", saved));
-    } else {
-        const clprune_linear_desc d = {
-            .rows = r->rows, .in = r->in, .out = r->out, .block = r->block, .sparsity = sparsity};
-        TEST_OK(clprune_linear_create(test_context(), &d, &made.linear));
-        TEST_OK(clprune_linear_saved_create(made.linear, r->batch, "x", saved));
-    }
+    const clprune_keep pruned = {
+        .form = CLPRUNE_FORM_PRUNED, .block = r->block, .sparsity = sparsity};
+    const clprune_linear_desc d = {.in = r->in,
+        .out = r->out,
+        .axis = r->tokens ? CLPRUNE_AXIS_ROWS : CLPRUNE_AXIS_FEATURES,
+        .keep = r->tenths > 0 ? pruned : (clprune_keep){.form = CLPRUNE_FORM_DENSE}};
+    TEST_OK(clprune_linear_create(test_context(), &d, &made));
+    TEST_OK(clprune_linear_saved_create(made, r->batch, r->rows, "x", saved));
     return made;
-}
-
-static void free_layer(any_layer layer)
-{
-    clprune_linear_destroy(layer.linear);
-    clprune_token_linear_destroy(layer.token);
-}
-
-static clprune_status forward(any_layer layer, size_t batch, clprune_mat x, clprune_mat w,
-    clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
-{
-    return layer.token != NULL
-               ? clprune_token_linear_forward(layer.token, batch, x, w, b, y, saved, event)
-               : clprune_linear_forward(layer.linear, batch, x, w, b, y, saved, event);
-}
-
-static clprune_status backward(any_layer layer, size_t batch, const clprune_saved *saved,
-    clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
-{
-    return layer.token != NULL
-               ? clprune_token_linear_backward(layer.token, batch, saved, dy, w, dx, dw, db, event)
-               : clprune_linear_backward(layer.linear, batch, saved, dy, w, dx, dw, db, event);
 }
 
 /* Sizes of one sample's x and of y. */
@@ -149,16 +115,17 @@ static void against_reference(void **state)
     test_mat mdx = test_mat_make(r->batch * s.x_rows, s.x_cols, 2, NULL);
     test_mat mdw = test_mat_make(r->out, r->in, 1, NULL), mdb = test_mat_make(1, r->out, 0, NULL);
     clprune_saved *saved = NULL;
-    const any_layer layer = make_layer(r, &saved);
+    clprune_linear *layer = make_layer(r, &saved);
     cl_event event = NULL;
     const clprune_mat bias = r->bias ? mb.mat : CLPRUNE_NO_MAT;
-    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, bias, my.mat, saved, &event));
+    TEST_OK(clprune_linear_forward(layer, r->batch, mx.mat, mw.mat, bias, my.mat, saved, &event));
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     test_mat_unchanged(&mx, "x");
     TEST_OK(clprune_mat_fill(test_context(), NAN, mx.mat, NULL)); /* x is long gone */
     event = NULL;
-    TEST_OK(backward(layer, r->batch, saved, mdy.mat, mw.mat, mdx.mat, mdw.mat, mdb.mat, &event));
+    TEST_OK(clprune_linear_backward(
+        layer, r->batch, 0.0f, saved, mdy.mat, mw.mat, mdx.mat, mdw.mat, mdb.mat, &event));
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
 
@@ -179,7 +146,7 @@ static void against_reference(void **state)
     test_mat_unchanged(&mb, "b");
     test_mat_unchanged(&mdy, "dy");
     clprune_saved_destroy(saved);
-    free_layer(layer);
+    clprune_linear_destroy(layer);
     free(x);
     free(w);
     free(b);
@@ -208,8 +175,9 @@ static void skipped_outputs(void **state)
     test_mat mdy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, dy);
     test_mat my = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
     clprune_saved *saved = NULL;
-    const any_layer layer = make_layer(r, &saved);
-    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
+    clprune_linear *layer = make_layer(r, &saved);
+    TEST_OK(clprune_linear_forward(
+        layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
     for (int wanted = 7; wanted >= 0; wanted--) {
         static const char *const names[] = {"dx", "dw", "db"};
         test_mat out[3] = {test_mat_make(r->batch * s.x_rows, s.x_cols, 0, NULL),
@@ -219,7 +187,7 @@ static void skipped_outputs(void **state)
             given[i] = wanted & 1 << i ? out[i].mat : CLPRUNE_NO_MAT;
         cl_event event = NULL;
         /* What a skipped output alone needs may be missing: w for dx, the kept x for dw. */
-        TEST_OK(backward(layer, r->batch, wanted & 2 ? saved : NULL, mdy.mat,
+        TEST_OK(clprune_linear_backward(layer, r->batch, 0.0f, wanted & 2 ? saved : NULL, mdy.mat,
             wanted & 1 ? mw.mat : CLPRUNE_NO_MAT, given[0], given[1], given[2], &event));
         assert_non_null(event);
         assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
@@ -238,7 +206,7 @@ static void skipped_outputs(void **state)
         }
     }
     clprune_saved_destroy(saved);
-    free_layer(layer);
+    clprune_linear_destroy(layer);
     for (int i = 0; i < 3; i++)
         free(full[i]);
     free(x);
@@ -266,10 +234,11 @@ static void zero_sparsity_is_dense(void **state)
         dw[i] = test_mat_make(r.out, r.in, 0, NULL);
     }
     clprune_saved *saved = NULL;
-    const any_layer layer = make_layer(&r, &saved);
-    TEST_OK(forward(layer, r.batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[0].mat, saved, NULL));
-    TEST_OK(backward(
-        layer, r.batch, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT, dw[0].mat, CLPRUNE_NO_MAT, NULL));
+    clprune_linear *layer = make_layer(&r, &saved);
+    TEST_OK(clprune_linear_forward(
+        layer, r.batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[0].mat, saved, NULL));
+    TEST_OK(clprune_linear_backward(layer, r.batch, 0.0f, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT,
+        dw[0].mat, CLPRUNE_NO_MAT, NULL));
     TEST_OK(clprune_gemm(test_context(), false, true, 1, 0, mx.mat, mw.mat, y[1].mat, NULL));
     TEST_OK(clprune_gemm(test_context(), true, false, 1, 0, mdy.mat, mx.mat, dw[1].mat, NULL));
     float *got_y[2], *got_dw[2];
@@ -286,7 +255,7 @@ static void zero_sparsity_is_dense(void **state)
         test_mat_free(&dw[i]);
     }
     clprune_saved_destroy(saved);
-    free_layer(layer);
+    clprune_linear_destroy(layer);
     free(x);
     free(w);
     free(dy);
@@ -310,13 +279,14 @@ static void bias_left_to_gelu(void **state)
         g[i] = test_mat_make(m, r->out, 0, NULL);
     }
     clprune_saved *saved = NULL;
-    const any_layer layer = make_layer(r, &saved);
+    clprune_linear *layer = make_layer(r, &saved);
     clprune_context *context = test_context();
-    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, mb.mat, y[0].mat, saved, NULL));
+    TEST_OK(clprune_linear_forward(layer, r->batch, mx.mat, mw.mat, mb.mat, y[0].mat, saved, NULL));
     TEST_OK(clprune_gelu_forward(context, y[0].mat, CLPRUNE_NO_MAT, g[0].mat, NULL));
-    TEST_OK(forward(layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[1].mat, saved, NULL));
+    TEST_OK(clprune_linear_forward(
+        layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[1].mat, saved, NULL));
     TEST_OK(clprune_gelu_forward(context, y[1].mat, mb.mat, g[1].mat, NULL));
-    const bool fuses = clprune_linear_fuses_bias(layer.linear);
+    const bool fuses = clprune_linear_fuses_bias(layer);
     if (getenv("CLPRUNE_GEMM") == NULL)
         assert_int_equal(fuses, clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR);
     float *got[4] = {test_mat_get(&y[0], "y"), test_mat_get(&y[1], "y"), test_mat_get(&g[0], "g"),
@@ -332,17 +302,17 @@ static void bias_left_to_gelu(void **state)
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
-    free_layer(layer);
+    clprune_linear_destroy(layer);
     free(x);
     free(w);
     free(b);
 }
 
 /* sum(y * g) for the given x, w, b: the loss whose gradient is the backward pass of dy = g. */
-static double loss_of(any_layer layer, const layer_row *r, test_mat *const inputs[3],
+static double loss_of(clprune_linear *layer, const layer_row *r, test_mat *const inputs[3],
     const test_mat *y, const float *g)
 {
-    TEST_OK(forward(
+    TEST_OK(clprune_linear_forward(
         layer, r->batch, inputs[0]->mat, inputs[1]->mat, inputs[2]->mat, y->mat, NULL, NULL));
     float *got = test_mat_get(y, "y");
     double loss = 0;
@@ -371,11 +341,11 @@ static void finite_differences(void **state)
     test_mat y = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, NULL);
     test_mat dy = test_mat_make(r->batch * s.y_rows, s.y_cols, 0, g);
     clprune_saved *saved = NULL;
-    const any_layer layer = make_layer(r, &saved);
-    TEST_OK(
-        forward(layer, r->batch, inputs[0].mat, inputs[1].mat, inputs[2].mat, y.mat, saved, NULL));
-    TEST_OK(backward(layer, r->batch, saved, dy.mat, inputs[1].mat, grads[0].mat, grads[1].mat,
-        grads[2].mat, NULL));
+    clprune_linear *layer = make_layer(r, &saved);
+    TEST_OK(clprune_linear_forward(
+        layer, r->batch, inputs[0].mat, inputs[1].mat, inputs[2].mat, y.mat, saved, NULL));
+    TEST_OK(clprune_linear_backward(layer, r->batch, 0.0f, saved, dy.mat, inputs[1].mat,
+        grads[0].mat, grads[1].mat, grads[2].mat, NULL));
     test_mat *const pointers[3] = {&inputs[0], &inputs[1], &inputs[2]};
     test_rng rng = {105};
     for (size_t i = 0; i < 3; i++) {
@@ -399,7 +369,7 @@ static void finite_differences(void **state)
         free(grad);
     }
     clprune_saved_destroy(saved);
-    free_layer(layer);
+    clprune_linear_destroy(layer);
     for (int i = 0; i < 3; i++) {
         free(values[i]);
         test_mat_free(&inputs[i]);
@@ -410,8 +380,8 @@ static void finite_differences(void **state)
     test_mat_free(&dy);
 }
 
-/* Narrow values are kept as BSR even where nothing is pruned, each type here with another index,
- * and dw is the product with them. */
+/* All blocks kept, of each value type, each here with another index: dw is the product with them.
+ */
 static void narrow_values(void **state)
 {
     (void)state;
@@ -419,28 +389,18 @@ static void narrow_values(void **state)
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
         static const clprune_index_type made[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_INT16,
             CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP}; /* the last: the smallest */
-        const clprune_linear_desc ld = {.rows = TOKENS,
-            .in = IN,
-            .out = OUT,
-            .value_type = (clprune_value_type)type,
-            .index_type = (clprune_index_type)type};
-        const clprune_token_linear_desc td = {.in = TOKENS,
-            .out = OUT,
-            .features = IN,
+        const clprune_keep all = {.form = CLPRUNE_FORM_PRUNED,
             .value_type = (clprune_value_type)type,
             .index_type = (clprune_index_type)type};
         for (int token = 0; token < 2; token++) {
-            any_layer layer = {NULL, NULL};
+            const clprune_linear_desc d = {
+                .in = token ? TOKENS : IN, .out = OUT, .axis = (clprune_axis)token, .keep = all};
+            clprune_linear *layer;
             clprune_saved *saved = NULL;
-            if (token) {
-                TEST_OK(clprune_token_linear_create(test_context(), &td, &layer.token));
-                TEST_OK(clprune_token_linear_saved_create(layer.token, BATCH, "x", &saved));
-            } else {
-                TEST_OK(clprune_linear_create(test_context(), &ld, &layer.linear));
-                TEST_OK(clprune_linear_saved_create(layer.linear, BATCH, "x", &saved));
-            }
-            const clprune_bsr kept = clprune_saved_bsr(saved, BATCH);
-            assert_int_equal(kept.desc.batch, type == CLPRUNE_VALUES_FP32 ? 0 : BATCH);
+            TEST_OK(clprune_linear_create(test_context(), &d, &layer));
+            TEST_OK(clprune_linear_saved_create(layer, BATCH, token ? IN : TOKENS, "x", &saved));
+            const clprune_bsr kept = clprune_saved_bsr(saved, 0, BATCH);
+            assert_int_equal(kept.desc.batch, BATCH);
             assert_int_equal(kept.desc.value_type, type);
             assert_int_equal(kept.desc.index_type, made[type]);
             const size_t in = token ? TOKENS : IN, y_rows = BATCH * (token ? OUT : TOKENS);
@@ -453,11 +413,12 @@ static void narrow_values(void **state)
             test_mat my = test_mat_make(y_rows, y_cols, 0, NULL);
             test_mat mdy = test_mat_make(y_rows, y_cols, 0, dy);
             test_mat mdw = test_mat_make(OUT, in, 0, NULL), want = test_mat_make(OUT, in, 0, NULL);
-            TEST_OK(forward(layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
-            TEST_OK(backward(layer, BATCH, saved, mdy.mat, mw.mat, CLPRUNE_NO_MAT, mdw.mat,
-                CLPRUNE_NO_MAT, NULL));
+            TEST_OK(clprune_linear_forward(
+                layer, BATCH, mx.mat, mw.mat, CLPRUNE_NO_MAT, my.mat, saved, NULL));
+            TEST_OK(clprune_linear_backward(layer, BATCH, 0.0f, saved, mdy.mat, mw.mat,
+                CLPRUNE_NO_MAT, mdw.mat, CLPRUNE_NO_MAT, NULL));
             TEST_OK((token ? clprune_saved_product_nt : clprune_saved_product_tn)(
-                test_context(), BATCH, mdy.mat, saved, want.mat, NULL));
+                saved, 0, BATCH, 0.0f, mdy.mat, want.mat, NULL));
             float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
             test_same_floats("dw", OUT, in, got, product, "value type %d", type);
             free(got);
@@ -469,7 +430,7 @@ static void narrow_values(void **state)
             for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
                 test_mat_free(mats[i]);
             clprune_saved_destroy(saved);
-            free_layer(layer);
+            clprune_linear_destroy(layer);
         }
     }
 }

@@ -220,16 +220,9 @@ typedef struct chain {
 static chain chain_make(clprune_context *context, bool plan)
 {
     chain c = {.context = context};
-    const clprune_linear_desc desc = {
-        .rows = ROWS, .in = COLS, .out = COLS, .block = {1, 16}, .sparsity = 0.5f};
-    const clprune_saved_desc pruned = {.form = CLPRUNE_SAVED_PRUNED,
-        .batch = BATCH,
-        .rows = ROWS,
-        .cols = COLS,
-        .block = {1, 16},
-        .sparsity = 0.5f};
-    clprune_saved_desc dense = pruned;
-    dense.form = CLPRUNE_SAVED_DENSE;
+    const clprune_keep pruned = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_linear_desc desc = {.in = COLS, .out = COLS, .keep = pruned};
     good(context, clprune_linear_create(context, &desc, &c.layer));
     c.x = create(context, "x", BATCH * ROWS, COLS);
     c.w = create(context, "w", COLS, COLS);
@@ -242,9 +235,9 @@ static chain chain_make(clprune_context *context, bool plan)
     for (size_t i = 0; i < LAYERS; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "kept.%zu", i);
-        good(context, clprune_saved_create(context, name, &pruned, &c.kept[i]));
+        good(context, clprune_saved_create(context, name, &pruned, BATCH, ROWS, COLS, &c.kept[i]));
         (void)snprintf(name, sizeof name, "h.%zu", i);
-        good(context, clprune_saved_create(context, name, &dense, &c.h[i]));
+        good(context, clprune_saved_create(context, name, &dense, BATCH, ROWS, COLS, &c.h[i]));
     }
     c.g = create(context, "g", BATCH * ROWS, COLS);
     c.dy = create(context, "dy", BATCH * ROWS, COLS);
@@ -273,7 +266,7 @@ static void chain_step(const chain *c, size_t batch)
     const clprune_mat dy = clprune_mat_rows(c->dy, 0, batch * ROWS);
     const clprune_mat dx = clprune_mat_rows(c->dx, 0, batch * ROWS);
     for (size_t i = 0; i < LAYERS; i++) {
-        const clprune_mat h = clprune_saved_dense(c->h[i], batch);
+        const clprune_mat h = clprune_saved_dense(c->h[i], 0, batch);
         good(context, clprune_linear_forward(c->layer, batch, in, c->w, c->b, h, c->kept[i], NULL));
         good(context, clprune_gelu_forward(context, h, CLPRUNE_NO_MAT, g, NULL));
         in = g;
@@ -282,10 +275,10 @@ static void chain_step(const chain *c, size_t batch)
     good(context, clprune_mat_copy(context, g, dy, NULL));
     good(context, clprune_buffer_forget(context, c->g.buffer));
     for (size_t i = LAYERS; i-- > 0;) {
-        good(context, clprune_gelu_backward(context, false, clprune_saved_dense(c->h[i], batch), dy,
-                          dy, CLPRUNE_NO_MAT, NULL));
+        good(context, clprune_gelu_backward(context, false, clprune_saved_dense(c->h[i], 0, batch),
+                          dy, dy, CLPRUNE_NO_MAT, NULL));
         good(context, clprune_linear_backward(
-                          c->layer, batch, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
+                          c->layer, batch, 0.0f, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
         good(context, clprune_mat_copy(context, dx, dy, NULL));
         good(context, clprune_buffer_forget(context, c->dx.buffer));
     }

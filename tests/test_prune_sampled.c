@@ -437,7 +437,7 @@ static void overlaps(void **state)
 static void check_saved(
     const clprune_saved *saved, clprune_mat x, const uint64_t *seed, const char *name)
 {
-    const clprune_bsr got = clprune_saved_bsr(saved, 2);
+    const clprune_bsr got = clprune_saved_bsr(saved, 0, 2);
     test_bsr want = test_bsr_make(got.desc);
     test_mat y = test_mat_make(2 * ROWS, COLS, 0, NULL), z = test_mat_make(2 * ROWS, COLS, 0, NULL);
     if (seed != NULL)
@@ -459,24 +459,27 @@ static void saved_activations(void **state)
 {
     (void)state;
     source s = source_make(2, 3);
-    clprune_saved_desc d = {CLPRUNE_SAVED_PRUNED, 2, ROWS, COLS, block, 0.6f, CLPRUNE_NORM_L1,
-        CLPRUNE_CRITERION_SAMPLED};
+    clprune_keep d = {.form = CLPRUNE_FORM_PRUNED,
+        .sparsity = 0.6f,
+        .block = block,
+        .norm = CLPRUNE_NORM_L1,
+        .criterion = CLPRUNE_CRITERION_SAMPLED};
     static const uint64_t drawn[] = {0, 7, UINT64_C(1) << 40, 7};
     clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    TEST_OK(clprune_saved_create(test_context(), "s", &d, 2, ROWS, COLS, &saved));
     for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
         if (i > 0)
             clprune_saved_set_seed(saved, drawn[i]);
         for (int twice = 0; twice < 2; twice++) { /* a seed stays */
-            TEST_OK(clprune_saved_store(saved, 2, s.dx.mat, NULL));
+            TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
             check_saved(saved, s.dx.mat, &drawn[i], "sampled");
         }
     }
     clprune_saved_destroy(saved);
     d.criterion = CLPRUNE_CRITERION_LARGEST;
-    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    TEST_OK(clprune_saved_create(test_context(), "s", &d, 2, ROWS, COLS, &saved));
     clprune_saved_set_seed(saved, 7);
-    TEST_OK(clprune_saved_store(saved, 2, s.dx.mat, NULL));
+    TEST_OK(clprune_saved_store(saved, 0, 2, s.dx.mat, NULL));
     check_saved(saved, s.dx.mat, NULL, "largest");
     clprune_saved_destroy(saved);
     clprune_saved_set_seed(NULL, 7);
@@ -494,26 +497,29 @@ static void layers(void **state)
     const uint64_t seed = 99;
     for (int sampled = 0; sampled < 2; sampled++) {
         const clprune_criterion criterion = (clprune_criterion)sampled;
-        const clprune_linear_desc d = {ROWS, COLS, OUT, block, 0.6f, CLPRUNE_NORM_L1, criterion};
-        const clprune_token_linear_desc td = {
-            ROWS, OUT, COLS, block, 0.6f, CLPRUNE_NORM_L1, criterion};
-        clprune_linear *linear = NULL;
-        clprune_token_linear *token = NULL;
+        const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED,
+            .sparsity = 0.6f,
+            .block = block,
+            .norm = CLPRUNE_NORM_L1,
+            .criterion = criterion};
+        const clprune_linear_desc d = {COLS, OUT, CLPRUNE_AXIS_FEATURES, keep};
+        const clprune_linear_desc td = {ROWS, OUT, CLPRUNE_AXIS_ROWS, keep};
+        clprune_linear *linear = NULL, *token = NULL;
         clprune_saved *saved = NULL, *token_saved = NULL;
         TEST_OK(clprune_linear_create(test_context(), &d, &linear));
-        TEST_OK(clprune_token_linear_create(test_context(), &td, &token));
-        TEST_OK(clprune_linear_saved_create(linear, 2, "x", &saved));
-        TEST_OK(clprune_token_linear_saved_create(token, 2, "x", &token_saved));
+        TEST_OK(clprune_linear_create(test_context(), &td, &token));
+        TEST_OK(clprune_linear_saved_create(linear, 2, ROWS, "x", &saved));
+        TEST_OK(clprune_linear_saved_create(token, 2, COLS, "x", &token_saved));
         clprune_saved_set_seed(saved, seed);
         clprune_saved_set_seed(token_saved, seed);
         TEST_OK(
             clprune_linear_forward(linear, 2, s.dx.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
-        TEST_OK(clprune_token_linear_forward(
+        TEST_OK(clprune_linear_forward(
             token, 2, s.dx.mat, tw.mat, CLPRUNE_NO_MAT, ty.mat, token_saved, NULL));
         check_saved(saved, s.dx.mat, sampled ? &seed : NULL, "linear");
-        check_saved(token_saved, s.dx.mat, sampled ? &seed : NULL, "token linear");
+        check_saved(token_saved, s.dx.mat, sampled ? &seed : NULL, "linear along rows");
         clprune_linear_destroy(linear);
-        clprune_token_linear_destroy(token);
+        clprune_linear_destroy(token);
         clprune_saved_destroy(saved);
         clprune_saved_destroy(token_saved);
     }

@@ -132,7 +132,7 @@ static void kept_bytes(void **state)
     fixture f = make_fixture(row, &policy, row->batch, row->batch);
     resmlp_kept_bytes bytes;
     TEST_OK(resmlp_kept(&f.model, &bytes));
-    assert_int_equal(bytes.values + bytes.indices,
+    assert_int_equal(bytes.all,
         clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live - before);
     const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
     const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
@@ -318,9 +318,10 @@ static void every_tensor_is_seeded(void **state)
     float *want = new_floats(floats), *got = new_floats(floats);
     for (size_t i = 0; i <= kept; i++) {
         const clprune_bsr bsr = clprune_saved_bsr(
-            i < kept ? f.model.blocks[i / KEEP_TENSORS].kept[i % KEEP_TENSORS] : f.model.last_x,
+            i < kept ? f.model.blocks[i / KEEP_TENSORS].kept[i % KEEP_TENSORS] : f.model.last_x, 0,
             f.batch);
-        const clprune_mat values = clprune_mat_of(bsr.values, f.batch * bsr.desc.keep, 4);
+        clprune_mat values = clprune_mat_of(bsr.values, f.batch * bsr.desc.keep, 4);
+        values.offset = bsr.offset.values / sizeof(float);
         for (uint64_t seed = 0; seed < 2; seed++) {
             resmlp_set_seed(&f.model, seed);
             forward(&f, true);

@@ -39,10 +39,10 @@ static double *new_doubles(size_t count)
 
 static float *read_saved(const clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
-    const clprune_mat dense = clprune_saved_dense(saved, batch);
+    const clprune_mat dense = clprune_saved_dense(saved, 0, batch);
     if (dense.rows != 0)
         return read_mat(dense);
-    const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
+    const clprune_bsr bsr = clprune_saved_bsr(saved, 0, batch);
     clprune_mat mat;
     TEST_OK(
         clprune_mat_create(test_context(), CLPRUNE_MEMORY_WORKSPACE, "restored", rows, cols, &mat));
@@ -87,10 +87,11 @@ static reference read_kept(const fixture *f)
         r.blocks[i] = (block_kept){read_saved(block->kept[KEEP_X], f->batch, rows, dim),
             read_saved(block->kept[KEEP_X2], f->batch, rows, dim),
             read_saved(block->kept[KEEP_G], f->batch, rows, r.hidden),
-            read_codes(model, block->codes, rows)};
+
+            read_codes(model, clprune_saved_codes(block->kept[KEEP_H], 0, f->batch), rows)};
     }
-    r.mean_x = read_mat(clprune_saved_dense(model->mean_x, f->batch));
-    r.pooled = read_mat(clprune_saved_dense(model->pooled, f->batch));
+    r.mean_x = read_mat(clprune_saved_dense(model->mean_x, 0, f->batch));
+    r.pooled = read_mat(clprune_saved_dense(model->pooled, 0, f->batch));
     r.log_p = read_mat(clprune_mat_rows(model->log_p, 0, f->batch));
     r.dx = new_doubles(rows * dim);
     return r;
@@ -391,7 +392,7 @@ static void kept_bytes(void **state)
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         resmlp_kept_bytes bytes;
         TEST_OK(resmlp_kept(&f.model, &bytes));
-        assert_int_equal(bytes.values + bytes.indices, live(CLPRUNE_MEMORY_ACTIVATIONS) - before);
+        assert_int_equal(bytes.all, live(CLPRUNE_MEMORY_ACTIVATIONS) - before);
         free_fixture(&f);
         assert_int_equal(live(CLPRUNE_MEMORY_ACTIVATIONS), before);
     }

@@ -13,39 +13,54 @@
 
 enum { BATCH = 3, ROWS = 10, COLS = 41, OUT = 18 };
 
-static const clprune_saved_desc descs[] = {
-    {CLPRUNE_SAVED_DENSE, BATCH, ROWS, COLS, {0, 0}, 0, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.7f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 1.0f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1,
-        CLPRUNE_CRITERION_LARGEST},
+/* How a tensor is kept, in the order of the table below. */
+typedef struct keep_row {
+    clprune_form form;
+    clprune_block block;
+    float sparsity;
+    clprune_norm norm;
+    clprune_criterion criterion;
+    clprune_value_type value_type;
+    clprune_index_type index_type;
+} keep_row;
+
+static clprune_saved *make_saved(const char *name, const keep_row *row)
+{
+    clprune_saved *saved = NULL;
+    const clprune_keep keep = {row->form, row->sparsity, row->block, row->norm, row->criterion,
+        row->value_type, row->index_type};
+    TEST_OK(clprune_saved_create(test_context(), name, &keep, BATCH, ROWS, COLS, &saved));
+    return saved;
+}
+
+static const keep_row descs[] = {
+    {CLPRUNE_FORM_DENSE, {0, 0}, 0, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 0.7f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 0.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 1.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_FORM_PRUNED, {3, 7}, 0.5f, CLPRUNE_NORM_L1, CLPRUNE_CRITERION_LARGEST},
 };
 
 /* What is kept in parts: dense, and drawn or largest blocks of each value type. */
-static const clprune_saved_desc range_descs[] = {
-    {CLPRUNE_SAVED_DENSE, BATCH, ROWS, COLS, {0, 0}, 0, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.7f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_SAMPLED},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.3f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP16},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_BF16},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1,
-        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_INT8},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 1.0f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_INT8},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.3f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP16, CLPRUNE_INDEX_INT16},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 4}, 0.7f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {3, 7}, 0.5f, CLPRUNE_NORM_L1,
-        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_INT8, CLPRUNE_INDEX_SMALLEST},
-    {CLPRUNE_SAVED_PRUNED, BATCH, ROWS, COLS, {1, 16}, 0.0f, CLPRUNE_NORM_L2,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_BF16, CLPRUNE_INDEX_BITMAP},
+static const keep_row range_descs[] = {
+    {CLPRUNE_FORM_DENSE, {0, 0}, 0, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 0.7f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED},
+    {CLPRUNE_FORM_PRUNED, {1, 4}, 0.3f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_FP16},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 0.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_BF16},
+    {CLPRUNE_FORM_PRUNED, {3, 7}, 0.5f, CLPRUNE_NORM_L1, CLPRUNE_CRITERION_SAMPLED,
+        CLPRUNE_VALUES_INT8},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 1.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_INT8},
+    {CLPRUNE_FORM_PRUNED, {1, 4}, 0.3f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_FP16, CLPRUNE_INDEX_INT16},
+    {CLPRUNE_FORM_PRUNED, {1, 4}, 0.7f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED,
+        CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP},
+    {CLPRUNE_FORM_PRUNED, {3, 7}, 0.5f, CLPRUNE_NORM_L1, CLPRUNE_CRITERION_SAMPLED,
+        CLPRUNE_VALUES_INT8, CLPRUNE_INDEX_SMALLEST},
+    {CLPRUNE_FORM_PRUNED, {1, 16}, 0.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_BF16, CLPRUNE_INDEX_BITMAP},
 };
 
 static const char *const range_names[] = {"dense", "sampled", "fp16", "bf16, all kept",
@@ -55,9 +70,9 @@ static const char *const range_names[] = {"dense", "sampled", "fp16", "bf16, all
 static const char *const names[] = {"dense", "1x16, 0.7", "1x16, 0", "1x16, 1", "3x7, 0.5, l1"};
 
 /* What must be kept of x, as a dense array. */
-static float *kept_of(const clprune_saved_desc *d, size_t batch, const float *x)
+static float *kept_of(const keep_row *d, size_t batch, const float *x)
 {
-    const bool dense = d->form == CLPRUNE_SAVED_DENSE;
+    const bool dense = d->form == CLPRUNE_FORM_DENSE;
     bsr_ref ref =
         bsr_ref_make(batch, ROWS, COLS, dense ? 1 : d->block.rows, dense ? 1 : d->block.cols, 0);
     unsigned char *mask = malloc(batch * ref.blocks + 1);
@@ -94,7 +109,7 @@ static void check_products(
         test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
         cl_event event = NULL;
         TEST_OK((nt ? clprune_saved_product_nt : clprune_saved_product_tn)(
-            test_context(), batch, ddy.mat, saved, dw.mat, &event));
+            saved, 0, batch, 0.0f, ddy.mat, dw.mat, &event));
         assert_non_null(event);
         assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
         gemm_ref ref = nt ? bspmm_ref_nt(sizes, 1, 0, dy, kept, NULL)
@@ -112,17 +127,16 @@ static void check_products(
 
 static void store_and_multiply(void **state)
 {
-    const clprune_saved_desc *d = *state;
+    const keep_row *d = *state;
     const char *name = names[d - descs];
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    clprune_saved *saved = make_saved("s", d);
     static const size_t batches[] = {BATCH, 1, 0, 2};
     for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
         const size_t batch = batches[i];
         float *x = test_new_normal(50 + i, batch * ROWS * COLS);
         test_mat dx = test_mat_make(batch * ROWS, COLS, 3, x);
         cl_event event = NULL;
-        TEST_OK(clprune_saved_store(saved, batch, dx.mat, &event));
+        TEST_OK(clprune_saved_store(saved, 0, batch, dx.mat, &event));
         assert_non_null(event);
         assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
         test_mat_unchanged(&dx, "x");
@@ -130,10 +144,10 @@ static void store_and_multiply(void **state)
         float *kept = kept_of(d, batch, x);
         check_products(saved, batch, kept, name);
 
-        const clprune_mat dense = clprune_saved_dense(saved, batch);
-        const clprune_bsr bsr = clprune_saved_bsr(saved, batch);
+        const clprune_mat dense = clprune_saved_dense(saved, 0, batch);
+        const clprune_bsr bsr = clprune_saved_bsr(saved, 0, batch);
         float *got = test_new_normal(0, batch * ROWS * COLS);
-        if (d->form == CLPRUNE_SAVED_DENSE) {
+        if (d->form == CLPRUNE_FORM_DENSE) {
             assert_int_equal(dense.rows, batch * ROWS);
             assert_int_equal(bsr.desc.batch, 0);
             TEST_OK(clprune_mat_read(test_context(), dense, got));
@@ -159,20 +173,19 @@ static void store_and_multiply(void **state)
 /* The target of a dense form is its storage, so that storing copies nothing. */
 static void target(void **state)
 {
-    const clprune_saved_desc *d = *state;
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    const keep_row *d = *state;
+    clprune_saved *saved = make_saved("s", d);
     float *x = test_new_normal(61, 2 * ROWS * COLS);
     test_mat scratch = test_mat_make(2 * ROWS, COLS, 0, NULL);
-    const clprune_mat where = clprune_saved_target(saved, 2, scratch.mat);
+    const clprune_mat where = clprune_saved_target(saved, 0, 2, scratch.mat);
     assert_int_equal(where.rows, 2 * ROWS);
     assert_int_equal(where.cols, COLS);
-    if (d->form == CLPRUNE_SAVED_DENSE)
+    if (d->form == CLPRUNE_FORM_DENSE)
         assert_ptr_not_equal(where.buffer, scratch.mat.buffer);
     else
         assert_memory_equal(&where, &scratch.mat, sizeof where);
     TEST_OK(clprune_mat_write(test_context(), where, x));
-    TEST_OK(clprune_saved_store(saved, 2, where, NULL));
+    TEST_OK(clprune_saved_store(saved, 0, 2, where, NULL));
     float *kept = kept_of(d, 2, x);
     check_products(saved, 2, kept, names[d - descs]);
     free(x);
@@ -197,19 +210,16 @@ static float *restored(const clprune_saved *saved, size_t first, size_t count)
 /* Samples stored one by one are kept as all at once are; parts are restored as they are. */
 static void ranges_store(void **state)
 {
-    const clprune_saved_desc *d = *state;
+    const keep_row *d = *state;
     const char *name = range_names[d - range_descs];
-    clprune_saved *whole = NULL, *apart = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "whole", d, &whole));
-    TEST_OK(clprune_saved_create(test_context(), "apart", d, &apart));
+    clprune_saved *whole = make_saved("whole", d), *apart = make_saved("apart", d);
     clprune_saved_set_seed(whole, 99);
     clprune_saved_set_seed(apart, 99);
     float *x = test_new_normal(81, BATCH * ROWS * COLS);
     test_mat dx = test_mat_make(BATCH * ROWS, COLS, 1, x);
-    TEST_OK(clprune_saved_store(whole, BATCH, dx.mat, NULL));
+    TEST_OK(clprune_saved_store(whole, 0, BATCH, dx.mat, NULL));
     for (size_t n = BATCH; n-- > 0;)
-        TEST_OK(
-            clprune_saved_store_range(apart, n, 1, clprune_mat_rows(dx.mat, n * ROWS, ROWS), NULL));
+        TEST_OK(clprune_saved_store(apart, n, 1, clprune_mat_rows(dx.mat, n * ROWS, ROWS), NULL));
     float *want = restored(whole, 0, BATCH), *got = restored(apart, 0, BATCH);
     test_same_floats("stored apart", BATCH * ROWS, COLS, got, want, "%s", name);
     free(got);
@@ -230,13 +240,12 @@ static void ranges_store(void **state)
 /* Products of parts, which add up. */
 static void ranges_multiply(void **state)
 {
-    const clprune_saved_desc *d = *state;
+    const keep_row *d = *state;
     const char *name = range_names[d - range_descs];
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    clprune_saved *saved = make_saved("s", d);
     float *x = test_new_normal(83, BATCH * ROWS * COLS);
     test_mat dx = test_mat_make(BATCH * ROWS, COLS, 1, x);
-    TEST_OK(clprune_saved_store(saved, BATCH, dx.mat, NULL));
+    TEST_OK(clprune_saved_store(saved, 0, BATCH, dx.mat, NULL));
     float *kept = restored(saved, 0, BATCH);
     for (int form = 0; form < 4; form++) {
         const bool nt = form % 2 == 1;
@@ -255,9 +264,8 @@ static void ranges_multiply(void **state)
                     const float beta = (float)add;
                     test_mat_set(&dw, add ? old : NULL); /* beta = 0 must not read the NaNs */
                     cl_event event = NULL;
-                    TEST_OK((nt ? clprune_saved_product_nt_range : clprune_saved_product_tn_range)(
-                        test_context(), first, count, beta,
-                        clprune_mat_rows(ddy.mat, first * each, count * each), saved, dw.mat,
+                    TEST_OK((nt ? clprune_saved_product_nt : clprune_saved_product_tn)(saved, first,
+                        count, beta, clprune_mat_rows(ddy.mat, first * each, count * each), dw.mat,
                         &event));
                     assert_non_null(event);
                     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
@@ -286,22 +294,20 @@ static void many_outputs(void **state)
 {
     (void)state;
     enum { SAMPLES = 7, TOKENS = 600, FEATURES = 5 };
-    const clprune_saved_desc d = {
-        .batch = SAMPLES, .rows = TOKENS, .cols = FEATURES, .form = CLPRUNE_SAVED_DENSE};
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const bspmm_ref_sizes sizes = {SAMPLES, TOKENS, FEATURES, TOKENS};
     clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", &d, &saved));
+    TEST_OK(clprune_saved_create(test_context(), "s", &dense, SAMPLES, TOKENS, FEATURES, &saved));
     float *x = test_new_normal(91, (size_t)SAMPLES * TOKENS * FEATURES);
     float *dy = test_new_normal(92, (size_t)SAMPLES * TOKENS * FEATURES);
     float *old = test_new_normal(93, (size_t)TOKENS * TOKENS);
     test_mat dx = test_mat_make((size_t)SAMPLES * TOKENS, FEATURES, 0, x);
     test_mat ddy = test_mat_make((size_t)SAMPLES * TOKENS, FEATURES, 0, dy);
     test_mat dw = test_mat_make(TOKENS, TOKENS, 0, NULL);
-    TEST_OK(clprune_saved_store(saved, SAMPLES, dx.mat, NULL));
+    TEST_OK(clprune_saved_store(saved, 0, SAMPLES, dx.mat, NULL));
     for (int add = 0; add < 2; add++) {
         test_mat_set(&dw, add ? old : NULL);
-        TEST_OK(clprune_saved_product_nt_range(
-            test_context(), 0, SAMPLES, (float)add, ddy.mat, saved, dw.mat, NULL));
+        TEST_OK(clprune_saved_product_nt(saved, 0, SAMPLES, (float)add, ddy.mat, dw.mat, NULL));
         gemm_ref ref = bspmm_ref_nt(sizes, 1, (float)add, dy, x, old);
         float *got = test_mat_get(&dw, "dw");
         test_close("dw", TOKENS, TOKENS, got, ref.want, ref.bound, "beta %d", add);
@@ -320,32 +326,28 @@ static void many_outputs(void **state)
 /* A range that is its own storage is neither copied nor refused; one that does not fit is. */
 static void ranges_refused(void **state)
 {
-    const clprune_saved_desc *d = *state;
-    clprune_saved *saved = NULL;
-    TEST_OK(clprune_saved_create(test_context(), "s", d, &saved));
+    const keep_row *d = *state;
+    clprune_saved *saved = make_saved("s", d);
     test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, NULL);
     const clprune_mat two = clprune_mat_rows(x.mat, 0, 2 * ROWS);
     const clprune_mat dw = clprune_mat_rows(x.mat, 0, ROWS);
     const clprune_status bad = CLPRUNE_INVALID_SIZE;
-    clprune_context *context = test_context();
     static const size_t firsts[] = {BATCH - 1, BATCH + 1, SIZE_MAX};
     for (size_t i = 0; i < 3; i++) {
         const size_t first = firsts[i];
-        TEST_FAILS(clprune_saved_store_range(saved, first, 2, two, NULL), bad, "with room for 3");
+        TEST_FAILS(clprune_saved_store(saved, first, 2, two, NULL), bad, "with room for 3");
         TEST_FAILS(clprune_saved_restore(saved, first, 2, two, NULL), bad, "with room for 3");
-        TEST_FAILS(clprune_saved_product_tn_range(context, first, 2, 0, two, saved, dw, NULL), bad,
-            "room");
-        TEST_FAILS(clprune_saved_product_nt_range(context, first, 2, 0, two, saved, dw, NULL), bad,
-            "room");
+        TEST_FAILS(clprune_saved_product_tn(saved, first, 2, 0, two, dw, NULL), bad, "room");
+        TEST_FAILS(clprune_saved_product_nt(saved, first, 2, 0, two, dw, NULL), bad, "room");
     }
     TEST_FAILS(clprune_saved_restore(saved, 0, 1, two, NULL), bad, "x");
-    TEST_FAILS(clprune_saved_store_range(saved, 0, 1, two, NULL), bad, "x");
+    TEST_FAILS(clprune_saved_store(saved, 0, 1, two, NULL), bad, "x");
     assert_int_equal(clprune_saved_restore(NULL, 0, 2, two, NULL), CLPRUNE_INVALID_ARGUMENT);
     assert_non_null(strstr(clprune_last_error(NULL), "saved is NULL"));
     test_mat_unchanged(&x, "x");
-    if (d->form == CLPRUNE_SAVED_DENSE) {
-        const clprune_mat own = clprune_mat_rows(clprune_saved_dense(saved, BATCH), ROWS, 2 * ROWS);
-        TEST_OK(clprune_saved_store_range(saved, 1, 2, own, NULL));
+    if (d->form == CLPRUNE_FORM_DENSE) {
+        const clprune_mat own = clprune_saved_dense(saved, 1, 2);
+        TEST_OK(clprune_saved_store(saved, 1, 2, own, NULL));
         TEST_OK(clprune_saved_restore(saved, 1, 2, own, NULL));
     }
     test_mat_free(&x);
@@ -365,27 +367,27 @@ static void booked(void **state)
     (void)state;
     clprune_saved *saved;
     char text[256] = "";
-    TEST_OK(clprune_saved_create(test_context(), "act", &descs[0], &saved));
+    saved = make_saved("act", &descs[0]);
     clprune_memory_visit(test_context(), collect, text);
-    assert_string_equal(text, "act=4920 "); /* 3 * 10 * 41 floats */
+    assert_string_equal(text, "act=4928 "); /* 3 * 10 * 41 floats, rounded up to 64 bytes */
     clprune_saved_destroy(saved);
-    TEST_OK(clprune_saved_create(test_context(), "act", &descs[1], &saved));
+    saved = make_saved("act", &descs[1]);
     text[0] = '\0';
     clprune_memory_visit(test_context(), collect, text);
-    /* 30 blocks a sample, 9 kept */
-    assert_string_equal(text, "act.values=1728 act.crow=132 act.col=108 ");
+    /* 30 blocks a sample, 9 kept: values 1728, crow 132, col 108 bytes */
+    assert_string_equal(text, "act=1984 ");
     clprune_saved_destroy(saved);
-    TEST_OK(clprune_saved_create(test_context(), "act", &range_descs[4], &saved));
+    saved = make_saved("act", &range_descs[4]);
     text[0] = '\0';
     clprune_memory_visit(test_context(), collect, text);
-    /* 24 blocks a sample, 12 kept */
-    assert_string_equal(text, "act.values=756 act.crow=60 act.col=144 act.scales=72 ");
+    /* 24 blocks a sample, 12 kept: values 756, scales 72, crow 60, col 144 bytes */
+    assert_string_equal(text, "act=1088 ");
     clprune_saved_destroy(saved);
-    TEST_OK(clprune_saved_create(test_context(), "act", &range_descs[8], &saved));
+    saved = make_saved("act", &range_descs[8]);
     text[0] = '\0';
     clprune_memory_visit(test_context(), collect, text);
-    assert_string_equal(text, "act.values=756 act.bitmap=9 act.scales=72 ");
-    assert_int_equal(clprune_saved_bsr(saved, 1).desc.index_type, CLPRUNE_INDEX_BITMAP);
+    assert_string_equal(text, "act=896 "); /* values 756, scales 72, bitmap 9 bytes */
+    assert_int_equal(clprune_saved_bsr(saved, 0, 1).desc.index_type, CLPRUNE_INDEX_BITMAP);
     clprune_saved_destroy(saved);
     assert_int_equal(clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
     clprune_saved_destroy(NULL);

@@ -96,7 +96,10 @@ _Static_assert(CLPRUNE_INDEX_INT32 == 0 && CLPRUNE_INDEX_INT16 == 1 && CLPRUNE_I
     "");
 _Static_assert(CLPRUNE_NORM_L2 == 0 && CLPRUNE_NORM_L1 == 1 && CLPRUNE_NORM_MAX == 2, "");
 _Static_assert(CLPRUNE_CRITERION_LARGEST == 0 && CLPRUNE_CRITERION_SAMPLED == 1, "");
-_Static_assert(CLPRUNE_SAVED_DENSE == 0 && CLPRUNE_SAVED_PRUNED == 1, "");
+_Static_assert(CLPRUNE_FORM_DENSE == 0 && CLPRUNE_FORM_PRUNED == 1 && CLPRUNE_FORM_MEAN == 2 &&
+                   CLPRUNE_FORM_GELU_CODE == 3 && CLPRUNE_AXIS_FEATURES == 0 &&
+                   CLPRUNE_AXIS_ROWS == 1,
+    "");
 _Static_assert(
     CLPRUNE_OPTIMIZER_SGD == 0 && CLPRUNE_OPTIMIZER_ADAMW == 1 && CLPRUNE_OPTIMIZER_LAMB == 2, "");
 

@@ -116,44 +116,6 @@ static resmlp_outer_weights outer_weights(
     };
 }
 
-/* The storage of a tensor that is kept as it is or pruned. */
-static clprune_saved_desc keep_desc(const resmlp *model, const keep_rule *rule, keep_tensor tensor)
-{
-    return (clprune_saved_desc){
-        .form = rule->form == KEEP_PRUNED ? CLPRUNE_SAVED_PRUNED : CLPRUNE_SAVED_DENSE,
-        .batch = model->batch,
-        .rows = model->tokens,
-        .cols = keep_features(&model->arch, tensor),
-        .block = rule->block,
-        .sparsity = rule->sparsity,
-        .norm = rule->norm,
-        .criterion = rule->criterion,
-        .value_type = rule->value_type,
-        .index_type = rule->index_type,
-    };
-}
-
-static clprune_status code_sizes(
-    const resmlp *model, const keep_rule *rule, clprune_gelu_code_sizes *sizes)
-{
-    return clprune_gelu_code_size_query(
-        model->batch * model->tokens, model->arch.hidden, rule->code_bits, sizes);
-}
-
-static clprune_status create_codes(
-    resmlp *model, const keep_rule *rule, const char *block, clprune_mat *codes)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_gelu_code_sizes sizes;
-    char name[72];
-    (void)snprintf(name, sizeof name, "%s.code", block);
-    TRY(code_sizes(model, rule, &sizes));
-    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, name,
-        model->batch * model->tokens, sizes.cols, codes));
-done:
-    return status;
-}
-
 static clprune_status create_block(resmlp *model, size_t index)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -165,15 +127,14 @@ static clprune_status create_block(resmlp *model, size_t index)
     block->dw = block_weights(params, pick_grad);
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
         const keep_rule *rule = &block->policy->rule[tensor];
-        const clprune_saved_desc desc = keep_desc(model, rule, tensor);
+        const clprune_keep keep = keep_rule_keep(rule);
         char name[64];
         if (rule->form == KEEP_RECOMPUTED)
             continue;
-        (void)snprintf(name, sizeof name, "blocks.%zu.%s", index, resmlp_keep.entries[tensor].name);
-        if (rule->form == KEEP_CODE)
-            TRY(create_codes(model, rule, name, &block->codes));
-        else
-            TRY(clprune_saved_create(model->context, name, &desc, &block->kept[tensor]));
+        (void)snprintf(name, sizeof name, "blocks.%zu.%s%s", index,
+            resmlp_keep.entries[tensor].name, rule->form == KEEP_CODE ? ".code" : "");
+        TRY(clprune_saved_create(model->context, name, &keep, model->batch, model->tokens,
+            keep_features(&model->arch, tensor), &block->kept[tensor]));
     }
 done:
     return status;
@@ -203,13 +164,13 @@ static clprune_status create_layers(resmlp *model)
         RESMLP_CHANNELS, arch->image, arch->image, arch->patch, arch->dim};
     model->stem_step = stem_step(model);
     /* How inputs are kept is the blocks' affair: see create_block. */
-    const clprune_token_linear_desc token = {.in = p, .out = p, .features = arch->dim};
-    TRY(clprune_token_linear_create(model->context, &token, &model->token));
-    const clprune_linear_desc fc1 = {.rows = p, .in = arch->dim, .out = arch->hidden};
+    const clprune_linear_desc token = {.in = p, .out = p, .axis = CLPRUNE_AXIS_ROWS};
+    TRY(clprune_linear_create(model->context, &token, &model->token));
+    const clprune_linear_desc fc1 = {.in = arch->dim, .out = arch->hidden};
     TRY(clprune_linear_create(model->context, &fc1, &model->fc1));
-    const clprune_linear_desc fc2 = {.rows = p, .in = arch->hidden, .out = arch->dim};
+    const clprune_linear_desc fc2 = {.in = arch->hidden, .out = arch->dim};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
-    const clprune_linear_desc head = {.rows = 1, .in = arch->dim, .out = arch->classes};
+    const clprune_linear_desc head = {.in = arch->dim, .out = arch->classes};
     TRY(clprune_linear_create(model->context, &head, &model->head));
 done:
     return status;
@@ -220,14 +181,14 @@ static clprune_status create_tail(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const keep_rule *rule = last_rule(model);
-    const clprune_saved_desc x = keep_desc(model, rule, KEEP_X);
-    const clprune_saved_desc pooled = {
-        .form = CLPRUNE_SAVED_DENSE, .batch = model->batch, .rows = 1, .cols = model->arch.dim};
+    const clprune_keep x = keep_rule_keep(rule), dense = {.form = CLPRUNE_FORM_DENSE};
+    const size_t batch = model->batch, dim = model->arch.dim;
     if (rule->form == KEEP_RECOMPUTED)
-        TRY(clprune_saved_create(model->context, "mean_x", &pooled, &model->mean_x));
+        TRY(clprune_saved_create(model->context, "mean_x", &dense, batch, 1, dim, &model->mean_x));
     else
-        TRY(clprune_saved_create(model->context, "last_x", &x, &model->last_x));
-    TRY(clprune_saved_create(model->context, "pooled", &pooled, &model->pooled));
+        TRY(clprune_saved_create(
+            model->context, "last_x", &x, batch, model->tokens, dim, &model->last_x));
+    TRY(clprune_saved_create(model->context, "pooled", &dense, batch, 1, dim, &model->pooled));
     TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
         model->arch.classes, &model->log_p));
 done:
@@ -391,9 +352,8 @@ void resmlp_destroy(resmlp *model)
     clprune_linear_destroy(model->head);
     clprune_linear_destroy(model->fc2);
     clprune_linear_destroy(model->fc1);
-    clprune_token_linear_destroy(model->token);
+    clprune_linear_destroy(model->token);
     for (size_t i = 0; model->blocks != NULL && i < model->arch.depth; ++i) {
-        clprune_buffer_release(context, model->blocks[i].codes.buffer);
         for (int k = 0; k < KEEP_TENSORS; ++k)
             clprune_saved_destroy(model->blocks[i].kept[k]);
     }
@@ -408,59 +368,51 @@ void resmlp_destroy(resmlp *model)
     memset(model, 0, sizeof *model);
 }
 
-static void add_dense(resmlp_kept_bytes *bytes, uint64_t elements)
+/* Adds a store of the model's samples, each rows x cols. */
+static clprune_status add_store(const resmlp *model, const clprune_keep *keep, size_t rows,
+    size_t cols, resmlp_kept_bytes *bytes)
 {
-    bytes->dense += elements * sizeof(float);
-    bytes->values += elements * sizeof(float);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes sizes;
+    TRY(clprune_saved_size_query(keep, model->batch, rows, cols, &sizes));
+    bytes->all += sizes.bytes;
+    bytes->indices += sizes.index_bytes;
+    if (keep->form == CLPRUNE_FORM_DENSE)
+        bytes->as_is += sizes.values_bytes;
+    else if (keep->form == CLPRUNE_FORM_GELU_CODE)
+        bytes->codes += sizes.values_bytes;
+    else
+        bytes->values += sizes.values_bytes;
+done:
+    return status;
 }
 
 static clprune_status add_kept(
     const resmlp *model, const keep_rule *rule, keep_tensor tensor, resmlp_kept_bytes *bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_saved_desc desc = keep_desc(model, rule, tensor);
-    const uint64_t elements = (uint64_t)desc.batch * desc.rows * desc.cols;
-    if (rule->form == KEEP_DENSE) {
-        add_dense(bytes, elements);
-        goto done;
-    }
-    bytes->dense += elements * sizeof(float);
-    if (rule->form == KEEP_RECOMPUTED)
-        goto done;
-    if (rule->form == KEEP_CODE) {
-        clprune_gelu_code_sizes codes;
-        TRY(code_sizes(model, rule, &codes));
-        bytes->values += codes.bytes;
-        goto done;
-    }
-    clprune_bsr_desc bsr = {.batch = desc.batch,
-        .rows = desc.rows,
-        .cols = desc.cols,
-        .block = desc.block,
-        .value_type = desc.value_type,
-        .index_type = desc.index_type};
-    clprune_bsr_sizes sizes;
-    TRY(clprune_bsr_size_query(&bsr, &sizes)); /* how many blocks there are */
-    bsr.keep = clprune_keep_count(sizes.blocks, desc.sparsity);
-    TRY(clprune_bsr_size_query(&bsr, &sizes));
-    bytes->values += sizes.values_bytes + sizes.scales_bytes;
-    bytes->indices += sizes.crow_bytes + sizes.col_bytes + sizes.bitmap_bytes;
-done:
-    return status;
+    const clprune_keep keep = keep_rule_keep(rule);
+    const size_t cols = keep_features(&model->arch, tensor);
+    bytes->dense += (uint64_t)model->batch * model->tokens * cols * sizeof(float);
+    return rule->form == KEEP_RECOMPUTED ? CLPRUNE_SUCCESS
+                                         : add_store(model, &keep, model->tokens, cols, bytes);
 }
 
 clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const uint64_t pooled = (uint64_t)model->batch * model->arch.dim;
-    *bytes = (resmlp_kept_bytes){0};
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const size_t dim = model->arch.dim, classes = model->arch.classes;
+    const uint64_t log_p = (uint64_t)model->batch * classes * sizeof(float);
+    *bytes = (resmlp_kept_bytes){.all = log_p,
+        .dense = log_p + (uint64_t)model->batch * dim * sizeof(float),
+        .as_is = log_p};
     for (size_t i = 0; i < model->arch.depth; ++i)
         for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
             TRY(add_kept(model, &model->policies[i].rule[tensor], tensor, bytes));
     TRY(add_kept(model, last_rule(model), KEEP_X, bytes));
+    TRY(add_store(model, &dense, 1, dim, bytes)); /* pooled */
     if (last_rule(model)->form == KEEP_RECOMPUTED)
-        bytes->values += pooled * sizeof(float); /* the mean, which autograd does not keep */
-    add_dense(bytes, pooled + (uint64_t)model->batch * model->arch.classes);
+        TRY(add_store(model, &dense, 1, dim, bytes)); /* the mean, which autograd does not keep */
 done:
     return status;
 }

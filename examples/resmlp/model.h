@@ -44,8 +44,7 @@ typedef struct resmlp_outer_weights {
 typedef struct resmlp_block {
     const keep_policy *policy;
     resmlp_block_weights w, dw;
-    clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed or a code */
-    clprune_mat codes;                 /* of GELU's derivative, where h is a code; else absent */
+    clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
 } resmlp_block;
 
 /* Matrices that die within a pass; those that no block needs are absent. C is `chunk` samples' part
@@ -87,9 +86,8 @@ typedef struct resmlp {
     resmlp_block *blocks; /* (depth) */
 
     clprune_patch_embed_desc stem;
-    size_t stem_step;            /* images at a time; may be lowered */
-    clprune_token_linear *token; /* one layer object serves all blocks: it holds no parameters */
-    clprune_linear *fc1, *fc2, *head;
+    size_t stem_step;                         /* images at a time; may be lowered */
+    clprune_linear *token, *fc1, *fc2, *head; /* one layer object serves all blocks */
 
     clprune_saved *last_x; /* T: output of the last block; NULL: recomputed, and ... */
     clprune_saved *mean_x; /* batch x dim: ... its mean over the tokens is kept, else NULL */
@@ -138,11 +136,13 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
 /* Tells model->watch that a part begins. */
 void resmlp_at(const resmlp *model, const char *part, size_t block);
 
-/* Bytes of kept activations, from their shapes: what they would cost if all were kept dense, and
- * what the policy's choice costs, split into values (dense ones, too) and indices (crow and
- * col, or bitmaps). */
+/* Bytes of kept activations, from their shapes. */
 typedef struct resmlp_kept_bytes {
-    uint64_t dense, values, indices;
+    uint64_t all;             /* what they take, rounding included */
+    uint64_t dense;           /* what they would take if all were kept dense */
+    uint64_t as_is;           /* what the policy keeps dense */
+    uint64_t values, indices; /* of the pruned ones */
+    uint64_t codes;           /* of GELU's derivative */
 } resmlp_kept_bytes;
 
 clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes);

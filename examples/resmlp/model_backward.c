@@ -52,7 +52,7 @@ static clprune_status tokens_from_kept(
     TRY(clprune_layerscale_backward(
         context, t, w->ls1, dx, dt, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
     /* t = W_t n1 + b_t */
-    TRY(clprune_token_linear_backward(model->token, batch, kept[KEEP_N1], dt, w->token_w, dn1,
+    TRY(clprune_linear_backward(model->token, batch, 0.0f, kept[KEEP_N1], dt, w->token_w, dn1,
         dw->token_w, CLPRUNE_NO_MAT, NULL));
     /* n1 = alpha1 * x + beta1 */
     TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
@@ -72,7 +72,7 @@ static clprune_status mlp_begin(
     const resmlp_block_weights *w = &block->w;
     TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
     TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
-    TRY(clprune_linear_backward(model->fc2, batch, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
         CLPRUNE_NO_MAT, block->dw.fc2_b, NULL));
 done:
     return status;
@@ -141,7 +141,7 @@ static clprune_status mlp_from_input(
         } else {
             x2 = resmlp_target(model, block, KEEP_X2, range);
             TRY(resmlp_token_half(
-                model, block, false, clprune_saved_dense(kept[KEEP_X], batch), range, x2));
+                model, block, false, clprune_saved_dense(kept[KEEP_X], 0, batch), range, x2));
         }
         TRY(resmlp_restore(model, kept[KEEP_H], range, model->work.fc1, &h));
         TRY(mlp_chunk(model, block, first == 0, x2, h, resmlp_rows(model, dx, range)));
@@ -166,15 +166,15 @@ static clprune_status mlp_coded_chunk(
     const float beta = first ? 0.0f : 1.0f;
 
     /* next = x2 + ls2 * (g W2^T + b2) */
-    TRY(clprune_saved_product_tn_range(
-        context, range.first, range.count, beta, dx, block->kept[KEEP_G], dw->fc2_w, NULL));
+    TRY(clprune_saved_product_tn(
+        block->kept[KEEP_G], range.first, range.count, beta, dx, dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
     TRY(clprune_gelu_code_backward(context, !first, block->policy->rule[KEEP_H].code_bits, dh,
         resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
-    TRY(clprune_saved_product_tn_range(
-        context, range.first, range.count, beta, dh, block->kept[KEEP_X2], dw->fc1_w, NULL));
+    TRY(clprune_saved_product_tn(
+        block->kept[KEEP_X2], range.first, range.count, beta, dh, dw->fc1_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
 done:
     return status;
@@ -217,13 +217,13 @@ static clprune_status mlp_from_kept(
     TRY(clprune_layerscale_backward(
         context, m, w->ls2, dx, dtoken, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
     /* m = g W2^T + b2 */
-    TRY(clprune_linear_backward(model->fc2, batch, kept[KEEP_G], dtoken, w->fc2_w, dhidden,
+    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, kept[KEEP_G], dtoken, w->fc2_w, dhidden,
         dw->fc2_w, CLPRUNE_NO_MAT, NULL));
     /* g = gelu(h), h = ... + b1 */
     TRY(resmlp_restore(model, kept[KEEP_H], all, model->work.fc1, &h));
     TRY(clprune_gelu_backward(context, false, h, dhidden, dhidden, dw->fc1_b, NULL));
     /* h = n2 W1^T + b1 */
-    TRY(clprune_linear_backward(model->fc1, batch, kept[KEEP_N2], dhidden, w->fc1_w, dtoken,
+    TRY(clprune_linear_backward(model->fc1, batch, 0.0f, kept[KEEP_N2], dhidden, w->fc1_w, dtoken,
         dw->fc1_w, CLPRUNE_NO_MAT, NULL));
     /* n2 = alpha2 * x2 + beta2 */
     TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
@@ -263,7 +263,7 @@ static clprune_status pool_backward(
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     if (model->last_x == NULL) {
-        TRY(clprune_affine_backward(context, false, clprune_saved_dense(model->mean_x, batch),
+        TRY(clprune_affine_backward(context, false, clprune_saved_dense(model->mean_x, 0, batch),
             w->alpha, dpooled, dpooled, dw->alpha, dw->beta, NULL));
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dx, NULL));
     } else {
@@ -317,8 +317,8 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
         clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
     /* logits = pooled W_h^T + b_h */
-    TRY(clprune_linear_backward(model->head, batch, model->pooled, dlogits, w->head_w, dpooled,
-        dw->head_w, dw->head_b, NULL));
+    TRY(clprune_linear_backward(model->head, batch, 0.0f, model->pooled, dlogits, w->head_w,
+        dpooled, dw->head_w, dw->head_b, NULL));
     TRY(pool_backward(model, batch, dpooled, dx));
     TRY(resmlp_forget(model));
     TRY(clprune_buffer_forget(context, dpooled.buffer));

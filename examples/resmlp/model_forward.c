@@ -30,7 +30,8 @@ clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols)
 
 clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range)
 {
-    return resmlp_rows(model, block->codes, range);
+    (void)model;
+    return clprune_saved_codes(block->kept[KEEP_H], range.first, range.count);
 }
 
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
@@ -73,17 +74,15 @@ static clprune_mat scratch_of(
 clprune_mat resmlp_target(
     const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range)
 {
-    const clprune_mat dense = clprune_saved_dense(block->kept[tensor], range.first + range.count);
-    return dense.rows > 0 ? resmlp_rows(model, dense, range)
-                          : scratch_of(model, block->policy, tensor, range);
+    const clprune_mat dense = clprune_saved_dense(block->kept[tensor], range.first, range.count);
+    return dense.rows > 0 ? dense : scratch_of(model, block->policy, tensor, range);
 }
 
 clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
     clprune_mat scratch, clprune_mat *mat)
 {
-    const clprune_mat dense = clprune_saved_dense(kept, range.first + range.count);
-    *mat = dense.rows > 0 ? resmlp_rows(model, dense, range)
-                          : clprune_mat_rows(scratch, 0, range.count * model->tokens);
+    const clprune_mat dense = clprune_saved_dense(kept, range.first, range.count);
+    *mat = dense.rows > 0 ? dense : clprune_mat_rows(scratch, 0, range.count * model->tokens);
     return clprune_saved_restore(kept, range.first, range.count, *mat, NULL);
 }
 
@@ -104,7 +103,7 @@ static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
 {
     const clprune_saved *kept = resmlp_kept_x(model, i);
     const bool in_x = kept != NULL || model->work.x.rows > 0;
-    return clprune_saved_target(kept, batch,
+    return clprune_saved_target(kept, 0, batch,
         clprune_mat_rows(in_x ? model->work.x : model->work.stream, 0, batch * model->tokens));
 }
 
@@ -112,9 +111,8 @@ static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
  * themselves). Nothing to do for a dense one: it was made in its place. */
 static clprune_status keep(bool training, clprune_saved *kept, resmlp_range range, clprune_mat mat)
 {
-    return training && kept != NULL
-               ? clprune_saved_store_range(kept, range.first, range.count, mat, NULL)
-               : CLPRUNE_SUCCESS;
+    return training && kept != NULL ? clprune_saved_store(kept, range.first, range.count, mat, NULL)
+                                    : CLPRUNE_SUCCESS;
 }
 
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
@@ -128,7 +126,7 @@ clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block,
     const clprune_mat t = resmlp_target(model, block, KEEP_T, range);
 
     TRY(clprune_affine_forward(model->context, in, w->alpha1, w->beta1, n1, NULL));
-    TRY(clprune_token_linear_forward(model->token, range.count, n1, w->token_w, w->token_b, t,
+    TRY(clprune_linear_forward(model->token, range.count, n1, w->token_w, w->token_b, t,
         training ? kept[KEEP_N1] : NULL, NULL));
     TRY(keep(training, kept[KEEP_T], range, t));
     TRY(clprune_layerscale_forward(model->context, in, t, w->ls1, x2, NULL));
@@ -161,8 +159,9 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
             resmlp_codes(model, block, range), NULL));
     else
         TRY(clprune_gelu_forward(context, h, gelu_b, g, NULL));
-    TRY(keep(training, kept[KEEP_H], range, h));
-    if (codes)
+    if (!codes)
+        TRY(keep(training, kept[KEEP_H], range, h));
+    else
         TRY(keep(training, kept[KEEP_G], range, g));
     TRY(clprune_linear_forward(model->fc2, range.count, g, w->fc2_w, w->fc2_b, m,
         training && !codes ? kept[KEEP_G] : NULL, NULL));
@@ -208,7 +207,7 @@ static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clp
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w;
     if (model->last_x == NULL) {
-        const clprune_mat mean = clprune_saved_dense(model->mean_x, batch);
+        const clprune_mat mean = clprune_saved_dense(model->mean_x, 0, batch);
         TRY(clprune_token_mean_forward(context, batch, model->tokens, x, mean, NULL));
         TRY(clprune_affine_forward(context, mean, w->alpha, w->beta, pooled, NULL));
     } else {
@@ -264,7 +263,7 @@ clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, b
         TRY(keep(training, resmlp_kept_x(model, i + 1), all, next));
         x = next;
     }
-    const clprune_mat pooled = clprune_saved_dense(model->pooled, batch);
+    const clprune_mat pooled = clprune_saved_dense(model->pooled, 0, batch);
     resmlp_at(model, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
     TRY(resmlp_forget(model));

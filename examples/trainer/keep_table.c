@@ -14,6 +14,24 @@ size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t
                                    : blocks * table->in_block + entry - table->in_block;
 }
 
+clprune_keep keep_rule_keep(const keep_rule *rule)
+{
+    static const clprune_form forms[] = {[KEEP_DENSE] = CLPRUNE_FORM_DENSE,
+        [KEEP_PRUNED] = CLPRUNE_FORM_PRUNED,
+        [KEEP_RECOMPUTED] = CLPRUNE_FORM_DENSE,
+        [KEEP_CODE] = CLPRUNE_FORM_GELU_CODE};
+    return (clprune_keep){
+        .form = forms[rule->form],
+        .block = rule->block,
+        .sparsity = rule->sparsity,
+        .norm = rule->norm,
+        .criterion = rule->criterion,
+        .value_type = rule->value_type,
+        .index_type = rule->index_type,
+        .bits = rule->code_bits,
+    };
+}
+
 /* The entries of a block, or those outside of the blocks, that are kept in a form. */
 typedef struct block_view {
     const keep_table *table;

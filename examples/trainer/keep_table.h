@@ -25,7 +25,7 @@ typedef enum keep_form {
     KEEP_CODE        /* a code of GELU's derivative, see clprune/gelu_code.h */
 } keep_form;
 
-/* How one tensor is kept. PRUNED reads the fields that clprune_saved_desc has, too; CODE reads
+/* How one tensor is kept. PRUNED reads the fields that clprune_keep has, too; CODE reads
  * code_bits (2, 4 or 8). */
 typedef struct keep_rule {
     keep_form form;
@@ -37,6 +37,9 @@ typedef struct keep_rule {
     clprune_index_type index_type;
     unsigned code_bits;
 } keep_rule;
+
+/* How the library keeps such a tensor; dense for RECOMPUTED. */
+clprune_keep keep_rule_keep(const keep_rule *rule);
 
 /* Tensors of a block: the sum of KEEP_SET(position in the table). */
 typedef unsigned keep_set;

@@ -25,7 +25,7 @@ typedef struct timeline {
     bool failed;       /* no memory, or too many tensors */
 } timeline;
 
-/* "blocks.3.x2.values" is x2's, "stream" its own. */
+/* "blocks.3.fc1.code" is fc1's, "stream" its own. */
 static void tensor_name(const char *name, char *out, size_t size)
 {
     if (strncmp(name, "blocks.", 7) == 0) {

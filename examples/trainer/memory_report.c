@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Buffers whose names differ only in numbers between dots: "blocks.*.norm1.values". */
+/* Buffers whose names differ only in numbers between dots: "blocks.*.norm1". */
 typedef struct group {
     clprune_memory_category category;
     char name[96];
@@ -13,9 +13,8 @@ typedef struct group {
 
 typedef struct ledger {
     size_t count, room;
-    group *groups;                          /* in order of the first buffer */
-    bool failed;                            /* out of memory */
-    uint64_t dense, values, indices, codes; /* of the activations */
+    group *groups; /* in order of the first buffer */
+    bool failed;   /* out of memory */
 } ledger;
 
 static bool is_number(const char *text, size_t length)
@@ -58,12 +57,6 @@ static group *find_group(ledger *l, clprune_memory_category category, const char
     return found;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static void visit(void *user, const clprune_memory_entry *entry)
 {
     ledger *l = user;
@@ -76,16 +69,6 @@ static void visit(void *user, const clprune_memory_entry *entry)
     }
     found->bytes += entry->bytes;
     found->count += 1;
-    if (entry->category != CLPRUNE_MEMORY_ACTIVATIONS)
-        return;
-    if (ends_with(name, ".values") || ends_with(name, ".scales"))
-        l->values += entry->bytes;
-    else if (ends_with(name, ".crow") || ends_with(name, ".col") || ends_with(name, ".bitmap"))
-        l->indices += entry->bytes;
-    else if (ends_with(name, ".code"))
-        l->codes += entry->bytes;
-    else
-        l->dense += entry->bytes;
 }
 
 static double mib(uint64_t bytes)
@@ -125,17 +108,43 @@ static void print_tensors(const ledger *l)
     }
 }
 
-/* What all tensors would take if they were kept dense. */
-static uint64_t dense_bytes(const trainer *t)
+/* Bytes of kept activations, from their shapes. */
+typedef struct kept_bytes {
+    uint64_t dense;           /* what they would take if all were kept dense */
+    uint64_t as_is;           /* what is kept dense */
+    uint64_t values, indices; /* of the pruned ones */
+    uint64_t codes;           /* of GELU's derivative */
+} kept_bytes;
+
+static bool add_tensor(
+    const trainer *t, const keep_rule *rule, keep_shape shape, kept_bytes *bytes, fault *f)
+{
+    const clprune_keep keep = keep_rule_keep(rule);
+    clprune_saved_sizes sizes;
+    if (!fault_check(f, NULL,
+            clprune_saved_size_query(
+                &keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
+            "adding up the kept activations"))
+        return false;
+    bytes->dense += sizes.dense_bytes;
+    bytes->as_is += rule->form == KEEP_DENSE ? sizes.values_bytes : 0;
+    bytes->values += rule->form == KEEP_PRUNED ? sizes.values_bytes : 0;
+    bytes->indices += rule->form == KEEP_PRUNED ? sizes.index_bytes : 0;
+    bytes->codes += rule->form == KEEP_CODE ? sizes.values_bytes : 0;
+    return true;
+}
+
+static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
 {
     const keep_table *table = t->type->keep;
-    uint64_t elements = t->sizes.fixed;
+    const size_t blocks = t->sizes.blocks;
+    bytes->dense = bytes->as_is = t->options->batch_size * t->sizes.fixed * sizeof(float);
     for (size_t i = 0; i < table->count; ++i)
-        for (size_t block = 0; block < (i < table->in_block ? t->sizes.blocks : 1); ++block) {
-            const keep_shape shape = table->shape(&t->sizes, block, i);
-            elements += (uint64_t)shape.rows * shape.cols;
-        }
-    return t->options->batch_size * elements * sizeof(float);
+        for (size_t block = 0; block < (i < table->in_block ? blocks : 1); ++block)
+            if (!add_tensor(t, &t->rules[keep_rule_at(table, blocks, block, i)],
+                    table->shape(&t->sizes, block, i), bytes, f))
+                return false;
+    return true;
 }
 
 static void print_line(const char *name, uint64_t bytes)
@@ -143,15 +152,16 @@ static void print_line(const char *name, uint64_t bytes)
     (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
 }
 
-static void print_kept(const ledger *l, uint64_t all_dense)
+/* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
+static void print_kept(const kept_bytes *bytes, uint64_t kept)
 {
-    const uint64_t kept = l->dense + l->values + l->indices + l->codes;
+    const uint64_t all_dense = bytes->dense;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
-    print_line("kept dense", l->dense);
-    print_line("pruned: blocks (values, scales)", l->values);
-    print_line("pruned: indices (crow, col, bitmap)", l->indices);
-    if (l->codes != 0)
-        print_line("codes of GELU's derivative", l->codes);
+    print_line("kept dense", bytes->as_is);
+    print_line("pruned: blocks (values, scales)", bytes->values);
+    print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
+    if (bytes->codes != 0)
+        print_line("codes of GELU's derivative", bytes->codes);
     print_line("together", kept);
     print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
@@ -165,13 +175,15 @@ static void print_kept(const ledger *l, uint64_t all_dense)
 bool memory_report_print(const trainer *t, fault *f)
 {
     ledger l = {0};
+    kept_bytes bytes = {0};
     clprune_memory_visit(t->context, visit, &l);
-    const bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
+    bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && add_up(t, &bytes, f);
     if (good) {
         print_categories(t);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
-        print_kept(&l, dense_bytes(t));
+        print_kept(&bytes, clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
     }
     free(l.groups);
     return good;

@@ -100,7 +100,7 @@ static bool create_model(trainer *t, fault *f)
     const size_t blocks = t->sizes.blocks;
     const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
     const keep_rule how = options_keep_rule(o);
-    keep_rule *rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
+    keep_rule *rules = t->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
         keep_preset_rules(table, o->activations, &how, blocks, rules);
@@ -112,7 +112,6 @@ static bool create_model(trainer *t, fault *f)
                     "creating the model");
     if (good)
         t->params = t->type->params(t->model, &t->params_count);
-    free(rules);
     return good;
 }
 
@@ -286,6 +285,7 @@ void trainer_close(trainer *t)
     clprune_context_destroy(t->context);
     dataset_close(t->data);
     free(t->order);
+    free(t->rules);
     free(t->checkpoint_path);
     *t = (trainer){0};
 }

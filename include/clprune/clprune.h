@@ -7,8 +7,8 @@
  *   matrix.h                clprune_mat, the argument of every operation
  *   gemm.h                  dense products
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
- *   saved.h                 one activation kept for the backward pass, in a chosen form
- *   linear.h token_linear.h the layers that keep a pruned input
+ *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
+ *   linear.h                the layer that keeps its input in that form
  *   affine.h gelu.h gelu_code.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, each forward and backward, some of them
  *                           backward without an activation that PyTorch would keep
@@ -33,6 +33,7 @@
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
+#include "clprune/keep.h"
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"
 #include "clprune/matrix.h"
@@ -44,7 +45,6 @@
 #include "clprune/saved.h"
 #include "clprune/schedule.h"
 #include "clprune/status.h"
-#include "clprune/token_linear.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "clprune/version.h"

@@ -145,7 +145,7 @@ done:
 }
 
 clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat db, cl_event *event)
+    bool accumulate, clprune_mat dy, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -161,7 +161,7 @@ clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, 
     TRY(clprune__row_sums(context, dy, tokens, &sums));
     if (sums.rows > 0)
         TRY(row_sum(context, dy, sums));
-    TRY(clprune__column_sum(context, false, sums, db, event));
+    TRY(clprune__column_sum(context, accumulate, sums, db, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);

@@ -13,10 +13,10 @@
 clprune_status clprune__column_sum(
     clprune_context *context, bool accumulate, clprune_mat x, clprune_mat sum, cl_event *event);
 
-/* db[0][q] = sum over n and c of dy[n * tokens + q][c]. dy: (batch * tokens) x d; db: 1 x tokens,
- * apart from dy. */
+/* db[0][q] = sum over n and c of dy[n * tokens + q][c], with `accumulate` added to. dy: (batch *
+ * tokens) x d; db: 1 x tokens, apart from dy. */
 clprune_status clprune__token_bias_grad(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat db, cl_event *event);
+    bool accumulate, clprune_mat dy, clprune_mat db, cl_event *event);
 
 /* Scratch for the sums of the rows of x, (batch * tokens) x d, which a kernel leaves one after
  * another: as *sums, batch x tokens, their column sums are per token. Without columns in x it has

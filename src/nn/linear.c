@@ -5,32 +5,32 @@
 #include "core/checked.h"
 #include "nn/bias.h"
 #include "nn/column_sum.h"
-#include "nn/kept_input.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
 struct clprune_linear {
     clprune_context *context;
-    clprune_linear_desc desc;
-    clprune__kept_input input;
+    clprune_linear_desc desc; /* its keep is settled */
 };
 
 clprune_status clprune_linear_create(
     clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    clprune_keep keep;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
-    clprune__kept_input input = {desc->rows, desc->in, desc->block, desc->sparsity, desc->norm,
-        desc->criterion, desc->value_type, desc->index_type};
-    TRY(clprune__kept_input_check(context, &input));
+    REQUIRE(desc->axis == CLPRUNE_AXIS_FEATURES || desc->axis == CLPRUNE_AXIS_ROWS,
+        CLPRUNE_INVALID_ARGUMENT, "axis is %d", (int)desc->axis);
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    TRY(clprune__keep_settle(context, &desc->keep, &keep));
     clprune_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
     made->context = context;
     made->desc = *desc;
-    made->input = input;
+    made->desc.keep = keep;
     *layer = made;
 done:
     return status;
@@ -42,14 +42,17 @@ void clprune_linear_destroy(clprune_linear *layer)
 }
 
 clprune_status clprune_linear_saved_create(
-    clprune_linear *layer, size_t batch, const char *name, clprune_saved **saved)
+    clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved)
 {
     if (saved != NULL)
         *saved = NULL;
     if (layer == NULL)
         return clprune__fail(
             NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
-    return clprune__kept_input_create(layer->context, &layer->input, batch, name, saved);
+    const clprune_linear_desc *desc = &layer->desc;
+    const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
+    return clprune_saved_create(layer->context, name, &desc->keep, batch,
+        features ? size : desc->in, features ? desc->in : size, saved);
 }
 
 bool clprune_linear_fuses_bias(const clprune_linear *layer)
@@ -57,73 +60,148 @@ bool clprune_linear_fuses_bias(const clprune_linear *layer)
     return layer != NULL && clprune__gemm_fuses_bias(layer->context, 1);
 }
 
+/* The shapes of one sample. */
+typedef struct sample_sizes {
+    size_t x_rows, x_cols, y_rows, y_cols;
+} sample_sizes;
+
+/* Of a layer whose x or y, (batch * rows) x cols, is `mat`. */
+static clprune_status size_samples(
+    const clprune_linear *layer, size_t batch, const char *name, clprune_mat mat, sample_sizes *s)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer->context;
+    const clprune_linear_desc *desc = &layer->desc;
+    size_t rows;
+    if (desc->axis == CLPRUNE_AXIS_FEATURES) {
+        const size_t each = batch > 0 ? mat.rows / batch : 0;
+        REQUIRE(each * batch == mat.rows, CLPRUNE_INVALID_SIZE,
+            "%s has %zu rows, expected a multiple of %zu samples", name, mat.rows, batch);
+        *s = (sample_sizes){each, desc->in, each, desc->out};
+    } else {
+        REQUIRE(clprune__mul(batch, desc->in, &rows) && clprune__mul(batch, desc->out, &rows),
+            CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
+        *s = (sample_sizes){desc->in, mat.cols, desc->out, mat.cols};
+    }
+done:
+    return status;
+}
+
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
-    size_t rows;
     clprune__scratch_mark mark = {0, 0};
     bool open = false;
+    sample_sizes s;
     clprune__gemm_scores scores = {.to.buffer = NULL};
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
-    REQUIRE(clprune__mul(batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
-    TRY(clprune__check_mat(context, "x", x, rows, desc->in));
+    const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
+    TRY(size_samples(layer, batch, "x", x, &s));
+    TRY(clprune__check_mat(context, "x", x, batch * s.x_rows, s.x_cols));
     TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
-    TRY(clprune__check_mat(context, "y", y, rows, desc->out));
+    TRY(clprune__check_mat(context, "y", y, batch * s.y_rows, s.y_cols));
     TRY(clprune__check_apart(context, "y", y, "x", x));
     if (b.buffer != NULL)
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
     if (saved != NULL) {
-        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
+        TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols));
         mark = clprune__scratch_begin(context);
         open = true;
-        TRY(clprune__saved_scores(saved, batch, &scores));
     }
-    TRY(clprune__product_rows(context, x, w, b, y, &scores, saved != NULL ? NULL : event));
-    if (saved != NULL)
-        TRY(clprune__saved_store(saved, 0, batch, scores.to, x, event));
+    if (features) {
+        /* The product meets each row of x and can score its blocks on the way: it comes first. */
+        if (saved != NULL)
+            TRY(clprune__saved_scores(saved, batch, &scores));
+        TRY(clprune__product_rows(context, x, w, b, y, &scores, saved != NULL ? NULL : event));
+        if (saved != NULL)
+            TRY(clprune__saved_store(saved, 0, batch, scores.to, x, event));
+    } else {
+        if (saved != NULL)
+            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+        if (batch > 0)
+            TRY(clprune__product_tokens(context, batch, x, w, b, y, event));
+        else
+            TRY(clprune__empty_event(context, event));
+    }
 done:
     if (open)
         clprune__scratch_end(context, mark);
     return status;
 }
 
-clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch,
+/* Each output, dx, dw and db, lies apart from dy, w and the outputs before it. */
+static clprune_status check_gradients_apart(clprune_context *context, clprune_mat dy, clprune_mat w,
+    clprune_mat dx, clprune_mat dw, clprune_mat db)
+{
+    enum { INPUTS = 2, ALL = 5 };
+    const clprune__operand operands[ALL] = {{"dy", dy, dy.rows, dy.cols}, {"w", w, w.rows, w.cols},
+        {"dx", dx, dx.rows, dx.cols}, {"dw", dw, dw.rows, dw.cols}, {"db", db, db.rows, db.cols}};
+    return clprune__check_operands(context, operands, INPUTS, ALL);
+}
+
+/* dx_n = w^T * dy_n */
+static clprune_status back_through_rows(clprune_linear *layer, size_t batch, clprune_mat dy,
+    clprune_mat w, clprune_mat dx, cl_event *event)
+{
+    const clprune_linear_desc *desc = &layer->desc;
+    if (batch == 0)
+        return clprune__empty_event(layer->context, event);
+    return clprune_gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
+        clprune_mat_rows(dy, 0, desc->out), desc->out * dy.ld, clprune_mat_rows(dx, 0, desc->in),
+        desc->in * dx.ld, event);
+}
+
+clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
-    size_t rows;
+    sample_sizes s;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
+    const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
     const bool want_dx = dx.buffer != NULL, want_dw = dw.buffer != NULL,
                want_db = db.buffer != NULL;
-    REQUIRE(clprune__mul(batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
-    TRY(clprune__check_mat(context, "dy", dy, rows, desc->out));
+    TRY(size_samples(layer, batch, "dy", dy, &s));
+    TRY(clprune__check_mat(context, "dy", dy, batch * s.y_rows, s.y_cols));
     if (want_dx) {
         TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
-        TRY(clprune__check_mat(context, "dx", dx, rows, desc->in));
+        TRY(clprune__check_mat(context, "dx", dx, batch * s.x_rows, s.x_cols));
     }
     if (want_dw) {
         TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
-        TRY(clprune__kept_input_check_saved(context, &layer->input, batch, saved));
+        TRY(clprune__saved_check(context, saved, batch, s.x_rows, s.x_cols));
     }
     if (want_db)
         TRY(clprune__check_mat(context, "db", db, 1, desc->out));
-    TRY(clprune__check_gradients_apart(context, dy, w, dx, dw, db));
+    TRY(check_gradients_apart(context, dy, w, dx, dw, db));
 
-    /* The forward pass was y = x * w^T + b, so: db = sum of the rows of dy ... */
-    if (want_db)
-        TRY(clprune__column_sum(context, false, dy, db, want_dw || want_dx ? NULL : event));
-    /* ... dw = dy^T * x, from the kept x ... */
-    if (want_dw)
-        TRY(clprune_saved_product_tn(context, batch, dy, saved, dw, want_dx ? NULL : event));
-    /* ... and dx = dy * w. */
-    if (want_dx)
+    /* Forward: y = x * w^T + 1 * b, or y_n = w * x_n + b^T * 1. So: db = the sums of dy ... */
+    cl_event *last = want_dw || want_dx ? NULL : event;
+    const bool add = beta != 0.0f;
+    if (want_db && add && beta != 1.0f)
+        TRY(clprune__scale(context, beta, db, NULL));
+    if (want_db && features)
+        TRY(clprune__column_sum(context, add, dy, db, last));
+    else if (want_db)
+        TRY(clprune__token_bias_grad(context, batch, desc->out, add, dy, db, last));
+    /* ... dw = dy^T * x, or sum over n of dy_n * x_n^T, from the kept x ... */
+    last = want_dx ? NULL : event;
+    if (want_dw && features)
+        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+    else if (want_dw && batch > 0)
+        TRY(clprune_saved_product_nt(saved, 0, batch, beta, dy, dw, last));
+    else if (want_dw)
+        TRY(clprune__scale(context, beta, dw, last));
+    /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
+    if (want_dx && features)
         TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+    else if (want_dx)
+        TRY(back_through_rows(layer, batch, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
 done:

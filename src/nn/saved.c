@@ -1,61 +1,120 @@
+/* The store: checks, shapes and memory. What a form does with them is in form_*.c. */
 #include "clprune/saved.h"
 
 #include <stdlib.h>
 
-#include "clprune/bspmm.h"
-#include "clprune/gemm.h"
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/form.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
-#define SIDE_BY_SIDE ((size_t)8 << 20)
-
 struct clprune_saved {
     clprune_context *context;
-    clprune_saved_desc desc;
-    clprune_mat dense; /* DENSE: room for desc.batch samples */
-    clprune_bsr bsr;   /* PRUNED */
-    uint64_t seed;     /* SAMPLED */
+    const clprune__form *form;
+    clprune__kept kept;
+    size_t bytes; /* room of the blob */
+    bool lent;    /* the caller's buffer */
 };
 
+/* In the order of clprune_form. */
+static const clprune__form *const forms[] = {
+    &clprune__form_dense, &clprune__form_pruned, &clprune__form_mean, &clprune__form_gelu_code};
+
+const clprune__form *clprune__form_of(clprune_form form)
+{
+    return (unsigned)form < sizeof forms / sizeof forms[0] ? forms[form] : NULL;
+}
+
+const char *clprune_form_name(clprune_form form)
+{
+    const clprune__form *found = clprune__form_of(form);
+    return found != NULL ? found->name : "unknown";
+}
+
+clprune_status clprune__keep_settle(
+    clprune_context *context, const clprune_keep *keep, clprune_keep *settled)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
+    const clprune__form *form = clprune__form_of(keep->form);
+    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT, "form is %d", (int)keep->form);
+    TRY(clprune__check_reserved(context, "keep", keep->reserved, sizeof keep->reserved));
+    *settled = *keep;
+    if (form->settle != NULL)
+        TRY(form->settle(context, settled));
+done:
+    return status;
+}
+
+/* The sizes of a settled store. */
+static clprune_status sizes_of(
+    clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes found = {0};
+    size_t dense;
+    REQUIRE(clprune__mul3(kept->batch, kept->rows, kept->cols, &dense) &&
+                clprune__mul(dense, sizeof(float), &found.dense_bytes) &&
+                found.dense_bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN,
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu", kept->batch, kept->rows, kept->cols);
+    TRY(clprune__form_of(kept->keep.form)->sizes(context, kept, &found));
+    REQUIRE(found.bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN, CLPRUNE_SIZE_OVERFLOW, "%zu bytes",
+        found.bytes);
+    found.bytes = clprune__round_up(found.bytes, CLPRUNE_SAVED_ALIGN);
+    *sizes = found;
+done:
+    return status;
+}
+
+clprune_status clprune_saved_size_query(
+    const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    clprune__kept kept = {.batch = batch, .rows = rows, .cols = cols};
+    REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
+    *sizes = (clprune_saved_sizes){0};
+    TRY(clprune__keep_settle(context, keep, &kept.keep));
+    TRY(sizes_of(context, &kept, sizes));
+done:
+    return status;
+}
+
+/* A store without memory; *bytes: what its shape takes. */
+static clprune_status begin(clprune_context *context, const clprune_keep *keep, size_t batch,
+    size_t rows, size_t cols, clprune_saved **saved, size_t *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes sizes;
+    clprune_saved *made = calloc(1, sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a store");
+    made->context = context;
+    made->kept = (clprune__kept){.batch = batch, .rows = rows, .cols = cols};
+    TRY(clprune__keep_settle(context, keep, &made->kept.keep));
+    TRY(sizes_of(context, &made->kept, &sizes));
+    made->form = clprune__form_of(made->kept.keep.form);
+    *bytes = sizes.bytes;
+    *saved = made;
+    made = NULL;
+done:
+    free(made);
+    return status;
+}
+
 clprune_status clprune_saved_create(clprune_context *context, const char *name,
-    const clprune_saved_desc *desc, clprune_saved **saved)
+    const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     *saved = NULL;
-    REQUIRE(context != NULL && name != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "context, name or desc is NULL");
-    made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %s", name);
-    made->context = context;
-    made->desc = *desc;
-    if (desc->form == CLPRUNE_SAVED_DENSE) {
-        size_t rows;
-        REQUIRE(clprune__mul(desc->batch, desc->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
-            "%zu samples of %zu rows", desc->batch, desc->rows);
-        TRY(clprune_mat_create(
-            context, CLPRUNE_MEMORY_ACTIVATIONS, name, rows, desc->cols, &made->dense));
-    } else {
-        REQUIRE(desc->form == CLPRUNE_SAVED_PRUNED, CLPRUNE_INVALID_ARGUMENT, "form is %d",
-            (int)desc->form);
-        REQUIRE(desc->sparsity >= 0.0f && desc->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
-            "sparsity is %g, expected 0 to 1", (double)desc->sparsity);
-        REQUIRE((unsigned)desc->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
-            (int)desc->norm);
-        REQUIRE((unsigned)desc->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
-            "criterion is %d", (int)desc->criterion);
-        clprune_bsr_desc shape = {desc->batch, desc->rows, desc->cols, desc->block, 0,
-            desc->value_type, desc->index_type};
-        clprune_bsr_sizes sizes;
-        status = clprune_bsr_size_query(&shape, &sizes);
-        REQUIRE(status == CLPRUNE_SUCCESS, status, "%s: %s", name, clprune_last_error(NULL));
-        shape.keep = clprune_keep_count(sizes.blocks, desc->sparsity);
-        TRY(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, name, &shape, &made->bsr));
-    }
+    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
+    size_t bytes;
+    TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
+    made->bytes = bytes;
+    TRY(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_ACTIVATIONS, name, bytes, &made->kept.buffer));
     *saved = made;
     made = NULL;
 done:
@@ -63,78 +122,189 @@ done:
     return status;
 }
 
+clprune_status clprune_saved_create_in(clprune_context *context, const clprune_keep *keep,
+    size_t batch, size_t rows, size_t cols, cl_mem buffer, size_t offset, size_t bytes,
+    clprune_saved **saved)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved *made = NULL;
+    size_t needed, end;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    *saved = NULL;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY(begin(context, keep, batch, rows, cols, &made, &needed));
+    REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE,
+        "%zu samples of %zu x %zu take %zu bytes; %zu are lent", batch, rows, cols, needed, bytes);
+    REQUIRE(offset % CLPRUNE_SAVED_ALIGN == 0, CLPRUNE_INVALID_ARGUMENT,
+        "offset is %zu, expected a multiple of %d bytes", offset, CLPRUNE_SAVED_ALIGN);
+    REQUIRE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW, "%zu bytes from byte %zu on",
+        bytes, offset);
+    TRY(clprune__check_buffer(context, "buffer", buffer, end, 1));
+    made->lent = true;
+    made->bytes = bytes;
+    made->kept.buffer = buffer;
+    made->kept.offset = offset;
+    *saved = made;
+    made = NULL;
+done:
+    free(made);
+    return status;
+}
+
 void clprune_saved_destroy(clprune_saved *saved)
 {
     if (saved == NULL)
         return;
-    clprune_buffer_release(saved->context, saved->dense.buffer);
-    clprune_bsr_destroy(saved->context, &saved->bsr);
+    if (!saved->lent)
+        clprune_buffer_release(saved->context, saved->kept.buffer);
     free(saved);
 }
 
-clprune_saved_desc clprune__saved_desc(const clprune_saved *saved)
+clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
-    return saved->desc;
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = saved != NULL ? saved->context : NULL;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    clprune__kept kept = saved->kept;
+    clprune_saved_sizes sizes;
+    kept.batch = batch;
+    kept.rows = rows;
+    kept.cols = cols;
+    TRY(sizes_of(context, &kept, &sizes));
+    REQUIRE(sizes.bytes <= saved->bytes, CLPRUNE_INVALID_SIZE,
+        "%zu samples of %zu x %zu take %zu bytes; the store has room for %zu", batch, rows, cols,
+        sizes.bytes, saved->bytes);
+    saved->kept = kept;
+done:
+    return status;
 }
 
-clprune_mat clprune_saved_target(const clprune_saved *saved, size_t batch, clprune_mat scratch)
+clprune_saved_info clprune_saved_describe(const clprune_saved *saved)
 {
-    if (saved == NULL || saved->desc.form != CLPRUNE_SAVED_DENSE)
-        return scratch;
-    return clprune_saved_dense(saved, batch);
+    clprune_saved_info info = {0};
+    if (saved == NULL)
+        return info;
+    const clprune__kept *kept = &saved->kept;
+    info = (clprune_saved_info){.keep = kept->keep,
+        .batch = kept->batch,
+        .rows = kept->rows,
+        .cols = kept->cols,
+        .buffer = kept->buffer,
+        .offset = kept->offset,
+        .bytes = saved->bytes};
+    (void)sizes_of(NULL, kept, &info.sizes); /* it was checked when the shape was set */
+    return info;
+}
+
+static bool has_shape(const clprune_saved *saved, size_t rows, size_t cols)
+{
+    return saved->kept.rows == rows && saved->kept.cols == cols;
+}
+
+static clprune_status check_context(clprune_context *context, const clprune_saved *saved)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(saved->context == context, CLPRUNE_INVALID_ARGUMENT, "saved is of another context");
+done:
+    return status;
+}
+
+clprune_status clprune__saved_fit(
+    clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(check_context(context, saved));
+    if (batch > 0 && (!has_shape(saved, rows, cols) || batch > saved->kept.batch))
+        TRY(clprune_saved_reshape(saved, batch, rows, cols));
+done:
+    return status;
+}
+
+clprune_status clprune__saved_check(
+    clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(check_context(context, saved));
+    if (batch == 0)
+        goto done;
+    REQUIRE(has_shape(saved, rows, cols), CLPRUNE_INVALID_SIZE,
+        "saved holds samples of %zu x %zu, expected %zu x %zu", saved->kept.rows, saved->kept.cols,
+        rows, cols);
+    REQUIRE(batch <= saved->kept.batch, CLPRUNE_INVALID_SIZE,
+        "saved: %zu samples, with room for %zu", batch, saved->kept.batch);
+done:
+    return status;
 }
 
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores)
 {
-    const clprune_saved_desc *desc = &saved->desc;
-    *scores = (clprune__gemm_scores){.width = desc->block.cols, .norm = desc->norm};
-    if (desc->form != CLPRUNE_SAVED_PRUNED || desc->block.rows != 1)
+    *scores = (clprune__gemm_scores){.to.buffer = NULL};
+    if (saved->form->scores == NULL)
         return CLPRUNE_SUCCESS;
-    const size_t blocks = desc->rows * clprune__ceil_div(desc->cols, desc->block.cols);
-    if (saved->bsr.desc.keep == 0 || saved->bsr.desc.keep == blocks)
-        return CLPRUNE_SUCCESS;
-    clprune_mat floats;
-    const clprune_status status = clprune__scratch_mat(saved->context, batch, blocks, &floats);
-    scores->to = (clprune__region){floats.buffer, floats.offset};
-    return status;
+    return saved->form->scores(saved->context, &saved->kept, batch, scores);
 }
 
-static clprune_status check_range(
-    clprune_context *context, const clprune_saved *saved, size_t first, size_t count)
+static clprune_status check_range(const clprune_saved *saved, clprune__range range)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = saved != NULL ? saved->context : NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(first <= saved->desc.batch && count <= saved->desc.batch - first, CLPRUNE_INVALID_SIZE,
-        "%zu samples from sample %zu on, with room for %zu", count, first, saved->desc.batch);
+    const size_t batch = saved->kept.batch;
+    REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
+        "%zu samples from sample %zu on, with room for %zu", range.count, range.first, batch);
 done:
     return status;
 }
 
-/* Samples of a DENSE form. */
-static clprune_mat dense_range(const clprune_saved *saved, size_t first, size_t count)
+/* The range, clipped to the samples there are. */
+static clprune__range clip(const clprune_saved *saved, size_t first, size_t count)
 {
-    return clprune_mat_rows(saved->dense, first * saved->desc.rows, count * saved->desc.rows);
+    first = clprune__min(first, saved->kept.batch);
+    return (clprune__range){first, clprune__min(count, saved->kept.batch - first)};
 }
 
-static clprune_status copy_unless_same(
-    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+static bool is_form(const clprune_saved *saved, const clprune__form *form)
 {
-    if (clprune__same_mat(from, to))
-        return clprune__empty_event(context, event);
-    return clprune_mat_copy(context, from, to, event);
+    return saved != NULL && saved->form == form;
 }
 
-clprune_status clprune_saved_store(
-    clprune_saved *saved, size_t batch, clprune_mat x, cl_event *event)
+clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count)
 {
-    return clprune_saved_store_range(saved, 0, batch, x, event);
+    if (!is_form(saved, &clprune__form_dense))
+        return CLPRUNE_NO_MAT;
+    return clprune__dense_mat(&saved->kept, clip(saved, first, count));
 }
 
-clprune_status clprune_saved_store_range(
-    clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
+clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count)
 {
-    return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
+    clprune_bsr bsr = {0};
+    clprune_saved_sizes sizes;
+    if (!is_form(saved, &clprune__form_pruned) ||
+        clprune__pruned_bsr(saved->context, &saved->kept, &bsr, &sizes) != CLPRUNE_SUCCESS)
+        return bsr;
+    return clprune_bsr_samples(&bsr, first, count);
+}
+
+clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count)
+{
+    if (!is_form(saved, &clprune__form_gelu_code))
+        return CLPRUNE_NO_MAT;
+    return clprune__codes_mat(&saved->kept, clip(saved, first, count));
+}
+
+clprune_mat clprune_saved_target(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
+{
+    return is_form(saved, &clprune__form_dense) ? clprune_saved_dense(saved, first, count)
+                                                : scratch;
+}
+
+void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
+{
+    if (saved != NULL)
+        saved->kept.seed = seed;
 }
 
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
@@ -142,42 +312,18 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
-    TRY(check_range(context, saved, first, count));
-    TRY(clprune__check_mat(context, "x", x, count * saved->desc.rows, saved->desc.cols));
-    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(copy_unless_same(context, x, dense_range(saved, first, count), event));
-    } else {
-        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
-        const bool sampled = saved->desc.criterion == CLPRUNE_CRITERION_SAMPLED;
-        TRY(clprune__prune(
-            context, saved->desc.norm, sampled ? &saved->seed : NULL, scores, x, &kept, event));
-    }
+    const clprune__range range = {first, count};
+    TRY(check_range(saved, range));
+    TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
+    TRY(saved->form->store(context, &saved->kept, range, scores, x, event));
 done:
     return status;
 }
 
-void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
+clprune_status clprune_saved_store(
+    clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    if (saved != NULL)
-        saved->seed = seed;
-}
-
-clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t batch)
-{
-    if (saved == NULL || saved->desc.form != CLPRUNE_SAVED_DENSE)
-        return CLPRUNE_NO_MAT;
-    return clprune_mat_rows(
-        saved->dense, 0, clprune__min(batch, saved->desc.batch) * saved->desc.rows);
-}
-
-clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t batch)
-{
-    clprune_bsr bsr = {0};
-    if (saved != NULL && saved->desc.form == CLPRUNE_SAVED_PRUNED) {
-        bsr = saved->bsr;
-        bsr.desc.batch = clprune__min(batch, saved->desc.batch);
-    }
-    return bsr;
+    return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
 }
 
 clprune_status clprune_saved_restore(
@@ -185,107 +331,89 @@ clprune_status clprune_saved_restore(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
-    TRY(check_range(context, saved, first, count));
-    TRY(clprune__check_mat(context, "x", x, count * saved->desc.rows, saved->desc.cols));
-    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(copy_unless_same(context, dense_range(saved, first, count), x, event));
-    } else {
-        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
-        TRY(clprune_bsr_unpack(context, &kept, x, event));
-    }
+    const clprune__range range = {first, count};
+    TRY(check_range(saved, range));
+    TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
+    TRY(saved->form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
 }
 
-clprune_status clprune_saved_product_tn(clprune_context *context, size_t batch, clprune_mat dy,
-    const clprune_saved *saved, clprune_mat dw, cl_event *event)
+size_t clprune__chunk_samples(size_t sample, size_t count)
 {
-    return clprune_saved_product_tn_range(context, 0, batch, 0.0f, dy, saved, dw, event);
+    const size_t most = ((size_t)8 << 20) / sizeof(float);
+    return clprune__max(1, clprune__min(count, most / clprune__max(sample, 1)));
 }
 
-clprune_status clprune_saved_product_tn_range(clprune_context *context, size_t first, size_t count,
-    float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw, cl_event *event)
+/* A product that the form lacks: the dense one of what is restored, some samples at a time. */
+static clprune_status product_of_restored(const clprune_saved *saved, clprune__range range, bool nt,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(check_range(context, saved, first, count));
-    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(clprune_gemm(
-            context, true, false, 1.0f, beta, dy, dense_range(saved, first, count), dw, event));
-    } else {
-        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
-        TRY(clprune_bspmm_tn(context, 1.0f, beta, dy, &kept, dw, event));
-    }
-done:
-    return status;
-}
-
-/* How many samples' products are made side by side before they are added up: a sample alone is too
- * small for a device, or costs a launch of its own. 1 where they would take more than SIDE_BY_SIDE
- * bytes of scratch, or where the sum needs more than an addition. */
-static size_t side_by_side(size_t batch, float beta, clprune_mat dw)
-{
-    const size_t bytes = dw.rows * dw.cols * sizeof(float);
-    if (bytes == 0 || (beta != 0.0f && beta != 1.0f) || dw.ld != dw.cols)
-        return 1;
-    return clprune__max(1, clprune__min(batch, SIDE_BY_SIDE / bytes));
-}
-
-clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
-    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = saved->context;
+    const clprune__kept *kept = &saved->kept;
+    const size_t step = clprune__chunk_samples(kept->rows * kept->cols, range.count);
+    const size_t dy_rows = nt ? dw.rows : kept->rows; /* of a sample */
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    TRY(clprune__check_mat(context, "dy", dy, batch * dw.rows, dy.cols));
-    if (batch == 0) { /* an empty sum */
-        TRY(clprune_gemm(context, false, true, 1.0f, beta, (clprune_mat){.rows = dw.rows},
-            (clprune_mat){.rows = dw.cols}, dw, event));
-        goto done;
-    }
-    const size_t run = side_by_side(batch, beta, dw);
-    clprune_mat products = CLPRUNE_NO_MAT;
-    if (run > 1)
-        TRY(clprune__scratch_mat(context, run, dw.rows * dw.cols, &products));
-    for (size_t n = 0; n < batch; n += run) {
-        const size_t count = clprune__min(run, batch - n);
-        const clprune_mat dy_n = clprune_mat_rows(dy, n * dw.rows, dw.rows);
-        const clprune_mat x_n = clprune_mat_rows(x, n * dw.cols, dw.cols);
-        cl_event *last = n + count == batch ? event : NULL;
-        if (run == 1) {
-            TRY(clprune_gemm(
-                context, false, true, 1.0f, n == 0 ? beta : 1.0f, dy_n, x_n, dw, last));
-            continue;
-        }
-        const clprune_mat first = {products.buffer, products.offset, dw.rows, dw.cols, dw.cols};
-        TRY(clprune_gemm_batched(context, count, false, true, 1.0f, 0.0f, dy_n, dw.rows * dy.ld,
-            x_n, dw.cols * x.ld, first, products.cols, NULL));
-        const clprune_mat sum = {dw.buffer, dw.offset, 1, products.cols, products.cols};
-        TRY(clprune__column_sums_final(
-            context, n > 0 || beta != 0.0f, count, products, 1, &sum, last));
-    }
+    clprune_mat room;
+    TRY(clprune__scratch_mat(context, step * kept->rows, kept->cols, &room));
+    size_t done_samples = 0;
+    do {
+        const size_t count = clprune__min(step, range.count - done_samples);
+        const clprune__range part = {range.first + done_samples, count};
+        const clprune_mat x = clprune_mat_rows(room, 0, count * kept->rows);
+        const clprune_mat part_dy = clprune_mat_rows(dy, done_samples * dy_rows, count * dy_rows);
+        const float part_beta = done_samples == 0 ? beta : 1.0f;
+        done_samples += count;
+        cl_event *last = done_samples == range.count ? event : NULL;
+        TRY(saved->form->restore(context, kept, part, x, NULL));
+        if (nt)
+            TRY(clprune__dense_product_nt(context, count, part_beta, part_dy, x, dw, last));
+        else
+            TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part_dy, x, dw, last));
+    } while (done_samples < range.count);
 done:
     clprune__scratch_end(context, mark);
     return status;
 }
 
-clprune_status clprune_saved_product_nt(clprune_context *context, size_t batch, clprune_mat dy,
-    const clprune_saved *saved, clprune_mat dw, cl_event *event)
-{
-    return clprune_saved_product_nt_range(context, 0, batch, 0.0f, dy, saved, dw, event);
-}
-
-clprune_status clprune_saved_product_nt_range(clprune_context *context, size_t first, size_t count,
-    float beta, clprune_mat dy, const clprune_saved *saved, clprune_mat dw, cl_event *event)
+clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(check_range(context, saved, first, count));
-    if (saved->desc.form == CLPRUNE_SAVED_DENSE) {
-        TRY(clprune__check_mat(context, "dw", dw, dw.rows, saved->desc.rows));
-        TRY(clprune__dense_product_nt(
-            context, count, beta, dy, dense_range(saved, first, count), dw, event));
-    } else {
-        const clprune_bsr kept = clprune_bsr_samples(&saved->bsr, first, count);
-        TRY(clprune_bspmm_nt(context, 1.0f, beta, dy, &kept, dw, event));
-    }
+    clprune_context *context = saved != NULL ? saved->context : NULL;
+    const clprune__range range = {first, count};
+    TRY(check_range(saved, range));
+    const clprune__kept *kept = &saved->kept;
+    TRY(clprune__check_mat(context, "dy", dy, count * kept->rows, dy.cols));
+    TRY(clprune__check_mat(context, "dw", dw, dy.cols, kept->cols));
+    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    if (saved->form->product_tn != NULL)
+        TRY(saved->form->product_tn(context, kept, range, beta, dy, dw, event));
+    else
+        TRY(product_of_restored(saved, range, false, beta, dy, dw, event));
+done:
+    return status;
+}
+
+clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first, size_t count,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = saved != NULL ? saved->context : NULL;
+    const clprune__range range = {first, count};
+    size_t dy_rows;
+    TRY(check_range(saved, range));
+    const clprune__kept *kept = &saved->kept;
+    REQUIRE(clprune__mul(count, dw.rows, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
+        "dy of %zu samples of %zu rows", count, dw.rows);
+    TRY(clprune__check_mat(context, "dy", dy, dy_rows, kept->cols));
+    TRY(clprune__check_mat(context, "dw", dw, dw.rows, kept->rows));
+    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    if (saved->form->product_nt != NULL)
+        TRY(saved->form->product_nt(context, kept, range, beta, dy, dw, event));
+    else
+        TRY(product_of_restored(saved, range, true, beta, dy, dw, event));
 done:
     return status;
 }

@@ -1,25 +1,30 @@
-/* What the layers ask of a saved activation beyond its public functions. */
+/* What the layers ask of a store beyond its public functions. */
 #ifndef CLPRUNE_NN_SAVED_PRIVATE_H
 #define CLPRUNE_NN_SAVED_PRIVATE_H
 
 #include "clprune/saved.h"
 #include "ops/gemm_private.h"
 
-/* The description it was created with. */
-clprune_saved_desc clprune__saved_desc(const clprune_saved *saved);
+/* *keep with all defaults filled in; fails where it makes no sense. */
+clprune_status clprune__keep_settle(
+    clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
 
-/* Scratch for the scores that a product may make of the activation while it multiplies with it;
- * none (a buffer of NULL) where what is kept needs none or its blocks have several rows. */
+/* Fails unless the store is one of `context` and can hold `batch` samples of rows x cols; gives it
+ * that shape where it has another. */
+clprune_status clprune__saved_fit(
+    clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+
+/* Fails unless the store is one of `context` and holds samples [0, batch) of rows x cols. */
+clprune_status clprune__saved_check(
+    clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+
+/* Scratch for the scores that a product may make of the activation while it multiplies with it; a
+ * buffer of NULL where the form needs none. */
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
 
-/* As clprune_saved_store_range, with the scores of x where scores.buffer is not NULL. */
+/* As clprune_saved_store, with the scores of x where scores.buffer is not NULL. */
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
-
-/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x d;
- * x: (batch * p) x d; not checked but for the products. */
-clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
-    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "nn/team_plan.h"
+#include "nn/token_mean_private.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
@@ -19,8 +20,8 @@ static float scale_of(size_t tokens)
     return tokens > 0 ? 1 / (float)tokens : NAN;
 }
 
-clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat x, clprune_mat y, cl_event *event)
+clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t tokens,
+    float scale, clprune_mat x, clprune_mat y, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
@@ -38,7 +39,7 @@ clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch
     TRY(clprune__launch_begin(context, &token_mean_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_ulong(&launch, x.cols);
-    clprune__arg_float(&launch, scale_of(tokens));
+    clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, x);
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
@@ -46,8 +47,8 @@ done:
     return status;
 }
 
-clprune_status clprune_token_mean_backward(clprune_context *context, size_t batch, size_t tokens,
-    clprune_mat dy, clprune_mat dx, cl_event *event)
+clprune_status clprune__token_spread(clprune_context *context, size_t batch, size_t tokens,
+    float scale, clprune_mat dy, clprune_mat dx, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
@@ -62,10 +63,23 @@ clprune_status clprune_token_mean_backward(clprune_context *context, size_t batc
     clprune__arg_ulong(&launch, rows);
     clprune__arg_ulong(&launch, dy.cols);
     clprune__arg_ulong(&launch, tokens);
-    clprune__arg_float(&launch, scale_of(tokens));
+    clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, dx);
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
+}
+
+clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat x, clprune_mat y, cl_event *event)
+{
+    return clprune__token_sum(context, batch, tokens, scale_of(tokens), x, y, event);
+}
+
+/* Forward: y_n = mean of the rows of x_n. */
+clprune_status clprune_token_mean_backward(clprune_context *context, size_t batch, size_t tokens,
+    clprune_mat dy, clprune_mat dx, cl_event *event)
+{
+    return clprune__token_spread(context, batch, tokens, scale_of(tokens), dy, dx, event);
 }

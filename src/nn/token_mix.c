@@ -2,7 +2,7 @@
 
 #include "core/checked.h"
 #include "nn/column_sum.h"
-#include "nn/saved_private.h"
+#include "nn/form.h"
 #include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/scratch.h"

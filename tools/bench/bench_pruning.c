@@ -48,13 +48,14 @@ static void create_layer(
     bench_job *job, float sparsity, clprune_linear **layer, clprune_saved **saved)
 {
     const bench_shape *shape = &job->shape;
-    const clprune_linear_desc desc = {.rows = shape->tokens,
-        .in = shape->in,
+    const clprune_keep pruned = {
+        .form = CLPRUNE_FORM_PRUNED, .block = {1, shape->block}, .sparsity = sparsity};
+    const clprune_linear_desc desc = {.in = shape->in,
         .out = shape->out,
-        .block = {1, shape->block},
-        .sparsity = sparsity};
+        .keep = sparsity > 0.0f ? pruned : (clprune_keep){.form = CLPRUNE_FORM_DENSE}};
     CHECK(job->context, clprune_linear_create(job->context, &desc, layer));
-    CHECK(job->context, clprune_linear_saved_create(*layer, shape->batch, "saved", saved));
+    CHECK(job->context,
+        clprune_linear_saved_create(*layer, shape->batch, shape->tokens, "saved", saved));
 }
 
 /* The layer as it is used, with bias; `dense` is the same layer at sparsity 0. */
@@ -73,8 +74,8 @@ static void prepare_linear(bench_job *job)
     create_layer(job, 0.0f, &job->dense_layer, &job->dense_saved);
     CHECK(job->context,
         clprune_mat_write(job->context,
-            clprune_saved_target(job->dense_saved, shape->batch, job->x.mat), job->x.host));
-    const clprune_bsr bsr = clprune_saved_bsr(job->saved, shape->batch);
+            clprune_saved_target(job->dense_saved, 0, shape->batch, job->x.mat), job->x.host));
+    const clprune_bsr bsr = clprune_saved_bsr(job->saved, 0, shape->batch);
     if (bsr.desc.batch > 0) {
         clprune_bsr_sizes sizes;
         CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
@@ -88,12 +89,12 @@ static void prepare_linear(bench_job *job)
 static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
 {
     const size_t batch = job->shape.batch;
-    const clprune_mat x = clprune_saved_target(saved, batch, job->x.mat);
+    const clprune_mat x = clprune_saved_target(saved, 0, batch, job->x.mat);
     CHECK(job->context,
         clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL));
     if (backward)
-        CHECK(job->context, clprune_linear_backward(layer, batch, saved, job->dy.mat, job->w.mat,
-                                job->dx.mat, job->dw.mat, job->db.mat, NULL));
+        CHECK(job->context, clprune_linear_backward(layer, batch, 0.0f, saved, job->dy.mat,
+                                job->w.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL));
 }
 
 static void linear_step(bench_job *job)

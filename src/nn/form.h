@@ -1,0 +1,79 @@
+/* The forms in which a tensor is kept: one table of functions for each, in a file of its own. */
+#ifndef CLPRUNE_NN_FORM_H
+#define CLPRUNE_NN_FORM_H
+
+#include "clprune/gemm.h"
+#include "clprune/saved.h"
+#include "ops/gemm_private.h"
+
+/* A store as its form sees it. */
+typedef struct clprune__kept {
+    clprune_keep keep; /* settled: see clprune__form.settle */
+    size_t batch, rows, cols;
+    cl_mem buffer; /* the blob begins at byte `offset`, a multiple of CLPRUNE_SAVED_ALIGN */
+    size_t offset;
+    uint64_t seed; /* of the next store */
+} clprune__kept;
+
+/* Samples of a store. */
+typedef struct clprune__range {
+    size_t first, count;
+} clprune__range;
+
+/* Callers have checked that ranges lie inside of the store and that matrices have their shapes. */
+typedef struct clprune__form {
+    const char *name;
+
+    /* Fills in the defaults of what the form reads, and fails where that makes no sense. NULL: the
+     * form reads nothing. */
+    clprune_status (*settle)(clprune_context *context, clprune_keep *keep);
+
+    /* values_bytes, index_bytes and bytes (not yet rounded up) for the shape in `kept`. context may
+     * be NULL. */
+    clprune_status (*sizes)(
+        clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes);
+
+    /* Keeps x as these samples. scores: norms of its blocks, or a buffer of NULL. */
+    clprune_status (*store)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, clprune__region scores, clprune_mat x, cl_event *event);
+
+    /* x = these samples, dense. */
+    clprune_status (*restore)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, clprune_mat x, cl_event *event);
+
+    /* dw = product + beta * dw. NULL: restored, some samples at a time, for the dense product. */
+    clprune_status (*product_tn)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+    clprune_status (*product_nt)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+    /* Describes the scores of x that a product may make on its way, with scratch for them where
+     * they are wanted. NULL: never. */
+    clprune_status (*scores)(clprune_context *context, const clprune__kept *kept, size_t batch,
+        clprune__gemm_scores *scores);
+} clprune__form;
+
+extern const clprune__form clprune__form_dense;
+extern const clprune__form clprune__form_pruned;
+extern const clprune__form clprune__form_mean;
+extern const clprune__form clprune__form_gelu_code;
+
+/* NULL outside the list. */
+const clprune__form *clprune__form_of(clprune_form form);
+
+/* What clprune_saved_dense, _bsr and _codes give, where the form is theirs. */
+clprune_mat clprune__dense_mat(const clprune__kept *kept, clprune__range range);
+clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
+    clprune_bsr *bsr, clprune_saved_sizes *sizes);
+clprune_mat clprune__codes_mat(const clprune__kept *kept, clprune__range range);
+
+/* Samples of `sample` floats each that are worked on at once where they need scratch: as many as 8
+ * MiB hold, at least one, at most `count`. */
+size_t clprune__chunk_samples(size_t sample, size_t count);
+
+/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x
+ * d; x: (batch * p) x d; not checked but for the products. */
+clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
+
+#endif

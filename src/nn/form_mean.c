@@ -1,0 +1,58 @@
+/* MEAN: the mean of each sample's rows. Its products need no copy of the rows:
+ *
+ *     x_n = 1 * mean_n, so  dy_n^T * x_n = (sum of the rows of dy_n)^T * mean_n */
+#include "core/checked.h"
+#include "nn/form.h"
+#include "nn/token_mean_private.h"
+#include "runtime/check.h"
+#include "runtime/scratch.h"
+
+static clprune_mat means(const clprune__kept *kept, clprune__range range)
+{
+    clprune_mat all = clprune_mat_of(kept->buffer, kept->batch, kept->cols);
+    all.offset = kept->offset / sizeof(float);
+    return clprune_mat_rows(all, range.first, range.count);
+}
+
+static clprune_status sizes(
+    clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *found)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(clprune__mul3(kept->batch, kept->cols, sizeof(float), &found->values_bytes),
+        CLPRUNE_SIZE_OVERFLOW, "%zu means of %zu", kept->batch, kept->cols);
+    found->bytes = found->values_bytes;
+done:
+    return status;
+}
+
+static clprune_status store(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
+{
+    (void)scores;
+    return clprune_token_mean_forward(
+        context, range.count, kept->rows, x, means(kept, range), event);
+}
+
+static clprune_status restore(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, clprune_mat x, cl_event *event)
+{
+    return clprune__token_spread(
+        context, range.count, kept->rows, 1.0f, means(kept, range), x, event);
+}
+
+static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune_mat sums;
+    TRY(clprune__scratch_mat(context, range.count, dy.cols, &sums));
+    TRY(clprune__token_sum(context, range.count, kept->rows, 1.0f, dy, sums, NULL));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+const clprune__form clprune__form_mean = {
+    .name = "mean", .sizes = sizes, .store = store, .restore = restore, .product_tn = product_tn};

@@ -1,0 +1,155 @@
+/* PRUNED: the kept blocks of each sample, as BSR. */
+#include "clprune/bspmm.h"
+#include "core/checked.h"
+#include "nn/form.h"
+#include "ops/prune_private.h"
+#include "runtime/check.h"
+#include "runtime/scratch.h"
+
+static clprune_status settle(clprune_context *context, clprune_keep *keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(keep->sparsity >= 0.0f && keep->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
+        "sparsity is %g, expected 0 to 1", (double)keep->sparsity);
+    REQUIRE((keep->block.rows == 0) == (keep->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
+        "a block of %zu x %zu", keep->block.rows, keep->block.cols);
+    REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
+        (int)keep->norm);
+    REQUIRE((unsigned)keep->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
+        "criterion is %d", (int)keep->criterion);
+    REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+        "value type is %d", (int)keep->value_type);
+    REQUIRE((unsigned)keep->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
+        "index type is %d", (int)keep->index_type);
+    if (keep->block.rows == 0)
+        keep->block = (clprune_block){1, 16};
+done:
+    return status;
+}
+
+/* Places a part of `size` bytes behind those before it. */
+static bool place(size_t size, size_t *at, size_t *end)
+{
+    *at = *end;
+    return clprune__add(*end, size, end) && clprune__add(*end, (4 - *end % 4) % 4, end);
+}
+
+clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
+    clprune_bsr *bsr, clprune_saved_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_keep *keep = &kept->keep;
+    clprune_bsr_sizes parts;
+    clprune_bsr made = {.desc = {kept->batch, kept->rows, kept->cols, keep->block, 0,
+                            keep->value_type, keep->index_type}};
+    TRY(clprune__check_bsr_desc(context, &made.desc, &parts)); /* how many blocks there are */
+    made.desc.keep = clprune_keep_count(parts.blocks, keep->sparsity);
+    TRY(clprune__check_bsr_desc(context, &made.desc, &parts));
+    made.desc.index_type = parts.index_type;
+    made.values = made.crow = made.col = made.scales = made.bitmap = kept->buffer;
+    size_t end = kept->offset;
+    REQUIRE(place(parts.values_bytes, &made.offset.values, &end) &&
+                place(parts.scales_bytes, &made.offset.scales, &end) &&
+                place(parts.crow_bytes, &made.offset.crow, &end) &&
+                place(parts.col_bytes, &made.offset.col, &end) &&
+                place(parts.bitmap_bytes, &made.offset.bitmap, &end),
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu", kept->batch, kept->rows, kept->cols);
+    sizes->values_bytes = parts.values_bytes + parts.scales_bytes;
+    sizes->index_bytes = parts.crow_bytes + parts.col_bytes + parts.bitmap_bytes;
+    sizes->bytes = end - kept->offset;
+    *bsr = made;
+done:
+    return status;
+}
+
+static clprune_status sizes(
+    clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *found)
+{
+    clprune_bsr bsr;
+    return clprune__pruned_bsr(context, kept, &bsr, found);
+}
+
+/* The BSR matrix of some samples. */
+static clprune_status samples(
+    clprune_context *context, const clprune__kept *kept, clprune__range range, clprune_bsr *bsr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes unused;
+    TRY(clprune__pruned_bsr(context, kept, bsr, &unused));
+    *bsr = clprune_bsr_samples(bsr, range.first, range.count);
+done:
+    return status;
+}
+
+static clprune_status store(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool sampled = kept->keep.criterion == CLPRUNE_CRITERION_SAMPLED;
+    clprune_bsr bsr;
+    TRY(samples(context, kept, range, &bsr));
+    TRY(clprune__prune(
+        context, kept->keep.norm, sampled ? &kept->seed : NULL, scores, x, &bsr, event));
+done:
+    return status;
+}
+
+static clprune_status restore(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, clprune_mat x, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr bsr;
+    TRY(samples(context, kept, range, &bsr));
+    TRY(clprune_bsr_unpack(context, &bsr, x, event));
+done:
+    return status;
+}
+
+static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr bsr;
+    TRY(samples(context, kept, range, &bsr));
+    TRY(clprune_bspmm_tn(context, 1.0f, beta, dy, &bsr, dw, event));
+done:
+    return status;
+}
+
+static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr bsr;
+    TRY(samples(context, kept, range, &bsr));
+    TRY(clprune_bspmm_nt(context, 1.0f, beta, dy, &bsr, dw, event));
+done:
+    return status;
+}
+
+/* Scores of one-row blocks, which a product meets whole; none where no block is chosen. */
+static clprune_status scores(
+    clprune_context *context, const clprune__kept *kept, size_t batch, clprune__gemm_scores *wanted)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_block block = kept->keep.block;
+    const size_t blocks = kept->rows * clprune__ceil_div(kept->cols, block.cols);
+    const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
+    *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
+    if (block.rows != 1 || keep == 0 || keep == blocks)
+        goto done;
+    clprune_mat floats;
+    TRY(clprune__scratch_mat(context, batch, blocks, &floats));
+    wanted->to = (clprune__region){floats.buffer, floats.offset};
+done:
+    return status;
+}
+
+const clprune__form clprune__form_pruned = {.name = "pruned",
+    .settle = settle,
+    .sizes = sizes,
+    .store = store,
+    .restore = restore,
+    .product_tn = product_tn,
+    .product_nt = product_nt,
+    .scores = scores};

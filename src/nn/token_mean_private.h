@@ -1,0 +1,15 @@
+/* The two directions of a mean over tokens, with any factor. */
+#ifndef CLPRUNE_NN_TOKEN_MEAN_PRIVATE_H
+#define CLPRUNE_NN_TOKEN_MEAN_PRIVATE_H
+
+#include "clprune/token_mean.h"
+
+/* y_n = scale * sum of the rows of x_n. x: (batch * tokens) x d; y: batch x d, apart from x. */
+clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t tokens,
+    float scale, clprune_mat x, clprune_mat y, cl_event *event);
+
+/* Each row of x_n = scale * y_n. y: batch x d; x: (batch * tokens) x d, apart from y. */
+clprune_status clprune__token_spread(clprune_context *context, size_t batch, size_t tokens,
+    float scale, clprune_mat y, clprune_mat x, cl_event *event);
+
+#endif

@@ -1,0 +1,354 @@
+/* What holds for every form of kept tensors: parts of a batch, memory of the caller's, other
+ * shapes, both products with any beta, and what is refused. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/bspmm_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+enum { BATCH = 3, ROWS = 12, COLS = 41, OUT = 18, ELEMENTS = BATCH * ROWS * COLS };
+
+typedef struct form_row {
+    const char *name;
+    clprune_keep keep;
+} form_row;
+
+static const form_row rows[] = {
+    {"dense", {.form = CLPRUNE_FORM_DENSE}},
+    {"pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f}},
+    {"pruned, int8, smallest, sampled", {.form = CLPRUNE_FORM_PRUNED,
+                                            .sparsity = 0.4f,
+                                            .block = {2, 5},
+                                            .value_type = CLPRUNE_VALUES_INT8,
+                                            .index_type = CLPRUNE_INDEX_SMALLEST,
+                                            .criterion = CLPRUNE_CRITERION_SAMPLED}},
+    {"mean", {.form = CLPRUNE_FORM_MEAN}},
+    {"gelu code, 2 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2}},
+    {"gelu code, 8 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8}},
+};
+
+static clprune_saved *make_saved(const form_row *row)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", &row->keep, BATCH, ROWS, COLS, &saved));
+    return saved;
+}
+
+/* What is kept of samples [first, first + count), as an array. */
+static float *restored(const clprune_saved *saved, size_t first, size_t count)
+{
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    test_mat y = test_mat_make(count * info.rows, info.cols, 2, NULL);
+    cl_event event = NULL;
+    TEST_OK(clprune_saved_restore(saved, first, count, y.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *got = test_mat_get(&y, "restored");
+    test_mat_free(&y);
+    return got;
+}
+
+static void store_all(clprune_saved *saved, const float *x)
+{
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    test_mat mx = test_mat_make(info.batch * info.rows, info.cols, 3, x);
+    cl_event event = NULL;
+    TEST_OK(clprune_saved_store(saved, 0, info.batch, mx.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    test_mat_unchanged(&mx, "x");
+    test_mat_free(&mx);
+}
+
+/* Parts stored one by one, last first, are kept as the whole is; any part is restored alone. */
+static void parts(void **state)
+{
+    const form_row *row = *state;
+    clprune_saved *whole = make_saved(row), *apart = make_saved(row);
+    clprune_saved_set_seed(whole, 5);
+    clprune_saved_set_seed(apart, 5);
+    float *x = test_new_normal(11, ELEMENTS);
+    store_all(whole, x);
+    test_mat mx = test_mat_make(BATCH * ROWS, COLS, 0, x);
+    for (size_t n = BATCH; n-- > 0;)
+        TEST_OK(clprune_saved_store(apart, n, 1, clprune_mat_rows(mx.mat, n * ROWS, ROWS), NULL));
+    float *want = restored(whole, 0, BATCH);
+    for (size_t first = 0; first <= BATCH; first++)
+        for (size_t count = 0; first + count <= BATCH; count++) {
+            float *got = restored(apart, first, count);
+            test_same_floats("a part", count * ROWS, COLS, got, want + first * ROWS * COLS,
+                "%s, %zu samples from %zu on", row->name, count, first);
+            free(got);
+        }
+    free(want);
+    free(x);
+    test_mat_free(&mx);
+    clprune_saved_destroy(whole);
+    clprune_saved_destroy(apart);
+}
+
+/* Both products are those of what is restored, whatever is added to. */
+static void products(void **state)
+{
+    const form_row *row = *state;
+    clprune_saved *saved = make_saved(row);
+    float *x = test_new_normal(13, ELEMENTS);
+    store_all(saved, x);
+    float *kept = restored(saved, 0, BATCH);
+    for (int nt = 0; nt < 2; nt++) {
+        const size_t each = nt ? OUT : ROWS, dy_cols = nt ? COLS : OUT, dw_cols = nt ? ROWS : COLS;
+        float *dy = test_new_normal(14, BATCH * each * dy_cols);
+        float *old = test_new_normal(15, OUT * dw_cols);
+        test_mat mdy = test_mat_make(BATCH * each, dy_cols, 2, dy);
+        test_mat dw = test_mat_make(OUT, dw_cols, 1, NULL);
+        static const float betas[] = {0, 1, 0.5f};
+        static const size_t ranges[][2] = {{0, BATCH}, {1, 2}, {2, 1}, {1, 0}};
+        for (size_t i = 0; i < 3; i++)
+            for (size_t r = 0; r < 4; r++) {
+                const size_t first = ranges[r][0], count = ranges[r][1];
+                const bspmm_ref_sizes sizes = {count, ROWS, COLS, OUT};
+                const clprune_mat part = clprune_mat_rows(mdy.mat, first * each, count * each);
+                test_mat_set(&dw, betas[i] != 0 ? old : NULL); /* 0 must not read the NaNs */
+                cl_event event = NULL;
+                TEST_OK((nt ? clprune_saved_product_nt : clprune_saved_product_tn)(
+                    saved, first, count, betas[i], part, dw.mat, &event));
+                assert_non_null(event);
+                assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+                gemm_ref ref = (nt ? bspmm_ref_nt : bspmm_ref_tn)(sizes, 1, betas[i],
+                    dy + first * each * dy_cols, kept + first * ROWS * COLS, old);
+                float *got = test_mat_get(&dw, "dw");
+                test_close("dw", OUT, dw_cols, got, ref.want, ref.bound,
+                    "%s, %s, %zu samples from %zu on, beta %g", nt ? "nt" : "tn", row->name, count,
+                    first, (double)betas[i]);
+                gemm_ref_free(&ref);
+                free(got);
+            }
+        free(dy);
+        free(old);
+        test_mat_free(&mdy);
+        test_mat_free(&dw);
+    }
+    free(kept);
+    free(x);
+    clprune_saved_destroy(saved);
+}
+
+/* The same bits in the caller's memory, and nothing around it is touched. */
+static void lent(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context();
+    enum { BEFORE = 3 * CLPRUNE_SAVED_ALIGN, BEHIND = 100 };
+    clprune_saved_sizes sizes;
+    TEST_OK(clprune_saved_size_query(&row->keep, BATCH, ROWS, COLS, &sizes));
+    assert_int_equal(sizes.bytes % CLPRUNE_SAVED_ALIGN, 0);
+    assert_int_equal(sizes.dense_bytes, ELEMENTS * sizeof(float));
+    assert_true(sizes.values_bytes + sizes.index_bytes <= sizes.bytes);
+    const size_t all = BEFORE + sizes.bytes + BEHIND;
+    unsigned char *bytes = malloc(all);
+    memset(bytes, 0xa5, all);
+    cl_int code;
+    cl_mem buffer = clCreateBuffer(
+        clprune_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, all, bytes, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    const uint64_t live = clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    clprune_saved *saved = NULL, *own = make_saved(row);
+    TEST_OK(clprune_saved_create_in(
+        context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, sizes.bytes, &saved));
+    clprune_saved_set_seed(saved, 9);
+    clprune_saved_set_seed(own, 9);
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, live + sizes.bytes);
+    float *x = test_new_normal(17, ELEMENTS);
+    store_all(saved, x);
+    store_all(own, x);
+    float *got = restored(saved, 0, BATCH), *want = restored(own, 0, BATCH);
+    test_same_floats("lent", BATCH * ROWS, COLS, got, want, "%s", row->name);
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    assert_ptr_equal(info.buffer, buffer);
+    assert_int_equal(info.offset, BEFORE);
+    assert_int_equal(info.bytes, sizes.bytes);
+    assert_memory_equal(&info.sizes, &sizes, sizeof sizes);
+    clprune_saved_destroy(saved);
+    assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(context), buffer, CL_TRUE, 0, all,
+                         bytes, 0, NULL, NULL),
+        CL_SUCCESS);
+    for (size_t i = 0; i < all; i++)
+        if ((i < BEFORE || i >= BEFORE + sizes.bytes) && bytes[i] != 0xa5)
+            fail_msg("%s: byte %zu of the buffer was written", row->name, i);
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
+    TEST_FAILS(clprune_saved_create_in(
+                   context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, sizes.bytes - 1, &saved),
+        size, "lent");
+    TEST_FAILS(clprune_saved_create_in(
+                   context, &row->keep, BATCH, ROWS, COLS, buffer, 4, sizes.bytes, &saved),
+        bad, "offset");
+    TEST_FAILS(clprune_saved_create_in(
+                   context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, all, &saved),
+        size, "buffer");
+    TEST_FAILS(clprune_saved_create_in(context, &row->keep, BATCH, ROWS, COLS, buffer,
+                   SIZE_MAX - CLPRUNE_SAVED_ALIGN + 1, sizes.bytes, &saved),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    TEST_FAILS(clprune_saved_create_in(
+                   context, &row->keep, BATCH, ROWS, COLS, NULL, 0, sizes.bytes, &saved),
+        bad, "buffer");
+    assert_null(saved);
+    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+    clprune_saved_destroy(own);
+    free(bytes);
+    free(got);
+    free(want);
+    free(x);
+}
+
+/* A store takes other shapes that fit its bytes, as a store made for them would. */
+static void shapes(void **state)
+{
+    const form_row *row = *state;
+    clprune_saved *saved = make_saved(row), *fresh = NULL;
+    static const size_t others[][3] = {{1, 20, 41}, {2, 7, 33}, {BATCH, ROWS, COLS}, {0, 5, 5}};
+    float *x = test_new_normal(19, ELEMENTS);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const size_t *o = others[i];
+        TEST_OK(clprune_saved_reshape(saved, o[0], o[1], o[2]));
+        TEST_OK(
+            clprune_saved_create(test_context(), "fresh", &row->keep, o[0], o[1], o[2], &fresh));
+        store_all(saved, x);
+        store_all(fresh, x);
+        float *got = restored(saved, 0, o[0]), *want = restored(fresh, 0, o[0]);
+        test_same_floats("reshaped", o[0] * o[1], o[2], got, want, "%s, %zu samples of %zu x %zu",
+            row->name, o[0], o[1], o[2]);
+        free(got);
+        free(want);
+        clprune_saved_destroy(fresh);
+    }
+    TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
+    TEST_FAILS(clprune_saved_reshape(saved, 20 * BATCH, ROWS, 20 * COLS), CLPRUNE_INVALID_SIZE,
+        "has room for");
+    TEST_FAILS(clprune_saved_reshape(saved, SIZE_MAX / 2, ROWS, COLS), CLPRUNE_SIZE_OVERFLOW, NULL);
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    assert_int_equal(info.batch, BATCH); /* as before what was refused */
+    assert_int_equal(info.rows, ROWS);
+    assert_int_equal(info.cols, COLS);
+    assert_int_equal(clprune_saved_reshape(NULL, 1, 1, 1), CLPRUNE_INVALID_ARGUMENT);
+    free(x);
+    clprune_saved_destroy(saved);
+}
+
+/* A layer adds to its gradients, takes any length, and refuses a store of another context. */
+static void layer(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context(), *other = NULL;
+    for (int axis = 0; axis < 2; axis++) {
+        const clprune_linear_desc desc = {axis ? ROWS : COLS, OUT, (clprune_axis)axis, row->keep};
+        const size_t in = desc.in, y_rows = BATCH * (axis ? OUT : ROWS), y_cols = axis ? COLS : OUT;
+        clprune_linear *linear = NULL;
+        clprune_saved *saved = NULL;
+        TEST_OK(clprune_linear_create(context, &desc, &linear));
+        TEST_OK(clprune_linear_saved_create(linear, 2 * BATCH, axis ? COLS : ROWS, "x", &saved));
+        float *x = test_new_normal(21, ELEMENTS), *dy = test_new_normal(22, y_rows * y_cols);
+        float *w = test_new_normal(23, OUT * in), *old = test_new_normal(24, OUT * in);
+        test_mat mx = test_mat_make(BATCH * ROWS, COLS, 1, x), my;
+        test_mat mw = test_mat_make(OUT, in, 0, w), mdy = test_mat_make(y_rows, y_cols, 2, dy);
+        test_mat dw = test_mat_make(OUT, in, 0, old), want = test_mat_make(OUT, in, 0, old);
+        test_mat db = test_mat_make(1, OUT, 0, old), sums = test_mat_make(1, OUT, 0, NULL);
+        const clprune_mat none = CLPRUNE_NO_MAT;
+        my = test_mat_make(y_rows, y_cols, 0, NULL);
+        TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
+        TEST_OK(clprune_linear_backward(
+            linear, BATCH, 0.5f, saved, mdy.mat, mw.mat, none, dw.mat, db.mat, NULL));
+        TEST_OK((axis ? clprune_saved_product_nt : clprune_saved_product_tn)(
+            saved, 0, BATCH, 0.5f, mdy.mat, want.mat, NULL));
+        TEST_OK(clprune_linear_backward(
+            linear, BATCH, 0, saved, mdy.mat, mw.mat, none, none, sums.mat, NULL));
+        float *got = test_mat_get(&dw, "dw"), *product = test_mat_get(&want, "product");
+        test_same_floats("dw", OUT, in, got, product, "%s, axis %d", row->name, axis);
+        float *got_db = test_mat_get(&db, "db"), *sum = test_mat_get(&sums, "sums");
+        for (size_t i = 0; i < OUT; i++) {
+            const double expected = (double)sum[i] + 0.5 * (double)old[i];
+            if (!(fabs((double)got_db[i] - expected) <= 1e-5 * (1 + fabs(expected))))
+                fail_msg("%s: db[%zu] is %g, not %g", row->name, i, (double)got_db[i], expected);
+        }
+        /* Other lengths of the side that the layer does not know. */
+        clprune_saved *small = NULL;
+        TEST_OK(clprune_linear_saved_create(linear, 1, 3, "small", &small));
+        TEST_FAILS(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, small, NULL),
+            CLPRUNE_INVALID_SIZE, "room");
+        clprune_saved_destroy(small);
+        TEST_OK(clprune_saved_reshape(saved, 1, 2, 2));
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, 0, saved, mdy.mat, mw.mat, none, dw.mat, none, NULL),
+            CLPRUNE_INVALID_SIZE, "holds samples of 2 x 2");
+        TEST_OK(clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, saved, NULL));
+        assert_int_equal(clprune_saved_describe(saved).rows, ROWS);
+        /* A store of a context of its own, on the same queue. */
+        clprune_saved *foreign = NULL;
+        TEST_OK(clprune_context_create(clprune_context_queue(context), NULL, &other));
+        TEST_OK(clprune_saved_create(other, "f", &row->keep, BATCH, ROWS, COLS, &foreign));
+        TEST_FAILS(
+            clprune_linear_forward(linear, BATCH, mx.mat, mw.mat, none, my.mat, foreign, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "another context");
+        TEST_FAILS(clprune_linear_backward(
+                       linear, BATCH, 0, foreign, mdy.mat, mw.mat, none, dw.mat, none, NULL),
+            CLPRUNE_INVALID_ARGUMENT, "another context");
+        clprune_saved_destroy(foreign);
+        clprune_context_destroy(other);
+        float *const arrays[] = {x, dy, w, old, got, product, got_db, sum};
+        for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+            free(arrays[i]);
+        test_mat *const mats[] = {&mx, &my, &mw, &mdy, &dw, &want, &db, &sums};
+        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+            test_mat_free(mats[i]);
+        clprune_saved_destroy(saved);
+        clprune_linear_destroy(linear);
+    }
+}
+
+/* What is kept of x, where that can be said in a line. */
+static void meaning(void **state)
+{
+    const form_row *row = *state;
+    clprune_saved *saved = make_saved(row);
+    float *x = test_new_normal(31, ELEMENTS);
+    store_all(saved, x);
+    float *got = restored(saved, 0, BATCH);
+    for (size_t i = 0; i < ELEMENTS; i++) {
+        double want = (double)x[i], error = 0;
+        if (row->keep.form == CLPRUNE_FORM_MEAN) {
+            want = 0;
+            for (size_t r = 0; r < ROWS; r++)
+                want += (double)x[(i / COLS / ROWS * ROWS + r) * COLS + i % COLS] / ROWS;
+            error = 1e-6;
+        } else if (row->keep.form == CLPRUNE_FORM_GELU_CODE) {
+            const double h = want, pi = 3.14159265358979323846;
+            want = (1 + erf(h / sqrt(2.0))) / 2 + h * exp(-h * h / 2) / sqrt(2 * pi);
+            error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/gelu_code.h */
+        } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
+            break; /* test_prune, test_bsr_values */
+        }
+        if (!(fabs((double)got[i] - want) <= error))
+            fail_msg("%s: element %zu is %g, not %g", row->name, i, (double)got[i], want);
+    }
+    assert_string_not_equal(clprune_form_name(row->keep.form), "unknown");
+    free(got);
+    free(x);
+    clprune_saved_destroy(saved);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        test_add(&list, meaning, &rows[i], "what is kept: %s", rows[i].name);
+        test_add(&list, parts, &rows[i], "parts: %s", rows[i].name);
+        test_add(&list, products, &rows[i], "products: %s", rows[i].name);
+        test_add(&list, lent, &rows[i], "memory of the caller's: %s", rows[i].name);
+        test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
+        test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
+    }
+    return test_run_on_devices("forms", &list);
+}
