@@ -20,10 +20,16 @@ typedef struct pair {
     float *got, *exact;
 } pair;
 
-/* Elements of the largest parameter. */
+/* Elements of the largest parameter or state. */
 static size_t largest(const trainer *t)
 {
-    size_t most = 0;
+    size_t most = 0, states = 0;
+    const trainer_state *state =
+        t->type->states != NULL ? t->type->states(t->model, &states) : NULL;
+    for (size_t i = 0; i < states; ++i) {
+        const size_t count = state[i].mat.rows * state[i].mat.cols;
+        most = count > most ? count : most;
+    }
     for (size_t i = 0; i < t->params_count; ++i) {
         const clprune_mat value = t->params[i].value;
         const size_t count = value.rows * value.cols;
@@ -46,6 +52,20 @@ static bool copy_parameters(const trainer *t, const twin *exact, float *host, fa
     bool good = true;
     for (size_t i = 0; good && i < t->params_count; ++i)
         good = copy_mat(t, t->params[i].value, exact, exact->params[i].value, host, f);
+    return good;
+}
+
+/* States that are no parameters decide on the passes, too. */
+static bool copy_states(const trainer *t, const twin *exact, float *host, fault *f)
+{
+    size_t count;
+    bool good = true;
+    if (t->type->states == NULL)
+        return true;
+    const trainer_state *from = t->type->states(t->model, &count);
+    const trainer_state *to = t->type->states(exact->model, &count);
+    for (size_t i = 0; good && i < count; ++i)
+        good = copy_mat(t, from[i].mat, exact, to[i].mat, host, f);
     return good;
 }
 
@@ -167,7 +187,7 @@ bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
     if (!good)
         (void)fault_set(f, CODE_MEMORY, "no memory for %zu gradients", check->tensors);
     good = good && open_twin(t, &exact, f) && copy_parameters(t, &exact, host.exact, f) &&
-           compare_batches(t, &exact, &host, check, f);
+           copy_states(t, &exact, host.exact, f) && compare_batches(t, &exact, &host, check, f);
     close_twin(t, &exact);
     free(host.got);
     free(host.exact);

@@ -13,6 +13,7 @@
  *     param/NAME            each parameter
  *     state0/NAME, state1/NAME
  *                           the optimizer's moments
+ *     model/NAME            each state of the model that is no parameter
  */
 #include "trainer.h"
 
@@ -24,14 +25,38 @@
 
 enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 3, RECORD_NAME = 96 };
 
-/* The tensors of a run: parameters first, then each slot of the optimizer. */
-static size_t tensor_count(const trainer *t)
+/* The model's states that are no parameters. */
+static size_t state_count(const trainer *t)
+{
+    size_t count = 0;
+    if (t->type->states != NULL)
+        (void)t->type->states(t->model, &count);
+    return count;
+}
+
+static size_t learned_count(const trainer *t)
 {
     return t->params_count * (1 + clprune_optimizer_slots(t->optimizer));
 }
 
+/* The tensors of a run: parameters first, then each slot of the optimizer, then states. */
+static size_t tensor_count(const trainer *t)
+{
+    return learned_count(t) + state_count(t);
+}
+
+static clprune_mat state_at(const trainer *t, size_t index, char name[RECORD_NAME])
+{
+    size_t count;
+    const trainer_state *state = &t->type->states(t->model, &count)[index];
+    (void)snprintf(name, RECORD_NAME, "model/%s", state->name);
+    return state->mat;
+}
+
 static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NAME])
 {
+    if (index >= learned_count(t))
+        return state_at(t, index - learned_count(t), name);
     const size_t kind = index / t->params_count, i = index % t->params_count;
     const clprune_param *param = &t->params[i];
     if (kind == 0) {
@@ -44,11 +69,12 @@ static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NA
 
 static size_t largest_tensor(const trainer *t)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < t->params_count; ++i) {
-        const clprune_mat value = t->params[i].value;
-        if (value.rows * value.cols > most)
-            most = value.rows * value.cols;
+    size_t most = 1;
+    for (size_t i = 0; i < tensor_count(t); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(t, i, name);
+        if (mat.rows * mat.cols > most)
+            most = mat.rows * mat.cols;
     }
     return most;
 }
@@ -162,7 +188,7 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "position", "sums", "log"};
-    static const char *const folders[] = {"param/", "state0/", "state1/"};
+    static const char *const folders[] = {"param/", "state0/", "state1/", "model/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
         bool known = false;

@@ -1,0 +1,398 @@
+/* The trainer with a model that is not one of the examples': what it needs is in its table, and its
+ * state that is no parameter comes back with a checkpoint.
+ *
+ * The model is linear: logits = images W^T + ones * mean. The state is mean, a running mean of the
+ * logits in training; a run that loses it has other losses. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "gradient_check.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "trainer.h"
+
+typedef struct linear_model {
+    clprune_context *context;
+    size_t pixels, classes;
+    clprune_mat w, dw, mean, ones, logits, log_p;
+    clprune_param param;
+    trainer_state state;
+    trainer_watch_fn *watch;
+    void *watch_user;
+} linear_model;
+
+static const char *const archs[] = {"small", "large", NULL};
+static const char *const preset_names[] = {"dense", NULL};
+static const keep_preset_row presets[] = {
+    {"d", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep the images"}};
+static const keep_entry entries[] = {
+    {.name = "images", .place = "input", .never = "they are data"}};
+static const keep_rung ladder[] = {{"dense", CLPRUNE_VALUES_FP32}};
+static const trainer_extra extras[] = {{"stretch", "stretch", 1, 9, "a number that nobody reads"}};
+
+static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
+{
+    (void)block, (void)entry;
+    return (keep_shape){1, 3 * sizes->image * sizes->image};
+}
+
+static const keep_table table = {.entries = entries,
+    .in_block = 0,
+    .count = 1,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets,
+    .ladder = ladder,
+    .rungs = 1};
+
+static const char *settle(trainer_sizes *sizes)
+{
+    if (sizes->image == 0)
+        sizes->image = sizes->arch == 0 ? 16 : 32;
+    if (sizes->classes == 0)
+        sizes->classes = 4;
+    if (sizes->extra[0] == 0)
+        sizes->extra[0] = 3;
+    sizes->parameters = 3 * sizes->image * sizes->image * sizes->classes;
+    return sizes->image == 17 ? "17 is no size" : NULL;
+}
+
+static void destroy(void *model)
+{
+    linear_model *m = model;
+    if (m == NULL)
+        return;
+    const clprune_mat mats[] = {m->w, m->dw, m->mean, m->ones, m->logits, m->log_p};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+        clprune_buffer_release(m->context, mats[i].buffer);
+    free(m);
+}
+
+static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
+    const keep_rule *rules, size_t batch, void **model)
+{
+    linear_model *m = calloc(1, sizeof *m);
+    const size_t pixels = 3 * sizes->image * sizes->image, classes = sizes->classes;
+    *model = NULL;
+    if (m == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    assert_int_equal(rules[0].form, KEEP_DENSE);
+    *m = (linear_model){.context = context, .pixels = pixels, .classes = classes};
+    const struct {
+        const char *name;
+        clprune_memory_category category;
+        size_t rows, cols;
+        clprune_mat *mat;
+    } mats[] = {{"w", CLPRUNE_MEMORY_PARAMETERS, classes, pixels, &m->w},
+        {"dw", CLPRUNE_MEMORY_GRADIENTS, classes, pixels, &m->dw},
+        {"mean", CLPRUNE_MEMORY_PARAMETERS, 1, classes, &m->mean},
+        {"ones", CLPRUNE_MEMORY_PARAMETERS, batch, 1, &m->ones},
+        {"logits", CLPRUNE_MEMORY_WORKSPACE, batch, classes, &m->logits},
+        {"log_p", CLPRUNE_MEMORY_ACTIVATIONS, batch, classes, &m->log_p}};
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t i = 0; i < sizeof mats / sizeof *mats && status == CLPRUNE_SUCCESS; i++)
+        status = clprune_mat_create(
+            context, mats[i].category, mats[i].name, mats[i].rows, mats[i].cols, mats[i].mat);
+    m->param = (clprune_param){.name = "w", .value = m->w, .grad = m->dw, .decay = true};
+    m->state = (trainer_state){"mean", m->mean};
+    *model = m;
+    return status;
+}
+
+static clprune_status init(void *model, uint64_t seed)
+{
+    linear_model *m = model;
+    const size_t count = m->classes * m->pixels;
+    float *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)((i * 2654435761u + seed) % 1000) * 1e-5f;
+    clprune_status status = clprune_mat_write(m->context, m->w, values);
+    free(values);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_fill(m->context, 0.0f, m->mean, NULL);
+    return status == CLPRUNE_SUCCESS ? clprune_mat_fill(m->context, 1.0f, m->ones, NULL) : status;
+}
+
+static clprune_param *params(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->param;
+}
+
+static const trainer_state *states(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->state;
+}
+
+static void set_seed(void *model, uint64_t seed)
+{
+    (void)model, (void)seed;
+}
+
+static void watch(void *model, trainer_watch_fn *told, void *user)
+{
+    linear_model *m = model;
+    m->watch = told;
+    m->watch_user = user;
+}
+
+/* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
+static clprune_status forward(void *model, size_t batch, clprune_mat images, bool training)
+{
+    linear_model *m = model;
+    const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
+    clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
+    if (m->watch != NULL)
+        m->watch(m->watch_user, "forward", 0);
+    clprune_status status = clprune_mat_fill(m->context, 1.0f, ones, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_gemm(m->context, false, true, 1.0f, 0.0f, images, m->w, logits, NULL);
+    if (status == CLPRUNE_SUCCESS && training)
+        status = clprune_gemm(
+            m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_gemm(m->context, false, false, 1.0f, 1.0f, ones, m->mean, logits, NULL);
+    return status;
+}
+
+static clprune_status loss(
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
+{
+    linear_model *m = model;
+    return clprune_cross_entropy_forward(m->context, smoothing,
+        clprune_mat_rows(m->logits, 0, batch), labels, clprune_mat_rows(m->log_p, 0, batch), losses,
+        hit, NULL);
+}
+
+static clprune_status backward(
+    void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+{
+    linear_model *m = model;
+    const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
+    clprune_status status = clprune_cross_entropy_backward(
+        m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_gemm(m->context, true, false, 1.0f, 0.0f, log_p, images, m->dw, NULL);
+    return status;
+}
+
+#define MODEL                                                                                      \
+    .program = "linear-train", .about = "Trains a linear model.\n", .folder = "linear-out",        \
+    .archs = archs, .extras = extras, .extras_count = 1, .keep = &table, .settle = settle,         \
+    .create = create, .destroy = destroy, .init = init, .params = params, .set_seed = set_seed,    \
+    .forward = forward, .loss = loss, .backward = backward, .watch = watch
+
+static const trainer_model with_state = {MODEL, .states = states};
+static const trainer_model without_state = {MODEL};
+
+/* Opens a run; false with a fault. */
+static bool open_run(
+    const trainer_model *model, const char *arguments, options *o, trainer *t, fault *f)
+{
+    static char words[32][TEST_PATH + 32];
+    char *argv[33] = {words[0]};
+    char text[4 * TEST_PATH];
+    int argc = 1;
+    *f = (fault){0};
+    (void)snprintf(words[0], sizeof words[0], "%s", model->program);
+    (void)snprintf(text, sizeof text, "--quiet --device %s %s", test_device_selection(), arguments);
+    for (char *p = strtok(text, " "); p != NULL; p = strtok(NULL, " "), argc++) {
+        (void)snprintf(words[argc], sizeof words[0], "%s", p);
+        argv[argc] = words[argc];
+    }
+    optind = 0; /* getopt starts anew */
+    return options_parse(model, argc, argv, o, f) && trainer_open(o, t, f);
+}
+
+static const char small[] =
+    "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1";
+
+static void train(trainer *t, fault *f)
+{
+    while (t->at.epoch < t->options->epochs && !trainer_must_stop(t)) {
+        assert_true(trainer_epoch(t, f));
+        if (trainer_must_stop(t))
+            break;
+        assert_true(trainer_test(t, f) && trainer_finish_epoch(t, f));
+    }
+    assert_true(trainer_save(t, f));
+}
+
+/* A run of two epochs into a folder, from the start or from a checkpoint. */
+static void run(const char *more)
+{
+    char arguments[3 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f;
+    (void)snprintf(arguments, sizeof arguments, "%s", more);
+    if (!open_run(&with_state, arguments, &o, &t, &f))
+        fail_msg("%s", f.text);
+    train(&t, &f);
+    trainer_close(&t);
+    options_close(&o);
+}
+
+static void same_record(const checkpoint *a, const checkpoint *b, const char *name, size_t bytes)
+{
+    const checkpoint_record *x = checkpoint_find(a, name), *y = checkpoint_find(b, name);
+    assert_non_null(x);
+    assert_non_null(y);
+    assert_memory_equal(x->data, y->data, bytes);
+}
+
+/* A run that stops within an epoch and goes on ends as one that does not stop. */
+static void state_comes_back(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], path[TEST_PATH + 32];
+    fault f = {0};
+    checkpoint whole, part;
+    test_folder_make(folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 2 --output-dir %s/whole", small, folder);
+    run(arguments);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 2 --steps 2 --output-dir %s/part", small, folder);
+    run(arguments);
+    (void)snprintf(path, sizeof path, "%s/part/last.ckpt", folder);
+    assert_true(checkpoint_open(path, &part, &f));
+    const checkpoint_record *mean = checkpoint_find(&part, "model/mean");
+    assert_non_null(mean);
+    assert_int_equal(mean->type, CHECKPOINT_F32);
+    assert_int_equal(mean->rows * mean->cols, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const float value = ((const float *)mean->data)[i];
+        assert_true(value < -1e-6f || value > 1e-6f); /* it moved */
+    }
+    checkpoint_close(&part);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s", path);
+    run(arguments);
+    assert_true(checkpoint_open(path, &part, &f));
+    (void)snprintf(path, sizeof path, "%s/whole/last.ckpt", folder);
+    assert_true(checkpoint_open(path, &whole, &f));
+    same_record(&whole, &part, "model/mean", 4 * sizeof(float));
+    same_record(&whole, &part, "param/w", 4 * 768 * sizeof(float));
+    /* the losses of both epochs, which the state decides on */
+    const double *a = checkpoint_find(&whole, "log")->data,
+                 *b = checkpoint_find(&part, "log")->data;
+    for (size_t row = 0; row < 2; row++)
+        assert_memory_equal(&a[row * CSV_COLUMNS], &b[row * CSV_COLUMNS], 6 * sizeof(double));
+    checkpoint_close(&whole);
+    checkpoint_close(&part);
+    test_folder_remove(folder);
+}
+
+/* A checkpoint must have the states of the model. */
+static void state_is_missed(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f;
+    test_folder_make(folder);
+    (void)snprintf(arguments, sizeof arguments, "%s --epochs 1 --output-dir %s", small, folder);
+    if (!open_run(&without_state, arguments, &o, &t, &f))
+        fail_msg("%s", f.text);
+    train(&t, &f);
+    trainer_close(&t);
+    options_close(&o);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s/last.ckpt", folder);
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    assert_non_null(strstr(f.text, "'model/mean'"));
+    options_close(&o);
+    test_folder_remove(folder);
+}
+
+/* States that are not finite are not saved. */
+static void state_diverges(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH];
+    const float bad[4] = {0, 0, (float)(1e300 * 1e300), 0};
+    options o;
+    trainer t;
+    fault f;
+    test_folder_make(folder);
+    (void)snprintf(arguments, sizeof arguments, "%s --epochs 1 --output-dir %s", small, folder);
+    assert_true(open_run(&with_state, arguments, &o, &t, &f));
+    TEST_OK(clprune_mat_write(t.context, ((linear_model *)t.model)->mean, bad));
+    assert_false(trainer_save(&t, &f));
+    assert_int_equal(f.code, CODE_DIVERGED);
+    assert_non_null(strstr(f.text, "model/mean"));
+    trainer_close(&t);
+    options_close(&o);
+    test_folder_remove(folder);
+}
+
+/* --gradient-check compares with a model in the same state: this one is dense, so they agree. */
+static void gradients_of_the_same_state(void **state)
+{
+    (void)state;
+    char arguments[3 * TEST_PATH];
+    gradient_check check;
+    options o;
+    trainer t;
+    fault f;
+    (void)snprintf(arguments, sizeof arguments, "%s --steps 3 --gradient-check 1", small);
+    assert_true(open_run(&with_state, arguments, &o, &t, &f));
+    assert_true(trainer_epoch(&t, &f));
+    assert_true(gradient_check_run(&t, &check, &f));
+    assert_int_equal(check.batches, 1);
+    assert_true(check.sums[0].exact > 0);
+    assert_true(check.sums[0].off <= 0);
+    gradient_check_close(&check);
+    trainer_close(&t);
+    options_close(&o);
+}
+
+/* What the command line says of a model comes from its table. */
+static void options_of_the_model(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    options o;
+    trainer t;
+    fault f;
+    FILE *help = open_memstream(&text, &size);
+    assert_non_null(help);
+    options_print_help(&with_state, help);
+    (void)fclose(help);
+    assert_non_null(strstr(text, "usage: linear-train"));
+    assert_non_null(strstr(text, "  --stretch N "));
+    assert_non_null(strstr(text, "small (the default) or large"));
+    assert_non_null(strstr(text, "linear-out"));
+    assert_null(strstr(text, "gelu-code")); /* no preset keeps codes */
+    free(text);
+    assert_false(open_run(&with_state, "--gelu-code 4", &o, &t, &f));
+    assert_non_null(strstr(f.text, "'--gelu-code'"));
+    options_close(&o);
+    assert_false(open_run(&with_state, "--stretch 10", &o, &t, &f));
+    assert_non_null(strstr(f.text, "--stretch: '10' is not a whole number from 1 to 9"));
+    options_close(&o);
+    assert_false(open_run(&with_state, "--image-size 17 --stretch 2 --steps 1", &o, &t, &f));
+    assert_non_null(strstr(f.text, "--image-size 17, --stretch 2: 17 is no size"));
+    options_close(&o);
+    assert_false(open_run(&with_state, "--activations paper", &o, &t, &f));
+    assert_non_null(strstr(f.text, "'paper' is not one of dense"));
+    options_close(&o);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, state_comes_back, NULL, "a state that comes back");
+    test_add(&list, state_is_missed, NULL, "a state that is missed");
+    test_add(&list, state_diverges, NULL, "a state that diverges");
+    test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
+    test_add(&list, options_of_the_model, NULL, "options of the model");
+    return test_run_on_each_device("trainer_model", &list);
+}
