@@ -10,13 +10,14 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { DEPTH = 4, DENSE = 0, EXACT = 2, COMPACT = 4, RULES = DEPTH * KEEP_TENSORS + 1 };
+enum { DEPTH = 4, DENSE = 0, EXACT = 3, COMPACT = 5, RULES = DEPTH * KEEP_TENSORS + 1 };
 
 static options options_of(size_t preset)
 {
     options o = options_defaults(&resmlp_model);
     o.activations = preset;
     o.sparsity = keep_preset_prunes(&resmlp_keep, preset) ? 0.75 : 0;
+    o.criterion = CLPRUNE_CRITERION_SAMPLED;
     o.indices = CLPRUNE_INDEX_INT32;
     return o;
 }

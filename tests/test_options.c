@@ -85,13 +85,27 @@ static const struct version_row {
     const char *settings;
     const char *message; /* NULL: it is read */
     size_t criterion, values;
+    const char *preset;
 } versions[] = {
     {"before --criterion", {"--resume", "c", NULL}, "activations=paper;sparsity=0.5;", NULL,
-        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32},
-    {"with --criterion", {"--resume", "c", NULL}, "activations=paper;criterion=sampled;", NULL,
-        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32},
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32, "paper"},
+    {"with --criterion largest", {"--resume", "c", NULL}, "activations=paper;criterion=largest;",
+        NULL, CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32, "paper"},
+    /* ran as pruned does, before there was that preset */
+    {"with --criterion sampled", {"--resume", "c", NULL}, "activations=paper;criterion=sampled;",
+        NULL, CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32, "pruned"},
+    {"with --criterion sampled first", {"--resume", "c", "--activations", "pruned", NULL},
+        "criterion=sampled;activations=paper;", NULL, CLPRUNE_CRITERION_SAMPLED,
+        CLPRUNE_VALUES_FP32, "pruned"},
+    {"with --criterion sampled, given as paper", {"--resume", "c", "--activations", "paper", NULL},
+        "activations=paper;criterion=sampled;", "--activations paper: the run in c has pruned", 0,
+        0, NULL},
+    {"of preset pruned", {"--resume", "c", NULL}, "activations=pruned;criterion=largest;", NULL,
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32, "pruned"},
+    {"of preset compact", {"--resume", "c", NULL}, "activations=compact;criterion=sampled;", NULL,
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_VALUES_FP32, "compact"},
     {"before --criterion, given as it was", {"--resume", "c", "--criterion", "largest", NULL},
-        "activations=paper;", NULL, CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32},
+        "activations=paper;", NULL, CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32, "paper"},
     {"before --criterion, given otherwise", {"--resume", "c", "--criterion", "sampled", NULL},
         "activations=paper;", "--criterion sampled: the run in c has largest", 0, 0},
     {"before --values, given otherwise", {"--resume", "c", "--values", "int8", NULL},
@@ -117,7 +131,34 @@ static void version(void **state)
         assert_true(good);
         assert_int_equal(o.criterion, row->criterion);
         assert_int_equal(o.values, row->values);
+        assert_string_equal(options_preset(&o), row->preset);
     }
+    options_close(&o);
+}
+
+/* What a preset and --criterion say together. */
+static const struct criterion_row {
+    const char *name;
+    const char *arguments[6];
+    clprune_criterion want;
+} criteria[] = {
+    {"paper", {"--activations", "paper", NULL}, CLPRUNE_CRITERION_LARGEST},
+    {"pruned", {"--activations", "pruned", NULL}, CLPRUNE_CRITERION_SAMPLED},
+    {"compact", {"--activations", "compact", NULL}, CLPRUNE_CRITERION_SAMPLED},
+    {"paper, sampled", {"--criterion", "sampled", "--activations", "paper", NULL},
+        CLPRUNE_CRITERION_SAMPLED},
+    {"pruned, largest", {"--activations", "pruned", "--criterion", "largest", NULL},
+        CLPRUNE_CRITERION_LARGEST},
+    {"dense", {NULL}, CLPRUNE_CRITERION_SAMPLED},
+};
+
+static void criterion(void **state)
+{
+    const struct criterion_row *row = *state;
+    options o;
+    fault f = {0};
+    assert_true(make_options(row->arguments, NULL, &o, &f));
+    assert_int_equal(o.criterion, row->want);
     options_close(&o);
 }
 
@@ -128,5 +169,7 @@ int main(void)
         test_add(&list, indices, &rows[i], "indices: %s", rows[i].name);
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         test_add(&list, version, &versions[i], "a checkpoint %s", versions[i].name);
+    for (size_t i = 0; i < sizeof criteria / sizeof criteria[0]; i++)
+        test_add(&list, criterion, &criteria[i], "criterion: %s", criteria[i].name);
     return test_run_on_host("options", &list);
 }

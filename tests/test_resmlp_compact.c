@@ -3,7 +3,7 @@
  * dense's. */
 #include "golden/golden_model.h"
 
-enum { COMPACT = 4 }; /* position in resmlp_keep.preset_names */
+enum { COMPACT = 5 }; /* position in resmlp_keep.preset_names */
 
 static keep_policy compact(double sparsity, clprune_block block, unsigned bits)
 {

@@ -2,7 +2,7 @@
  * recomputed tensors leave every gradient as it is, against PyTorch's golden values. */
 #include "golden/golden_model.h"
 
-enum { DENSE, PAPER, EXACT, EXACT_TOKENS, COMPACT, PRESETS };
+enum { DENSE, PAPER, PRUNED, EXACT, EXACT_TOKENS, COMPACT, PRESETS };
 
 static keep_policy preset(size_t index)
 {
@@ -14,11 +14,12 @@ static keep_policy preset(size_t index)
 static void presets(void **state)
 {
     (void)state;
-    static const char *const names[] = {"dense", "paper", "exact", "exact-tokens", "compact"};
+    static const char *const names[] = {
+        "dense", "paper", "pruned", "exact", "exact-tokens", "compact"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
     static const unsigned char want[PRESETS][9] = {{0, 0, 0, 0, 0, 0, 0, 0, 0},
-        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2}, {0, 2, 2, 2, 2, 0, 2, 2, 2},
-        {1, 2, 2, 1, 2, 3, 1, 2, 2}};
+        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2},
+        {0, 2, 2, 2, 2, 0, 2, 2, 2}, {1, 2, 2, 1, 2, 3, 1, 2, 2}};
     for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
         char why[128];
@@ -27,7 +28,10 @@ static void presets(void **state)
         for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
             assert_int_equal(policy.rule[tensor].form, want[i][tensor]);
         assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
-        assert_int_equal(keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == COMPACT);
+        assert_int_equal(
+            keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == PRUNED || i == COMPACT);
+        assert_int_equal(resmlp_keep.presets[i].criterion,
+            i == PAPER ? CLPRUNE_CRITERION_LARGEST : CLPRUNE_CRITERION_SAMPLED);
         assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT);
         assert_int_equal(resmlp_keep.presets[i].index_type,
             i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);

@@ -43,8 +43,8 @@ check_message() {
 
 # A run that takes a moment: 3 steps an epoch, the last with fewer images.
 small="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32"
-sampled="$small --activations paper --sparsity 0.5 --block 16" # the default criterion
-pruned="$sampled --criterion largest"
+sampled="$small --activations pruned --sparsity 0.5 --block 16"
+pruned="$small --activations paper --sparsity 0.5 --block 16"
 
 # The log without its columns of time.
 without_time() {
@@ -95,7 +95,7 @@ expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
 for arguments in "--block 4" "--norm l1" "--criterion largest" "--activations exact --block 4"; do
-    expect 2 "needs --activations paper or compact" $arguments
+    expect 2 "needs --activations paper, pruned or compact" $arguments
 done
 
 # ---- devices and memory --------------------------------------------------------------------------
@@ -205,9 +205,9 @@ expect 2 "--activations" --activations small
 compact="$small --activations compact --sparsity 0.5 --values fp16"
 expect 2 "--gelu-code: '3' is not one of 2 4 8" --activations compact --gelu-code 3
 expect 2 "--values: 'fp8' is not one of fp32 fp16 bf16 int8" --activations compact --values fp8
-expect 2 "--values needs --activations paper or compact" --activations exact --values fp16
+expect 2 "--values needs --activations paper, pruned or compact" --activations exact --values fp16
 expect 2 "--indices: 'int8' is not one of int32 int16 bitmap smallest" --activations paper --indices int8
-expect 2 "--indices needs --activations paper or compact" --activations exact --indices bitmap
+expect 2 "--indices needs --activations paper, pruned or compact" --activations exact --indices bitmap
 expect 2 "--gelu-code needs --activations compact" --activations paper --gelu-code 4
 expect 0 "" $compact --epochs 3 --output-dir compact --summary-json compact.json --memory-report
 grep -q "activations compact, .*values in fp16, .*in 2 bits" out || fail "it does not say what compact keeps"
@@ -401,6 +401,18 @@ expect 2 "cifar" --resume one.ckpt --data cifar
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7
 expect 2 "--criterion sampled" --resume one.ckpt --criterion sampled
 
+# Preset and criterion: each has its own default; what is given wins.
+expect 0 "" $sampled --criterion largest --epochs 3 --output-dir largest --summary-json largest.json
+grep -q '"criterion": "largest"' largest.json || fail "--criterion does not win over the preset"
+without_time largest/log.csv | cmp -s want - || fail "pruned by the largest is not paper"
+expect 0 "" $pruned --criterion sampled --epochs 3 --output-dir largest
+without_time largest/log.csv | cmp -s drawn - || fail "paper with sampled blocks is not pruned"
+# Such a checkpoint is like one from before there was a preset pruned.
+expect 0 "" --resume largest/last.ckpt --summary-json renamed.json
+grep -q '"activations": "pruned"' renamed.json || fail "sampled blocks of paper are not called pruned"
+expect 2 "--activations paper: the run in largest/last.ckpt has pruned" \
+    --resume largest/last.ckpt --activations paper
+
 expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
 grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||
     fail "--test-only gives another loss than the run"
@@ -413,7 +425,7 @@ expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
 
 # ---- precision -----------------------------------------------------------------------------------
 once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
-    --activations paper"
+    --activations pruned"
 export CLPRUNE_MMA=emulated
 for precision in fp32 tf32; do
     expect 0 "" $once --precision $precision --output-dir $precision --summary-json $precision.json

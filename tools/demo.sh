@@ -43,8 +43,8 @@ run() {
         --summary-json "demo/$name/summary.json" "${options[@]}" "$@"
 }
 run dense --activations dense
-run pruned-50 --activations paper --sparsity 0.5 --block 16
-run pruned-80 --activations paper --sparsity 0.8 --block 16
+run pruned-50 --activations pruned --sparsity 0.5 --block 16
+run pruned-80 --activations pruned --sparsity 0.8 --block 16
 
 # field FILE KEY: a number or string of a flat JSON object
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }

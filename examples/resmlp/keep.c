@@ -34,18 +34,25 @@ static const keep_entry entries[] = {
 };
 
 static const char *const preset_names[] = {
-    "dense", "paper", "exact", "exact-tokens", "compact", NULL};
+    "dense", "paper", "pruned", "exact", "exact-tokens", "compact", NULL};
 
 /* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
 static const keep_preset_row presets[] = {
-    {"ddddddddd", CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
-    {"dpddpdpdd", CLPRUNE_INDEX_INT32, "keep the inputs of linear layers pruned"},
-    {"drrdrdrrr", CLPRUNE_INDEX_INT32,
-        "keep three tensors per block and compute the same "
-        "gradients from them"},
-    {"drrrrdrrr", CLPRUNE_INDEX_INT32, "keep two, and run the token layer twice"},
-    {"prrprcprr", CLPRUNE_INDEX_SMALLEST, "keep three pruned, and a code of GELU's derivative"},
+    {"ddddddddd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
+    {"dpddpdpdd", CLPRUNE_CRITERION_LARGEST, CLPRUNE_INDEX_INT32,
+        "keep the inputs of linear layers pruned to their largest blocks (arXiv 2311.16883)"},
+    {"dpddpdpdd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same tensors with sampled blocks, which make the weight gradients unbiased"},
+    {"drrdrdrrr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep three tensors per block and compute the same gradients from them"},
+    {"drrrrdrrr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep two, and run the token layer twice"},
+    {"prrprcprr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+        "keep three pruned, sampled blocks, and a code of GELU's derivative"},
 };
+
+/* The sampled criterion was an option of preset paper, and its default, before it had a preset. */
+static const keep_renamed renamed[] = {{"paper", "sampled", "pruned"}};
 
 /* Those that give dense's gradients come first. */
 static const keep_rung ladder[] = {
@@ -73,6 +80,8 @@ const keep_table resmlp_keep = {
     .presets = presets,
     .ladder = ladder,
     .rungs = sizeof ladder / sizeof *ladder,
+    .renamed = renamed,
+    .renamed_count = sizeof renamed / sizeof *renamed,
 };
 
 size_t keep_features(const resmlp_arch *arch, size_t entry)

@@ -66,9 +66,15 @@ typedef struct keep_entry {
 /* One letter per entry: dense, pruned, recomputed, code. */
 typedef struct keep_preset_row {
     const char *forms;
+    clprune_criterion criterion;   /* the default of --criterion */
     clprune_index_type index_type; /* the default of --indices */
     const char *help;              /* for --help, one phrase */
 } keep_preset_row;
+
+/* The name that a preset had in older checkpoints, where blocks were kept by this criterion. */
+typedef struct keep_renamed {
+    const char *before, *criterion, *now;
+} keep_renamed;
 
 /* A step of --memory-limit: a preset, and --values where it prunes. */
 typedef struct keep_rung {
@@ -91,6 +97,8 @@ typedef struct keep_table {
     const keep_preset_row *presets;  /* in the same order */
     const keep_rung *ladder;         /* the mildest first; each needs less memory than the last */
     size_t rungs;
+    const keep_renamed *renamed; /* (renamed_count) */
+    size_t renamed_count;
 } keep_table;
 
 /* Rules of a model with so many blocks, and the position of one: of entry `entry`, in block `block`

@@ -27,15 +27,17 @@ const char *options_preset(const options *o)
     return o->model->keep->preset_names[o->activations];
 }
 
-/* No position in options_indices: the preset decides. Checkpoints of versions without the option do
- * not name it. */
-enum { INDICES_BY_PRESET = CLPRUNE_INDEX_SMALLEST + 1 };
+/* No positions in options_indices and options_criteria: the preset decides. */
+enum {
+    INDICES_BY_PRESET = CLPRUNE_INDEX_SMALLEST + 1,
+    CRITERION_BY_PRESET = CLPRUNE_CRITERION_SAMPLED + 1
+};
 
 static const options defaults = {
     .data = "generated",
     .sparsity = 0.5,
     .block = {1, 16},
-    .criterion = CLPRUNE_CRITERION_SAMPLED,
+    .criterion = CRITERION_BY_PRESET,
     .indices = INDICES_BY_PRESET,
     .epochs = 10,
     .batch_size = 64,
@@ -67,10 +69,13 @@ static void fill_by_optimizer(options *o)
 
 void options_settle(options *o)
 {
+    const keep_preset_row *preset = &o->model->keep->presets[o->activations];
     if (!keep_preset_prunes(o->model->keep, o->activations))
         o->sparsity = 0;
+    if (o->criterion == CRITERION_BY_PRESET)
+        o->criterion = preset->criterion;
     if (o->indices == INDICES_BY_PRESET)
-        o->indices = o->model->keep->presets[o->activations].index_type;
+        o->indices = preset->index_type;
 }
 
 static bool refuse(const char *what, const char *name, fault *f)
@@ -287,18 +292,44 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
     return true;
 }
 
-static bool restore_one(options *o, const char *text, bool seen[OPTIONS_MOST], fault *f)
+/* The value of a setting in the text of a checkpoint; NULL where there is none. */
+static const char *setting_of(const char *text, size_t size, const char *name)
 {
-    const char *value = strchr(text, '=');
+    const size_t length = strlen(name);
+    for (const char *p = text; p < text + size; p += strlen(p) + 1)
+        if (strncmp(p, name, length) == 0 && p[length] == '=')
+            return p + length + 1;
+    return NULL;
+}
+
+/* The name that the preset of a checkpoint has today. */
+static const char *preset_now(const options *o, const char *text, size_t size, const char *preset)
+{
+    const keep_table *keep = o->model->keep;
+    const char *criterion = setting_of(text, size, "criterion");
+    for (size_t i = 0; criterion != NULL && i < keep->renamed_count; ++i)
+        if (strcmp(preset, keep->renamed[i].before) == 0 &&
+            strcmp(criterion, keep->renamed[i].criterion) == 0)
+            return keep->renamed[i].now;
+    return preset;
+}
+
+static bool restore_one(
+    options *o, const char *text, size_t size, const char *setting, bool *seen, fault *f)
+{
+    const char *value = strchr(setting, '=');
     if (value == NULL)
-        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, text);
-    const size_t index = option_index(o->model, text, (size_t)(value - text));
+        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, setting);
+    const size_t index = option_index(o->model, setting, (size_t)(value - setting));
     if (index == option_rows_count(o->model))
         return fault_set(f, CODE_DATA,
-            "%s: the setting '%s' is unknown; a newer %s may have written it", o->resume, text,
+            "%s: the setting '%s' is unknown; a newer %s may have written it", o->resume, setting,
             o->model->program);
     seen[index] = true;
-    return restore_value(o, index, value + 1, f);
+    ++value;
+    if (strncmp(setting, "activations=", 12) == 0)
+        value = preset_now(o, text, size, value);
+    return restore_value(o, index, value, f);
 }
 
 bool options_restore(options *o, const char *text, size_t size, fault *f)
@@ -311,7 +342,7 @@ bool options_restore(options *o, const char *text, size_t size, fault *f)
     memcpy(o->restored, text, size);
     bool seen[OPTIONS_MOST] = {false};
     for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
-        if (!restore_one(o, p, seen, f))
+        if (!restore_one(o, o->restored, size, p, seen, f))
             return false;
     for (size_t i = 0; i < sizeof before / sizeof *before; ++i) {
         const size_t index = index_named(o, before[i].name);

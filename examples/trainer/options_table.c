@@ -72,7 +72,7 @@ static const option_row rows[] = {
     CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
         "norm that ranks blocks: l2 (the default), l1 or max", NEEDS_PRUNING_OR_FILE),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
-        "sampled (the default): draw the kept blocks at random and weight them, so that the "
+        "sampled: draw the kept blocks at random and weight them, so that the "
         "expected weight gradients are the dense ones; largest: keep the blocks of largest norm",
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",

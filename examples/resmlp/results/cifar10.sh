@@ -26,7 +26,7 @@ run() {
         --lr 0.002 --warmup-epochs 0.5 --seed 1 --output-dir "$out/$name" \
         --summary-json "$out/$name/summary.json" "$@"
 }
-pruned() { run "$1" --activations paper --criterion "$criterion" --sparsity "$2" --block "$3"; }
+pruned() { run "$1" --activations pruned --criterion "$criterion" --sparsity "$2" --block "$3"; }
 run dense --activations dense
 pruned s50-b16 0.5 16
 pruned s70-b16 0.7 16

@@ -29,7 +29,7 @@ pruned="--sparsity 0.7 --block 16"
 for seed in 1 2; do
     run dense $seed --activations dense
     run exact $seed --activations exact
-    run paper $seed --activations paper $pruned
+    run pruned $seed --activations pruned $pruned
     for values in fp16 int8; do
         run compact-$values $seed --activations compact $pruned --values $values --gelu-code 4 \
             --keep-file "$here/compact.keep"
@@ -40,7 +40,7 @@ done
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
 {
     echo "activations,seed,top1_percent,beside_dense,test_loss,train_loss,saved_activation_bytes,peak_bytes"
-    for name in dense exact paper compact-fp16 compact-int8; do
+    for name in dense exact pruned compact-fp16 compact-int8; do
         for seed in 1 2; do
             s=$out/$name-$seed/summary.json
             top1=$(field "$s" top1)

@@ -2,7 +2,7 @@
 # What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
 # steps: saved activations, and the peak of activations and workspace together; the step times of the
 # presets in turns, the first step of each run left out; and the loss, to see that they compute the
-# same. paper-S: s = S, blocks of 1 x 16, int32 indices. compact-TYPE: s = 0.7, blocks of 1 x 16 in that
+# same. pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-TYPE: s = 0.7, blocks of 1 x 16 in that
 # type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
@@ -12,13 +12,13 @@ rounds=${2:-3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-presets="dense paper-0.6 paper-0.7 paper-0.8 exact exact-tokens compact-fp32 compact-fp16 compact-int8"
+presets="dense pruned-0.6 pruned-0.7 pruned-0.8 exact exact-tokens compact-fp32 compact-fp16 compact-int8"
 
 # arguments PRESET
 arguments() {
     case $1 in
     compact-*) echo "compact --sparsity 0.7 --values ${1#compact-}" ;;
-    paper-*) echo "paper --sparsity ${1#paper-}" ;;
+    pruned-*) echo "pruned --sparsity ${1#pruned-}" ;;
     *) echo "$1" ;;
     esac
 }

@@ -34,20 +34,20 @@ peer() {
 }
 for round in $(seq 0 "$rounds"); do
     ours dense --activations dense
-    ours paper --activations paper --sparsity 0.7 --block 16
+    ours pruned --activations pruned --sparsity 0.7 --block 16
     peer
     [ "$round" -gt 0 ] || rm -f "$work"/*.ms # warms the caches
 done
 "$python" - "$work" "$rounds" >"$out/step.json" <<'PYTHON'
 import json, statistics, sys
 work, rounds = sys.argv[1], int(sys.argv[2])
-ms = {n: [float(v) for v in open(f"{work}/{n}.ms")] for n in ("dense", "paper", "torch")}
+ms = {n: [float(v) for v in open(f"{work}/{n}.ms")] for n in ("dense", "pruned", "torch")}
 median = {n: statistics.median(v) for n, v in ms.items()}
 peer = json.load(open(f"{work}/peer.json"))
 print(json.dumps({"arch": "resmlp_s12", "image_size": 224, "batch_size": 32, "rounds": rounds,
     "sparsity": 0.7, "block": "1x16", "step_ms": ms, "median_ms": median,
     "peer": peer.get("peer"), "threads": peer.get("threads"),
     "torch_over_dense": median["torch"] / median["dense"],
-    "torch_over_pruned": median["torch"] / median["paper"]}, indent=1))
+    "torch_over_pruned": median["torch"] / median["pruned"]}, indent=1))
 PYTHON
 cat "$out/step.json"
