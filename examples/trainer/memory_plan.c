@@ -62,6 +62,7 @@ static void close_dry(trainer *t)
     feed_close(&t->feed);
     clprune_optimizer_destroy(t->optimizer);
     t->type->destroy(t->model);
+    free(t->rules);
     clprune_context_destroy(t->context);
 }
 
