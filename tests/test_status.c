@@ -47,6 +47,7 @@ static void values_stay(void **state)
     assert_int_equal(CLPRUNE_OUT_OF_DEVICE_MEMORY, 21);
     assert_int_equal(CLPRUNE_NO_DEVICE, 30);
     assert_int_equal(CLPRUNE_UNSUPPORTED, 31);
+    assert_int_equal(CLPRUNE_FORKED, 32);
     assert_int_equal(CLPRUNE_BUILD_FAILED, 40);
     assert_int_equal(CLPRUNE_OPENCL_ERROR, 41);
     assert_int_equal(CLPRUNE_CLBLAST_ERROR, 42);

@@ -1,7 +1,19 @@
 /* The context: one command queue, its kernels, its memory ledger and its last error.
  *
- * Thread rule: one context is used by one thread at a time; different contexts are independent,
- * also on the same device. No function of the library prints, exits or aborts. */
+ * Threads. One context, with everything made from it, is used by one thread at a time, but by any
+ * thread in turn: no object belongs to the thread that made it. With options.thread_safe a lock in
+ * the context is taken by each call, so several threads may call at once; commands then run in the
+ * order of the calls. Calls that wait, such as clprune_context_finish and clprune_mat_read, hold
+ * the lock. What several calls do together, such as setting a seed and storing, is for the caller
+ * to order where two threads do it with the same object. A context is destroyed when no other
+ * thread uses it. Different contexts are independent, also on the same device.
+ *
+ * Processes. OpenCL does not survive a fork. In a child, calls with objects made before the fork
+ * return FORKED, and functions that destroy free host memory only. A child that makes its first
+ * context itself is fine if its parent has not used OpenCL; else creating one is FORKED too. Start
+ * workers with exec (Python: the "spawn" method), or fork before the first context.
+ *
+ * No function of the library prints, exits or aborts. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
 
@@ -87,6 +99,8 @@ typedef struct clprune_context_options {
                                     device is another, or its probe fails, fp32 serves, with a
                                     warning to the log. The probe builds and runs a small kernel
                                     while the context is created, and waits for it */
+    int thread_safe;             /* non-zero: several threads may use the context at once; see
+                                    above */
     uint64_t reserved[4];        /* zeros */
 } clprune_context_options;
 
@@ -116,11 +130,12 @@ CLPRUNE_API cl_device_id clprune_context_device(const clprune_context *context);
 CLPRUNE_API clprune_status clprune_context_wait(
     clprune_context *context, size_t count, const cl_event *events);
 
-/* Enqueues on `queue` from here on: in-order, of the same OpenCL context and device. It is retained,
- * the former one released: a caller that goes back to it holds a reference of its own. The first
- * command on `queue` waits for all that was enqueued on the former one, so results are the same as
- * with one queue; the host does not wait. What the caller enqueues himself, on whichever queue, he
- * orders by events and clprune_context_wait. Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
+/* Enqueues on `queue` from here on: in-order, of the same OpenCL context and device. It is
+ * retained, the former one released: a caller that goes back to it holds a reference of its own.
+ * The first command on `queue` waits for all that was enqueued on the former one, so results are
+ * the same as with one queue; the host does not wait. What the caller enqueues himself, on
+ * whichever queue, he orders by events and clprune_context_wait. Errors: INVALID_ARGUMENT,
+ * OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_set_queue(
     clprune_context *context, cl_command_queue queue);
 
@@ -129,7 +144,8 @@ CLPRUNE_API clprune_status clprune_context_set_queue(
 CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
 
 /* The text of the last failure on `context`, with file:line, the failed expression, the OpenCL code
- * and, for BUILD_FAILED, the build log; "" before the first failure. With NULL: the last failure
+ * and, for BUILD_FAILED, the build log; "" before the first failure. For a thread-safe context: the
+ * last failure of the calling thread, whichever of them it used. With NULL: the last failure
  * on the calling thread of clprune_context_create or a query: of devices, tuning or sizes. Valid
  * until the next call. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);

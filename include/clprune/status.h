@@ -24,6 +24,7 @@ extern "C" {
     X(CLPRUNE_OUT_OF_DEVICE_MEMORY, 21, "the device is out of memory or the budget is used up")    \
     X(CLPRUNE_NO_DEVICE, 30, "no OpenCL device fits the selection")                                \
     X(CLPRUNE_UNSUPPORTED, 31, "the device cannot run the operation")                              \
+    X(CLPRUNE_FORKED, 32, "the process was forked since; create the context after fork")           \
     X(CLPRUNE_BUILD_FAILED, 40, "an OpenCL program did not build; the log is in the last error")   \
     X(CLPRUNE_OPENCL_ERROR, 41, "an OpenCL call failed; its code is in the last error")            \
     X(CLPRUNE_CLBLAST_ERROR, 42, "a CLBlast call failed; its code is in the last error")           \

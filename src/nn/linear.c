@@ -17,6 +17,7 @@ struct clprune_linear {
 clprune_status clprune_linear_create(
     clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer)
 {
+    ENTER_CREATE(context, layer);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_keep keep;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -38,12 +39,14 @@ done:
 
 void clprune_linear_destroy(clprune_linear *layer)
 {
+    ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
     free(layer);
 }
 
 clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved)
 {
+    ENTER_CREATE(layer != NULL ? layer->context : NULL, saved);
     if (saved != NULL)
         *saved = NULL;
     if (layer == NULL)
@@ -57,6 +60,7 @@ clprune_status clprune_linear_saved_create(
 
 bool clprune_linear_fuses_bias(const clprune_linear *layer)
 {
+    ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
     return layer != NULL && clprune__gemm_fuses_bias(layer->context, 1);
 }
 
@@ -90,6 +94,7 @@ done:
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
 {
+    ENTER(layer != NULL ? layer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__scratch_mark mark = {0, 0};
@@ -158,6 +163,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event)
 {
+    ENTER(layer != NULL ? layer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     sample_sizes s;

@@ -224,6 +224,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,
     clprune_optimizer **optimizer)
 {
+    ENTER_CREATE(context, optimizer);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_optimizer *made = NULL;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
@@ -267,6 +268,7 @@ done:
 
 void clprune_optimizer_destroy(clprune_optimizer *optimizer)
 {
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
     if (optimizer == NULL)
         return;
     for (size_t b = 0; b < optimizer->bundle_count; b++)
@@ -280,22 +282,26 @@ void clprune_optimizer_destroy(clprune_optimizer *optimizer)
 
 uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer)
 {
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
     return optimizer != NULL ? optimizer->steps : 0;
 }
 
 void clprune_optimizer_set_steps(clprune_optimizer *optimizer, uint64_t steps)
 {
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
     if (optimizer != NULL)
         optimizer->steps = steps;
 }
 
 size_t clprune_optimizer_slots(const clprune_optimizer *optimizer)
 {
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
     return optimizer != NULL ? optimizer->slots : 0;
 }
 
 clprune_mat clprune_optimizer_state(const clprune_optimizer *optimizer, size_t param, size_t slot)
 {
+    ENTER_QUIETLY(optimizer != NULL ? optimizer->context : NULL);
     if (optimizer == NULL || param >= optimizer->count || slot >= optimizer->slots)
         return CLPRUNE_NO_MAT;
     return optimizer->tensors[param].state[slot];

@@ -184,6 +184,7 @@ static clprune_status step_bundle(
 
 clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl_event *event)
 {
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
@@ -248,6 +249,7 @@ done:
 clprune_status clprune_optimizer_clip(
     clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event)
 {
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     clprune__scratch_mark mark = {0};

@@ -105,6 +105,7 @@ done:
 clprune_status clprune_saved_create(clprune_context *context, const char *name,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
 {
+    ENTER_CREATE(context, saved);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
@@ -126,6 +127,7 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     size_t batch, size_t rows, size_t cols, cl_mem buffer, size_t offset, size_t bytes,
     clprune_saved **saved)
 {
+    ENTER_CREATE(context, saved);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     size_t needed, end;
@@ -153,6 +155,7 @@ done:
 
 void clprune_saved_destroy(clprune_saved *saved)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     if (saved == NULL)
         return;
     if (!saved->lent)
@@ -162,6 +165,7 @@ void clprune_saved_destroy(clprune_saved *saved)
 
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
+    ENTER(saved != NULL ? saved->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
@@ -181,6 +185,7 @@ done:
 
 clprune_saved_info clprune_saved_describe(const clprune_saved *saved)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     clprune_saved_info info = {0};
     if (saved == NULL)
         return info;
@@ -272,6 +277,7 @@ static bool is_form(const clprune_saved *saved, const clprune__form *form)
 
 clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     if (!is_form(saved, &clprune__form_dense))
         return CLPRUNE_NO_MAT;
     return clprune__dense_mat(&saved->kept, clip(saved, first, count));
@@ -279,6 +285,7 @@ clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t
 
 clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     clprune_bsr bsr = {0};
     clprune_saved_sizes sizes;
     if (!is_form(saved, &clprune__form_pruned) ||
@@ -289,6 +296,7 @@ clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t c
 
 clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     if (!is_form(saved, &clprune__form_gelu_code))
         return CLPRUNE_NO_MAT;
     return clprune__codes_mat(&saved->kept, clip(saved, first, count));
@@ -297,12 +305,14 @@ clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t
 clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     return is_form(saved, &clprune__form_dense) ? clprune_saved_dense(saved, first, count)
                                                 : scratch;
 }
 
 void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
 {
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
     if (saved != NULL)
         saved->kept.seed = seed;
 }
@@ -323,12 +333,14 @@ done:
 clprune_status clprune_saved_store(
     clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
+    ENTER(saved != NULL ? saved->context : NULL);
     return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
 }
 
 clprune_status clprune_saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
+    ENTER(saved != NULL ? saved->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
@@ -380,6 +392,7 @@ done:
 clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    ENTER(saved != NULL ? saved->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
@@ -399,6 +412,7 @@ done:
 clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    ENTER(saved != NULL ? saved->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};

@@ -192,6 +192,7 @@ static family tn_family(const clprune_context *context)
 clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
@@ -219,6 +220,7 @@ static family nt_family(const clprune_context *context)
 clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
@@ -241,6 +243,7 @@ done:
 clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float beta,
     const clprune_bsr *xs, clprune_mat w, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__scratch_mark mark = {0, 0};

@@ -260,6 +260,7 @@ size_t clprune__group_size(const clprune_context *context, size_t wanted)
 clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_category category,
     const char *name, const clprune_bsr_desc *desc, clprune_bsr *bsr)
 {
+    ENTER_CREATE(context, bsr);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr made = {0};
     clprune_bsr_sizes sizes;
@@ -296,6 +297,7 @@ done:
 
 void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
 {
+    ENTER_QUIETLY(context);
     if (bsr == NULL)
         return;
     clprune_buffer_release(context, bsr->values);
@@ -376,6 +378,7 @@ done:
 clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
@@ -393,6 +396,7 @@ done:
 clprune_status clprune_bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__index index;

@@ -132,6 +132,7 @@ done:
 
 clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, bsr, &sizes));

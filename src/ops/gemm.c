@@ -136,6 +136,7 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
     bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
     size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event)
 {
+    ENTER(context);
     clprune__gemm_job job = {.batch = batch,
         .transpose_a = transpose_a,
         .transpose_b = transpose_b,
@@ -153,6 +154,7 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
 clprune_status clprune_gemm(clprune_context *context, bool transpose_a, bool transpose_b,
     float alpha, float beta, clprune_mat a, clprune_mat b, clprune_mat c, cl_event *event)
 {
+    ENTER(context);
     return clprune_gemm_batched(
         context, 1, transpose_a, transpose_b, alpha, beta, a, 0, b, 0, c, 0, event);
 }

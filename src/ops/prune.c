@@ -107,6 +107,7 @@ static bool is_norm(clprune_norm norm)
 clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -123,6 +124,7 @@ done:
 clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
     size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     size_t count;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -213,11 +215,13 @@ done:
 clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
     const clprune_bsr *bsr, cl_event *event)
 {
+    ENTER(context);
     return clprune__prune(context, norm, NULL, (clprune__region){NULL, 0}, x, bsr, event);
 }
 
 clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm, uint64_t seed,
     clprune_mat x, const clprune_bsr *bsr, cl_event *event)
 {
+    ENTER(context);
     return clprune__prune(context, norm, &seed, (clprune__region){NULL, 0}, x, bsr, event);
 }

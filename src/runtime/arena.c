@@ -55,6 +55,7 @@ done:
 
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     bool began = false;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");

@@ -7,12 +7,17 @@
 #include "core/checked.h"
 #include "runtime/context_private.h"
 
-/* The last error of calls that have no context yet. */
+/* The last error of calls that have no context yet, or one that several threads share. */
 static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
+
+char *clprune__error_text(clprune_context *context)
+{
+    return context != NULL && context->lock == NULL ? context->error : thread_error;
+}
 
 const char *clprune_last_error(const clprune_context *context)
 {
-    return context != NULL ? context->error : thread_error;
+    return context != NULL && context->lock == NULL ? context->error : thread_error;
 }
 
 static const char *base_name(const char *file)
@@ -32,7 +37,7 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     va_end(arguments);
     if (used < 0)
         text[0] = '\0';
-    char *error = context != NULL ? context->error : thread_error;
+    char *error = clprune__error_text(context);
     (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.15000s (%.300s)", base_name(file), line,
         text, expression);
     clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);
@@ -41,7 +46,8 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
 
 void clprune__pass_error(const clprune_context *from)
 {
-    memcpy(thread_error, from->error, sizeof thread_error);
+    if (from->lock == NULL)
+        memcpy(thread_error, from->error, sizeof thread_error);
 }
 
 const char *clprune__cl_name(cl_int code)

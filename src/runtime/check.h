@@ -18,6 +18,7 @@
 
 #include "clprune/context.h"
 #include "clprune/matrix.h"
+#include "runtime/guard.h"
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -56,6 +57,10 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
 /* The same for an OpenCL code; out-of-memory codes become OUT_OF_DEVICE_MEMORY. */
 clprune_status clprune__fail_cl(
     clprune_context *context, cl_int code, const char *file, int line, const char *expression);
+
+/* Where the last error of a context is kept: in itself, or, where it is thread-safe or NULL, by the
+ * calling thread. CLPRUNE__ERROR_TEXT bytes. */
+char *clprune__error_text(clprune_context *context);
 
 /* The last error of a context that is about to go becomes that of the thread. */
 void clprune__pass_error(const clprune_context *from);

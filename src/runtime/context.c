@@ -202,6 +202,7 @@ static clprune_status open_device(
     made->allocator = options->allocator;
     if (made->allocator.allocate == NULL)
         made->allocator = (clprune_allocator){default_allocate, default_release, made};
+    TRY(clprune__claim_opencl());
     TRY(queue != NULL ? adopt_queue(made, queue) : open_queue(made, options->device));
     TRY(read_device_facts(made));
 done:
@@ -228,7 +229,9 @@ static clprune_status create(bool dry, const clprune_device_info *device, cl_com
 
     made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
-    status = take_options(made, options);
+    status = clprune__guard_open(made, options->thread_safe != 0);
+    if (status == CLPRUNE_SUCCESS)
+        status = take_options(made, options);
     if (status == CLPRUNE_SUCCESS)
         status = dry ? open_dry(made, device) : open_device(made, queue, options);
     if (status == CLPRUNE_SUCCESS)
@@ -264,22 +267,25 @@ void clprune_context_destroy(clprune_context *context)
 {
     if (context == NULL)
         return;
-    if (context->queue != NULL)
+    const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
+    if (context->queue != NULL && !forked)
         (void)clFinish(context->queue);
     clprune__scratch_close(context);
     clprune__arena_close(context);
     clprune__ledger_close(context);
     clprune__program_cache_close(context);
     clprune__dry_close(context);
-    if (context->queue != NULL)
+    if (context->queue != NULL && !forked)
         (void)clReleaseCommandQueue(context->queue);
-    if (context->cl != NULL)
+    if (context->cl != NULL && !forked)
         (void)clReleaseContext(context->cl);
+    clprune__guard_close(context);
     free(context);
 }
 
 cl_command_queue clprune_context_queue(const clprune_context *context)
 {
+    ENTER_QUIETLY(context);
     return context != NULL ? context->queue : NULL;
 }
 
@@ -305,6 +311,7 @@ clprune_kernels clprune_context_kernels(const clprune_context *context)
 
 clprune_status clprune_context_finish(clprune_context *context)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (context->dry == NULL)

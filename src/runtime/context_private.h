@@ -7,6 +7,7 @@
 #include "clprune/context.h"
 #include "runtime/arena.h"
 #include "runtime/dry.h"
+#include "runtime/guard.h"
 #include "runtime/ledger.h"
 #include "runtime/program_cache.h"
 #include "runtime/scratch.h"
@@ -44,7 +45,9 @@ struct clprune_context {
     clprune_precision precision; /* of the products that matrix units can do */
     bool mma_emulated;           /* ... which OpenCL C stands in for */
     bool blast_ready;            /* CLBlast was told this device's parameters */
-    char error[CLPRUNE__ERROR_TEXT];
+    clprune__lock *lock;         /* NULL: not thread-safe */
+    unsigned generation;         /* of the process, see guard.c */
+    char error[CLPRUNE__ERROR_TEXT]; /* without a lock; else each thread has one */
 };
 
 #endif

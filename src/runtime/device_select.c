@@ -122,6 +122,7 @@ clprune_status clprune_device_list(size_t capacity, clprune_device_info *devices
     REQUIRE(count != NULL, CLPRUNE_INVALID_ARGUMENT, "count is NULL");
     *count = 0;
     REQUIRE(devices != NULL || capacity == 0, CLPRUNE_INVALID_ARGUMENT, "devices is NULL");
+    TRY(clprune__claim_opencl());
     TRY(enumerate(&table));
     for (size_t i = 0; i < table.count && i < capacity; i++)
         devices[i] = describe(&table.devices[i]);

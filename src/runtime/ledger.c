@@ -139,12 +139,14 @@ done:
 clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer)
 {
+    ENTER_CREATE(context, buffer);
     const clprune__ledger_part part = {name, bytes};
     return clprune__buffer_create_shared(context, category, 1, &part, buffer);
 }
 
 void clprune_buffer_release(clprune_context *context, cl_mem buffer)
 {
+    ENTER_QUIETLY(context);
     if (context == NULL || buffer == NULL)
         return;
     clprune__ledger *ledger = &context->ledger;
@@ -165,6 +167,8 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     }
     const bool known = kept < ledger->count;
     ledger->count = kept;
+    if (clprune__is_forked(context) && context->dry == NULL)
+        return; /* the parent's */
     if (placed)
         (void)clReleaseMemObject(buffer);
     else if (known)
@@ -174,6 +178,7 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
 clprune_memory_usage clprune_memory_query(
     const clprune_context *context, clprune_memory_category category)
 {
+    ENTER_QUIETLY(context);
     if (context == NULL || (unsigned)category > CLPRUNE_MEMORY_TOTAL)
         return (clprune_memory_usage){0};
     return context->ledger.usage[category];
@@ -181,6 +186,7 @@ clprune_memory_usage clprune_memory_query(
 
 void clprune_memory_reset_peak(clprune_context *context)
 {
+    ENTER_QUIETLY(context);
     for (int i = 0; context != NULL && i <= CLPRUNE_MEMORY_TOTAL; i++)
         context->ledger.usage[i].peak = context->ledger.usage[i].live;
 }
@@ -188,6 +194,7 @@ void clprune_memory_reset_peak(clprune_context *context)
 void clprune_memory_visit(const clprune_context *context,
     void (*visit)(void *user, const clprune_memory_entry *entry), void *user)
 {
+    ENTER_QUIETLY(context);
     for (size_t i = 0; context != NULL && visit != NULL && i < context->ledger.count; i++) {
         const clprune__ledger_entry *booked = &context->ledger.entries[i];
         const clprune_memory_entry entry = {booked->category, booked->name, booked->bytes};

@@ -15,9 +15,9 @@ static const clprune__kernel_def mat_copy_kernel = {"fill.cl", "mat_copy", ""};
 clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t rows, size_t cols, clprune_mat *mat)
 {
+    ENTER_CREATE(context, mat);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
-    *mat = CLPRUNE_NO_MAT;
     size_t bytes;
     REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW, "%zu x %zu",
         rows, cols);
@@ -34,12 +34,13 @@ done:
 clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
     size_t count, const char *const *names, clprune_mat *mats)
 {
+    for (size_t i = 0; mats != NULL && i < count; i++)
+        mats[i].buffer = NULL;
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_part *parts = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(count == 0 || mats != NULL, CLPRUNE_INVALID_ARGUMENT, "mats is NULL");
-    for (size_t i = 0; i < count; i++)
-        mats[i].buffer = NULL;
     REQUIRE(count == 0 || names != NULL, CLPRUNE_INVALID_ARGUMENT, "names is NULL");
     if (count == 0)
         goto done;
@@ -84,6 +85,7 @@ static const size_t host_origin[3] = {0, 0, 0};
 
 clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
@@ -102,6 +104,7 @@ done:
 
 clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
@@ -124,6 +127,7 @@ done:
 clprune_status clprune_mat_copy(
     clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
     TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
@@ -143,6 +147,7 @@ done:
 clprune_status clprune_mat_fill(
     clprune_context *context, float value, clprune_mat mat, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);

@@ -181,9 +181,9 @@ static void probe(clprune_context *context, char *reason, size_t size)
     context->log = NULL;
     for (int i = 0; i < 2 && reason[0] == '\0'; i++)
         if (run_probe(context, i == 0, reason, size) != CLPRUNE_SUCCESS)
-            (void)snprintf(reason, size, "%.*s", (int)size - 1, context->error);
+            (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
     context->log = log;
-    context->error[0] = '\0';
+    clprune__error_text(context)[0] = '\0';
 }
 
 clprune_status clprune__mma_open(clprune_context *context, clprune_precision option)

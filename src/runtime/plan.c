@@ -11,6 +11,7 @@
 
 uint64_t clprune_context_commands(const clprune_context *context)
 {
+    ENTER_QUIETLY(context);
     return context != NULL && context->dry != NULL ? context->dry->commands : 0;
 }
 
@@ -27,6 +28,7 @@ done:
 
 clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (buffer == NULL)
@@ -41,6 +43,7 @@ done:
 
 clprune_status clprune_plan_begin(clprune_context *context)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->dry != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
@@ -52,6 +55,7 @@ done:
 
 clprune_status clprune_plan_end_step(clprune_context *context)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (context->dry == NULL && !context->poison)
@@ -141,6 +145,7 @@ done:
 
 clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
 {
+    ENTER_CREATE(context, out);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_plan *plan = NULL;
     REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");

@@ -366,10 +366,15 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
 void clprune__program_cache_close(clprune_context *context)
 {
     clprune__program_cache *cache = &context->cache;
-    for (size_t i = 0; i < cache->kernels_count; i++)
+    const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
+    for (size_t i = 0; i < cache->kernels_count; i++) {
+        if (forked)
+            cache->kernels[i].kernel->kernel = NULL;
         kernel_free(cache->kernels[i].kernel);
+    }
     for (size_t i = 0; i < cache->programs_count; i++) {
-        (void)clReleaseProgram(cache->programs[i].program);
+        if (!forked)
+            (void)clReleaseProgram(cache->programs[i].program);
         free(cache->programs[i].key);
     }
     free(cache->kernels);
@@ -381,6 +386,7 @@ void clprune__program_cache_close(clprune_context *context)
 
 clprune_cache_stats clprune_context_cache_stats(const clprune_context *context)
 {
+    ENTER_QUIETLY(context);
     return context != NULL ? context->cache.stats : (clprune_cache_stats){0};
 }
 

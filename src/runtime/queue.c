@@ -19,6 +19,7 @@ done:
 
 clprune_status clprune_context_wait(clprune_context *context, size_t count, const cl_event *events)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(count > 0 && events != NULL, CLPRUNE_INVALID_ARGUMENT,
@@ -57,6 +58,7 @@ done:
 
 clprune_status clprune_context_set_queue(clprune_context *context, cl_command_queue queue)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     cl_device_id device;
     cl_context cl;

@@ -1,0 +1,123 @@
+#include "runtime/guard.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+
+struct clprune__lock {
+    pthread_mutex_t mutex;
+};
+
+/* How often this process and its ancestors were forked since the library watches. */
+static unsigned generation;
+
+/* The generation that has used OpenCL, counted from 1 on; 0: none yet. */
+static atomic_uint opencl_generation;
+
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+static int watch_failed;
+
+static void after_fork_in_child(void)
+{
+    generation++;
+}
+
+static void watch(void)
+{
+    watch_failed = pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static clprune_status watch_forks(void)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    (void)pthread_once(&watched, watch);
+    REQUIRE(watch_failed == 0, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to watch for forks");
+done:
+    return status;
+}
+
+clprune_status clprune__claim_opencl(void)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    TRY(watch_forks());
+    unsigned user = 0;
+    if (!atomic_compare_exchange_strong(&opencl_generation, &user, generation + 1))
+        REQUIRE(user == generation + 1, CLPRUNE_FORKED,
+            "the parent of this process has used OpenCL; fork first, or exec a new program");
+done:
+    return status;
+}
+
+bool clprune__is_forked(const clprune_context *context)
+{
+    return context->generation != generation;
+}
+
+clprune__guard clprune__enter_quietly(const clprune_context *context)
+{
+    clprune__guard guard = {NULL, CLPRUNE_SUCCESS};
+    if (context != NULL && context->lock != NULL && !clprune__is_forked(context)) {
+        guard.held = context->lock;
+        (void)pthread_mutex_lock(&guard.held->mutex);
+    }
+    return guard;
+}
+
+clprune__guard clprune__enter(clprune_context *context)
+{
+    clprune__guard guard = {NULL, CLPRUNE_SUCCESS};
+    if (context == NULL)
+        return guard;
+    if (clprune__is_forked(context))
+        guard.status = clprune__fail(context, CLPRUNE_FORKED, __FILE__, __LINE__,
+            "a context of the parent", "create the context after fork");
+    else
+        guard = clprune__enter_quietly(context);
+    return guard;
+}
+
+void clprune__leave(const clprune__guard *guard)
+{
+    if (guard->held != NULL)
+        (void)pthread_mutex_unlock(&guard->held->mutex);
+}
+
+clprune_status clprune__guard_open(clprune_context *context, bool thread_safe)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__lock *lock = NULL;
+    pthread_mutexattr_t recursive;
+    bool described = false;
+    TRY(watch_forks());
+    context->generation = generation;
+    if (!thread_safe)
+        goto done;
+    lock = malloc(sizeof *lock);
+    REQUIRE(lock != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a lock");
+    described = pthread_mutexattr_init(&recursive) == 0;
+    REQUIRE(described && pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE) == 0 &&
+                pthread_mutex_init(&lock->mutex, &recursive) == 0,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no lock to be had");
+    context->lock = lock;
+    lock = NULL;
+done:
+    if (described)
+        (void)pthread_mutexattr_destroy(&recursive);
+    free(lock);
+    return status;
+}
+
+void clprune__guard_close(clprune_context *context)
+{
+    if (context->lock == NULL)
+        return;
+    if (!clprune__is_forked(context)) /* else it may be held */
+        (void)pthread_mutex_destroy(&context->lock->mutex);
+    free(context->lock);
+    context->lock = NULL;
+}

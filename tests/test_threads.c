@@ -1,0 +1,230 @@
+/* Several threads on one context: at once where it is thread-safe, in turn where it is not. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_rng.h"
+
+enum { BATCH = 4, ROWS = 10, TOKENS = BATCH * ROWS, IN = 64, OUT = 16, STEPS = 5, RUNS = 20 };
+enum { X = TOKENS * IN, W = OUT * IN, MOST_THREADS = 3 };
+
+/* A little training run: a layer whose input is kept pruned fits y to numbers that are given. */
+typedef struct job {
+    clprune_context *context;
+    unsigned seed;
+    float w[W]; /* the result */
+    clprune_status status;
+    char told[256]; /* the last error of the thread */
+} job;
+
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        j->status = (call);                                                                        \
+        if (j->status != CLPRUNE_SUCCESS)                                                          \
+            goto done;                                                                             \
+    } while (0)
+
+static void *train(void *what)
+{
+    job *j = what;
+    clprune_context *c = j->context;
+    clprune_mat x = {0}, y = {0}, w = {0}, dw = {0};
+    clprune_bsr kept = {0};
+    clprune_optimizer *optimizer = NULL;
+    const clprune_bsr_desc shape = {.batch = BATCH,
+        .rows = ROWS,
+        .cols = IN,
+        .block = {1, 8},
+        .keep = 31,
+        .value_type = j->seed % 2 == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_FP16};
+    const clprune_optimizer_desc adamw = {.kind = CLPRUNE_OPTIMIZER_ADAMW,
+        .beta1 = 0.9f,
+        .beta2 = 0.999f,
+        .eps = 1e-8f,
+        .weight_decay = 0.01f};
+    float *numbers = test_new_normal(j->seed, X);
+    DO(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, "x", TOKENS, IN, &x));
+    DO(clprune_mat_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "y", TOKENS, OUT, &y));
+    DO(clprune_mat_create(c, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
+    DO(clprune_mat_create(c, CLPRUNE_MEMORY_GRADIENTS, "dw", OUT, IN, &dw));
+    DO(clprune_bsr_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "kept", &shape, &kept));
+    const clprune_param param = {.name = "w", .value = w, .grad = dw, .decay = true};
+    DO(clprune_optimizer_create(c, &adamw, 1, &param, &optimizer));
+    DO(clprune_mat_write(c, w, numbers));
+    for (unsigned step = 0; step < STEPS; step++) {
+        DO(clprune_mat_write(c, x, numbers));
+        DO(clprune_gemm(c, false, true, 1, 0, x, w, y, NULL));
+        DO(clprune_prune_sampled(c, CLPRUNE_NORM_L2, step, x, &kept, NULL));
+        DO(clprune_mat_fill(c, (float)step, x, NULL)); /* it is kept */
+        DO(clprune_bspmm_tn(c, 0.01f, 0, y, &kept, dw, NULL));
+        DO(clprune_optimizer_step(optimizer, 1e-2f, NULL));
+    }
+    DO(clprune_mat_read(c, w, j->w));
+done:
+    if (j->status != CLPRUNE_SUCCESS)
+        (void)snprintf(j->told, sizeof j->told, "%s", clprune_last_error(c));
+    clprune_optimizer_destroy(optimizer);
+    clprune_bsr_destroy(c, &kept);
+    clprune_buffer_release(c, x.buffer);
+    clprune_buffer_release(c, y.buffer);
+    clprune_buffer_release(c, w.buffer);
+    clprune_buffer_release(c, dw.buffer);
+    free(numbers);
+    return NULL;
+}
+
+static void check_job(const job *j, const job *want)
+{
+    if (j->status != CLPRUNE_SUCCESS)
+        fail_msg("%s: %s", clprune_status_name(j->status), j->told);
+    assert_memory_equal(j->w, want->w, sizeof j->w);
+}
+
+/* Threads that train at once give the bits of one after the other. */
+static void at_once(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    job want[MOST_THREADS], got[MOST_THREADS];
+    for (unsigned i = 0; i < MOST_THREADS; i++) {
+        want[i] = (job){.context = test_context(), .seed = i + 1};
+        (void)train(&want[i]);
+        check_job(&want[i], &want[i]);
+    }
+    for (int run = 0; run < RUNS; run++) {
+        /* Anew each time: the first calls, which build, race too. */
+        clprune_context_options options = {
+            .kernels = clprune_context_kernels(test_context()), .thread_safe = 1};
+        assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+        pthread_t thread[MOST_THREADS];
+        for (unsigned i = 0; i < MOST_THREADS; i++) {
+            got[i] = (job){.context = context, .seed = i + 1};
+            assert_int_equal(pthread_create(&thread[i], NULL, train, &got[i]), 0);
+        }
+        for (unsigned i = 0; i < MOST_THREADS; i++)
+            assert_int_equal(pthread_join(thread[i], NULL), 0);
+        for (unsigned i = 0; i < MOST_THREADS; i++)
+            check_job(&got[i], &want[i]);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, 0);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, 0);
+        clprune_context_destroy(context);
+    }
+}
+
+/* Without the option any thread may use a context, one after the other. */
+static void in_turn(void **state)
+{
+    (void)state;
+    job want = {.context = test_context(), .seed = 5};
+    (void)train(&want);
+    for (int run = 0; run < 3; run++) {
+        job got = {.context = test_context(), .seed = 5};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, train, &got), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        check_job(&got, &want);
+    }
+}
+
+typedef struct failing {
+    clprune_context *context;
+    size_t rows;
+    int wrong; /* texts that were not its own */
+} failing;
+
+/* Fails with a text of its own, again and again. */
+static void *fail_often(void *what)
+{
+    failing *f = what;
+    const clprune_mat beyond = {(cl_mem)f, 1, 2, f->rows, SIZE_MAX};
+    const clprune_mat none = {NULL, 0, f->rows, 1, 1};
+    for (int i = 0; i < 500; i++) {
+        const bool first = f->rows % 2 == 0;
+        const clprune_status status = clprune_mat_fill(f->context, 1, first ? beyond : none, NULL);
+        const char *want = first ? "beyond the address space" : "mat has no buffer";
+        if (status == CLPRUNE_SUCCESS || strstr(clprune_last_error(f->context), want) == NULL)
+            f->wrong++;
+    }
+    return NULL;
+}
+
+/* In a thread-safe context each thread reads the text of its own failure. */
+static void own_errors(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    assert_int_equal(
+        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    failing f[2] = {{context, 2, 0}, {context, 3, 0}};
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, fail_often, &f[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_int_equal(f[i].wrong, 0);
+    }
+    clprune_context_destroy(context);
+}
+
+/* A failure in creating a thread-safe context leaves its text with the thread. */
+static void failed_creation(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_context_options options = {.kernels = (clprune_kernels)9, .thread_safe = 1};
+    assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
+    assert_null(context);
+    assert_non_null(strstr(clprune_last_error(NULL), "kernels is 9"));
+}
+
+static void visit(void *user, const clprune_memory_entry *entry)
+{
+    uint64_t *bytes = user;
+    *bytes += entry->bytes;
+}
+
+static void *visit_often(void *context)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < 200; i++) {
+        clprune_memory_visit(context, visit, &bytes);
+        clprune_memory_reset_peak(context);
+    }
+    return NULL;
+}
+
+/* The ledger changes while another thread walks along it. */
+static void ledger(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    assert_int_equal(
+        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, visit_often, context), 0);
+    for (int i = 0; i < 200; i++) {
+        cl_mem buffers[5];
+        for (int k = 0; k < 5; k++)
+            assert_int_equal(
+                clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "b", 64, &buffers[k]),
+                CLPRUNE_SUCCESS);
+        for (int k = 0; k < 5; k++)
+            clprune_buffer_release(context, buffers[k]);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
+    clprune_context_destroy(context);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, at_once, NULL, "three threads train at once");
+    test_add(&list, in_turn, NULL, "threads in turn, without the option");
+    test_add(&list, own_errors, NULL, "each thread reads its own error");
+    test_add(&list, failed_creation, NULL, "a creation that fails");
+    test_add(&list, ledger, NULL, "the ledger is walked while it changes");
+    return test_run_on_devices("threads", &list);
+}
