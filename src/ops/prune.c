@@ -12,7 +12,7 @@
 
 static const clprune__kernel_def prune_score_kernel = {
     "prune_score.cl", "prune_score", "score.clh"};
-static const clprune__kernel_def prune_draw_kernel = {"prune_draw.cl", "prune_draw", ""};
+static const clprune__kernel_def prune_draw_kernel = {"prune_draw.cl", "prune_draw", "draw.clh"};
 static const clprune__kernel_def prune_select_kernel = {
     "prune_select.cl", "prune_select", "prune_key.clh"};
 static const clprune__kernel_def prune_select_vector_kernel = {
