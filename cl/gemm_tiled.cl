@@ -14,7 +14,8 @@
  * Both tiles are there twice: while one is multiplied the next one is on its way in registers. The
  * inner sum runs in order. Beyond the inner size and across the edges there are zeros, or repeated
  * rows, unstored. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
- * bias[r] to row r of each sample, 0 nothing.
+ * bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised (quantise.clh), and
+ * stride_b counts its rows.
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
@@ -83,11 +84,45 @@ static inline void write_across(local float *tile, const float4 read[2])
 #define READ_A(k)  read_along(a, a_ld, first_row, m, k, inner, AV, a_read)
 #define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
 #endif
+#ifdef BITS
+/* As read_along and read_across, of a quantised operand. */
+static inline void read_codes_along(const quantised b, const ulong first, const ulong rows, const ulong k,
+    const ulong inner, float4 read[2])
+{
+    const ulong row = min(first + get_local_id(0), rows - 1);
+    global const uint *codes = b.codes + row * b.ld, *groups = b.groups + row * b.groups_ld;
+    read[0] = dequantise_four(codes, groups, k, inner - k);
+    read[1] = dequantise_four(codes, groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+}
+
+static inline void read_codes_across(const quantised b, const ulong first, const ulong cols, const ulong k,
+    const ulong inner, float4 read[2])
+{
+    const ulong column = first + get_local_id(0) % 16 * 4;
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+        read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
+            row < inner && column < cols ? cols - column : 0);
+    }
+}
+#define B_IN QUANTISED_IN(b)
 #if TRANSPOSE_B
-#define READ_B(k)  read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
+#define READ_B(k) read_codes_along(b, first_column, n, k, inner, b_read)
+#else
+#define READ_B(k) read_codes_across(b, first_column, n, k, inner, b_read)
+#endif
+#else
+#define B_IN MAT_IN_RESTRICT(b)
+#if TRANSPOSE_B
+#define READ_B(k) read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
+#else
+#define READ_B(k) read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
+#endif
+#endif
+#if TRANSPOSE_B
 #define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
 #else
-#define READ_B(k)  read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
 #define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
 #endif
 
@@ -110,7 +145,7 @@ static inline void write_four(const float4 sum, const float old, const float4 bi
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gemm_tiled(const ulong m,
     const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
-    const ulong stride_a, MAT_IN_RESTRICT(b), const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
     const ulong stride_c
 #if BIAS
     ,
@@ -123,7 +158,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gemm_tiled(const 
     const ulong first_row = get_group_id(1) * TILE, first_column = get_group_id(0) * TILE;
     const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
     global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
+#ifdef BITS
+    const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
+#else
     global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
+#endif
     float4 a_read[2], b_read[2], sum[8][2];
 #pragma unroll
     for (uint r = 0; r < 8; r++)

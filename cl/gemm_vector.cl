@@ -18,7 +18,8 @@
  * adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing. With NORM,
  * scores[r * ceil(inner / BC) + i] = norm of block i, BC columns, of row r of a, by the groups of the
  * first panel, who have just multiplied the row; BC divides depth, or depth is inner, a is not
- * transposed, and the batch is 1.
+ * transposed, and the batch is 1. With BITS and GROUP b is quantised (quantise.clh), stride_b counts
+ * its rows, and its panels are dequantised on the way into local memory.
  *
  * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators. MR divides
  * MC; with TRANSPOSE_A 16 does, too. */
@@ -33,21 +34,30 @@
 #error "MR must divide MC, and with TRANSPOSE_A so must 16"
 #endif
 #define PANEL (16 * V)
-#define B_PANEL(k, column) (b_buffer + (TRANSPOSE_B ? (column)*b_ld + (k) : (k)*b_ld + (column)))
 
-/* local panel[k][j] = op(b)[k][j] for `depth` rows, zero beyond column `width`. */
-static inline void load_panel(local float *panel, global const float *b, const ulong ld,
-    const uint depth, const uint width)
+/* local panel[k][j] = 0 for `depth` rows, beyond column `width`. */
+static inline void pad_panel(local float *panel, const uint depth, const uint width)
 {
     for (uint k = 0; k < depth && width < PANEL; k++)
         for (uint j = width; j < PANEL; j++)
             panel[k * PANEL + j] = 0.0f;
-#if TRANSPOSE_B
-    copy_transposed(panel, PANEL, b, ld, width, depth);
-#else
-    copy_rows(panel, PANEL, b, ld, depth, width);
-#endif
 }
+
+/* How op(b) is read; quantise_panel.clh has the same for codes. B_PANEL is element (k, column), for
+ * the prefetch of B_WORDS(n) words a row. COPY_PANEL fills local panel[..][..] with op(b)[k ..][column
+ * ..], `depth` rows of `width`. */
+#ifndef BITS
+#define B_IN               MAT_IN_RESTRICT(b)
+#define B_PANEL(k, column) (b_buffer + (TRANSPOSE_B ? (column)*b_ld + (k) : (k)*b_ld + (column)))
+#define B_WORDS(n)         (n)
+#if TRANSPOSE_B
+#define COPY_PANEL(k, column, depth, width)                                                        \
+    copy_transposed(panel, PANEL, B_PANEL(k, column), b_ld, width, depth)
+#else
+#define COPY_PANEL(k, column, depth, width)                                                        \
+    copy_rows(panel, PANEL, B_PANEL(k, column), b_ld, depth, width)
+#endif
+#endif
 
 #if TRANSPOSE_A
 #define A_SPACE   local
@@ -135,7 +145,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulong m,
     const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
-    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, MAT_IN_RESTRICT(b),
+    const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
     const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c
 #if BIAS
     ,
@@ -155,7 +165,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
     const uint rows = (uint)min((ulong)MC, m - first_row);
     const uint tiles = (rows + MR - 1) / MR;
     a_buffer += a_offset + get_group_id(2) * stride_a + first_row * (TRANSPOSE_A ? 1 : a_ld);
+#ifdef BITS
+    const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
+#else
     b_buffer += b_offset + get_group_id(2) * stride_b;
+#endif
     c_buffer += c_offset + get_group_id(2) * stride_c + first_row * c_ld;
 #if TRANSPOSE_A
     local float16 a_vectors[KC * MC / 16];
@@ -169,12 +183,13 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulo
 #endif
         for (ulong column = first_column; column < last_column; column += PANEL) {
             const uint width = (uint)min((ulong)PANEL, last_column - column);
-            load_panel(panel, B_PANEL(k, column), b_ld, deep, width);
+            pad_panel(panel, deep, width);
+            COPY_PANEL(k, column, deep, width);
             global const float *next = column + PANEL < last_column
                                            ? B_PANEL(k, column + PANEL)
                                            : B_PANEL(k + depth, first_column);
             for (uint r = 0; r < rows; r += MR) {
-                fetch_rows(next, b_ld, next_rows, TRANSPOSE_B ? deep : PANEL);
+                fetch_rows(next, b_ld, next_rows, B_WORDS(TRANSPOSE_B ? deep : PANEL));
                 next += next_rows * b_ld;
                 multiply_tile(alpha, k == 0 ? beta : 1.0f,
 #if BIAS

@@ -61,7 +61,10 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
     clprune__arg_float(launch, job->beta);
     clprune__arg_mat(launch, job->a);
     clprune__arg_ulong(launch, job->stride_a);
-    clprune__arg_mat(launch, job->b);
+    if (job->quantised_b != NULL)
+        clprune__arg_quantised(launch, job->quantised_b);
+    else
+        clprune__arg_mat(launch, job->b);
     clprune__arg_ulong(launch, job->stride_b);
     clprune__arg_mat(launch, job->c);
     clprune__arg_ulong(launch, job->stride_c);
@@ -81,6 +84,28 @@ static clprune__gemm_engine engine_of(const clprune_context *context, size_t bat
     return engine;
 }
 
+/* b must be k x n, or n x k where it is transposed; a quantised one holds all samples. Its stride
+ * then counts rows. */
+static clprune_status check_b(
+    clprune_context *context, clprune__gemm_job *job, size_t rows, size_t cols)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__quantised *q = job->quantised_b;
+    size_t all_rows;
+    if (q == NULL) {
+        TRY(clprune__check_mat(context, "b", job->b, rows, cols));
+        goto done;
+    }
+    TRY(clprune__check_quantised(context, "b", q));
+    REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of b",
+        job->batch);
+    REQUIRE(q->desc.rows == all_rows && q->desc.cols == cols, CLPRUNE_INVALID_SIZE,
+        "quantised b is %zu x %zu, expected %zu x %zu", q->desc.rows, q->desc.cols, all_rows, cols);
+    job->stride_b = rows;
+done:
+    return status;
+}
+
 bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch)
 {
     return engine_of(context, batch) != CLPRUNE__ENGINE_BLAST;
@@ -95,10 +120,12 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     job->n = n;
     job->k = k;
     TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
-    TRY(clprune__check_mat(context, "b", b, job->transpose_b ? n : k, job->transpose_b ? k : n));
+    TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
     const bool empty = batch == 0 || m == 0 || n == 0;
-    const clprune__gemm_engine engine = engine_of(context, batch);
+    clprune__gemm_engine engine = engine_of(context, batch);
+    if (job->quantised_b != NULL && engine == CLPRUNE__ENGINE_BLAST) /* only our own read codes */
+        engine = clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
     if (empty || k == 0 || engine == CLPRUNE__ENGINE_BLAST)
         job->bias = CLPRUNE__NO_BIAS;
     if (empty || k == 0 || engine != CLPRUNE__ENGINE_VECTOR)
@@ -108,13 +135,17 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         goto done;
     }
     TRY(check_last_sample(context, "a", a, batch, job->stride_a));
-    TRY(check_last_sample(context, "b", b, batch, job->stride_b));
+    if (job->quantised_b == NULL)
+        TRY(check_last_sample(context, "b", b, batch, job->stride_b));
     TRY(check_last_sample(context, "c", c, batch, job->stride_c));
     REQUIRE(batch == 1 || job->stride_c >= (m - 1) * c.ld + n, CLPRUNE_INVALID_ARGUMENT,
         "stride_c is %zu: the samples of c overlap", job->stride_c);
     const clprune_mat all_c = all_samples(c, batch, job->stride_c);
     TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, job->stride_a)));
-    TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
+    if (job->quantised_b == NULL)
+        TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
+    else
+        TRY(clprune__check_quantised_apart(context, "c", all_c, job->quantised_b));
     if (k == 0) {
         for (size_t i = 0; i < batch; i++) {
             const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};

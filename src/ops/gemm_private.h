@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "ops/prune_private.h"
+#include "ops/quantise_private.h"
 #include "runtime/launch.h"
 
 /* What is added to a product: nothing, a value for each column of c, or for each row of a sample.
@@ -30,6 +31,7 @@ typedef struct clprune__gemm_job {
     float alpha, beta;
     clprune_mat a, b, c;
     size_t stride_a, stride_b, stride_c;
+    const clprune__quantised *quantised_b; /* NULL, or in place of b: the samples side by side */
     clprune__gemm_bias bias;
     clprune_mat bias_values; /* 1 x n or 1 x m */
     clprune__gemm_scores scores;
@@ -42,6 +44,12 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
 
 /* Whether the engine of such products fuses a bias, of any kind. */
 bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch);
+
+/* dw = sum over the samples of dy_n * x_n^T + beta * dw, in their order. dy: (batch * o) x d; x:
+ * (batch * p) x d, or q in its place where that is not NULL; dw: o x p. Takes at most 8 MiB of
+ * scratch for products side by side. */
+clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 /* c = beta * c, without reading c where beta is 0: a product whose sum is empty. */
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);

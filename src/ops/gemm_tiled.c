@@ -6,6 +6,8 @@
 #include "runtime/launch.h"
 
 static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", ""};
+static const clprune__kernel_def gemm_tiled_quantised_kernel = {
+    "gemm_tiled.cl", "gemm_tiled", "quantise.clh"};
 
 /* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };
@@ -28,15 +30,19 @@ clprune_status clprune__gemm_tiled(
     const size_t local[3] = {LOCAL, 1, 1};
     const size_t global[3] = {
         clprune__ceil_div(job->n, TILE) * LOCAL, clprune__ceil_div(job->m, TILE), job->batch};
+    const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
     clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);
     clprune__define(&defines, "TRANSPOSE_B", job->transpose_b);
     clprune__define(&defines, "BIAS", job->bias);
     clprune__define(&defines, "AV", row_vector(job->a, job->stride_a));
-    clprune__define(&defines, "BV", row_vector(job->b, job->stride_b));
+    clprune__define(&defines, "BV", q != NULL ? 4 : row_vector(job->b, job->stride_b));
     clprune__define(&defines, "CV", row_vector(job->c, job->stride_c));
+    if (q != NULL)
+        clprune__quantised_defines(q, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &gemm_tiled_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(
+        context, q != NULL ? &gemm_tiled_quantised_kernel : &gemm_tiled_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

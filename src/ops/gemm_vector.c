@@ -7,6 +7,8 @@
 
 static const clprune__kernel_def gemm_vector_kernel = {
     "gemm_vector.cl", "gemm_vector", "panel.clh score.clh"};
+static const clprune__kernel_def gemm_vector_quantised_kernel = {
+    "gemm_vector.cl", "gemm_vector", "panel.clh quantise.clh quantise_panel.clh"};
 
 /* The widest tile that the kernels are written for. */
 #define MAX_VECTORS 8
@@ -71,7 +73,8 @@ clprune_status clprune__gemm_vector(
         clprune__ceil_div(job->k, clprune__ceil_div(job->k, most_depth)); /* equal panels */
     /* Blocks must not cross from one depth to the next. */
     const size_t width = clprune__max(job->scores.width, 1);
-    if (job->batch != 1 || job->transpose_a || (depth < job->k && depth % width != 0))
+    if (job->batch != 1 || job->transpose_a || job->quantised_b != NULL ||
+        (depth < job->k && depth % width != 0))
         job->scores.to.buffer = NULL;
     const size_t ranges = clprune__ceil_div(job->m, most_rows);
     /* Runs of panels as long as groups enough for the device remain. */
@@ -91,8 +94,12 @@ clprune_status clprune__gemm_vector(
     if (job->scores.to.buffer != NULL)
         clprune__score_defines(
             job->scores.norm, (clprune_block){1, job->scores.width}, 1, &defines);
+    else if (job->quantised_b != NULL)
+        clprune__quantised_defines(job->quantised_b, &defines);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &gemm_vector_kernel, &defines, &launch));
+    TRY(clprune__launch_begin(context,
+        job->quantised_b != NULL ? &gemm_vector_quantised_kernel : &gemm_vector_kernel, &defines,
+        &launch));
     clprune__arg_ulong(&launch, job->m);
     clprune__arg_ulong(&launch, job->n);
     clprune__arg_ulong(&launch, job->k);

@@ -1,0 +1,163 @@
+/* Quantised matrices: quantise.clh has the layout, src/ops/quantise_private.h the rounding.
+ *
+ *     quantise     codes, groups = x
+ *     dequantise   y[r][c] = zero + scale * code[r][c]
+ *
+ * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
+ * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
+ * with STOCHASTIC to one of its two neighbours: up where u < q - floor(q), with u in [0, 1) a hash
+ * of seed, sample and position in the sample (draw.clh). There are `sample_rows` rows in a sample; row
+ * 0 of x is the first row of sample `first_sample`.
+ *
+ * Sums, products and fma of normal numbers only, and a reciprocal corrected to its last bit: every
+ * device makes the same codes. quantise: work-group i takes rows [i * run, (i + 1) * run), its LOCAL
+ * work-items take groups of columns in turn. dequantise: the same with columns, on CPUs (LOCAL 1)
+ * sixteen of them at a time. No local memory. LOCAL: any >= 1. */
+#ifndef LOCAL
+#error "quantise.cl needs LOCAL"
+#endif
+
+/* Smaller magnitudes count as zero, larger finite ones as that; smaller scales are zero. */
+#define LEAST       0x1p-100f
+#define MOST        0x1p126f
+#define LEAST_SCALE 0x1p-120f
+
+/* A little above 1 / LEVELS, by 2^-21, for the rounding of the range and of the product. */
+#if BITS == 2
+#define STEP (0x1.555556p-2f * 0x1.000008p0f)
+#elif BITS == 4
+#define STEP (0x1.111112p-4f * 0x1.000008p0f)
+#else
+#define STEP (0x1.010102p-8f * 0x1.000008p0f)
+#endif
+
+#ifdef STOCHASTIC
+/* x[0 .. 15], of which the first `left` exist; the others repeat the first. */
+static inline float16 load_unit(global const float *x, const ulong left)
+{
+    if (left >= 16)
+        return LOAD16(x);
+    float part[16];
+    for (uint i = 0; i < 16; i++)
+        part[i] = x[i < left ? i : 0];
+    return vload16(0, part);
+}
+
+/* The values that codes are made of; Inf and NaN stay what they are. */
+static inline float16 bounded(float16 x)
+{
+    const float16 size = fabs(x);
+    x = size < LEAST ? (float16)(0.0f) : x;
+    return size > MOST && size < INFINITY ? copysign((float16)(MOST), x) : x;
+}
+
+static inline float least16(const float16 v)
+{
+    const float8 e = v.lo < v.hi ? v.lo : v.hi;
+    const float4 f = e.lo < e.hi ? e.lo : e.hi;
+    const float2 t = f.lo < f.hi ? f.lo : f.hi;
+    return t.lo < t.hi ? t.lo : t.hi;
+}
+
+/* The word of a group of finite values from `low` to `high`. */
+static inline uint group_word(const float low, const float high)
+{
+    const uint bits = as_uint(low);
+    const uint zero = (low < 0.0f ? bits + 0xffffu : bits) & 0xffff0000u;
+    const float scale = (high - as_float(zero)) * STEP;
+    return scale < LEAST_SCALE ? zero : zero | (as_uint(scale) + 0xffffu) >> 16;
+}
+
+/* 1 / x for x >= LEAST_SCALE of 8 bits: division may be off by some units, fma mends that. */
+static inline float reciprocal(const float x)
+{
+    float r = 1.0f / x;
+    r = fma(fma(-x, r, 1.0f), r, r);
+    return fma(fma(-x, r, 1.0f), r, r);
+}
+
+static inline void store_unit(const uint16 codes, global uint *unit)
+{
+    const uint8 pairs = codes.even | codes.odd << BITS;
+    const uint4 fours = pairs.even | pairs.odd << (2 * BITS);
+#if BITS == 8
+    vstore4(fours, 0, unit);
+#elif BITS == 4
+    vstore2(fours.even | fours.odd << 16, 0, unit);
+#else
+    const uint2 eights = fours.even | fours.odd << 8;
+    unit[0] = eights.lo | eights.hi << 16;
+#endif
+}
+
+/* The group of columns [first, last) of a row x, whose first element is number `position` of its
+ * sample. */
+static inline void quantise_group(global const float *x, const ulong first, const ulong last,
+    const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
+{
+    float16 low = INFINITY, high = -INFINITY;
+    int16 bad = 0;
+    for (ulong c = first; c < last; c += 16) {
+        const float16 v = bounded(load_unit(x + c, last - c));
+        bad |= !(fabs(v) < INFINITY);
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    const bool finite = !any(bad);
+    const uint word = finite ? group_word(least16(low), -least16(-high)) : 0x7fc0u;
+    const float zero = ZERO_OF(word);
+    const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
+    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    *group = word;
+    for (ulong c = first; c < last; c += 16) {
+        float16 q = (bounded(load_unit(x + c, last - c)) - zero) * inverse;
+        q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
+#if STOCHASTIC
+        const uint16 bits = draw16((uint)(position + c) + lane, key, sample);
+        const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
+        const float16 whole = floor(q);
+        q = u < q - whole ? whole + 1.0f : whole;
+#else
+        q = rint(q);
+#endif
+        q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
+        const uint16 code = as_uint16(convert_int16(q));
+        const uint left = (uint)min((ulong)16, last - c);
+        store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ulong run,
+    const ulong rows, const ulong cols, const ulong sample_rows, const ulong first_sample, const ulong seed,
+    MAT_IN_RESTRICT(x), QUANTISED_OUT(q))
+{
+    const ulong groups = (cols + GROUP - 1) / GROUP;
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+    const ulong count = (last - first) * groups;
+    for (ulong i = get_local_id(0); i < count; i += LOCAL) {
+        const ulong row = first + i / groups, group = i % groups;
+        const uint sample = draw_sample(seed, first_sample + row / sample_rows);
+        quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols),
+            row % sample_rows * cols, mix(sample), sample,
+            q_codes + q_codes_offset + row * q_ld,
+            q_groups + q_groups_offset + row * q_groups_ld + group);
+    }
+}
+#else
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void dequantise(const ulong run,
+    const ulong rows, const ulong cols, QUANTISED_IN(q), MAT_OUT_RESTRICT(y))
+{
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+    for (ulong row = first; row < last; row++) {
+        const quantised from = QUANTISED(q, row);
+        ulong c = get_local_id(0);
+#if LOCAL == 1
+        for (; c + 16 <= cols; c += 16)
+            STORE16(dequantise16(from.codes, from.groups, c), ROW(y, row) + c);
+#endif
+        for (; c < cols; c += LOCAL)
+            AT(y, row, c) = dequantise_one(from.codes, from.groups, c);
+    }
+}
+#endif

@@ -1,0 +1,50 @@
+/* dw[r][c] = sum over n < samples of partial[n][r][c] + beta * dw[r][c], for rows x cols results.
+ *
+ * partial is dense, [samples][rows][cols]. The samples are added in their order. With READ_DW 0 (beta =
+ * 0) dw is not read.
+ *
+ * Group (g, r) takes columns [g * CHUNK, (g + 1) * CHUNK) of row r; its LOCAL work-items take STRIP
+ * vectors of VW columns in turn, so that each sample is read in runs. No local memory. LOCAL, CHUNK,
+ * STRIP: any >= 1. */
+#if !defined(LOCAL) || !defined(CHUNK) || !defined(STRIP) || !defined(READ_DW)
+#error "sample_sum.cl needs LOCAL, CHUNK, STRIP and READ_DW"
+#endif
+#define RUN (STRIP * VW)
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void sample_sum(const ulong samples,
+    const ulong rows, const ulong cols, const float beta, const ulong partial_offset,
+    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+{
+    const ulong row = get_group_id(1), stride = rows * cols;
+    const ulong end = min((get_group_id(0) + 1) * CHUNK, cols);
+    ulong c = get_group_id(0) * CHUNK + get_local_id(0) * RUN;
+    for (; c + RUN <= end; c += LOCAL * RUN) {
+        global const float *from = partial + partial_offset + row * cols + c;
+        vec sum[STRIP];
+#pragma unroll
+        for (uint i = 0; i < STRIP; i++)
+            sum[i] = 0;
+        for (ulong n = 0; n < samples; n++, from += stride)
+#pragma unroll
+            for (uint i = 0; i < STRIP; i++)
+                sum[i] += LOAD(from + i * VW);
+#pragma unroll
+        for (uint i = 0; i < STRIP; i++) {
+            global float *to = ROW(dw, row) + c + i * VW;
+#if READ_DW
+            sum[i] = fma((vec)(beta), LOAD(to), sum[i]);
+#endif
+            STORE(sum[i], to);
+        }
+    }
+    for (; c < end; c++) { /* the work-item that reached the end */
+        global const float *from = partial + partial_offset + row * cols + c;
+        float sum = 0.0f;
+        for (ulong n = 0; n < samples; n++, from += stride)
+            sum += *from;
+#if READ_DW
+        sum = fma(beta, AT(dw, row, c), sum);
+#endif
+        AT(dw, row, c) = sum;
+    }
+}

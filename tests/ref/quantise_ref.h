@@ -1,0 +1,27 @@
+/* Reference of quantised matrices, in double, by the definitions of ops/quantise_private.h. */
+#ifndef CLPRUNE_QUANTISE_REF_H
+#define CLPRUNE_QUANTISE_REF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Code c of a row of words, its bits read one by one. */
+unsigned quantise_ref_code(const uint32_t *row, unsigned bits, size_t c);
+
+/* What scale and zero of a group must be. The scale is one of two where the rounding of fp32 may
+ * decide; not finite: it must be NaN. */
+typedef struct quantise_ref_group {
+    bool finite;
+    double zero, scale, other_scale;
+} quantise_ref_group;
+
+quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x);
+
+/* x as it enters: tiny magnitudes are 0, huge finite ones 2^126. */
+double quantise_ref_bounded(float x);
+
+/* u in [0, 1) for element `position` of a sample. */
+double quantise_ref_uniform(uint64_t seed, uint32_t sample, uint32_t position);
+
+#endif
