@@ -229,7 +229,8 @@ static void dirty_scratch(void **state)
     for (int run = 0; run < 2; run++) {
         clprune_context *context = run == 0 ? test_context() : dirty;
         test_bsr xs = test_bsr_make(d);
-        TEST_OK(clprune_prune(context, CLPRUNE_NORM_L2, dx.mat, &xs.bsr, NULL));
+        TEST_OK(clprune_prune(
+            context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &xs.bsr, NULL));
         for (int p = TN; p <= NN; p++) {
             const sides side = sides_of((product)p, d, O);
             float *in = test_new_normal(142, side.in_rows * side.in_cols);

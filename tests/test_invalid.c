@@ -40,12 +40,12 @@ static clprune_status call_validate(const arguments *a)
 
 static clprune_status call_prune(const arguments *a)
 {
-    return clprune_prune(a->context, a->norm, a->mat[0], a->xs, NULL);
+    return clprune_prune(a->context, a->norm, CLPRUNE_CRITERION_LARGEST, 0, a->mat[0], a->xs, NULL);
 }
 
 static clprune_status call_prune_sampled(const arguments *a)
 {
-    return clprune_prune_sampled(a->context, a->norm, 7, a->mat[0], a->xs, NULL);
+    return clprune_prune(a->context, a->norm, CLPRUNE_CRITERION_SAMPLED, 7, a->mat[0], a->xs, NULL);
 }
 
 static clprune_status call_score(const arguments *a)

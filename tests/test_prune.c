@@ -253,7 +253,8 @@ static void whole(void **state)
     for (int index = 0; index < TEST_INDEXES; index++) {
         test_bsr bsr = test_bsr_make(test_with_index(d, index));
         cl_event event = NULL;
-        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, &event));
+        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat,
+            &bsr.bsr, &event));
         assert_non_null(event);
         assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
         test_same_index(&bsr, &ref, shape->name);
@@ -287,7 +288,8 @@ static void scale_invariance(void **state)
             scaled[j] = x[j] * scales[i];
         test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, scaled);
         test_bsr bsr = test_bsr_make(d);
-        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &bsr.bsr, NULL));
+        TEST_OK(clprune_prune(
+            test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &bsr.bsr, NULL));
         int32_t *col = test_buf_get(&bsr.col, "col");
         if (first != NULL)
             test_same_ints("col", d.batch * d.keep, col, first, "scale %g", (double)scales[i]);
@@ -314,7 +316,8 @@ static void nan_is_kept(void **state)
     test_mat dx = test_mat_make(10, 40, 0, x);
     test_bsr bsr = test_bsr_make(d);
     for (int norm = 0; norm < 3; norm++) {
-        TEST_OK(clprune_prune(test_context(), (clprune_norm)norm, dx.mat, &bsr.bsr, NULL));
+        TEST_OK(clprune_prune(test_context(), (clprune_norm)norm, CLPRUNE_CRITERION_LARGEST, 0,
+            dx.mat, &bsr.bsr, NULL));
         int32_t *col = test_buf_get(&bsr.col, "col"), *crow = test_buf_get(&bsr.crow, "crow");
         test_same_ints("col", 2, col, (const int32_t[]){2, 4}, "%s", norm_names[norm]);
         test_same_ints("crow", 12, crow, (const int32_t[]){0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1},

@@ -94,7 +94,8 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
     for (int index = 0; index < TEST_INDEXES; index++) {
         test_bsr bsr = test_bsr_make(test_with_index(*d, index));
         cl_event event = NULL;
-        TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, &event));
+        TEST_OK(clprune_prune(
+            test_context(), norm, CLPRUNE_CRITERION_SAMPLED, seed, dx.mat, &bsr.bsr, &event));
         release(event);
         float *values = test_buf_get(&bsr.values, "values");
         test_same_index(&bsr, &ref, name);
@@ -193,8 +194,8 @@ static void source_free(source *s)
 /* What is drawn, as dense samples; a new array. */
 static float *source_draw(source *s, uint64_t seed)
 {
-    TEST_OK(
-        clprune_prune_sampled(test_context(), CLPRUNE_NORM_L2, seed, s->dx.mat, &s->bsr.bsr, NULL));
+    TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, seed,
+        s->dx.mat, &s->bsr.bsr, NULL));
     TEST_OK(clprune_bsr_unpack(test_context(), &s->bsr.bsr, s->dy.mat, NULL));
     return test_mat_get(&s->dy, "y");
 }
@@ -378,7 +379,8 @@ static void special_values(void **state)
     test_bsr bsr = test_bsr_make(d);
     for (uint64_t seed = 0; seed < 60; seed++) {
         const clprune_norm norm = (clprune_norm)(seed % 3);
-        TEST_OK(clprune_prune_sampled(test_context(), norm, seed, dx.mat, &bsr.bsr, NULL));
+        TEST_OK(clprune_prune(
+            test_context(), norm, CLPRUNE_CRITERION_SAMPLED, seed, dx.mat, &bsr.bsr, NULL));
         TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
         TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, dy.mat, NULL));
         float *y = test_mat_get(&dy, "y");
@@ -420,7 +422,7 @@ static void overlaps(void **state)
     for (int part = 0; part < 3; part++) {
         clprune_bsr on = bsr.bsr;
         *(part == 0 ? &on.values : part == 1 ? &on.crow : &on.col) = both.buffer;
-        TEST_FAILS(clprune_prune_sampled(test_context(), CLPRUNE_NORM_L2, 1,
+        TEST_FAILS(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 1,
                        clprune_mat_of(both.buffer, ROWS, COLS), &on, NULL),
             CLPRUNE_INVALID_ARGUMENT, "overlaps");
         test_buf_unchanged(&both, "the common buffer");
@@ -441,9 +443,11 @@ static void check_saved(
     test_bsr want = test_bsr_make(got.desc);
     test_mat y = test_mat_make(2 * ROWS, COLS, 0, NULL), z = test_mat_make(2 * ROWS, COLS, 0, NULL);
     if (seed != NULL)
-        TEST_OK(clprune_prune_sampled(test_context(), CLPRUNE_NORM_L1, *seed, x, &want.bsr, NULL));
+        TEST_OK(clprune_prune(
+            test_context(), CLPRUNE_NORM_L1, CLPRUNE_CRITERION_SAMPLED, *seed, x, &want.bsr, NULL));
     else
-        TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L1, x, &want.bsr, NULL));
+        TEST_OK(clprune_prune(
+            test_context(), CLPRUNE_NORM_L1, CLPRUNE_CRITERION_LARGEST, 0, x, &want.bsr, NULL));
     TEST_OK(clprune_bsr_unpack(test_context(), &got, y.mat, NULL));
     TEST_OK(clprune_bsr_unpack(test_context(), &want.bsr, z.mat, NULL));
     float *left = test_mat_get(&y, "kept"), *right = test_mat_get(&z, "expected");

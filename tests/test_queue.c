@@ -168,8 +168,8 @@ static void run_steps(const work *w, size_t queues, cl_command_queue const *queu
         NEXT_QUEUE();
         TEST_OK(clprune_mat_copy(context, w->h, w->x, NULL));
         NEXT_QUEUE();
-        TEST_OK(
-            clprune_prune_sampled(context, CLPRUNE_NORM_L2, (uint64_t)step, w->x, &w->bsr, NULL));
+        TEST_OK(clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, (uint64_t)step,
+            w->x, &w->bsr, NULL));
         NEXT_QUEUE();
         TEST_OK(clprune_bspmm_tn(context, 0.125f, 0.5f, w->dy, &w->bsr, w->dw, NULL));
     }

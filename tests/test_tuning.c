@@ -399,7 +399,8 @@ static void bspmm_under(clprune_context *context, const char *text, bool tn, clp
     test_mat din = test_mat_make(in_rows, in_cols, 3, in),
              out = test_mat_make(OUTPUTS, out_cols, 1, old);
     test_bsr xs = test_bsr_make(d);
-    TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, dx.mat, &xs.bsr, NULL));
+    TEST_OK(clprune_prune(
+        test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat, &xs.bsr, NULL));
     TEST_OK(clprune_bsr_unpack(test_context(), &xs.bsr, dense.mat, NULL));
     float *kept = test_mat_get(&dense, "dense");
     TEST_OK(tn ? clprune_bspmm_tn(context, 0.5f, -1, din.mat, &xs.bsr, out.mat, NULL)

@@ -1,4 +1,4 @@
-/* Pruning: score the blocks of each sample, keep the best `keep` of them, pack them as BSR.
+/* Pruning: score the blocks of each sample, keep `keep` of them, pack them as BSR.
  *
  * Selection is exact: every sample keeps exactly desc.keep blocks. The order of blocks is total:
  * NaN counts as largest (kept, so that a diverging run stays visible), then the norm, then the
@@ -21,27 +21,29 @@ typedef enum clprune_norm {
     CLPRUNE_NORM_MAX = 2
 } clprune_norm;
 
-/* Which blocks of a sample are kept. LARGEST: those of the largest norm, as they are; the packed x
- * is the nearest to x that so many blocks can be, but what is dropped is always the small ones.
- * SAMPLED: drawn, so that the packed x, and any product with it, equals the dense one in
- * expectation. */
+/* Which blocks of a sample are kept.
+ *
+ *     LARGEST  those of the largest norm, unchanged. Minimises the error of x, but is biased
+ * against small blocks. SAMPLED  drawn with probabilities that grow with the norm, and weighted:
+ * the packed x, and any product with it, equals the dense one in expectation. Priority sampling
+ * (Duffield, Lund, Thorup 2007): block i of norm w gets the priority w / u, u uniform in (0, 1];
+ *              the `keep` highest priorities are kept. With T the highest dropped priority, a kept
+ *              block is scaled by max(1, T / w), so a block of w >= T is kept for certain,
+ *              unchanged.
+ *
+ * u depends on seed, sample (bsr->first on) and block alone: the same seed draws the same blocks on
+ * every device. */
 typedef enum clprune_criterion {
     CLPRUNE_CRITERION_LARGEST = 0,
     CLPRUNE_CRITERION_SAMPLED = 1
 } clprune_criterion;
 
-/* bsr = the bsr->desc.keep best blocks of each sample of x, all on the device and without a round
- * trip. x: (batch * rows) x cols, not changed. Scratch is the context's arena. */
-CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
-    const clprune_bsr *bsr, cl_event *event);
-
-/* As clprune_prune, by priority sampling (Duffield, Lund, Thorup 2007): block i of norm w gets the
- * priority w / u, u uniform in (0, 1]; the bsr->desc.keep highest priorities are kept, and with T
- * the highest one that is not, a kept block is scaled by max(1, T / w). A block of w >= T is so
- * kept for certain and as it is; E[unpacked bsr] = x. u depends on seed, sample (bsr->first on) and
- * block alone: the same seed draws the same blocks on every device. */
-CLPRUNE_API clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm,
-    uint64_t seed, clprune_mat x, const clprune_bsr *bsr, cl_event *event);
+/* bsr = bsr->desc.keep blocks of each sample of x, chosen by `criterion`, on the device and without
+ * a round trip. x: (batch * rows) x cols, not changed. seed: of criteria that draw. Scratch is the
+ * context's. */
+CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, clprune_mat x, const clprune_bsr *bsr,
+    cl_event *event);
 
 /* The steps of clprune_prune, for those who score or select in their own way. */
 

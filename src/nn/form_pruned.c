@@ -15,7 +15,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         "a block of %zu x %zu", keep->block.rows, keep->block.cols);
     REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
         (int)keep->norm);
-    REQUIRE((unsigned)keep->criterion <= CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(clprune__criterion_of(keep->criterion) != NULL, CLPRUNE_INVALID_ARGUMENT,
         "criterion is %d", (int)keep->criterion);
     REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)keep->value_type);
@@ -85,11 +85,10 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool sampled = kept->keep.criterion == CLPRUNE_CRITERION_SAMPLED;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     TRY(clprune__prune(
-        context, kept->keep.norm, sampled ? &kept->seed : NULL, scores, x, &bsr, event));
+        context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x, &bsr, event));
 done:
     return status;
 }
@@ -136,7 +135,8 @@ static clprune_status scores(
     const size_t blocks = kept->rows * clprune__ceil_div(kept->cols, block.cols);
     const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
     *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
-    if (block.rows != 1 || keep == 0 || keep == blocks)
+    if (!clprune__criterion_of(kept->keep.criterion)->norms || block.rows != 1 || keep == 0 ||
+        keep == blocks)
         goto done;
     clprune_mat floats;
     TRY(clprune__scratch_mat(context, batch, blocks, &floats));

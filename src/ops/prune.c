@@ -12,7 +12,6 @@
 
 static const clprune__kernel_def prune_score_kernel = {
     "prune_score.cl", "prune_score", "score.clh"};
-static const clprune__kernel_def prune_draw_kernel = {"prune_draw.cl", "prune_draw", "draw.clh"};
 static const clprune__kernel_def prune_select_kernel = {
     "prune_select.cl", "prune_select", "prune_key.clh"};
 static const clprune__kernel_def prune_select_vector_kernel = {
@@ -139,29 +138,6 @@ done:
     return status;
 }
 
-/* priorities = scores / u. */
-static clprune_status draw(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
-    uint64_t seed, clprune__region scores, clprune__region priorities)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local = clprune__group_size(context, 64);
-    const size_t global = bsr->desc.batch * local;
-    clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", local);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &prune_draw_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, bsr->first);
-    clprune__arg_ulong(&launch, blocks);
-    clprune__arg_ulong(&launch, seed);
-    clprune__arg_ulong(&launch, scores.offset);
-    clprune__arg_mem(&launch, scores.buffer);
-    clprune__arg_ulong(&launch, priorities.offset);
-    clprune__arg_mem(&launch, priorities.buffer);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
-done:
-    return status;
-}
-
 static clprune_status take_floats(clprune_context *context, size_t count, clprune__region *floats)
 {
     clprune_status status =
@@ -170,16 +146,20 @@ static clprune_status take_floats(clprune_context *context, size_t count, clprun
     return status;
 }
 
-clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const uint64_t *seed,
-    clprune__region scores, clprune_mat x, const clprune_bsr *bsr, cl_event *event)
+clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
+    const clprune_bsr *bsr, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__scratch_mark mark = {0, 0};
     bool open = false;
     clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
+    const clprune__region none = {NULL, 0};
+    const clprune__criterion *rule = clprune__criterion_of(criterion);
     TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
     REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
+    REQUIRE(rule != NULL, CLPRUNE_INVALID_ARGUMENT, "criterion is %d", (int)criterion);
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == sizes.blocks) {
         TRY(clprune__bsr_pack(context, x, mask, NULL, bsr, &sizes, event));
@@ -193,16 +173,16 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm, const
         TRY(take_floats(context, blocks, &scores));
     TRY(clprune__scratch_take(context, blocks, &mask.buffer, &mask.offset));
     priorities = scores;
-    const bool drawn = seed != NULL && desc->keep > 0;
-    if (desc->keep > 0 && !scored)
+    const bool drawn = rule->prioritise != NULL && desc->keep > 0;
+    if (rule->norms && desc->keep > 0 && !scored)
         TRY(score(context, norm, desc, &sizes, x, scores, NULL));
     if (drawn) {
         TRY(take_floats(context, blocks, &priorities));
         TRY(take_floats(context, desc->batch, &thresholds));
-        TRY(draw(context, bsr, sizes.blocks, *seed, scores, priorities));
+        TRY(rule->prioritise(context, bsr, sizes.blocks, seed, scores, priorities, thresholds));
     }
-    TRY(select_best(
-        context, desc->batch, sizes.blocks, desc->keep, priorities, mask, thresholds, NULL));
+    TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
+        rule->limits ? thresholds : none, NULL));
     const clprune__weights weights = {
         scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
     TRY(clprune__bsr_pack(context, x, mask, drawn ? &weights : NULL, bsr, &sizes, event));
@@ -212,16 +192,11 @@ done:
     return status;
 }
 
-clprune_status clprune_prune(clprune_context *context, clprune_norm norm, clprune_mat x,
-    const clprune_bsr *bsr, cl_event *event)
+clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, clprune_mat x, const clprune_bsr *bsr,
+    cl_event *event)
 {
     ENTER(context);
-    return clprune__prune(context, norm, NULL, (clprune__region){NULL, 0}, x, bsr, event);
-}
-
-clprune_status clprune_prune_sampled(clprune_context *context, clprune_norm norm, uint64_t seed,
-    clprune_mat x, const clprune_bsr *bsr, cl_event *event)
-{
-    ENTER(context);
-    return clprune__prune(context, norm, &seed, (clprune__region){NULL, 0}, x, bsr, event);
+    return clprune__prune(
+        context, norm, criterion, seed, (clprune__region){NULL, 0}, x, bsr, event);
 }

@@ -78,7 +78,8 @@ void bench_prune_x(bench_job *job)
     job->kept = (double)desc.keep / (double)sizes.blocks;
     CHECK(job->context,
         clprune_bsr_create(job->context, CLPRUNE_MEMORY_ACTIVATIONS, "xs", &desc, &job->xs));
-    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, job->x.mat, &job->xs, NULL));
+    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0,
+                            job->x.mat, &job->xs, NULL));
 }
 
 void bench_job_release(bench_job *job)

@@ -23,7 +23,8 @@ static void prepare_prune(bench_job *job)
 
 static void prune(bench_job *job)
 {
-    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, job->x.mat, &job->xs, NULL));
+    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0,
+                            job->x.mat, &job->xs, NULL));
 }
 
 static void forward_product(bench_job *job)

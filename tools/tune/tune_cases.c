@@ -37,7 +37,8 @@ void tune_xs_make(
     desc.keep = clprune_keep_count(sizes.blocks, sparsity);
     tune_mat_make(t, desc.batch * desc.rows, desc.cols, dense, &x);
     CHECK(t->base, clprune_bsr_create(t->base, CLPRUNE_MEMORY_WORKSPACE, "tune", &desc, xs));
-    CHECK(t->base, clprune_prune(t->base, CLPRUNE_NORM_L2, x, xs, NULL));
+    CHECK(t->base,
+        clprune_prune(t->base, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, x, xs, NULL));
     if (dense != NULL) {
         CHECK(t->base, clprune_bsr_unpack(t->base, xs, x, NULL));
         CHECK(t->base, clprune_mat_read(t->base, x, *dense));
