@@ -36,7 +36,7 @@ static const desc_row descs[] = {
         CLPRUNE_INVALID_ARGUMENT, "block"},
     {"norm 3", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, (clprune_norm)3, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_INVALID_ARGUMENT, "norm"},
-    {"criterion 2", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, (clprune_criterion)2,
+    {"criterion 99", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, (clprune_criterion)99,
         CLPRUNE_INVALID_ARGUMENT, "criterion"},
     {"criterion -1", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, (clprune_criterion)-1,
         CLPRUNE_INVALID_ARGUMENT, "criterion"},
