@@ -30,12 +30,15 @@ typedef enum clprune_norm {
  *              the `keep` highest priorities are kept. With T the highest dropped priority, a kept
  *              block is scaled by max(1, T / w), so a block of w >= T is kept for certain,
  *              unchanged.
+ *     RANDOM   drawn uniformly, whatever their norm, and scaled by blocks / keep: unbiased, too, but
+ *              noisier than SAMPLED; the baseline that other criteria must beat.
  *
  * u depends on seed, sample (bsr->first on) and block alone: the same seed draws the same blocks on
  * every device. */
 typedef enum clprune_criterion {
     CLPRUNE_CRITERION_LARGEST = 0,
-    CLPRUNE_CRITERION_SAMPLED = 1
+    CLPRUNE_CRITERION_SAMPLED = 1,
+    CLPRUNE_CRITERION_RANDOM = 2
 } clprune_criterion;
 
 /* bsr = bsr->desc.keep blocks of each sample of x, chosen by `criterion`, on the device and without

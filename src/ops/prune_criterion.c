@@ -38,8 +38,11 @@ static clprune_status sample(clprune_context *context, const clprune_bsr *bsr, s
 static const clprune__criterion largest = {.norms = true};
 static const clprune__criterion sampled = {.norms = true, .limits = true, .prioritise = sample};
 
+extern const clprune__criterion clprune__criterion_random;
+
 /* In the order of clprune_criterion. */
-static const clprune__criterion *const criteria[] = {&largest, &sampled};
+static const clprune__criterion *const criteria[] = {
+    &largest, &sampled, &clprune__criterion_random};
 
 const clprune__criterion *clprune__criterion_of(clprune_criterion criterion)
 {
