@@ -434,7 +434,7 @@ static void overlaps(void **state)
 
 /* ---- saved activations and layers ------------------------------------------------------------ */
 
-/* What a store keeps has the bits of clprune_prune_sampled with `seed`, or of clprune_prune where
+/* What a store keeps has the bits of clprune_prune, sampled with `seed`, or of clprune_prune where
  * seed is NULL. */
 static void check_saved(
     const clprune_saved *saved, clprune_mat x, const uint64_t *seed, const char *name)

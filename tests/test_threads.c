@@ -56,7 +56,7 @@ static void *train(void *what)
     for (unsigned step = 0; step < STEPS; step++) {
         DO(clprune_mat_write(c, x, numbers));
         DO(clprune_gemm(c, false, true, 1, 0, x, w, y, NULL));
-        DO(clprune_prune_sampled(c, CLPRUNE_NORM_L2, step, x, &kept, NULL));
+        DO(clprune_prune(c, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, step, x, &kept, NULL));
         DO(clprune_mat_fill(c, (float)step, x, NULL)); /* it is kept */
         DO(clprune_bspmm_tn(c, 0.01f, 0, y, &kept, dw, NULL));
         DO(clprune_optimizer_step(optimizer, 1e-2f, NULL));
