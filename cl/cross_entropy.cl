@@ -7,16 +7,13 @@
  *     backward   dlogits[n][k] = scale * (exp(log_p[n][k]) - off - (k = label ? on : 0))
  *     with       on = 1 - smoothing, off = smoothing / K
  *
- * Group g takes rows [g * ROWS, (g + 1) * ROWS). A team of TEAM work-items shares a row: each takes
- * vectors of VW classes in turn, the last one padded, then the team joins its results in a tree;
- * the group's LOCAL / TEAM teams take rows in turn. A label outside [0, K) has loss NaN and hit 0,
- * and no class is k = label. log_p may be logits, dlogits may be log_p: a work-item writes only
- * what it alone reads, after all have read. Local memory: LOCAL floats where TEAM > 1.
- * ROWS: any >= 1; TEAM: a power of two that divides LOCAL. */
-#if !defined(LOCAL) || !defined(ROWS) || !defined(VW) || !defined(TEAM)
-#error "cross_entropy.cl needs LOCAL, ROWS, VW and TEAM"
+ * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
+ * A label outside [0, K) has loss NaN and hit 0, and no class is k = label. log_p may be logits,
+ * dlogits may be log_p: a work-item writes only what it alone reads, after all have read. Local
+ * memory: LOCAL floats where TEAM > 1. */
+#ifndef TEAM
+#error "cross_entropy.cl needs TEAM"
 #endif
-#define TEAMS (LOCAL / TEAM)
 
 /* Where the label lies beside the vector of classes from c on: its lane, -1 below, VW above. */
 static inline int label_lane(const int label, const ulong c)
@@ -35,25 +32,19 @@ static inline vec count_above(const vec logits, const float label_logit, const i
     return k < (ivec)(lane) ? below : k > (ivec)(lane) ? above : zero;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_forward(
-    const ulong rows, const ulong classes, const float on, const float off, const uint has_hit,
-    MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p), MAT_OUT(loss),
-    MAT_OUT(hit))
+ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
+    const uint has_hit, MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p),
+    MAT_OUT(loss), MAT_OUT(hit))
 {
     local float part[LOCAL];
-    const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong next = first; next < last; next += TEAMS) {
-        const ulong n = next + team;
-        const ulong end = n < last ? classes : 0; /* a team without a row keeps step */
-        const int label = n < last ? labels[n] : -1;
-        const bool legal = label >= 0 && (ulong)label < end;
+    FOR_TEAM_ROWS(n) {
+        const int label = n < last_row ? labels[n] : -1;
+        const bool legal = label >= 0 && (ulong)label < cols;
         const float label_logit = legal ? AT(logits, n, label) : NAN;
 
         vec most = -INFINITY, above = 0;
-        for (ulong c = member * VW; c < end; c += TEAM * VW) {
-            const vec x = load_part(ROW(logits, n) + c, end - c, -INFINITY);
+        FOR_TEAM_VECTORS(n, c) {
+            const vec x = load_part(ROW(logits, n) + c, cols - c, -INFINITY);
             most = x > most ? x : most;
             above += count_above(x, label_logit, label_lane(label, c));
         }
@@ -66,21 +57,22 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_for
         const float beaten = team_sum(part, SUM(above));
 
         vec mass = 0;
-        for (ulong c = member * VW; c < end; c += TEAM * VW)
-            mass += exp_sum(load_part(ROW(logits, n) + c, end - c, -INFINITY) - max_n, (vec)(0.0f));
+        FOR_TEAM_VECTORS(n, c)
+            mass += exp_sum(
+                load_part(ROW(logits, n) + c, cols - c, -INFINITY) - max_n, (vec)(0.0f));
         const float log_mass = log(team_sum(part, SUM(mass)));
 #if TEAM > 1
         barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits, which the whole team has read */
 #endif
 
         vec own_sum = 0;
-        for (ulong c = member * VW; c < end; c += TEAM * VW) {
-            const vec value = load_part(ROW(logits, n) + c, end - c, 0) - max_n - log_mass;
-            store_part(value, ROW(log_p, n) + c, end - c);
-            own_sum += keep_part(value, end - c);
+        FOR_TEAM_VECTORS(n, c) {
+            const vec value = GET(logits, n, c) - max_n - log_mass;
+            PUT(value, log_p, n, c);
+            own_sum += keep_part(value, cols - c);
         }
         const float sum = team_sum(part, SUM(own_sum));
-        if (n < last && member == 0) {
+        if (TEAM_LEADS(n)) {
             const float smooth = off > 0 ? off * sum : 0; /* 0 * -Inf would be NaN */
             AT(loss, n, 0) = -fma(on, label_logit - max_n - log_mass, smooth);
             if (has_hit)
@@ -91,20 +83,16 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_for
 
 /* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
  * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void cross_entropy_backward(
-    const ulong rows, const ulong classes, const float on, const float off, const float scale,
-    MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
+ROWWISE_KERNEL cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
+    const float scale, MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
 {
-    const uint team = get_local_id(0) / TEAM, member = get_local_id(0) % TEAM;
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
     const ivec k = LANES_OF_VEC;
-    for (ulong n = first + team; n < last; n += TEAMS) {
-        const int label = labels[n];
-        for (ulong c = member * VW; c < classes; c += TEAM * VW) {
-            const vec p = exp_sum(load_part(ROW(log_p, n) + c, classes - c, 0), (vec)(0.0f));
+    FOR_TEAM_ROWS(n) {
+        const int label = n < last_row ? labels[n] : -1;
+        FOR_TEAM_VECTORS(n, c) {
+            const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
             const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
-            store_part(scale * (p - q), ROW(dlogits, n) + c, classes - c);
+            PUT(scale * (p - q), dlogits, n, c);
         }
     }
 }

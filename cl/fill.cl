@@ -1,56 +1,25 @@
 /* fill: mat[r][c] = value.   mat_scale: mat[r][c] *= factor.   mat_copy: to[r][c] = from[r][c].
  *
- * Group g takes rows [g * ROWS, (g + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
- * turn, the last columns one by one. No local memory. LOCAL, ROWS: any >= 1. */
-#if !defined(LOCAL) || !defined(ROWS) || !defined(VW)
-#error "fill.cl needs LOCAL, ROWS and VW"
-#endif
+ * Row-wise, see rowwise.clh. No local memory. */
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void fill(
-    const ulong rows, const ulong cols, const float value, MAT_OUT(mat))
+ROWWISE_KERNEL fill(ROWWISE_SIZES, const float value, MAT_OUT(mat))
 {
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++) {
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            if (c + VW <= cols)
-                STORE((vec)(value), ROW(mat, r) + c);
-            else
-                for (ulong i = c; i < cols; i++)
-                    AT(mat, r, i) = value;
-        }
-    }
+    FOR_ROWS(r)
+        FOR_VECTORS(c)
+            PUT((vec)(value), mat, r, c);
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void mat_scale(
-    const ulong rows, const ulong cols, const float factor, MAT_OUT(mat))
+ROWWISE_KERNEL mat_scale(ROWWISE_SIZES, const float factor, MAT_OUT(mat))
 {
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++) {
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            if (c + VW <= cols)
-                STORE(factor * LOAD(ROW(mat, r) + c), ROW(mat, r) + c);
-            else
-                for (ulong i = c; i < cols; i++)
-                    AT(mat, r, i) *= factor;
-        }
-    }
+    FOR_ROWS(r)
+        FOR_VECTORS(c)
+            PUT(factor * GET(mat, r, c), mat, r, c);
 }
 
 /* The two may be windows of one buffer, apart from each other. */
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void mat_copy(
-    const ulong rows, const ulong cols, MAT_IN(from), MAT_OUT(to))
+ROWWISE_KERNEL mat_copy(ROWWISE_SIZES, MAT_IN(from), MAT_OUT(to))
 {
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++) {
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            if (c + VW <= cols)
-                STORE(LOAD(ROW(from, r) + c), ROW(to, r) + c);
-            else
-                for (ulong i = c; i < cols; i++)
-                    AT(to, r, i) = AT(from, r, i);
-        }
-    }
+    FOR_ROWS(r)
+        FOR_VECTORS(c)
+            PUT(GET(from, r, c), to, r, c);
 }

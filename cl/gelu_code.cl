@@ -3,21 +3,17 @@
  *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
  *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN;
  *                          with BIAS h + b, b of the column, for h
- *     gelu_code_backward   dh = dg * levels[code]; with SUMS partial[i][c] = sum over the rows r of
- *                          group i of dh[r][c]
+ *     gelu_code_backward   dh = dg * levels[code];  sum 0 of the columns, with SUMS = 1: dh
  *
  * Code c of a row is BITS bits of byte c * BITS / 8, from bit c * BITS mod 8 up. Rows are padded
  * with zeros to whole elements of the matrix `codes`, 4 bytes:
  *
  *     BITS = 2    byte 0: | c3 c2 c1 c0 |    byte 1: | c7 c6 c5 c4 |   ...
  *
- * Group i takes rows [i * ROWS, (i + 1) * ROWS); its LOCAL work-items take vectors of VW columns in
- * turn, the last one padded. With SUMS they do so for one strip of STRIP rows after the other, and
- * the partial sums wait in memory meanwhile; column_sum_final adds them up. g may be h; dh may be
- * dg. Local memory: LEVELS floats.
- * LOCAL, ROWS, STRIP: any >= 1. BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
-#if !defined(BITS) || !defined(LOCAL) || !defined(ROWS) || !defined(VW)
-#error "gelu_code.cl needs BITS, LOCAL, ROWS and VW"
+ * Row-wise, see rowwise.clh. g may be h; dh may be dg. Local memory: LEVELS floats.
+ * BITS: 2, 4 or 8; VW: 4, 8 or 16; BIAS, SUMS: 0 or 1. */
+#ifndef BITS
+#error "gelu_code.cl needs BITS"
 #endif
 #define LEVELS    (1 << BITS)
 #define MASK      (LEVELS - 1)
@@ -124,59 +120,39 @@ static inline vec decode(const global uchar *p, const ulong left, local const fl
 #define BIAS 0 /* 0: b is not touched */
 #endif
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_forward(const ulong rows,
-    const ulong cols, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
+ROWWISE_KERNEL gelu_code_forward(
+    ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_IN(h), MAT_OUT(g), MAT_OUT_RESTRICT(codes))
 {
     local float borders[LEVELS];
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
     FILL(borders, LEVELS - 1, BORDER(i));
-    for (ulong r = first; r < last; r++) {
+    FOR_ROWS(r) {
         global uchar *row = (global uchar *)ROW(codes, r);
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            const ulong left = cols - c;
-            vec in = load_part(ROW(h, r) + c, left, 0), slope;
+        FOR_VECTORS(c) {
+            vec in = GET(h, r, c), slope;
             if (BIAS)
-                in += load_part(ROW(b, 0) + c, left, 0);
-            store_part(gelu_with_slope(in, &slope), ROW(g, r) + c, left);
-            store_codes(encode(slope, borders), left, row + c / PER_BYTE, row + ROW_BYTES);
+                in += GET(b, 0, c);
+            PUT(gelu_with_slope(in, &slope), g, r, c);
+            store_codes(encode(slope, borders), cols - c, row + c / PER_BYTE, row + ROW_BYTES);
         }
     }
 }
 
-#ifndef SUMS
-#define SUMS 0 /* 0: `partial` is not touched */
-#endif
-#ifndef STRIP
-#define STRIP ROWS
-#endif
-
 /* Forward: g = h * Phi(h), so dh = dg * slope, the slope as far as its code knows it. */
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gelu_code_backward(
-    const ulong rows, const ulong cols, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes),
-    MAT_OUT(partial))
+ROWWISE_KERNEL gelu_code_backward(
+    ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes), MAT_OUT(partial))
 {
     local float levels[LEVELS];
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
     FILL(levels, LEVELS, gelu_levels[i]);
-    for (ulong top = first; top < last; top += STRIP) {
-        const ulong bottom = min(top + STRIP, last);
-        for (ulong c = get_local_id(0) * VW; c < cols; c += LOCAL * VW) {
-            const ulong left = cols - c;
-            global float *sums = SUMS ? ROW(partial, get_group_id(0)) + c : 0;
-            vec sum = 0;
-            if (SUMS && top > first)
-                sum = load_part(sums, left, 0);
-            for (ulong r = top; r < bottom; r++) {
+    FOR_STRIPS
+        FOR_VECTORS(c) {
+            vec sum = SUM_SO_FAR(0, c);
+            FOR_STRIP_ROWS(r) {
                 const global uchar *row = (const global uchar *)ROW(codes, r);
-                const vec slope = decode(row + c / PER_BYTE, left, levels);
-                const vec gradient = load_part(ROW(dg, r) + c, left, 0) * slope;
+                const vec slope = decode(row + c / PER_BYTE, cols - c, levels);
+                const vec gradient = GET(dg, r, c) * slope;
                 sum += gradient;
-                store_part(gradient, ROW(dh, r) + c, left);
+                PUT(gradient, dh, r, c);
             }
-            if (SUMS)
-                store_part(sum, sums, left);
+            KEEP_SUM(sum, 0, c);
         }
-    }
 }

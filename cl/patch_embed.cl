@@ -12,11 +12,10 @@
  *      c c d d      PATCH = 2    c c c c
  *      c c d d                   d d d d
  *
- * Group g takes rows [g * ROWS, (g + 1) * ROWS) of patches; its LOCAL work-items take vectors of VW
- * elements in turn, which never leave a row of a patch. No local memory.
- * LOCAL, ROWS, PATCH: any >= 1; VW: a divisor of PATCH. */
-#if !defined(LOCAL) || !defined(ROWS) || !defined(PATCH) || !defined(VW)
-#error "patch_embed.cl needs LOCAL, ROWS, PATCH and VW"
+ * Row-wise over patches, see rowwise.clh; a vector never leaves a row of a patch. No local memory.
+ * PATCH: any >= 1; VW: a divisor of PATCH. */
+#ifndef PATCH
+#error "patch_embed.cl needs PATCH"
 #endif
 
 /* The pixel (0, 0) of channel 0 of the patch in row r of patches, in its image. */
@@ -34,29 +33,23 @@ static inline ulong patch_pixel(const ulong k, const ulong height, const ulong w
     return (line / PATCH * height + line % PATCH) * width + k % PATCH;
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void patch_cut(const ulong rows,
-    const ulong cols, const ulong tokens, const ulong patches_x, const ulong height,
-    const ulong width, MAT_IN_RESTRICT(images), MAT_OUT_RESTRICT(patches))
+ROWWISE_KERNEL patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+    const ulong height, const ulong width, MAT_IN_RESTRICT(images), MAT_OUT_RESTRICT(patches))
 {
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++) {
+    FOR_ROWS(r) {
         global const float *corner =
             ROW(images, r / tokens) + patch_corner(r, tokens, patches_x, width);
-        for (ulong k = get_local_id(0) * VW; k < cols; k += LOCAL * VW)
+        FOR_VECTORS(k)
             STORE(LOAD(corner + patch_pixel(k, height, width)), ROW(patches, r) + k);
     }
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void patch_put(const ulong rows,
-    const ulong cols, const ulong tokens, const ulong patches_x, const ulong height,
-    const ulong width, MAT_IN_RESTRICT(patches), MAT_OUT_RESTRICT(images))
+ROWWISE_KERNEL patch_put(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+    const ulong height, const ulong width, MAT_IN_RESTRICT(patches), MAT_OUT_RESTRICT(images))
 {
-    const ulong first = get_group_id(0) * ROWS;
-    const ulong last = min(first + ROWS, rows);
-    for (ulong r = first; r < last; r++) {
+    FOR_ROWS(r) {
         global float *corner = ROW(images, r / tokens) + patch_corner(r, tokens, patches_x, width);
-        for (ulong k = get_local_id(0) * VW; k < cols; k += LOCAL * VW)
+        FOR_VECTORS(k)
             STORE(LOAD(ROW(patches, r) + k), corner + patch_pixel(k, height, width));
     }
 }

@@ -84,14 +84,14 @@ static void backward(void **state)
     test_mat dbeta2 = test_mat_make(1, s->cols, 5, NULL);
     cl_event event = NULL;
     TEST_OK(clprune_affine_backward(
-        context, false, x.mat, alpha.mat, dy.mat, dx.mat, dalpha.mat, dbeta.mat, &event));
+        context, 0, 0, x.mat, alpha.mat, dy.mat, dx.mat, dalpha.mat, dbeta.mat, &event));
     layer_event(event);
     layer_check("dx", &dx, dx_want, dx_bound, "backward");
     layer_check("dalpha", &dalpha, dalpha_want, dalpha_bound, "backward");
     layer_check("dbeta", &dbeta, dbeta_want, dbeta_bound, "backward");
     test_mat_unchanged(&dy, "dy");
     TEST_OK(clprune_affine_backward(
-        context, false, x.mat, alpha.mat, dy.mat, dy.mat, dalpha2.mat, dbeta2.mat, NULL));
+        context, 0, 0, x.mat, alpha.mat, dy.mat, dy.mat, dalpha2.mat, dbeta2.mat, NULL));
     layer_same("dx in place", &dx, &dy);
     layer_same("dalpha", &dalpha, &dalpha2);
     layer_same("dbeta", &dbeta, &dbeta2);
@@ -101,7 +101,7 @@ static void backward(void **state)
     test_mat_set(&dx, in.x);
     affine_ref_dx(s->rows, s->cols, in.wide_alpha, in.wide_dy, in.wide_x, dx_want, dx_bound);
     TEST_OK(clprune_affine_backward(
-        context, true, x.mat, alpha.mat, dy.mat, dx.mat, dalpha2.mat, dbeta2.mat, NULL));
+        context, 0, 1, x.mat, alpha.mat, dy.mat, dx.mat, dalpha2.mat, dbeta2.mat, NULL));
     layer_check("dx", &dx, dx_want, dx_bound, "accumulated");
     layer_same("dalpha, accumulated dx", &dalpha, &dalpha2);
     layer_same("dbeta, accumulated dx", &dbeta, &dbeta2);
@@ -193,23 +193,22 @@ static void invalid(void **state)
 
     test_mat dy = test_mat_make(4, 6, 0, NULL), da = test_mat_make(1, 6, 0, NULL);
 #define BACKWARD(...) clprune_affine_backward(__VA_ARGS__, &event)
-    assert_int_equal(BACKWARD(NULL, false, x.mat, a.mat, dy.mat, y.mat, da.mat, b.mat), bad);
+    assert_int_equal(BACKWARD(NULL, 0, 0, x.mat, a.mat, dy.mat, y.mat, da.mat, b.mat), bad);
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, narrow.mat, y.mat, da.mat, b.mat), size, "dy");
     TEST_FAILS(
-        BACKWARD(context, false, x.mat, a.mat, narrow.mat, y.mat, da.mat, b.mat), size, "dy");
+        BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, narrow.mat, da.mat, b.mat), size, "dx");
     TEST_FAILS(
-        BACKWARD(context, false, x.mat, a.mat, dy.mat, narrow.mat, da.mat, b.mat), size, "dx");
-    TEST_FAILS(BACKWARD(context, false, x.mat, short_row.mat, dy.mat, y.mat, da.mat, b.mat), size,
-        "alpha");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, short_row.mat, b.mat), size,
-        "dalpha");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, da.mat, short_row.mat), size,
-        "dbeta");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, x.mat, da.mat, b.mat), bad, "dx");
-    TEST_FAILS(BACKWARD(context, true, x.mat, a.mat, dy.mat, dy.mat, da.mat, b.mat), bad, "dx");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, da.mat, da.mat), bad, "dbeta");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, inside, b.mat), bad, "dalpha");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, da.mat, inside), bad, "dbeta");
-    TEST_FAILS(BACKWARD(context, false, x.mat, a.mat, dy.mat, y.mat, a.mat, b.mat), bad, "dalpha");
+        BACKWARD(context, 0, 0, x.mat, short_row.mat, dy.mat, y.mat, da.mat, b.mat), size, "alpha");
+    TEST_FAILS(
+        BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, short_row.mat, b.mat), size, "dalpha");
+    TEST_FAILS(
+        BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, da.mat, short_row.mat), size, "dbeta");
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, x.mat, da.mat, b.mat), bad, "dx");
+    TEST_FAILS(BACKWARD(context, 0, 1, x.mat, a.mat, dy.mat, dy.mat, da.mat, b.mat), bad, "dx");
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, da.mat, da.mat), bad, "dbeta");
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, inside, b.mat), bad, "dalpha");
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, da.mat, inside), bad, "dbeta");
+    TEST_FAILS(BACKWARD(context, 0, 0, x.mat, a.mat, dy.mat, y.mat, a.mat, b.mat), bad, "dalpha");
     assert_null(event);
     test_mat *mats[] = {&x, &y, &a, &b, &narrow, &short_row, &dy, &da};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
@@ -247,7 +246,7 @@ static void product(void **state)
         dw[i] = test_mat_make(rows, cols, s->gap + 1, in.dy);
         dalpha[i] = test_mat_make(1, cols, 0, NULL);
         dbeta[i] = test_mat_make(1, cols, 2, NULL);
-        TEST_OK(clprune_affine_backward_product(context, w.mat, alpha.mat, beta.mat, center.mat,
+        TEST_OK(clprune_affine_backward_product(context, 0, w.mat, alpha.mat, beta.mat, center.mat,
             sum.mat, dw[i].mat, dalpha[i].mat, dbeta[i].mat, &event));
         layer_event(event);
     }
@@ -311,7 +310,7 @@ static void product_slopes(void **state)
         test_mat_make(1, LAYER_IN, 0, middle), test_mat_make(1, LAYER_OUT, 0, p.sums)};
     test_mat out[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.dw),
         test_mat_make(1, LAYER_IN, 0, NULL), test_mat_make(1, LAYER_IN, 0, NULL)};
-    TEST_OK(clprune_affine_backward_product(test_context(), in[0].mat, in[1].mat, in[2].mat,
+    TEST_OK(clprune_affine_backward_product(test_context(), 0, in[0].mat, in[1].mat, in[2].mat,
         in[3].mat, in[4].mat, out[0].mat, out[1].mat, out[2].mat, NULL));
     layer_product_slopes(&p, product_loss, out);
     for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
@@ -340,29 +339,30 @@ static void product_invalid(void **state)
     TEST_FAILS(WEIGHTS(context, inside, w.mat, dw.mat), bad, "scaled overlaps alpha");
 #define PRODUCT(...) clprune_affine_backward_product(__VA_ARGS__, &event)
     const clprune_mat o = other.mat;
-    assert_int_equal(PRODUCT(NULL, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), bad);
+    assert_int_equal(
+        PRODUCT(NULL, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), bad);
+    TEST_FAILS(PRODUCT(context, 0, w.mat, o, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), size,
+        "alpha is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, o, m.mat, s.mat, dw.mat, da.mat, db.mat), size,
+        "beta is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, o, dw.mat, da.mat, db.mat), size,
+        "sums is");
     TEST_FAILS(
-        PRODUCT(context, w.mat, o, b.mat, m.mat, s.mat, dw.mat, da.mat, db.mat), size, "alpha is");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, o, m.mat, s.mat, dw.mat, da.mat, db.mat), size, "beta is");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, o, dw.mat, da.mat, db.mat), size, "sums is");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, o, da.mat, db.mat), size, "dw is");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, o, db.mat), size, "dalpha is");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, o), size, "dbeta is");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, w.mat, da.mat, db.mat), bad,
+        PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, o, da.mat, db.mat), size, "dw is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, o, db.mat), size,
+        "dalpha is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, o), size,
+        "dbeta is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, w.mat, da.mat, db.mat), bad,
         "dw overlaps w");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, in_w, db.mat), bad,
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, in_w, db.mat), bad,
         "dalpha overlaps w");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, inside), bad,
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, inside), bad,
         "dbeta overlaps dw");
-    TEST_FAILS(PRODUCT(context, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, da.mat), bad,
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, da.mat), bad,
         "dbeta overlaps dalpha");
-    TEST_FAILS(
-        PRODUCT(context, w.mat, a.mat, b.mat, o, s.mat, dw.mat, da.mat, db.mat), size, "center is");
+    TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, o, s.mat, dw.mat, da.mat, db.mat), size,
+        "center is");
 #define CENTER(...) clprune_affine_center(__VA_ARGS__, &event)
     assert_int_equal(CENTER(NULL, m.mat, w.mat), bad);
     TEST_FAILS(CENTER(context, o, w.mat), size, "center is");

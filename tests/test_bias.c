@@ -26,14 +26,14 @@ static void column_sum(void **state)
     test_mat x = test_mat_make(s->rows, s->cols, s->gap, values);
     test_mat sum = test_mat_make(1, s->cols, 0, NULL), again = test_mat_make(1, s->cols, 2, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune__column_sum(test_context(), false, x.mat, sum.mat, &event));
+    TEST_OK(clprune__column_sum(test_context(), 0, x.mat, sum.mat, &event));
     layer_event(event);
     layer_check("sum", &sum, want, bound, "column sum");
-    TEST_OK(clprune__column_sum(test_context(), false, x.mat, again.mat, NULL));
+    TEST_OK(clprune__column_sum(test_context(), 0, x.mat, again.mat, NULL));
     layer_same("sum", &sum, &again);
     for (size_t c = 0; c < s->cols; c++)
         want[c] *= 2, bound[c] *= 3; /* of the sum as it was found, and of the second one */
-    TEST_OK(clprune__column_sum(test_context(), true, x.mat, sum.mat, &event));
+    TEST_OK(clprune__column_sum(test_context(), 1, x.mat, sum.mat, &event));
     layer_event(event);
     layer_check("sum", &sum, want, bound, "column sum, added");
     test_mat_unchanged(&x, "x");
@@ -93,10 +93,10 @@ static void tokens(void **state)
         test_mat b = test_mat_make(1, p, 0, bias);
         test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
         cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(context, batch, p, false, y.mat, db.mat, &event));
+        TEST_OK(clprune__token_bias_grad(context, 0, batch, p, y.mat, db.mat, &event));
         layer_event(event);
         layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(clprune__token_bias_grad(context, batch, p, false, y.mat, again.mat, NULL));
+        TEST_OK(clprune__token_bias_grad(context, 0, batch, p, y.mat, again.mat, NULL));
         layer_same("db", &db, &again);
         test_mat_unchanged(&y, "dy");
         TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
@@ -121,13 +121,13 @@ static void invalid(void **state)
     const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);
     const clprune_mat inside = clprune_mat_rows(x.mat, 2, 1);
-    assert_int_equal(clprune__column_sum(NULL, false, x.mat, row.mat, NULL), bad);
-    TEST_FAILS(clprune__column_sum(context, false, x.mat, x.mat, NULL), size, "sum is");
-    TEST_FAILS(clprune__column_sum(context, false, x.mat, inside, NULL), bad, "sum overlaps x");
-    assert_int_equal(clprune__token_bias_grad(NULL, 1, 5, false, x.mat, row.mat, NULL), bad);
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 5, false, x.mat, row.mat, NULL), size, "dy is");
-    TEST_FAILS(clprune__token_bias_grad(context, 2, 3, false, x.mat, row.mat, NULL), size, "db is");
-    TEST_FAILS(clprune__token_bias_grad(context, SIZE_MAX, 3, false, x.mat, row.mat, NULL),
+    assert_int_equal(clprune__column_sum(NULL, 0, x.mat, row.mat, NULL), bad);
+    TEST_FAILS(clprune__column_sum(context, 0, x.mat, x.mat, NULL), size, "sum is");
+    TEST_FAILS(clprune__column_sum(context, 0, x.mat, inside, NULL), bad, "sum overlaps x");
+    assert_int_equal(clprune__token_bias_grad(NULL, 0, 1, 5, x.mat, row.mat, NULL), bad);
+    TEST_FAILS(clprune__token_bias_grad(context, 0, 2, 5, x.mat, row.mat, NULL), size, "dy is");
+    TEST_FAILS(clprune__token_bias_grad(context, 0, 2, 3, x.mat, row.mat, NULL), size, "db is");
+    TEST_FAILS(clprune__token_bias_grad(context, 0, SIZE_MAX, 3, x.mat, row.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     assert_int_equal(clprune__bias_rows(NULL, row.mat, x.mat, NULL), bad);
     TEST_FAILS(clprune__bias_rows(context, x.mat, x.mat, NULL), size, "b is");

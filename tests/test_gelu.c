@@ -21,19 +21,18 @@ static void values(void **state)
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, &event));
     layer_event(event);
     layer_check("g", &out, g_want, g_bound, "forward");
-    TEST_OK(clprune_gelu_backward(
-        context, false, in.mat, gradient.mat, out.mat, CLPRUNE_NO_MAT, &event));
+    TEST_OK(
+        clprune_gelu_backward(context, 0, in.mat, gradient.mat, out.mat, CLPRUNE_NO_MAT, &event));
     layer_event(event);
     layer_check("dh", &out, dh_want, dh_bound, "backward");
     test_mat_unchanged(&in, "h");
     test_mat_unchanged(&gradient, "dg");
     /* In place, three ways; also a second run. */
     TEST_OK(clprune_gelu_backward(
-        context, false, in.mat, gradient.mat, gradient.mat, CLPRUNE_NO_MAT, NULL));
+        context, 0, in.mat, gradient.mat, gradient.mat, CLPRUNE_NO_MAT, NULL));
     layer_same("dh over dg", &out, &gradient);
     test_mat_set(&gradient, dg);
-    TEST_OK(
-        clprune_gelu_backward(context, false, in.mat, gradient.mat, in.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_gelu_backward(context, 0, in.mat, gradient.mat, in.mat, CLPRUNE_NO_MAT, NULL));
     layer_same("dh over h", &out, &in);
     test_mat_set(&in, h);
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, NULL));
@@ -135,8 +134,8 @@ static void bias_gradient(void **state)
     test_mat db = test_mat_make(1, s->cols, 0, NULL), again = test_mat_make(1, s->cols, 1, NULL);
     test_mat sum = test_mat_make(1, s->cols, 0, start);
     cl_event event = NULL;
-    TEST_OK(clprune_gelu_backward(context, false, in.mat, gradient.mat, plain.mat, none, NULL));
-    TEST_OK(clprune_gelu_backward(context, false, in.mat, gradient.mat, dh.mat, db.mat, &event));
+    TEST_OK(clprune_gelu_backward(context, 0, in.mat, gradient.mat, plain.mat, none, NULL));
+    TEST_OK(clprune_gelu_backward(context, 0, in.mat, gradient.mat, dh.mat, db.mat, &event));
     layer_event(event);
     layer_same("dh with db", &dh, &plain);
     layer_check("db", &db, db_want, db_bound, "backward");
@@ -149,13 +148,12 @@ static void bias_gradient(void **state)
         layer, 1, 0.0f, NULL, plain.mat, none, none, none, again.mat, NULL));
     clprune_linear_destroy(layer);
     layer_same("db of the linear layer", &db, &again);
-    TEST_OK(clprune_gelu_backward(context, true, in.mat, gradient.mat, in.mat, sum.mat, NULL));
+    TEST_OK(clprune_gelu_backward(context, 1, in.mat, gradient.mat, in.mat, sum.mat, NULL));
     layer_same("dh over h", &in, &plain);
     ref_add(s->cols, start, db_want, db_bound);
     layer_check("db", &sum, db_want, db_bound, "backward, added");
     test_mat_set(&in, h);
-    TEST_OK(
-        clprune_gelu_backward(context, false, in.mat, gradient.mat, gradient.mat, sum.mat, NULL));
+    TEST_OK(clprune_gelu_backward(context, 0, in.mat, gradient.mat, gradient.mat, sum.mat, NULL));
     layer_same("dh over dg", &gradient, &plain);
     layer_same("db", &sum, &db);
     test_mat *mats[] = {&in, &gradient, &dh, &plain, &db, &again, &sum};
@@ -191,18 +189,18 @@ static void recompute(void **state)
     test_mat db = test_mat_make(1, s->cols, 0, NULL), sum = test_mat_make(1, s->cols, 0, start);
     cl_event event = NULL;
     TEST_OK(clprune_gelu_backward_recompute(
-        context, false, in.mat, gradient.mat, out[0].mat, out[1].mat, db.mat, &event));
+        context, 0, in.mat, gradient.mat, out[0].mat, out[1].mat, db.mat, &event));
     layer_event(event);
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, out[2].mat, NULL));
-    TEST_OK(clprune_gelu_backward(
-        context, false, in.mat, gradient.mat, out[3].mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(
+        clprune_gelu_backward(context, 0, in.mat, gradient.mat, out[3].mat, CLPRUNE_NO_MAT, NULL));
     layer_same("g", &out[0], &out[2]);
     layer_same("dh", &out[1], &out[3]);
     layer_check("db", &db, db_want, db_bound, "recompute");
     test_mat_unchanged(&in, "h");
     test_mat_unchanged(&gradient, "dg");
     TEST_OK(clprune_gelu_backward_recompute(
-        context, true, in.mat, gradient.mat, in.mat, gradient.mat, sum.mat, NULL));
+        context, 1, in.mat, gradient.mat, in.mat, gradient.mat, sum.mat, NULL));
     layer_same("g over h", &in, &out[2]);
     layer_same("dh over dg", &gradient, &out[3]);
     ref_add(s->cols, start, db_want, db_bound);
@@ -236,7 +234,7 @@ static void compare(size_t count, const float *h, const char *what)
     layer_check("g", &out, want, bound, what);
     gelu_ref_backward(count, wide, ones, want, bound);
     TEST_OK(clprune_gelu_backward(
-        test_context(), false, in.mat, gradient.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+        test_context(), 0, in.mat, gradient.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     layer_check("slope", &out, want, bound, what);
     test_mat_free(&in);
     test_mat_free(&gradient);
@@ -353,7 +351,7 @@ static void bias_slopes(void **state)
     const double b[COLS] = {0};
     test_mat in = test_mat_make(ROWS, COLS, 0, h), dh = test_mat_make(ROWS, COLS, 0, dg);
     test_mat db = test_mat_make(1, COLS, 0, NULL);
-    TEST_OK(clprune_gelu_backward(test_context(), false, in.mat, dh.mat, dh.mat, db.mat, NULL));
+    TEST_OK(clprune_gelu_backward(test_context(), 0, in.mat, dh.mat, dh.mat, db.mat, NULL));
     float *got = test_mat_get(&db, "db");
     double *grad = layer_widen(COLS, got);
     layer_slopes("db", bias_loss, &s, COLS, b, grad, 1e-2, 1e-3);
@@ -388,29 +386,28 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, h.mat, in_h, g.mat), bad, "h overlaps b");
     TEST_FAILS(FORWARD(context, h.mat, in_g, g.mat), bad, "g overlaps b");
 #define BACKWARD(...) clprune_gelu_backward(__VA_ARGS__, &event)
-    assert_int_equal(BACKWARD(NULL, false, h.mat, dg.mat, g.mat, none), bad);
-    TEST_FAILS(BACKWARD(context, false, h.mat, narrow.mat, g.mat, none), size, "dg is");
-    TEST_FAILS(BACKWARD(context, false, h.mat, dg.mat, narrow.mat, none), size, "dh is");
-    TEST_FAILS(BACKWARD(context, false, h.mat, dg.mat, shifted, none), bad, "dh overlaps h");
-    TEST_FAILS(BACKWARD(context, false, h.mat, dg.mat, shifted_dg, none), bad, "dh overlaps dg");
-    TEST_FAILS(BACKWARD(context, true, h.mat, dg.mat, dh.mat, narrow.mat), size, "db is");
-    TEST_FAILS(BACKWARD(context, true, h.mat, dg.mat, dh.mat, in_h), bad, "db overlaps h");
-    TEST_FAILS(BACKWARD(context, true, h.mat, g.mat, dh.mat, in_g), bad, "db overlaps dg");
-    TEST_FAILS(BACKWARD(context, true, h.mat, dg.mat, dh.mat, row), bad, "db overlaps dh");
+    assert_int_equal(BACKWARD(NULL, 0, h.mat, dg.mat, g.mat, none), bad);
+    TEST_FAILS(BACKWARD(context, 0, h.mat, narrow.mat, g.mat, none), size, "dg is");
+    TEST_FAILS(BACKWARD(context, 0, h.mat, dg.mat, narrow.mat, none), size, "dh is");
+    TEST_FAILS(BACKWARD(context, 0, h.mat, dg.mat, shifted, none), bad, "dh overlaps h");
+    TEST_FAILS(BACKWARD(context, 0, h.mat, dg.mat, shifted_dg, none), bad, "dh overlaps dg");
+    TEST_FAILS(BACKWARD(context, 1, h.mat, dg.mat, dh.mat, narrow.mat), size, "db is");
+    TEST_FAILS(BACKWARD(context, 1, h.mat, dg.mat, dh.mat, in_h), bad, "db overlaps h");
+    TEST_FAILS(BACKWARD(context, 1, h.mat, g.mat, dh.mat, in_g), bad, "db overlaps dg");
+    TEST_FAILS(BACKWARD(context, 1, h.mat, dg.mat, dh.mat, row), bad, "db overlaps dh");
 #define RECOMPUTE(...) clprune_gelu_backward_recompute(__VA_ARGS__, &event)
-    assert_int_equal(RECOMPUTE(NULL, false, h.mat, dg.mat, g.mat, dh.mat, db.mat), bad);
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, narrow.mat, g.mat, dh.mat, db.mat), size, "dg is");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, narrow.mat, dh.mat, db.mat), size, "g is");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, narrow.mat, db.mat), size, "dh is");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, dh.mat, h.mat), size, "db is");
+    assert_int_equal(RECOMPUTE(NULL, 0, h.mat, dg.mat, g.mat, dh.mat, db.mat), bad);
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, narrow.mat, g.mat, dh.mat, db.mat), size, "dg is");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, narrow.mat, dh.mat, db.mat), size, "g is");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, narrow.mat, db.mat), size, "dh is");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, dh.mat, h.mat), size, "db is");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, shifted, dh.mat, db.mat), bad, "g overlaps h");
     TEST_FAILS(
-        RECOMPUTE(context, false, h.mat, dg.mat, shifted, dh.mat, db.mat), bad, "g overlaps h");
-    TEST_FAILS(
-        RECOMPUTE(context, false, h.mat, dg.mat, g.mat, shifted_dg, db.mat), bad, "dh overlaps dg");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, dg.mat, dh.mat, db.mat), bad, "g overlaps");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, h.mat, db.mat), bad, "dh overlaps");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, g.mat, db.mat), bad, "dh overlaps");
-    TEST_FAILS(RECOMPUTE(context, false, h.mat, dg.mat, g.mat, dh.mat, row), bad, "db overlaps dh");
+        RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, shifted_dg, db.mat), bad, "dh overlaps dg");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, dg.mat, dh.mat, db.mat), bad, "g overlaps");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, h.mat, db.mat), bad, "dh overlaps");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, g.mat, db.mat), bad, "dh overlaps");
+    TEST_FAILS(RECOMPUTE(context, 0, h.mat, dg.mat, g.mat, dh.mat, row), bad, "db overlaps dh");
     assert_null(event);
     test_mat *mats[] = {&h, &g, &narrow, &dg, &dh, &db};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

@@ -85,13 +85,13 @@ static void backward(void **state)
     cl_event event = NULL;
     const clprune_mat none = CLPRUNE_NO_MAT;
     TEST_OK(clprune_layerscale_backward(
-        context, t.mat, ls.mat, dy.mat, dt.mat, dls.mat, none, none, &event));
+        context, 0, t.mat, ls.mat, dy.mat, dt.mat, dls.mat, none, none, &event));
     layer_event(event);
     layer_check("dt", &dt, dt_want, dt_bound, "backward");
     layer_check("dls", &dls, dls_want, dls_bound, "backward");
     test_mat_unchanged(&t, "t");
     TEST_OK(clprune_layerscale_backward(
-        context, t.mat, ls.mat, dy.mat, t.mat, dls2.mat, none, none, NULL));
+        context, 0, t.mat, ls.mat, dy.mat, t.mat, dls2.mat, none, none, NULL));
     layer_same("dt over t", &dt, &t);
     layer_same("dls", &dls, &dls2);
     test_mat_unchanged(&dy, "dy");
@@ -157,7 +157,7 @@ static void bias_gradients(void **state)
         db_tokens[i] = test_mat_make(1, tokens, 1, NULL);
     }
     cl_event event = NULL;
-#define BACKWARD(...) TEST_OK(clprune_layerscale_backward(context, __VA_ARGS__))
+#define BACKWARD(...) TEST_OK(clprune_layerscale_backward(context, 0, __VA_ARGS__))
     BACKWARD(t.mat, ls.mat, dy.mat, dt[0].mat, dls[0].mat, none, none, NULL);
     BACKWARD(t.mat, ls.mat, dy.mat, dt[1].mat, dls[1].mat, db[0].mat, none, &event);
     layer_event(event);
@@ -285,7 +285,7 @@ static void bias_slopes(void **state)
     db_tokens.cols = TOKENS;
     db_tokens.offset += COLS;
     TEST_OK(clprune_layerscale_backward(
-        test_context(), t.mat, ls.mat, dy.mat, t.mat, dls.mat, db, db_tokens, NULL));
+        test_context(), 0, t.mat, ls.mat, dy.mat, t.mat, dls.mat, db, db_tokens, NULL));
     float *got = test_mat_get(&out, "db and db_tokens");
     double *grad = layer_widen(COLS + TOKENS, got);
     layer_slopes("db", bias_loss, &in, COLS + TOKENS, b, grad, 1e-4, 1e-6);
@@ -321,23 +321,25 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, x.mat, t.mat, ls.mat, shifted_t), bad, "y overlaps t");
     TEST_FAILS(FORWARD(context, x.mat, t.mat, inside, t.mat), bad, "y overlaps ls");
 #define BACKWARD(...) clprune_layerscale_backward(__VA_ARGS__, none, none, &event)
-    assert_int_equal(BACKWARD(NULL, t.mat, ls.mat, y.mat, x.mat, dls.mat), bad);
-    TEST_FAILS(BACKWARD(context, t.mat, short_row.mat, y.mat, x.mat, dls.mat), size, "ls is");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, narrow.mat, x.mat, dls.mat), size, "dy is");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, narrow.mat, dls.mat), size, "dt is");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, short_row.mat), size, "dls is");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, shifted_t, dls.mat), bad, "dt overlaps t");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, y.mat, dls.mat), bad, "dt overlaps dy");
-    TEST_FAILS(BACKWARD(context, t.mat, inside, y.mat, t.mat, dls.mat), bad, "dt overlaps ls");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, inside), bad, "dls overlaps t");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, ls.mat), bad, "dls overlaps ls");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(y.mat, 0, 1)), bad,
-        "dls overlaps dy");
-    TEST_FAILS(BACKWARD(context, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(x.mat, 3, 1)), bad,
-        "dls overlaps dt");
+    assert_int_equal(BACKWARD(NULL, 0, t.mat, ls.mat, y.mat, x.mat, dls.mat), bad);
+    TEST_FAILS(BACKWARD(context, 0, t.mat, short_row.mat, y.mat, x.mat, dls.mat), size, "ls is");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, narrow.mat, x.mat, dls.mat), size, "dy is");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, narrow.mat, dls.mat), size, "dt is");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, x.mat, short_row.mat), size, "dls is");
+    TEST_FAILS(
+        BACKWARD(context, 0, t.mat, ls.mat, y.mat, shifted_t, dls.mat), bad, "dt overlaps t");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, y.mat, dls.mat), bad, "dt overlaps dy");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, inside, y.mat, t.mat, dls.mat), bad, "dt overlaps ls");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, x.mat, inside), bad, "dls overlaps t");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, x.mat, ls.mat), bad, "dls overlaps ls");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(y.mat, 0, 1)),
+        bad, "dls overlaps dy");
+    TEST_FAILS(BACKWARD(context, 0, t.mat, ls.mat, y.mat, x.mat, clprune_mat_rows(x.mat, 3, 1)),
+        bad, "dls overlaps dt");
 #undef BACKWARD
 #define BACKWARD(...)                                                                              \
-    clprune_layerscale_backward(context, t.mat, ls.mat, y.mat, x.mat, dls.mat, __VA_ARGS__, &event)
+    clprune_layerscale_backward(                                                                   \
+        context, 0, t.mat, ls.mat, y.mat, x.mat, dls.mat, __VA_ARGS__, &event)
     TEST_FAILS(BACKWARD(short_row.mat, none), size, "db is");
     TEST_FAILS(BACKWARD(ls.mat, none), bad, "db overlaps ls");
     TEST_FAILS(BACKWARD(inside, none), bad, "db overlaps t");
@@ -394,7 +396,7 @@ static void product(void **state)
     layer_event(event);
     layer_check("scaled", &scaled, scaled_want, scaled_bound, "weights");
     TEST_OK(clprune_layerscale_backward_product(
-        context, mw.mat, mb.mat, mls.mat, dls.mat, dw.mat, db.mat, &event));
+        context, 0, mw.mat, mb.mat, mls.mat, dls.mat, dw.mat, db.mat, &event));
     layer_event(event);
     layer_check("dls", &dls, dls_want, dls_bound, "product");
     layer_check("dw", &dw, want, bound, "product");
@@ -442,8 +444,8 @@ static void product_slopes(void **state)
         test_mat_make(1, LAYER_OUT, 0, p.theta + LAYER_W + LAYER_OUT)};
     test_mat out[] = {test_mat_make(LAYER_OUT, LAYER_IN, 0, p.dw),
         test_mat_make(1, LAYER_OUT, 0, p.sums), test_mat_make(1, LAYER_OUT, 0, NULL)};
-    TEST_OK(clprune_layerscale_backward_product(
-        test_context(), in[0].mat, in[1].mat, in[2].mat, out[2].mat, out[0].mat, out[1].mat, NULL));
+    TEST_OK(clprune_layerscale_backward_product(test_context(), 0, in[0].mat, in[1].mat, in[2].mat,
+        out[2].mat, out[0].mat, out[1].mat, NULL));
     layer_product_slopes(&p, product_loss, out);
     for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
         test_mat_free(&in[i]);
@@ -470,18 +472,25 @@ static void product_invalid(void **state)
     TEST_FAILS(WEIGHTS(context, ls.mat, w.mat, shifted), bad, "scaled overlaps w");
     TEST_FAILS(WEIGHTS(context, inside, w.mat, dw.mat), bad, "scaled overlaps ls");
 #define PRODUCT(...) clprune_layerscale_backward_product(__VA_ARGS__, &event)
-    assert_int_equal(PRODUCT(NULL, w.mat, b.mat, ls.mat, dls.mat, dw.mat, db.mat), bad);
-    TEST_FAILS(PRODUCT(context, w.mat, other.mat, ls.mat, dls.mat, dw.mat, db.mat), size, "b is");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, other.mat, dls.mat, dw.mat, db.mat), size, "ls is");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, other.mat, dw.mat, db.mat), size, "dls is");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, other.mat, db.mat), size, "dw is");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, other.mat), size, "db is");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, ls.mat, dw.mat, db.mat), bad, "dls overlaps");
+    assert_int_equal(PRODUCT(NULL, 0, w.mat, b.mat, ls.mat, dls.mat, dw.mat, db.mat), bad);
     TEST_FAILS(
-        PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, w.mat, db.mat), bad, "dw overlaps w");
-    TEST_FAILS(PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, inside), bad, "db overlaps");
+        PRODUCT(context, 0, w.mat, other.mat, ls.mat, dls.mat, dw.mat, db.mat), size, "b is");
     TEST_FAILS(
-        PRODUCT(context, w.mat, b.mat, ls.mat, dls.mat, dw.mat, dls.mat), bad, "db overlaps");
+        PRODUCT(context, 0, w.mat, b.mat, other.mat, dls.mat, dw.mat, db.mat), size, "ls is");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, other.mat, dw.mat, db.mat), size, "dls is");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, dls.mat, other.mat, db.mat), size, "dw is");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, dls.mat, dw.mat, other.mat), size, "db is");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, ls.mat, dw.mat, db.mat), bad, "dls overlaps");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, dls.mat, w.mat, db.mat), bad, "dw overlaps w");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, dls.mat, dw.mat, inside), bad, "db overlaps");
+    TEST_FAILS(
+        PRODUCT(context, 0, w.mat, b.mat, ls.mat, dls.mat, dw.mat, dls.mat), bad, "db overlaps");
     assert_null(event);
     test_mat *mats[] = {&w, &dw, &b, &ls, &db, &dls, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

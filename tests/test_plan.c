@@ -177,7 +177,7 @@ static void random_lives(void **state)
         case 1: /* borrows for its sums */
             dy = clprune_mat_rows(big, 0, mat.rows);
             good(dry, clprune_layerscale_backward(
-                          dry, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+                          dry, 0, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
             break;
         case 2:
         case 3: { /* touches two */
@@ -275,7 +275,7 @@ static void chain_step(const chain *c, size_t batch)
     good(context, clprune_mat_copy(context, g, dy, NULL));
     good(context, clprune_buffer_forget(context, c->g.buffer));
     for (size_t i = LAYERS; i-- > 0;) {
-        good(context, clprune_gelu_backward(context, false, clprune_saved_dense(c->h[i], 0, batch),
+        good(context, clprune_gelu_backward(context, 0, clprune_saved_dense(c->h[i], 0, batch),
                           dy, dy, CLPRUNE_NO_MAT, NULL));
         good(context, clprune_linear_backward(
                           c->layer, batch, 0.0f, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));

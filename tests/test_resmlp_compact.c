@@ -59,9 +59,8 @@ static float *read_codes(const resmlp *model, clprune_mat codes, size_t rows)
     TEST_OK(clprune_mat_create(
         test_context(), CLPRUNE_MEMORY_WORKSPACE, "ones", rows, model->arch.hidden, &mat));
     TEST_OK(clprune_mat_fill(test_context(), 1, mat, NULL));
-    TEST_OK(
-        clprune_gelu_code_backward(test_context(), false, model->policies->rule[KEEP_H].code_bits,
-            mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_gelu_code_backward(test_context(), 0, model->policies->rule[KEEP_H].code_bits,
+        mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
     float *values = read_mat(mat);
     clprune_buffer_release(test_context(), mat.buffer);
     return values;

@@ -50,13 +50,13 @@ static clprune_status tokens_from_kept(
     /* x2 = x + ls1 * t, t = ... + b_t */
     TRY(resmlp_restore(model, kept[KEEP_T], all, model->work.branch, &t));
     TRY(clprune_layerscale_backward(
-        context, t, w->ls1, dx, dt, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
+        context, 0, t, w->ls1, dx, dt, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
     /* t = W_t n1 + b_t */
     TRY(clprune_linear_backward(model->token, batch, 0.0f, kept[KEEP_N1], dt, w->token_w, dn1,
         dw->token_w, CLPRUNE_NO_MAT, NULL));
     /* n1 = alpha1 * x + beta1 */
     TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
-    TRY(clprune_affine_backward(context, true, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
+    TRY(clprune_affine_backward(context, 0, 1, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
     TRY(resmlp_forget(model));
 done:
     return status;
@@ -86,9 +86,9 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     TRY(clprune_layerscale_backward_product(
-        context, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
-    TRY(clprune_affine_backward_product(context, w->fc1_w, w->alpha2, w->beta2, model->work.center,
-        dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+        context, 0, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
+    TRY(clprune_affine_backward_product(context, 0, w->fc1_w, w->alpha2, w->beta2,
+        model->work.center, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
     TRY(clprune_buffer_forget(context, model->work.fc1_w.buffer));
     TRY(clprune_buffer_forget(context, model->work.fc2_w.buffer));
     TRY(clprune_buffer_forget(context, model->work.center.buffer));
@@ -111,7 +111,7 @@ static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, 
     /* next = x2 + ls2 * (g W2^T + b2) */
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
-    TRY(clprune_gelu_backward_recompute(context, !first, h, dh, g, dh, dw->fc1_b, NULL));
+    TRY(clprune_gelu_backward_recompute(context, first ? 0 : 1, h, dh, g, dh, dw->fc1_b, NULL));
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, g, dw->fc2_w, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
     if (first)
@@ -170,8 +170,8 @@ static clprune_status mlp_coded_chunk(
         block->kept[KEEP_G], range.first, range.count, beta, dx, dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
-    TRY(clprune_gelu_code_backward(context, !first, block->policy->rule[KEEP_H].code_bits, dh,
-        resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
+    TRY(clprune_gelu_code_backward(context, first ? 0 : 1, block->policy->rule[KEEP_H].code_bits,
+        dh, resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn(
         block->kept[KEEP_X2], range.first, range.count, beta, dh, dw->fc1_w, NULL));
@@ -215,20 +215,20 @@ static clprune_status mlp_from_kept(
     /* next = x2 + ls2 * m, m = ... + b2 */
     TRY(resmlp_restore(model, kept[KEEP_M], all, model->work.branch, &m));
     TRY(clprune_layerscale_backward(
-        context, m, w->ls2, dx, dtoken, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
+        context, 0, m, w->ls2, dx, dtoken, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
     /* m = g W2^T + b2 */
     TRY(clprune_linear_backward(model->fc2, batch, 0.0f, kept[KEEP_G], dtoken, w->fc2_w, dhidden,
         dw->fc2_w, CLPRUNE_NO_MAT, NULL));
     /* g = gelu(h), h = ... + b1 */
     TRY(resmlp_restore(model, kept[KEEP_H], all, model->work.fc1, &h));
-    TRY(clprune_gelu_backward(context, false, h, dhidden, dhidden, dw->fc1_b, NULL));
+    TRY(clprune_gelu_backward(context, 0, h, dhidden, dhidden, dw->fc1_b, NULL));
     /* h = n2 W1^T + b1 */
     TRY(clprune_linear_backward(model->fc1, batch, 0.0f, kept[KEEP_N2], dhidden, w->fc1_w, dtoken,
         dw->fc1_w, CLPRUNE_NO_MAT, NULL));
     /* n2 = alpha2 * x2 + beta2 */
     TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
     TRY(clprune_affine_backward(
-        context, true, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
+        context, 0, 1, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
     TRY(resmlp_forget(model));
 done:
     return status;
@@ -263,7 +263,7 @@ static clprune_status pool_backward(
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     if (model->last_x == NULL) {
-        TRY(clprune_affine_backward(context, false, clprune_saved_dense(model->mean_x, 0, batch),
+        TRY(clprune_affine_backward(context, 0, 0, clprune_saved_dense(model->mean_x, 0, batch),
             w->alpha, dpooled, dpooled, dw->alpha, dw->beta, NULL));
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dx, NULL));
     } else {
@@ -271,8 +271,7 @@ static clprune_status pool_backward(
         clprune_mat x;
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dn, NULL));
         TRY(resmlp_restore(model, model->last_x, (resmlp_range){0, batch}, model->work.again, &x));
-        TRY(clprune_affine_backward(
-            context, false, x, w->alpha, dn, dx, dw->alpha, dw->beta, NULL));
+        TRY(clprune_affine_backward(context, 0, 0, x, w->alpha, dn, dx, dw->alpha, dw->beta, NULL));
     }
 done:
     return status;
@@ -291,12 +290,8 @@ static clprune_status stem_backward(
         const clprune_mat dpart =
             dimages.buffer == NULL ? dimages : clprune_mat_rows(dimages, first, range.count);
         const clprune_mat dy = resmlp_rows(model, dx, range);
-        if (first == 0)
-            TRY(clprune_patch_embed_backward(context, &model->stem, range.count, part, dy,
-                w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
-        else
-            TRY(clprune_patch_embed_backward_add(context, &model->stem, range.count, part, dy,
-                w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
+        TRY(clprune_patch_embed_backward(context, first == 0 ? 0 : 1, &model->stem, range.count,
+            part, dy, w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
     }
 done:
     return status;

@@ -43,12 +43,12 @@ CLPRUNE_API clprune_status clprune_gelu_code_size_query(
 CLPRUNE_API clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits,
     clprune_mat h, clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event);
 
-/* dh = dg * level, and in the same pass over memory db[c] = sum_r dh[r][c], the bias gradient of
- * the layer that made h; with `accumulate` that is added to db, for passes in parts. dg, dh: M x d;
- * dh may be dg. codes: as clprune_gelu_code_forward wrote them, with the same bits; M x sizes.cols.
- * db: 1 x d, or CLPRUNE_NO_MAT to skip it. dh and db lie apart from codes, and db from all. Sums
- * run in a fixed order. */
-CLPRUNE_API clprune_status clprune_gelu_code_backward(clprune_context *context, bool accumulate,
+/* dh = dg * level, and in the same pass over memory db[c] = sum_r dh[r][c] + beta * db[c], the
+ * bias gradient of the layer that made h. With beta 0 db is not read. dg, dh: M x d; dh may be dg.
+ * codes: as clprune_gelu_code_forward wrote them, with the same bits; M x sizes.cols. db: 1 x d, or
+ * CLPRUNE_NO_MAT to skip it. dh and db lie apart from codes, and db from all. Sums run in a fixed
+ * order. */
+CLPRUNE_API clprune_status clprune_gelu_code_backward(clprune_context *context, float beta,
     unsigned bits, clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db,
     cl_event *event);
 

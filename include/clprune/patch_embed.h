@@ -24,15 +24,11 @@ CLPRUNE_API clprune_status clprune_patch_embed_forward(clprune_context *context,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event);
 
-/* dw = dy^T * cut(images); db = sum of the rows of dy; dimages = the patches of dy * w put back.
- * All overwritten; each may be CLPRUNE_NO_MAT to skip it. */
-CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
-    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
-
-/* The same for further images of a batch that is taken in parts, which bounds the scratch: dw and
- * db are added to, dimages is overwritten. */
-CLPRUNE_API clprune_status clprune_patch_embed_backward_add(clprune_context *context,
+/* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the
+ * patches of dy * w put back, overwritten. Each may be CLPRUNE_NO_MAT to skip it. With beta 0 dw
+ * and db are not read; 1 adds to them, for a batch that is taken in parts, which bounds the
+ * scratch. */
+CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
 

@@ -28,10 +28,10 @@ typedef struct clprune_token_mix {
  *     d ls    = sum of n * u + sum_p b[p] * dy[p]     (sum of (w n + b) * dy, w moved to dy's side)
  *     d alpha = sum of x * ls * u,   d beta = sum of ls * u
  *     d w     = sum_n dy_n * (ls * n_n)^T,   d b[p] = sum over n and c of ls[c] * dy_n[p][c]
- * The gradients in *grads are overwritten, with `accumulate` added to: each is a sum over samples,
- * so a backward pass can go through a batch in parts, with x, dx and work of a part alone. All
- * matrices lie apart. Sums run in a fixed order. */
-CLPRUNE_API clprune_status clprune_token_mix_backward(clprune_context *context, bool accumulate,
+ * Each gradient in *grads becomes its value above + beta * its old value, which beta 0 does not
+ * read. All are sums over samples, so a backward pass can go through a batch in parts, with x, dx
+ * and work of a part alone. All matrices lie apart. Sums run in a fixed order. */
+CLPRUNE_API clprune_status clprune_token_mix_backward(clprune_context *context, float beta,
     size_t batch, clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event);
 

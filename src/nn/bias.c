@@ -2,11 +2,11 @@
 
 #include "core/checked.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
-static const clprune__kernel_def bias_rows_kernel = {"bias.cl", "bias_rows", "nn.clh"};
-static const clprune__kernel_def bias_tokens_kernel = {"bias.cl", "bias_tokens", "nn.clh"};
+static const clprune__kernel_def bias_rows_kernel = {"bias.cl", "bias_rows", "nn.clh rowwise.clh"};
+static const clprune__kernel_def bias_tokens_kernel = {
+    "bias.cl", "bias_tokens", "nn.clh rowwise.clh"};
 
 static clprune_status check_bias(
     clprune_context *context, clprune_mat b, size_t count, clprune_mat y)
@@ -25,13 +25,8 @@ clprune_status clprune__bias_rows(
     TRY(clprune__check_mat(context, "y", y, y.rows, y.cols));
     TRY(check_bias(context, b, y.cols, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bias_rows_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, y.rows);
-    clprune__arg_ulong(&launch, y.cols);
-    clprune__arg_mat(&launch, b);
-    clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    const clprune_mat mats[] = {b, y};
+    TRY(clprune__rowwise_run(context, &bias_rows_kernel, &plan, 2, mats, event));
 done:
     return status;
 }
@@ -47,13 +42,11 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
     TRY(check_bias(context, b, tokens, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bias_tokens_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, y.rows);
-    clprune__arg_ulong(&launch, y.cols);
+    TRY(clprune__rowwise_begin(context, &bias_tokens_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_mat(&launch, b);
     clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }
@@ -64,7 +57,7 @@ static clprune_status product(clprune_context *context, clprune__gemm_job *job,
     clprune__gemm_bias kind, size_t count, clprune_mat y, bool *left, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool bias = job->bias_values.buffer != NULL;
+    const bool bias = !clprune__is_absent(job->bias_values);
     *left = false;
     if (bias) {
         TRY(check_bias(context, job->bias_values, count, y));

@@ -1,13 +1,12 @@
 #include "clprune/cross_entropy.h"
 
-#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def cross_entropy_forward_kernel = {
-    "cross_entropy.cl", "cross_entropy_forward", "nn.clh"};
+    "cross_entropy.cl", "cross_entropy_forward", "nn.clh rowwise.clh"};
 static const clprune__kernel_def cross_entropy_backward_kernel = {
-    "cross_entropy.cl", "cross_entropy_backward", "nn.clh"};
+    "cross_entropy.cl", "cross_entropy_backward", "nn.clh rowwise.clh"};
 
 /* The target is `on` more than `off` at the label and `off` elsewhere. */
 static float target_on(float smoothing)
@@ -20,39 +19,24 @@ static float target_off(float smoothing, size_t classes)
     return classes > 0 ? (float)((double)smoothing / (double)classes) : 0;
 }
 
-static bool absent(clprune_mat mat)
-{
-    return mat.buffer == NULL && mat.rows == 0 && mat.cols == 0;
-}
-
 clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
     clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = logits.rows, classes = logits.cols;
-    const bool has_hit = !absent(hit);
+    const bool has_hit = !clprune__is_absent(hit);
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT, "smoothing is %g",
         (double)smoothing);
-    TRY(clprune__check_mat(context, "logits", logits, batch, classes));
     TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
-    TRY(clprune__check_mat(context, "log_p", log_p, batch, classes));
-    TRY(clprune__check_mat(context, "loss", loss, batch, 1));
-    if (!clprune__same_mat(log_p, logits))
-        TRY(clprune__check_apart(context, "log_p", log_p, "logits", logits));
-    TRY(clprune__check_apart(context, "loss", loss, "logits", logits));
-    TRY(clprune__check_apart(context, "loss", loss, "log_p", log_p));
-    if (has_hit) {
-        TRY(clprune__check_mat(context, "hit", hit, batch, 1));
-        TRY(clprune__check_apart(context, "hit", hit, "logits", logits));
-        TRY(clprune__check_apart(context, "hit", hit, "log_p", log_p));
-        TRY(clprune__check_apart(context, "hit", hit, "loss", loss));
-    }
-    const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
+    enum { LOGITS, LOG_P, LOSS, HIT, ALL };
+    const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
+        {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
+        {"hit", hit, batch, 1, .optional = true}};
+    TRY(clprune__check_operands(context, operands, LOG_P, ALL));
+    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &cross_entropy_forward_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, batch);
-    clprune__arg_ulong(&launch, classes);
+    TRY(clprune__rowwise_begin(context, &cross_entropy_forward_kernel, &plan, &launch));
     clprune__arg_float(&launch, target_on(smoothing));
     clprune__arg_float(&launch, target_off(smoothing, classes));
     clprune__arg_uint(&launch, has_hit);
@@ -61,7 +45,7 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     clprune__arg_mat(&launch, log_p);
     clprune__arg_mat(&launch, loss);
     clprune__arg_mat(&launch, hit);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }
@@ -78,18 +62,16 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     TRY(clprune__check_mat(context, "dlogits", dlogits, batch, classes));
     if (!clprune__same_mat(dlogits, log_p))
         TRY(clprune__check_apart(context, "dlogits", dlogits, "log_p", log_p));
-    const clprune__team_plan plan = clprune__plan_teams(context, batch, classes);
+    const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &cross_entropy_backward_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, batch);
-    clprune__arg_ulong(&launch, classes);
+    TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));
     clprune__arg_float(&launch, target_on(smoothing));
     clprune__arg_float(&launch, target_off(smoothing, classes));
     clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, log_p);
     clprune__arg_mem(&launch, labels);
     clprune__arg_mat(&launch, dlogits);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }

@@ -1,14 +1,13 @@
 /* LayerScale behind a linear layer, without that one's output. */
 #include "clprune/layerscale.h"
 #include "nn/scale_weights.h"
-#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def layerscale_weights_kernel = {
-    "layerscale_product.cl", "layerscale_weights", "nn.clh"};
+    "layerscale_product.cl", "layerscale_weights", "nn.clh rowwise.clh"};
 static const clprune__kernel_def layerscale_product_kernel = {
-    "layerscale_product.cl", "layerscale_product", "nn.clh"};
+    "layerscale_product.cl", "layerscale_product", "nn.clh rowwise.clh"};
 
 clprune_status clprune_layerscale_weights(
     clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event)
@@ -17,8 +16,10 @@ clprune_status clprune_layerscale_weights(
         context, &layerscale_weights_kernel, "ls", ls, w.rows, w, scaled, event);
 }
 
-clprune_status clprune_layerscale_backward_product(clprune_context *context, clprune_mat w,
-    clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db, cl_event *event)
+/* Forward: y = x + ls * (g * w^T + b). */
+clprune_status clprune_layerscale_backward_product(clprune_context *context, float beta,
+    clprune_mat w, clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -27,18 +28,13 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, clp
         {"ls", ls, 1, w.rows}, {"dls", dls, 1, w.rows}, {"dw", dw, w.rows, w.cols},
         {"db", db, 1, w.rows}};
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
-    const clprune__team_plan plan = clprune__plan_teams(context, w.rows, w.cols);
+    const clprune__rowwise plan = clprune__team_plan(context, w.rows, w.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &layerscale_product_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, w.rows);
-    clprune__arg_ulong(&launch, w.cols);
-    clprune__arg_mat(&launch, w);
-    clprune__arg_mat(&launch, b);
-    clprune__arg_mat(&launch, ls);
-    clprune__arg_mat(&launch, dls);
-    clprune__arg_mat(&launch, dw);
-    clprune__arg_mat(&launch, db);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_begin(context, &layerscale_product_kernel, &plan, &launch));
+    clprune__arg_float(&launch, beta);
+    for (size_t i = 0; i < ALL; i++)
+        clprune__arg_mat(&launch, operands[i].mat);
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }

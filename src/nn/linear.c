@@ -188,13 +188,10 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
 
     /* Forward: y = x * w^T + 1 * b, or y_n = w * x_n + b^T * 1. So: db = the sums of dy ... */
     cl_event *last = want_dw || want_dx ? NULL : event;
-    const bool add = beta != 0.0f;
-    if (want_db && add && beta != 1.0f)
-        TRY(clprune__scale(context, beta, db, NULL));
     if (want_db && features)
-        TRY(clprune__column_sum(context, add, dy, db, last));
+        TRY(clprune__column_sum(context, beta, dy, db, last));
     else if (want_db)
-        TRY(clprune__token_bias_grad(context, batch, desc->out, add, dy, db, last));
+        TRY(clprune__token_bias_grad(context, beta, batch, desc->out, dy, db, last));
     /* ... dw = dy^T * x, or sum over n of dy_n * x_n^T, from the kept x ... */
     last = want_dx ? NULL : event;
     if (want_dw && features)

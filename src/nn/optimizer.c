@@ -7,9 +7,9 @@
 
 #include "core/checked.h"
 #include "nn/optimizer_private.h"
-#include "nn/team_plan.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/rowwise.h"
 #include "runtime/transfer.h"
 
 /* Elements of a work-group. */

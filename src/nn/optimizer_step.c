@@ -256,7 +256,7 @@ clprune_status clprune_optimizer_clip(
     bool marked = false;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
     REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g", (double)max_norm);
-    const bool has_norm = norm.buffer != NULL || norm.rows != 0 || norm.cols != 0;
+    const bool has_norm = !clprune__is_absent(norm);
     if (has_norm)
         TRY(clprune__check_mat(context, "norm", norm, 1, 1));
     for (size_t i = 0; has_norm && i < optimizer->count; i++)
@@ -273,7 +273,7 @@ clprune_status clprune_optimizer_clip(
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)
             TRY(sum_squares(optimizer, &optimizer->bundles[b], partial));
-    TRY(clprune__column_sums_final(context, false, optimizer->groups, partial, 1, &sums, NULL));
+    TRY(clprune__column_sums_final(context, 0.0f, optimizer->groups, partial, 1, &sums, NULL));
     TRY(clip_factor(optimizer, max_norm, sums, norm, factor));
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         if (optimizer->bundles[b].groups > 0)

@@ -3,13 +3,14 @@
 #include "core/checked.h"
 #include "nn/bias.h"
 #include "nn/column_sum.h"
-#include "nn/team_plan.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
+#include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 
-static const clprune__kernel_def patch_cut_kernel = {"patch_embed.cl", "patch_cut", ""};
-static const clprune__kernel_def patch_put_kernel = {"patch_embed.cl", "patch_put", ""};
+static const clprune__kernel_def patch_cut_kernel = {
+    "patch_embed.cl", "patch_cut", "nn.clh rowwise.clh"};
+static const clprune__kernel_def patch_put_kernel = {
+    "patch_embed.cl", "patch_put", "nn.clh rowwise.clh"};
 
 /* Everything that follows from a description and a batch. */
 typedef struct sizes {
@@ -42,34 +43,28 @@ done:
 }
 
 /* patch_cut or patch_put: copies between images and patches, in either direction. */
-static clprune_status copy_patches(clprune_context *context, const clprune__kernel_def *id,
+static clprune_status copy_patches(clprune_context *context, const clprune__kernel_def *kernel,
     const clprune_patch_embed_desc *desc, const sizes *s, clprune_mat from, clprune_mat to,
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__rowwise plan = clprune__rowwise_plan(context, s->rows, s->cols);
     /* The widest vector that tiles a row of a patch. */
     size_t width = clprune__vector_width(context);
     while (desc->patch % width != 0)
         width /= 2;
     if (width == 2)
         width = 1;
-    clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", plan.local);
-    clprune__define(&defines, "PATCH", desc->patch);
-    clprune__define(&defines, "ROWS", plan.group_rows);
-    clprune__define(&defines, "VW", width);
+    clprune__rowwise plan = clprune__sums_plan_of(context, s->rows, s->cols, 0, 1, 0, width);
+    clprune__define(&plan.defines, "PATCH", desc->patch);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, id, &defines, &launch));
-    clprune__arg_ulong(&launch, s->rows);
-    clprune__arg_ulong(&launch, s->cols);
+    TRY(clprune__rowwise_begin(context, kernel, &plan, &launch));
     clprune__arg_ulong(&launch, s->tokens);
     clprune__arg_ulong(&launch, s->patches_x);
     clprune__arg_ulong(&launch, desc->height);
     clprune__arg_ulong(&launch, desc->width);
     clprune__arg_mat(&launch, from);
     clprune__arg_mat(&launch, to);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }
@@ -102,11 +97,6 @@ done:
     return status;
 }
 
-static bool wanted(clprune_mat mat)
-{
-    return mat.buffer != NULL || mat.rows != 0 || mat.cols != 0;
-}
-
 /* An output of the backward pass must have its size and be apart from the inputs. */
 static clprune_status check_gradient(clprune_context *context, const char *name, clprune_mat mat,
     size_t rows, size_t cols, clprune_mat images, clprune_mat dy, clprune_mat w)
@@ -121,23 +111,25 @@ done:
 }
 
 /* Forward: y = cut(images) * w^T + b. */
-static clprune_status backward(clprune_context *context, bool accumulate,
+clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch_mark mark = {0};
     bool marked = false;
+    const bool want_dimages = !clprune__is_absent(dimages), want_dw = !clprune__is_absent(dw),
+               want_db = !clprune__is_absent(db);
     sizes s;
     TRY(measure(context, desc, batch, &s));
     TRY(clprune__check_mat(context, "images", images, batch, s.image));
     TRY(clprune__check_mat(context, "dy", dy, s.rows, desc->out));
     TRY(clprune__check_mat(context, "w", w, desc->out, s.cols));
-    if (wanted(dimages))
+    if (want_dimages)
         TRY(check_gradient(context, "dimages", dimages, batch, s.image, images, dy, w));
-    if (wanted(dw))
+    if (want_dw)
         TRY(check_gradient(context, "dw", dw, desc->out, s.cols, images, dy, w));
-    if (wanted(db))
+    if (want_db)
         TRY(check_gradient(context, "db", db, 1, desc->out, images, dy, w));
     TRY(clprune__check_apart(context, "dimages", dimages, "dw", dw));
     TRY(clprune__check_apart(context, "dimages", dimages, "db", db));
@@ -145,35 +137,21 @@ static clprune_status backward(clprune_context *context, bool accumulate,
     mark = clprune__scratch_begin(context);
     marked = true;
     clprune_mat patches;
-    if (wanted(dw) || wanted(dimages))
+    if (want_dw || want_dimages)
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
-    if (wanted(dw)) {
+    if (want_dw) {
         TRY(copy_patches(context, &patch_cut_kernel, desc, &s, images, patches, NULL));
-        TRY(clprune_gemm(context, true, false, 1, accumulate ? 1 : 0, dy, patches, dw, NULL));
+        TRY(clprune_gemm(context, true, false, 1, beta, dy, patches, dw, NULL));
     }
-    if (wanted(dimages)) {
+    if (want_dimages) {
         TRY(clprune_gemm(context, false, false, 1, 0, dy, w, patches, NULL));
         TRY(copy_patches(context, &patch_put_kernel, desc, &s, patches, dimages, NULL));
     }
-    if (wanted(db))
-        TRY(clprune__column_sum(context, accumulate, dy, db, NULL));
+    if (want_db)
+        TRY(clprune__column_sum(context, beta, dy, db, NULL));
     TRY(clprune__empty_event(context, event));
 done:
     if (marked)
         clprune__scratch_end(context, mark);
     return status;
-}
-
-clprune_status clprune_patch_embed_backward(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
-    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
-{
-    return backward(context, false, desc, batch, images, dy, w, dimages, dw, db, event);
-}
-
-clprune_status clprune_patch_embed_backward_add(clprune_context *context,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
-    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
-{
-    return backward(context, true, desc, batch, images, dy, w, dimages, dw, db, event);
 }

@@ -3,16 +3,14 @@
 #include <math.h>
 
 #include "core/checked.h"
-#include "nn/team_plan.h"
 #include "nn/token_mean_private.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
 static const clprune__kernel_def token_mean_forward_kernel = {
-    "token_mean.cl", "token_mean_forward", "nn.clh"};
+    "token_mean.cl", "token_mean_forward", "nn.clh rowwise.clh"};
 static const clprune__kernel_def token_mean_backward_kernel = {
-    "token_mean.cl", "token_mean_backward", "nn.clh"};
+    "token_mean.cl", "token_mean_backward", "nn.clh rowwise.clh"};
 
 /* The mean of no tokens is NaN. */
 static float scale_of(size_t tokens)
@@ -59,14 +57,12 @@ clprune_status clprune__token_spread(clprune_context *context, size_t batch, siz
     TRY(clprune__check_apart(context, "dx", dx, "dy", dy));
     const clprune__rowwise plan = clprune__rowwise_plan(context, rows, dy.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &token_mean_backward_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, rows);
-    clprune__arg_ulong(&launch, dy.cols);
+    TRY(clprune__rowwise_begin(context, &token_mean_backward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, tokens);
     clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, dx);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }

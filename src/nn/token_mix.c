@@ -4,13 +4,13 @@
 #include "nn/column_sum.h"
 #include "nn/form.h"
 #include "runtime/check.h"
-#include "runtime/launch.h"
+#include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def token_mix_input_kernel = {
-    "token_mix.cl", "token_mix_input", "nn.clh row_sums.clh"};
+    "token_mix.cl", "token_mix_input", "nn.clh rowwise.clh row_sums.clh"};
 static const clprune__kernel_def token_mix_backward_kernel = {
-    "token_mix.cl", "token_mix_backward", "nn.clh row_sums.clh"};
+    "token_mix.cl", "token_mix_backward", "nn.clh rowwise.clh row_sums.clh"};
 
 /* Sizes, and each output apart from all that comes before it. */
 static clprune_status check(clprune_context *context, size_t batch, clprune_mat x,
@@ -38,16 +38,8 @@ static clprune_status scaled_input(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &token_mix_input_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, x.rows);
-    clprune__arg_ulong(&launch, x.cols);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, params->alpha);
-    clprune__arg_mat(&launch, params->beta);
-    clprune__arg_mat(&launch, params->ls);
-    clprune__arg_mat(&launch, m);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
+    const clprune_mat mats[] = {x, params->alpha, params->beta, params->ls, m};
+    TRY(clprune__rowwise_run(context, &token_mix_input_kernel, &plan, 5, mats, NULL));
 done:
     return status;
 }
@@ -66,21 +58,19 @@ static clprune_status back_through_tokens(
 
 /* dx += alpha * ls * u, and the gradients of the vectors, that of b from the dy that dx held: one
  * pass over x, u and dx. */
-static clprune_status finish(clprune_context *context, bool accumulate, clprune_mat x,
+static clprune_status finish(clprune_context *context, float beta, clprune_mat x,
     const clprune_token_mix *p, clprune_mat u, clprune_mat dx, const clprune_token_mix *dp,
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    const clprune__rowwise plan = clprune__reduction_plan(context, x.rows, x.cols);
-    /* Row 3 g: dls of group g; then dalpha; then dbeta. */
+    const clprune__rowwise plan =
+        clprune__sums_plan(context, x.rows, x.cols, 3, CLPRUNE__STRIP, CLPRUNE__STRIP);
     clprune_mat partial, row_sums;
     TRY(clprune__scratch_mat(context, 3 * plan.groups, x.cols, &partial));
     TRY(clprune__row_sums(context, x, p->w.rows, &row_sums));
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &token_mix_backward_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, x.rows);
-    clprune__arg_ulong(&launch, x.cols);
+    TRY(clprune__rowwise_begin(context, &token_mix_backward_kernel, &plan, &launch));
     clprune__arg_ulong(&launch, p->w.rows);
     clprune__arg_mat(&launch, x);
     clprune__arg_mat(&launch, p->alpha);
@@ -91,10 +81,10 @@ static clprune_status finish(clprune_context *context, bool accumulate, clprune_
     clprune__arg_mat(&launch, dx);
     clprune__arg_mat(&launch, partial);
     clprune__arg_mat(&launch, row_sums);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, NULL));
-    TRY(clprune__column_sum(context, accumulate, row_sums, dp->b, NULL));
+    TRY(clprune__rowwise_end(&launch, &plan, NULL));
+    TRY(clprune__column_sum(context, beta, row_sums, dp->b, NULL));
     const clprune_mat sums[3] = {dp->ls, dp->alpha, dp->beta};
-    TRY(clprune__column_sums_final(context, accumulate, plan.groups, partial, 3, sums, event));
+    TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 3, sums, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -102,7 +92,7 @@ done:
 
 /* Forward: y_n = x_n + ls * (w * n_n + b^T * 1), n = alpha * x + beta. `work` holds ls * n, then u.
  */
-clprune_status clprune_token_mix_backward(clprune_context *context, bool accumulate, size_t batch,
+clprune_status clprune_token_mix_backward(clprune_context *context, float beta, size_t batch,
     clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event)
 {
@@ -111,10 +101,9 @@ clprune_status clprune_token_mix_backward(clprune_context *context, bool accumul
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
     TRY(check(context, batch, x, params, dx, work, grads));
     TRY(scaled_input(context, x, params, work));
-    TRY(clprune__dense_product_nt(
-        context, batch, accumulate ? 1.0f : 0.0f, dx, work, grads->w, NULL));
+    TRY(clprune__dense_product_nt(context, batch, beta, dx, work, grads->w, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
-    TRY(finish(context, accumulate, x, params, work, dx, grads, event));
+    TRY(finish(context, beta, x, params, work, dx, grads, event));
 done:
     return status;
 }

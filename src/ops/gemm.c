@@ -7,7 +7,7 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
-static const clprune__kernel_def mat_scale_kernel = {"fill.cl", "mat_scale", ""};
+static const clprune__kernel_def mat_scale_kernel = {"fill.cl", "mat_scale", "nn.clh rowwise.clh"};
 
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event)
 {
@@ -18,12 +18,10 @@ clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat 
     }
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &mat_scale_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, c.rows);
-    clprune__arg_ulong(&launch, c.cols);
+    TRY(clprune__rowwise_begin(context, &mat_scale_kernel, &plan, &launch));
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, c);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }

@@ -240,10 +240,12 @@ clprune_status clprune__check_operands(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__operand *p = operands;
     for (size_t i = 0; i < count; i++)
-        TRY(clprune__check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols));
+        if (!p[i].optional || !clprune__is_absent(p[i].mat))
+            TRY(clprune__check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols));
     for (size_t i = inputs; i < count; i++)
         for (size_t k = 0; k < i; k++)
-            TRY(clprune__check_apart(context, p[i].name, p[i].mat, p[k].name, p[k].mat));
+            if ((p[i].in_place >> k & 1) == 0 || !clprune__same_mat(p[i].mat, p[k].mat))
+                TRY(clprune__check_apart(context, p[i].name, p[i].mat, p[k].name, p[k].mat));
 done:
     return status;
 }
@@ -258,6 +260,11 @@ clprune_status clprune__check_reserved(
             "%s.reserved is not zero; zero-initialise %s before setting its fields", name, name);
 done:
     return status;
+}
+
+bool clprune__is_absent(clprune_mat mat)
+{
+    return mat.buffer == NULL;
 }
 
 bool clprune__same_mat(clprune_mat a, clprune_mat b)

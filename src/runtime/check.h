@@ -91,15 +91,20 @@ clprune_status clprune__check_apart(
 clprune_status clprune__check_same_context(
     clprune_context *context, const char *name, const clprune_context *owner);
 
+/* Whether an optional matrix is CLPRUNE_NO_MAT. */
+bool clprune__is_absent(clprune_mat mat);
+
 /* A matrix argument, with the size that it must have. */
 typedef struct clprune__operand {
     const char *name;
     clprune_mat mat;
     size_t rows, cols;
+    bool optional;     /* CLPRUNE_NO_MAT passes, whatever the size */
+    unsigned in_place; /* bit i: it may be operand i, element for element */
 } clprune__operand;
 
 /* Checks `count` operands, inputs first: the size of each, and that each output, from `inputs` on,
- * lies apart from all before it. */
+ * lies apart from all before it but those of its in_place. */
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
 

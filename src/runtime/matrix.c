@@ -9,8 +9,8 @@
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 
-static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
-static const clprune__kernel_def mat_copy_kernel = {"fill.cl", "mat_copy", ""};
+static const clprune__kernel_def mat_copy_kernel = {"fill.cl", "mat_copy", "nn.clh rowwise.clh"};
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
 
 clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t rows, size_t cols, clprune_mat *mat)
@@ -132,14 +132,9 @@ clprune_status clprune_mat_copy(
     TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
     TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
     TRY(clprune__check_apart(context, "from", from, "to", to));
-    clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &mat_copy_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, to.rows);
-    clprune__arg_ulong(&launch, to.cols);
-    clprune__arg_mat(&launch, from);
-    clprune__arg_mat(&launch, to);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
+    const clprune_mat mats[] = {from, to};
+    TRY(clprune__rowwise_run(context, &mat_copy_kernel, &plan, 2, mats, event));
 done:
     return status;
 }
@@ -150,14 +145,12 @@ clprune_status clprune_mat_fill(
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
-    clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
+    const clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &fill_kernel, &plan.defines, &launch));
-    clprune__arg_ulong(&launch, mat.rows);
-    clprune__arg_ulong(&launch, mat.cols);
+    TRY(clprune__rowwise_begin(context, &fill_kernel, &plan, &launch));
     clprune__arg_float(&launch, value);
     clprune__arg_mat(&launch, mat);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
 }

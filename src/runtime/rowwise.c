@@ -1,28 +1,122 @@
 #include "runtime/rowwise.h"
 
 #include "core/checked.h"
+#include "runtime/check.h"
 #include "runtime/context_private.h"
 
 /* Elements a group should have to itself, so that starting it costs nothing beside its work. */
 #define CPU_GROUP_ELEMENTS 32768
 #define GPU_GROUP_ELEMENTS 4096
 #define MAX_GROUP_ROWS     1024
+/* Groups of sums: enough to fill any device, few enough for the second stage. */
+#define MAX_SUM_GROUPS 512
+/* Work-items that share a row on GPUs. */
+#define GPU_TEAM 32
 
-clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t rows, size_t cols)
+size_t clprune__vector_width(const clprune_context *context)
+{
+    return context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
+}
+
+/* The launch and the defines for the plan's local size and rows of a group, and vectors of `width`.
+ */
+static clprune__rowwise finish(clprune__rowwise plan, size_t width)
+{
+    plan.groups = clprune__ceil_div(plan.rows, plan.group_rows);
+    plan.global = plan.groups * plan.local;
+    clprune__define(&plan.defines, "LOCAL", plan.local);
+    clprune__define(&plan.defines, "VW", width);
+    return plan;
+}
+
+static clprune__rowwise divide(const clprune_context *context, size_t rows, size_t cols)
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t elements = vector ? CPU_GROUP_ELEMENTS : GPU_GROUP_ELEMENTS;
-    /* A power of two, so that few different programs are built. */
     size_t group_rows = 1;
     while (group_rows < MAX_GROUP_ROWS && group_rows * 2 * cols <= elements && group_rows < rows)
         group_rows *= 2;
-    clprune__rowwise plan = {0};
-    plan.local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
-    plan.group_rows = group_rows;
-    plan.groups = clprune__ceil_div(rows, group_rows);
-    plan.global = cols > 0 ? plan.groups * plan.local : 0;
-    clprune__define(&plan.defines, "LOCAL", plan.local);
-    clprune__define(&plan.defines, "ROWS", group_rows);
-    clprune__define(&plan.defines, "VW", vector ? 16 : 4);
+    return (clprune__rowwise){.rows = rows,
+        .cols = cols,
+        .local = vector ? 1 : clprune__min(128, context->facts.max_work_group),
+        .group_rows = group_rows};
+}
+
+clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t rows, size_t cols)
+{
+    clprune__rowwise plan = finish(divide(context, rows, cols), clprune__vector_width(context));
+    if (cols == 0)
+        plan.global = 0;
     return plan;
+}
+
+clprune__rowwise clprune__sums_plan(const clprune_context *context, size_t rows, size_t cols,
+    size_t sums, size_t cpu_strip, size_t gpu_strip)
+{
+    return clprune__sums_plan_of(
+        context, rows, cols, sums, cpu_strip, gpu_strip, clprune__vector_width(context));
+}
+
+clprune__rowwise clprune__sums_plan_of(const clprune_context *context, size_t rows, size_t cols,
+    size_t sums, size_t cpu_strip, size_t gpu_strip, size_t width)
+{
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t strip = sums == 0 ? 1 : vector ? cpu_strip : gpu_strip;
+    clprune__rowwise plan = divide(context, rows, cols);
+    while (sums > 0 && clprune__ceil_div(rows, plan.group_rows) > MAX_SUM_GROUPS)
+        plan.group_rows *= 2;
+    plan = finish(plan, width);
+    if (cols == 0)
+        plan.global = 0;
+    clprune__define(&plan.defines, "SUMS", sums);
+    if (strip > 0)
+        clprune__define(&plan.defines, "STRIP", strip);
+    return plan;
+}
+
+clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows, size_t cols)
+{
+    size_t team = 1;
+    clprune__rowwise plan = divide(context, rows, cols);
+    if (context->kernels == CLPRUNE_KERNELS_TILED) {
+        team = GPU_TEAM;
+        while (team > plan.local)
+            team /= 2;
+        plan.local -= plan.local % team;
+        plan.group_rows = plan.local / team; /* a row for each team: as many groups as possible */
+    }
+    plan = finish(plan, clprune__vector_width(context));
+    clprune__define(&plan.defines, "TEAM", team);
+    return plan;
+}
+
+clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__kernel_def *def,
+    const clprune__rowwise *plan, clprune__launch *launch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__launch_begin(context, def, &plan->defines, launch));
+    clprune__arg_ulong(launch, plan->rows);
+    clprune__arg_ulong(launch, plan->cols);
+    clprune__arg_ulong(launch, plan->group_rows);
+done:
+    return status;
+}
+
+clprune_status clprune__rowwise_end(
+    clprune__launch *launch, const clprune__rowwise *plan, cl_event *event)
+{
+    return clprune__launch_enqueue(launch, 1, &plan->global, &plan->local, event);
+}
+
+clprune_status clprune__rowwise_run(clprune_context *context, const clprune__kernel_def *def,
+    const clprune__rowwise *plan, size_t count, const clprune_mat *mats, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, def, plan, &launch));
+    for (size_t i = 0; i < count; i++)
+        clprune__arg_mat(&launch, mats[i]);
+    TRY(clprune__rowwise_end(&launch, plan, event));
+done:
+    return status;
 }

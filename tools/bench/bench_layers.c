@@ -40,8 +40,8 @@ static void gelu_forward(bench_job *job)
 
 static void gelu_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_gelu_backward(job->context, false, job->x.mat, job->dy.mat,
-                            job->dx.mat, CLPRUNE_NO_MAT, NULL));
+    CHECK(job->context, clprune_gelu_backward(job->context, 0, job->x.mat, job->dy.mat, job->dx.mat,
+                            CLPRUNE_NO_MAT, NULL));
 }
 
 /* alpha = w; beta = b */
@@ -62,7 +62,7 @@ static void affine_forward(bench_job *job)
 
 static void affine_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_affine_backward(job->context, false, job->x.mat, job->w.mat,
+    CHECK(job->context, clprune_affine_backward(job->context, 0, 0, job->x.mat, job->w.mat,
                             job->dy.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL));
 }
 
@@ -85,9 +85,9 @@ static void layerscale_forward(bench_job *job)
 
 static void layerscale_backward(bench_job *job)
 {
-    CHECK(
-        job->context, clprune_layerscale_backward(job->context, job->x.mat, job->w.mat, job->dy.mat,
-                          job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    CHECK(job->context,
+        clprune_layerscale_backward(job->context, 0, job->x.mat, job->w.mat, job->dy.mat,
+            job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
 }
 
 /* Images of `tokens` patches of 16 x 16, as near to a square as they can be; x = images. */
@@ -128,7 +128,7 @@ static void patch_embed_forward(bench_job *job)
 static void patch_embed_backward(bench_job *job)
 {
     CHECK(job->context,
-        clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, job->x.mat,
+        clprune_patch_embed_backward(job->context, 0, &job->patch, job->shape.batch, job->x.mat,
             job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL));
 }
 
