@@ -18,7 +18,7 @@ command -v oclgrind >/dev/null 2>&1 || {
     exit 77
 }
 operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_saved test_linear"
-layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_optimizer
+layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_relu test_optimizer
     test_optimizer_many
     test_patch_embed test_token_mean test_token_mix"
 tests=${*:-"$operations $layers"}

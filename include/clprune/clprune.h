@@ -9,7 +9,7 @@
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
  *   linear.h                the layer that keeps its input in that form
- *   affine.h gelu.h gelu_code.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
+ *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, each forward and backward, some of them
  *                           backward without an activation that PyTorch would keep
  *   token_mix.h             three of them at once, backward from their input
@@ -42,6 +42,7 @@
 #include "clprune/patch_embed.h"
 #include "clprune/plan.h"
 #include "clprune/prune.h"
+#include "clprune/relu.h"
 #include "clprune/saved.h"
 #include "clprune/schedule.h"
 #include "clprune/status.h"

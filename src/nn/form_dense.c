@@ -92,7 +92,7 @@ clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch,
             x_n, dw.cols * x.ld, first, products.cols, NULL));
         const clprune_mat sum = {dw.buffer, dw.offset, 1, products.cols, products.cols};
         TRY(clprune__column_sums_final(
-            context, n > 0 || beta != 0.0f, count, products, 1, &sum, last));
+            context, n == 0 ? beta : 1.0f, count, products, 1, &sum, last));
     }
 done:
     clprune__scratch_end(context, mark);

@@ -109,7 +109,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
     TRY(clprune__check_mat(context, "y", y, batch * s.y_rows, s.y_cols));
     TRY(clprune__check_apart(context, "y", y, "x", x));
-    if (b.buffer != NULL)
+    if (!clprune__is_absent(b))
         TRY(clprune__check_mat(context, "b", b, 1, desc->out));
     if (saved != NULL) {
         TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols));
@@ -170,8 +170,8 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
-    const bool want_dx = dx.buffer != NULL, want_dw = dw.buffer != NULL,
-               want_db = db.buffer != NULL;
+    const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
+               want_db = !clprune__is_absent(db);
     TRY(size_samples(layer, batch, "dy", dy, &s));
     TRY(clprune__check_mat(context, "dy", dy, batch * s.y_rows, s.y_cols));
     if (want_dx) {
