@@ -53,11 +53,11 @@ static clprune_status product_tn(clprune_context *context, const clprune__kept *
 
 /* How many samples' products are made side by side before they are added up: a sample alone is too
  * small for a device, or costs a launch of its own. 1 where they would take more than SIDE_BY_SIDE
- * bytes of scratch, or where the sum needs more than an addition. */
-static size_t side_by_side(size_t batch, float beta, clprune_mat dw)
+ * bytes of scratch. */
+static size_t side_by_side(size_t batch, clprune_mat dw)
 {
     const size_t bytes = dw.rows * dw.cols * sizeof(float);
-    if (bytes == 0 || (beta != 0.0f && beta != 1.0f) || dw.ld != dw.cols)
+    if (bytes == 0 || dw.ld != dw.cols)
         return 1;
     return clprune__max(1, clprune__min(batch, SIDE_BY_SIDE / bytes));
 }
@@ -73,7 +73,7 @@ clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch,
             (clprune_mat){.rows = dw.cols}, dw, event));
         goto done;
     }
-    const size_t run = side_by_side(batch, beta, dw);
+    const size_t run = side_by_side(batch, dw);
     clprune_mat products = CLPRUNE_NO_MAT;
     if (run > 1)
         TRY(clprune__scratch_mat(context, run, dw.rows * dw.cols, &products));
