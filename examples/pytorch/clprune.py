@@ -1,0 +1,684 @@
+"""clprune for PyTorch: train with activations that are kept pruned, on the CPU.
+
+    import clprune
+
+    clprune.convert_(model, sparsity=0.7)    # changes nn.Linear, nn.ReLU and nn.GELU in place
+    loss = criterion(model(x), y)
+    loss.backward()
+    print(clprune.report(model))
+
+A linear layer needs its input in the backward pass, for dw = dy^T * x alone. A converted one keeps
+that input in blocks: by default 30 % of them, drawn and scaled so that the expected dw is the dense
+one. ReLU keeps 1 bit an element, GELU a code of 8 bits for its derivative. The forward pass and the
+gradients of inputs and biases are PyTorch's own.
+
+This file is all there is: copy it beside your program. It calls the C library through ctypes:
+$CLPRUNE_LIBRARY, else the installed libclprune.so. See README.md for what to expect.
+
+What is kept is a uint8 tensor that autograd saves like any other. So hooks of saved tensors, both
+kinds of torch.utils.checkpoint, and the release of a graph treat it as they treat PyTorch's own.
+
+Threads. All threads of a process share one context of the library, which a lock protects; several
+threads may train at once. After a fork only processes that had not used clprune before it can use
+it: the others get a RuntimeError. Workers of a DataLoader that only load data are not concerned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import ctypes.util
+import dataclasses
+import fnmatch
+import os
+import threading
+import warnings
+import weakref
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+__all__ = ["Error", "Keep", "convert_", "unconvert_", "report", "saved_bytes"]
+
+
+class Error(RuntimeError):
+    """A call of the library failed; the text is the library's."""
+
+
+# ---------------------------------------------------------------------------------------------
+# How a tensor is kept
+# ---------------------------------------------------------------------------------------------
+
+FORMS = {"dense": 0, "pruned": 1, "gelu_code": 3}
+NORMS = {"l2": 0, "l1": 1, "max": 2}
+CRITERIA = {"largest": 0, "sampled": 1}
+VALUES = {"fp32": 0, "fp16": 1, "bf16": 2, "int8": 3}
+
+
+def _number(names: Dict[str, int], what: str, name: str) -> int:
+    """The library's number of a name; says which names there are."""
+    if name not in names:
+        raise ValueError(f"{what} is {name!r}, expected one of {', '.join(names)}")
+    return names[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Keep:
+    """How an activation is kept (clprune_keep in clprune/keep.h).
+
+    form       "pruned": the kept blocks of each sample; "dense": all of it in fp32, for comparison;
+               "gelu_code": the derivative of GELU, `bits` bits an element
+    sparsity   the share of the blocks of a sample that is dropped, 0 to 1
+    block      rows and columns of a block
+    criterion  "sampled": blocks are drawn, and scaled so that the expected gradient is the dense
+               one; "largest": the blocks of the largest norm
+    norm       "l2", "l1" or "max": what ranks blocks
+    values     "fp32", "fp16", "bf16" or "int8": how kept values are stored
+    """
+
+    form: str = "pruned"
+    sparsity: float = 0.7
+    block: Tuple[int, int] = (1, 16)
+    criterion: str = "sampled"
+    norm: str = "l2"
+    values: str = "fp32"
+    bits: int = 8
+
+    def __post_init__(self) -> None:
+        self.c  # fails where a name is wrong
+        if not 0 <= self.sparsity <= 1:
+            raise ValueError(f"sparsity is {self.sparsity}, expected 0 to 1")
+        if min(self.block) < 1:
+            raise ValueError(f"block is {self.block}, expected sides of at least 1")
+
+    @property
+    def c(self) -> "_Keep":
+        return _Keep(
+            form=_number(FORMS, "form", self.form),
+            sparsity=self.sparsity,
+            block=_Block(*self.block),
+            norm=_number(NORMS, "norm", self.norm),
+            criterion=_number(CRITERIA, "criterion", self.criterion),
+            value_type=_number(VALUES, "values", self.values),
+            index_type=3,  # the one of the fewest bytes
+            bits=self.bits,
+        )
+
+    @property
+    def draws(self) -> bool:
+        """Whether storing needs a seed."""
+        return self.form == "pruned" and self.criterion == "sampled"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A tensor as samples: the last two dimensions are the rows and columns of a sample, the others
+    count samples. A tensor of two dimensions is samples of one row."""
+
+    batch: int
+    rows: int
+    cols: int
+
+    @staticmethod
+    def of(x: Tensor) -> "Shape":
+        cols = x.shape[-1]
+        rows = x.shape[-2] if x.dim() > 2 else 1
+        return Shape(x.numel() // max(rows * cols, 1), rows, cols)
+
+
+# ---------------------------------------------------------------------------------------------
+# The library
+# ---------------------------------------------------------------------------------------------
+# Structures as the public headers declare them; tests/test_pytorch.py compares the layouts.
+
+
+class _Block(ctypes.Structure):
+    _fields_ = [("rows", c_size_t), ("cols", c_size_t)]
+
+
+class _Keep(ctypes.Structure):
+    _fields_ = [
+        ("form", c_int),
+        ("sparsity", c_float),
+        ("block", _Block),
+        ("norm", c_int),
+        ("criterion", c_int),
+        ("value_type", c_int),
+        ("index_type", c_int),
+        ("bits", c_uint),
+        ("reserved", c_uint64 * 4),
+    ]
+
+
+class _Sizes(ctypes.Structure):
+    _fields_ = [
+        ("bytes", c_size_t),
+        ("values_bytes", c_size_t),
+        ("index_bytes", c_size_t),
+        ("dense_bytes", c_size_t),
+    ]
+
+
+class _Mat(ctypes.Structure):
+    _fields_ = [
+        ("buffer", c_void_p),
+        ("offset", c_size_t),
+        ("rows", c_size_t),
+        ("cols", c_size_t),
+        ("ld", c_size_t),
+    ]
+
+
+# name: (result, arguments); "status" results are checked, and become an Error.
+_FUNCTIONS = {
+    "version": (c_uint32, []),
+    "last_error": (c_char_p, [c_void_p]),
+    "status_name": (c_char_p, [c_int]),
+    "context_create": ("status", [c_void_p, c_void_p, POINTER(c_void_p)]),
+    "buffer_create": ("status", [c_void_p, c_int, c_char_p, c_size_t, POINTER(c_void_p)]),
+    "buffer_release": (None, [c_void_p, c_void_p]),
+    "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
+    "mat_read": ("status", [c_void_p, _Mat, c_void_p]),
+    "saved_size_query": (
+        "status", [POINTER(_Keep), c_size_t, c_size_t, c_size_t, POINTER(_Sizes)]),
+    "saved_create_in": (
+        "status",
+        [c_void_p, POINTER(_Keep), c_size_t, c_size_t, c_size_t, c_void_p, c_size_t, c_size_t,
+         POINTER(c_void_p)]),
+    "saved_destroy": (None, [c_void_p]),
+    "saved_set_seed": (None, [c_void_p, c_uint64]),
+    "saved_store": ("status", [c_void_p, c_size_t, c_size_t, _Mat, c_void_p]),
+    "saved_restore": ("status", [c_void_p, c_size_t, c_size_t, _Mat, c_void_p]),
+    "saved_product_tn": (
+        "status", [c_void_p, c_size_t, c_size_t, c_float, _Mat, _Mat, c_void_p]),
+}
+_WORKSPACE = 5  # CLPRUNE_MEMORY_WORKSPACE
+
+
+class _Library:
+    """The C library, and one context of it."""
+
+    def __init__(self) -> None:
+        path = os.environ.get("CLPRUNE_LIBRARY") or ctypes.util.find_library("clprune")
+        try:
+            self._dll = ctypes.CDLL(path or "libclprune.so.0")
+        except OSError as error:
+            raise Error(
+                f"cannot load the clprune library: {error}; install it or set CLPRUNE_LIBRARY to "
+                "the path of libclprune.so") from None
+        self._functions = {}
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(self._dll, "clprune_" + name)
+            function.restype = c_int if result == "status" else result
+            function.argtypes = arguments
+            self._functions[name] = function
+        version = self._functions["version"]()
+        if version // 100 != 1:
+            raise Error(f"the clprune library is of version {version}, expected 0.1")
+        self._context = c_void_p()
+        self.process = os.getpid()
+        self.lock = threading.RLock()
+        self.call("context_create", None, None, byref(self._context))
+
+    def call(self, name: str, *arguments: object) -> object:
+        """Calls clprune_<name>; a status that is no success becomes an Error."""
+        result = self._functions[name](*arguments)
+        if _FUNCTIONS[name][0] != "status" or result == 0:
+            return result
+        text = b""
+        for context in (self._context, None):
+            text = text or self._functions["last_error"](context) or b""
+        raise Error(
+            f"clprune_{name}: {self._functions['status_name'](result).decode()}: {text.decode()}")
+
+    @contextlib.contextmanager
+    def _buffer(self, count: int, source: Optional[Tensor] = None) -> Iterator[_Mat]:
+        """A matrix of one row of `count` floats on the device, with the bytes of `source`."""
+        buffer = c_void_p()
+        self.call("buffer_create", self._context, _WORKSPACE, b"pytorch", 4 * count, byref(buffer))
+        try:
+            mat = _Mat(buffer, 0, 1, count, count)
+            if source is not None:
+                self.call("mat_write", self._context, mat, source.data_ptr())
+            yield mat
+        finally:
+            self.call("buffer_release", self._context, buffer)
+
+    def _read(self, mat: _Mat, target: Tensor) -> None:
+        self.call("mat_read", self._context, mat, target.data_ptr())
+
+    @contextlib.contextmanager
+    def _store(self, keep: Keep, shape: Shape, blob: _Mat) -> Iterator[c_void_p]:
+        """A store of the library in the blob's buffer."""
+        saved = c_void_p()
+        self.call("saved_create_in", self._context, byref(keep.c), shape.batch, shape.rows,
+                  shape.cols, blob.buffer, 0, 4 * blob.cols, byref(saved))
+        try:
+            yield saved
+        finally:
+            self.call("saved_destroy", saved)
+
+    def sizes(self, keep: Keep, shape: Shape) -> _Sizes:
+        """The bytes that a tensor of this shape takes when kept like that."""
+        sizes = _Sizes()
+        self.call("saved_size_query", byref(keep.c), shape.batch, shape.rows, shape.cols,
+                  byref(sizes))
+        return sizes
+
+    def store(self, keep: Keep, x: Tensor) -> Tensor:
+        """x as it is kept: a new tensor of bytes. x: float32, contiguous."""
+        shape = Shape.of(x)
+        blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8)
+        seed = int(torch.randint(2**63 - 1, (), dtype=torch.int64)) if keep.draws else 0
+        with self.lock, self._buffer(x.numel(), x) as data, \
+                self._buffer(blob.numel() // 4) as room, self._store(keep, shape, room) as saved:
+            self.call("saved_set_seed", saved, seed)
+            self.call("saved_store", saved, 0, shape.batch, _matrix(data, shape.cols), None)
+            self._read(room, blob)
+        return blob
+
+    def restore(self, keep: Keep, shape: Shape, blob: Tensor) -> Tensor:
+        """What was kept, dense: (batch * rows) x cols. For GELU the derivative."""
+        x = torch.empty(shape.batch * shape.rows, shape.cols)
+        with self.lock, self._buffer(x.numel()) as data, \
+                self._buffer(blob.numel() // 4, blob) as room, \
+                self._store(keep, shape, room) as saved:
+            self.call("saved_restore", saved, 0, shape.batch, _matrix(data, shape.cols), None)
+            self._read(data, x)
+        return x
+
+    def product_tn(self, keep: Keep, shape: Shape, blob: Tensor, dy: Tensor) -> Tensor:
+        """dw = dy^T * x of the kept x. dy: (batch * rows) x out, float32, contiguous."""
+        dw = torch.empty(dy.shape[1], shape.cols)
+        with self.lock, self._buffer(dy.numel(), dy) as given, self._buffer(dw.numel()) as made, \
+                self._buffer(blob.numel() // 4, blob) as room, \
+                self._store(keep, shape, room) as saved:
+            self.call("saved_product_tn", saved, 0, shape.batch, 0.0, _matrix(given, dy.shape[1]),
+                      _matrix(made, shape.cols), None)
+            self._read(made, dw)
+        return dw
+
+
+def _matrix(row: _Mat, cols: int) -> _Mat:
+    """The floats of a row as a matrix of `cols` columns."""
+    return _Mat(row.buffer, 0, row.cols // max(cols, 1), cols, cols)
+
+
+_library_made: Optional[_Library] = None
+_library_lock = threading.Lock()
+
+
+def _library() -> _Library:
+    """The library of this process, loaded when it is first needed."""
+    global _library_made
+    made = _library_made
+    if made is None:
+        with _library_lock:
+            if _library_made is None:
+                _library_made = _Library()
+            made = _library_made
+    if made.process != os.getpid():
+        raise Error(
+            "clprune was used before this process was forked, and OpenCL does not survive a fork: "
+            "start the process with the 'spawn' method (torch.multiprocessing.set_start_method), "
+            "or use clprune in the child alone")
+    return made
+
+
+# ---------------------------------------------------------------------------------------------
+# Keeping
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class _Shared:
+    """The blob that was made of a tensor, as long as both are alive."""
+
+    x: "weakref.ref[Tensor]"
+    version: int
+    data: int
+    blobs: Dict[Keep, "weakref.ref[Tensor]"]
+
+
+# By id of the tensor. Layers that read the same tensor (q, k and v of attention) share its blob.
+_shared: Dict[int, _Shared] = {}
+
+
+def _keep_input(keep: Keep, x: Tensor) -> Tensor:
+    """x as it is kept; layers that read the same x share one blob."""
+    entry = _shared.get(id(x))
+    if entry is None or entry.x() is not x or (entry.version, entry.data) != (
+            x._version, x.data_ptr()):
+        key = id(x)
+        entry = _Shared(weakref.ref(x, lambda _: _shared.pop(key, None)), x._version, x.data_ptr(),
+                        {})
+        _shared[key] = entry
+    known = entry.blobs.get(keep)
+    blob = known() if known is not None else None
+    if blob is None:
+        blob = _keep(keep, x)
+        entry.blobs[keep] = weakref.ref(blob)
+    return blob
+
+
+def _keep(keep: Keep, x: Tensor) -> Tensor:
+    return _library().store(keep, x.detach().to(torch.float32).contiguous())
+
+
+class _LinearFunction(torch.autograd.Function):
+    """y = x * w^T + b, with x as it is kept in place of x."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], keep: Keep, blob: Tensor):
+        ctx.keep, ctx.shape = keep, Shape.of(x)
+        ctx.save_for_backward(weight, blob)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy: Tensor):
+        weight, blob = ctx.saved_tensors
+        rows = dy.reshape(-1, dy.shape[-1])
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:  # y = x * w^T
+            dx = dy.matmul(weight)
+        if ctx.needs_input_grad[1]:
+            dw = _library().product_tn(ctx.keep, ctx.shape, blob, rows.float().contiguous())
+            dw = dw.to(weight.dtype)
+        if ctx.needs_input_grad[2]:  # y = ... + 1 * b
+            db = rows.sum(0)
+        return dx, dw, db, None, None
+
+
+class _GeluFunction(torch.autograd.Function):
+    """y = gelu(x), with the derivative as a code in place of x."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, approximate: str, keep: Keep, blob: Tensor):
+        ctx.keep, ctx.shape = keep, Shape.of(x)
+        ctx.save_for_backward(blob)
+        return F.gelu(x, approximate=approximate)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy: Tensor):
+        (blob,) = ctx.saved_tensors
+        slope = _library().restore(ctx.keep, ctx.shape, blob)
+        return dy * slope.view(dy.shape).to(dy.dtype), None, None, None
+
+
+_BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+
+
+def _keep_signs(x: Tensor) -> Tensor:
+    """One bit an element, x > 0: the first in the lowest bit of a byte."""
+    bits = F.pad((x.detach() > 0).reshape(-1), (0, -x.numel() % 8)).view(-1, 8)
+    return (bits * _BITS).sum(1, dtype=torch.uint8)
+
+
+class _ReluFunction(torch.autograd.Function):
+    """y = max(x, 0), with one bit an element, x > 0, in place of y."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, inplace: bool, mask: Tensor):
+        ctx.save_for_backward(mask)
+        if not inplace:
+            return F.relu(x)
+        ctx.mark_dirty(x)
+        return x.relu_()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy: Tensor):
+        (mask,) = ctx.saved_tensors
+        kept = (mask.unsqueeze(1) & _BITS).view(-1)[: dy.numel()].view(dy.shape) != 0
+        return torch.where(kept, dy, dy.new_zeros(())), None, None
+
+
+# ---------------------------------------------------------------------------------------------
+# Modules
+# ---------------------------------------------------------------------------------------------
+# Converting a module changes its class to one of these: parameters, buffers, hooks and state_dict
+# stay as they are. Outside of training (module.eval(), torch.no_grad()) they are PyTorch's own.
+
+
+def _check(module: nn.Module, x: Tensor) -> None:
+    if x.device.type != "cpu":
+        raise TypeError(
+            f"clprune.{type(module).__name__}: the input is on {x.device}, expected the CPU; "
+            "move the model, or clprune.unconvert_ it")
+    if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise TypeError(
+            f"clprune.{type(module).__name__}: the input is {x.dtype}, expected float32, bfloat16 "
+            "or float16; kept values have the precision of float32")
+
+
+def _under_autocast(*tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
+    """The tensors as F.linear would take them where autocast is on."""
+    try:
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    except TypeError:  # before PyTorch 2.4
+        dtype = torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+    if dtype is None:
+        return tensors
+    return [t.to(dtype) if t is not None else None for t in tensors]
+
+
+class _Converted:
+    """What converted modules have in common."""
+
+    keep: Keep
+    last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
+
+    def _note(self, x: Tensor, blob: Tensor) -> None:
+        self.last = (x.numel() * x.element_size(), blob.numel())
+
+
+class Linear(_Converted, nn.Linear):
+    """nn.Linear that keeps its input pruned."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (self.training and torch.is_grad_enabled() and self.weight.requires_grad
+                and x.numel()):
+            return super().forward(x)
+        _check(self, x)
+        _warn_where_kept_anyway(self, x)
+        blob = _keep_input(self.keep, x)
+        self._note(x, blob)
+        x, weight, bias = _under_autocast(x, self.weight, self.bias)
+        return _LinearFunction.apply(x, weight, bias, self.keep, blob)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, {_describe(self.keep)}"
+
+
+class GELU(_Converted, nn.GELU):
+    """nn.GELU that keeps a code of its derivative. With approximate="tanh" the derivative is that
+    of the exact GELU, which differs by less than 0.001."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (self.training and torch.is_grad_enabled() and x.requires_grad and x.numel()):
+            return super().forward(x)
+        _check(self, x)
+        blob = _keep(self.keep, x)
+        self._note(x, blob)
+        return _GeluFunction.apply(x, self.approximate, self.keep, blob)
+
+
+class ReLU(_Converted, nn.ReLU):
+    """nn.ReLU that keeps one bit an element."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (self.training and torch.is_grad_enabled() and x.requires_grad and x.numel()):
+            return super().forward(x)
+        _check(self, x)
+        mask = _keep_signs(x)
+        self._note(x, mask)
+        return _ReluFunction.apply(x, self.inplace, mask)
+
+
+def _describe(keep: Keep) -> str:
+    if keep.form == "pruned":
+        return f"kept: {keep.criterion} {keep.block[0]}x{keep.block[1]} at sparsity {keep.sparsity}, {keep.values}"
+    return f"kept: {keep.form}"
+
+
+_VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqueeze", "Alias", "TBackward")
+
+
+def _warn_where_kept_anyway(module: nn.Module, x: Tensor) -> None:
+    """Warns once where the operation that made x keeps it dense: then pruning it saves nothing."""
+    if getattr(module, "warned", False):
+        return
+    node = x.grad_fn
+    while node is not None and any(view in type(node).__name__ for view in _VIEWS):
+        node = node.next_functions[0][0] if node.next_functions else None
+    if node is not None and hasattr(type(node), "_saved_result"):
+        module.warned = True
+        warnings.warn(
+            f"clprune: the input of {module} is the result of {type(node).__name__}, which keeps "
+            "it dense for its own backward pass, so pruning it saves nothing; nn.ReLU and nn.GELU "
+            "modules are converted, functions are not", stacklevel=3)
+
+
+# ---------------------------------------------------------------------------------------------
+# Converting
+# ---------------------------------------------------------------------------------------------
+
+_CLASSES = {nn.Linear: Linear, nn.ReLU: ReLU, nn.GELU: GELU}
+
+
+def convert_(model: nn.Module, sparsity: float = 0.7, *, gelu_bits: int = 8,
+             kinds: Sequence[type] = (nn.Linear, nn.ReLU, nn.GELU), skip: Sequence[str] = (),
+             **how: object) -> nn.Module:
+    """Converts each nn.Linear, nn.ReLU and nn.GELU of `model` in place and returns it.
+
+    sparsity   share of the blocks of a linear layer's input that is dropped
+    gelu_bits  2, 4 or 8
+    kinds      which of nn.Linear, nn.ReLU and nn.GELU are converted
+    skip       names of modules that stay as they are, as model.named_modules() has them; "*" and
+               "?" match any characters
+    how        fields of Keep for linear layers: block, criterion, norm, values, form
+
+    Parameters, state_dict, hooks and isinstance(module, nn.Linear) stay as they are. Modules that
+    were converted before get the new settings. Subclasses of nn.Linear and nn.MultiheadAttention
+    are left alone with a warning.
+    """
+    linear = Keep(sparsity=sparsity, **how)
+    keeps = {Linear: linear, GELU: Keep(form="gelu_code", bits=gelu_bits), ReLU: None}
+    attention: List[nn.Module] = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.MultiheadAttention):
+            attention.extend(module.modules())
+            warnings.warn(
+                f"clprune: {name or 'the model'} is an nn.MultiheadAttention, which keeps its "
+                "input, q, k and v itself; it is left alone", stacklevel=2)
+        if any(module is inner for inner in attention) or any(
+                fnmatch.fnmatchcase(name, pattern) for pattern in skip):
+            continue
+        if not isinstance(module, tuple(kinds)):
+            continue
+        kind = _CLASSES.get(type(module), type(module))
+        if kind in keeps:
+            module.__class__ = kind
+            module.keep = keeps[kind]
+            module.last = None
+        else:
+            warnings.warn(f"clprune: {name} is a {type(module).__name__}, a class of its own; it "
+                          "is left alone", stacklevel=2)
+    return model
+
+
+def unconvert_(model: nn.Module) -> nn.Module:
+    """Gives converted modules of `model` their own classes back, in place, and returns it."""
+    originals = {ours: original for original, ours in _CLASSES.items()}
+    for module in model.modules():
+        if type(module) in originals:
+            module.__class__ = originals[type(module)]
+            for name in ("keep", "last", "warned"):
+                module.__dict__.pop(name, None)
+    return model
+
+
+# ---------------------------------------------------------------------------------------------
+# What is kept
+# ---------------------------------------------------------------------------------------------
+
+
+class saved_bytes:
+    """Counts what autograd saves in a `with` block: the bytes of distinct storages.
+
+        with clprune.saved_bytes(model, images) as saved:
+            loss = criterion(model(images), labels)
+        print(saved.total)
+
+    The parameters and buffers of `model` and the tensors in `held`, which are in memory anyway, do
+    not count.
+    """
+
+    def __init__(self, model: nn.Module, *held: Tensor) -> None:
+        tensors = [*model.parameters(), *model.buffers(), *held]
+        self._held = {_storage(tensor)[0] for tensor in tensors}
+        self.storages: Dict[int, int] = {}  # address: bytes
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda saved: saved)
+
+    @property
+    def total(self) -> int:
+        return sum(self.storages.values())
+
+    def _pack(self, saved: Tensor) -> Tensor:
+        address, size = _storage(saved)
+        if address not in self._held:
+            self.storages[address] = size
+        return saved
+
+    def __enter__(self) -> "saved_bytes":
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._hooks.__exit__(*error)
+
+
+def _storage(tensor: Tensor) -> Tuple[int, int]:
+    """The address and the bytes of a tensor's storage."""
+    if hasattr(tensor, "untyped_storage"):
+        storage = tensor.untyped_storage()
+    else:  # before PyTorch 2.0
+        storage = tensor.storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
+def report(model: nn.Module, *inputs: Tensor) -> str:
+    """A table of what the converted modules of `model` keep, as text.
+
+    Runs the forward pass of copies of the model on `inputs`: one as it is, one with all modules
+    PyTorch's own. The last lines are what autograd saves in each, parameters and inputs apart.
+    """
+    ours, theirs = copy.deepcopy(model).train(), unconvert_(copy.deepcopy(model)).train()
+    seen: List[Tuple[str, nn.Module, Tensor]] = []
+    for name, module in ours.named_modules():
+        if isinstance(module, _Converted):
+            module.register_forward_pre_hook(
+                lambda module, args, name=name: seen.append((name, module, args[0])))
+    with torch.enable_grad(), saved_bytes(ours, *inputs) as kept:
+        held = ours(*inputs)
+    with torch.enable_grad(), saved_bytes(theirs, *inputs) as dense:
+        held = held, theirs(*inputs)
+    lines = [f"{'module':32} {'dense MiB':>10} {'kept MiB':>10}"]
+    for name, module, x in seen:
+        if module.last is None:
+            continue
+        note = ""
+        if isinstance(module, Linear) and _storage(x)[0] in kept.storages:
+            note = "  its input is kept dense by another operation too"
+        elif isinstance(module, Linear) and any(_storage(x)[0] == _storage(i)[0] for i in inputs):
+            note = "  its input is the model's, which the caller holds anyway"
+        lines.append(f"{name:32} {module.last[0] / 2**20:10.3f} {module.last[1] / 2**20:10.3f}{note}")
+    lines.append(f"{'all that autograd saves':32} {dense.total / 2**20:10.3f} {kept.total / 2**20:10.3f}")
+    return "\n".join(lines)

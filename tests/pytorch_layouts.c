@@ -1,0 +1,37 @@
+/* Prints the layout of the structures that examples/pytorch/clprune.py declares once more: a line
+ * "structure size" each, and "structure.member offset size" for its members. test_pytorch.py
+ * compares. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "clprune/clprune.h"
+
+#define STRUCTURE(type) printf("%s %zu\n", #type, sizeof(type))
+#define MEMBER(type, member)                                                                       \
+    printf("%s.%s %zu %zu\n", #type, #member, offsetof(type, member), sizeof(((type *)0)->member))
+
+int main(void)
+{
+    STRUCTURE(clprune_keep);
+    MEMBER(clprune_keep, form);
+    MEMBER(clprune_keep, sparsity);
+    MEMBER(clprune_keep, block);
+    MEMBER(clprune_keep, norm);
+    MEMBER(clprune_keep, criterion);
+    MEMBER(clprune_keep, value_type);
+    MEMBER(clprune_keep, index_type);
+    MEMBER(clprune_keep, bits);
+    MEMBER(clprune_keep, reserved);
+    STRUCTURE(clprune_saved_sizes);
+    MEMBER(clprune_saved_sizes, bytes);
+    MEMBER(clprune_saved_sizes, values_bytes);
+    MEMBER(clprune_saved_sizes, index_bytes);
+    MEMBER(clprune_saved_sizes, dense_bytes);
+    STRUCTURE(clprune_mat);
+    MEMBER(clprune_mat, buffer);
+    MEMBER(clprune_mat, offset);
+    MEMBER(clprune_mat, rows);
+    MEMBER(clprune_mat, cols);
+    MEMBER(clprune_mat, ld);
+    return 0;
+}

@@ -1,0 +1,592 @@
+"""Tests of examples/pytorch/clprune.py against PyTorch itself. CLPRUNE_LIBRARY is the library,
+CLPRUNE_LAYOUTS the program made of pytorch_layouts.c. Run by test_pytorch.sh."""
+
+import copy
+import ctypes
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+import weakref
+
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "pytorch")
+sys.path.insert(0, EXAMPLE)
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import clprune
+
+
+def mlp(*sizes, activation=nn.ReLU):
+    layers = []
+    for fan_in, fan_out in zip(sizes, sizes[1:]):
+        layers += [nn.Linear(fan_in, fan_out), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def gradients(model, x, **backward):
+    """The gradients of x and of all parameters, of a loss that weighs all outputs differently."""
+    model.zero_grad()
+    x = x.clone().requires_grad_()
+    y = model(x)
+    weights = torch.linspace(-1, 1, y.numel(), dtype=torch.float32).view(y.shape)
+    (y.float() * weights + 0.1 * y.float() ** 2).sum().backward(**backward)
+    return [x.grad] + [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def error(got, want):
+    """||got - want|| / ||want||."""
+    return float((got.double() - want.double()).norm() / want.double().norm())
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        warnings.simplefilter("error", UserWarning)
+
+    def assert_close(self, got, want, tolerance):
+        self.assertEqual(len(got), len(want))
+        for i, (g, w) in enumerate(zip(got, want)):
+            self.assertEqual(g.dtype, w.dtype)
+            self.assertLessEqual(error(g, w), tolerance, f"gradient {i}")
+
+    def assert_same(self, got, want):
+        self.assertEqual(len(got), len(want))
+        for g, w in zip(got, want):
+            self.assertTrue(torch.equal(g, w))
+
+
+class Layouts(Case):
+    def test_structures_are_those_of_the_headers(self):
+        text = subprocess.check_output([os.environ["CLPRUNE_LAYOUTS"]], text=True)
+        structures = {"clprune_keep": clprune._Keep, "clprune_saved_sizes": clprune._Sizes,
+                      "clprune_mat": clprune._Mat}
+        members = 0
+        for line in text.splitlines():
+            name, *numbers = line.split()
+            numbers = [int(number) for number in numbers]
+            structure, _, member = name.partition(".")
+            mine = structures[structure]
+            if member:
+                field = getattr(mine, member)
+                self.assertEqual([field.offset, field.size], numbers, name)
+                members += 1
+            else:
+                self.assertEqual([ctypes.sizeof(mine)], numbers, name)
+        self.assertEqual(members, sum(len(mine._fields_) for mine in structures.values()))
+
+
+class Gradients(Case):
+    SHAPES = [(100,), (32, 100), (4, 7, 100), (2, 3, 5, 100), (3, 1, 100), (1, 33, 100)]
+
+    def test_kept_dense_they_are_those_of_pytorch(self):
+        model = mlp(100, 64, 33, 10)
+        for form in dict(form="dense"), dict(sparsity=0.0, criterion="largest"):
+            converted = clprune.convert_(copy.deepcopy(model), **form)
+            for shape in self.SHAPES:
+                x = torch.randn(shape)
+                self.assert_close(gradients(converted, x), gradients(model, x), 2e-6)
+
+    def test_forward_and_dx_are_the_bits_of_pytorch(self):
+        model = mlp(100, 64, 10)
+        converted = clprune.convert_(copy.deepcopy(model), 0.9)
+        x = torch.randn(8, 9, 100)
+        self.assertTrue(torch.equal(converted(x), model(x)))
+        got, want = gradients(converted, x), gradients(model, x)
+        self.assertTrue(torch.equal(got[0], want[0]))
+        self.assertTrue(torch.equal(got[2], want[2]))  # a bias
+        self.assertGreater(error(got[1], want[1]), 0.1)  # a weight: it was pruned
+
+    def test_largest_is_the_product_with_the_largest_blocks(self):
+        layer = nn.Linear(64, 24)
+        x = torch.randn(5, 6, 64)
+        norms = x.view(5, 6 * 4, 16).norm(dim=2)  # blocks of 1 x 16
+        least = norms.sort(dim=1, descending=True).values[:, 11:12]  # round(.5 * 24) are kept
+        pruned = (x.view(5, 24, 16) * (norms >= least).unsqueeze(2)).view(5, 6, 64)
+        dy = torch.randn(5, 6, 24)
+        clprune.convert_(layer, 0.5, criterion="largest")
+        layer(x).backward(dy)
+        want = dy.view(-1, 24).t() @ pruned.view(-1, 64)
+        self.assertLess(error(layer.weight.grad, want), 2e-6)
+
+    def test_sampled_is_unbiased(self):
+        layer = nn.Linear(64, 24)
+        x = torch.randn(16, 6, 64) * torch.rand(16, 6, 1)
+        dense = gradients(layer, x)[1]
+        clprune.convert_(layer, 0.5)
+        draws = torch.stack([gradients(layer, x)[1] for _ in range(64)]).double()
+        mean = draws.mean(0)
+        spread = ((draws - mean) ** 2).sum() / 63  # variance of a draw, over all elements
+        bias = ((mean - dense.double()) ** 2).sum()
+        self.assertGreater(float(spread), 0)
+        self.assertLess(float(bias), 1.5 * float(spread) / 64)
+
+    def test_the_seed_of_pytorch_decides(self):
+        layer = clprune.convert_(nn.Linear(64, 24))
+        x = torch.randn(16, 6, 64)
+        runs = []
+        for seed in 5, 5, 6:
+            torch.manual_seed(seed)
+            runs.append(gradients(layer, x)[1])
+        self.assertTrue(torch.equal(runs[0], runs[1]))
+        self.assertFalse(torch.equal(runs[0], runs[2]))
+
+    def test_narrow_values(self):
+        layer = nn.Linear(64, 24)
+        x = torch.randn(16, 6, 64)
+        dense = gradients(layer, x)[1]
+        for values, tolerance in ("fp16", 1e-3), ("bf16", 8e-3), ("int8", 2e-2):
+            clprune.convert_(layer, 0.0, values=values)
+            off = error(gradients(layer, x)[1], dense)
+            self.assertLess(off, tolerance)
+            self.assertGreater(off, tolerance / 100)
+
+    def test_strided_input(self):
+        layer = nn.Linear(50, 24)
+        converted = clprune.convert_(copy.deepcopy(layer), form="dense")
+        x = torch.randn(50, 6, 8)
+        self.assert_close(gradients(converted, x.permute(2, 1, 0)),
+                          gradients(layer, x.permute(2, 1, 0)), 2e-6)
+        wide = torch.randn(8, 100)[:, ::2]
+        self.assert_close(gradients(converted, wide), gradients(layer, wide), 2e-6)
+
+    def test_no_samples_and_one_feature(self):
+        converted = clprune.convert_(nn.Linear(1, 3))
+        self.assertEqual(gradients(converted, torch.randn(0, 1))[1].abs().sum(), 0)
+        gradients(converted, torch.randn(5, 1))
+
+    def test_bfloat16(self):
+        model = mlp(64, 32, 10).to(torch.bfloat16)
+        x = torch.randn(8, 9, 64, dtype=torch.bfloat16)
+        converted = clprune.convert_(copy.deepcopy(model), form="dense")
+        self.assert_close(gradients(converted, x), gradients(model, x), 1e-2)
+
+    def test_autocast(self):
+        model = mlp(64, 32, 10)
+        converted = clprune.convert_(copy.deepcopy(model), form="dense")
+        x = torch.randn(8, 9, 64)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            self.assertEqual(converted(x).dtype, torch.bfloat16)
+            self.assert_close(gradients(converted, x), gradients(model, x), 2e-2)
+
+    def test_float64_is_refused(self):
+        converted = clprune.convert_(nn.Linear(8, 8)).double()
+        with self.assertRaisesRegex(TypeError, "float64, expected float32"):
+            converted(torch.randn(4, 8, dtype=torch.float64))
+
+    def test_accumulation_and_retained_graphs(self):
+        model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
+        x = torch.randn(8, 64)
+        once = gradients(model, x)[1:]
+        model.zero_grad()
+        y = model(x)
+        weights = torch.linspace(-1, 1, y.numel()).view(y.shape)
+        loss = (y * weights + 0.1 * y ** 2).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+        self.assert_close([p.grad for p in model.parameters()], [2 * g for g in once], 1e-6)
+        with self.assertRaisesRegex(RuntimeError, "second time"):
+            loss.backward()
+
+    def test_double_backward_is_refused(self):
+        model = clprune.convert_(mlp(16, 8, 4))
+        x = torch.randn(8, 16, requires_grad=True)
+        (dx,) = torch.autograd.grad(model(x).pow(2).sum(), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "once_differentiable"):
+            dx.sum().backward()
+
+    def test_a_weight_changed_after_the_forward_pass_is_noticed(self):
+        layer = clprune.convert_(nn.Linear(16, 8))
+        y = layer(torch.randn(4, 16, requires_grad=True))
+        with torch.no_grad():
+            layer.weight.add_(1)
+        with self.assertRaisesRegex(RuntimeError, "inplace"):
+            y.sum().backward()
+
+
+class Activations(Case):
+    def test_relu_has_the_bits_of_pytorch(self):
+        for shape in (1,), (7,), (8,), (3, 5, 11), (0, 4):
+            for inplace in False, True:
+                x = torch.randn(shape)
+                if x.numel() > 2:
+                    x.view(-1)[:3] = torch.tensor([0.0, -0.0, float("nan")])[: x.numel()]
+                results = []
+                for convert in False, True:
+                    relu = nn.ReLU(inplace)
+                    if convert:
+                        clprune.convert_(relu)
+                    leaf = x.clone().requires_grad_()
+                    y = relu(leaf * 1)
+                    y.backward(torch.arange(1.0, y.numel() + 1).view(shape))
+                    results.append((y.detach(), leaf.grad))
+                torch.testing.assert_close(results[0][0], results[1][0], rtol=0, atol=0,
+                                           equal_nan=True)
+                number = ~torch.isnan(x)
+                self.assertTrue(torch.equal(results[0][1][number], results[1][1][number]))
+
+    def test_gelu_is_within_the_error_of_its_code(self):
+        x = torch.linspace(-6, 6, 3000).view(2, 5, 300)
+        for approximate in "none", "tanh":
+            plain = gradients(nn.GELU(approximate), x)[0]
+            scale = gradients(nn.Identity(), nn.GELU(approximate)(x))[0].abs()
+            for bits, bound in (8, 0.0028), (4, 0.046), (2, 0.182):
+                gelu = clprune.convert_(nn.GELU(approximate), gelu_bits=bits)
+                self.assertTrue(torch.equal(gelu(x), nn.GELU(approximate)(x)))
+                off = (gradients(gelu, x)[0] - plain).abs() / scale.clamp(min=1e-3)
+                more = 0.001 if approximate == "tanh" else 0.0
+                self.assertLess(float(off.max()), (bound + more) * 1.02)
+                self.assertGreater(float(off.max()), bound / 4)
+
+
+class Bytes(Case):
+    def test_what_autograd_saves(self):
+        model = mlp(512, 512, 512, 512)
+        x = torch.randn(4, 16, 512)
+        dense = 4 * 16 * 512 * 4
+        with clprune.saved_bytes(model, x) as saved:
+            y = model(x)
+        self.assertEqual(saved.total, 2 * dense)  # the results of ReLU, the inputs of linear layers
+        clprune.convert_(model, 0.7)
+        with clprune.saved_bytes(model, x) as saved:
+            y = model(x)
+        blob = clprune._library().sizes(clprune.Keep(), clprune.Shape(4, 16, 512)).bytes
+        self.assertEqual(saved.total, 3 * blob + 2 * dense // 32)
+        self.assertLess(blob, 0.32 * dense)
+        del y
+
+    def blobs(self, model, x):
+        """The output of the model, and weak references to what it keeps."""
+        kept = []
+        store = clprune._Library.store
+
+        def spy(library, keep, x):
+            blob = store(library, keep, x)
+            kept.append(weakref.ref(blob))
+            return blob
+
+        clprune._Library.store = spy
+        try:
+            return model(x), kept
+        finally:
+            clprune._Library.store = store
+
+    def test_freed_by_the_backward_pass(self):
+        y, kept = self.blobs(clprune.convert_(mlp(64, 64, 64)), torch.randn(4, 64))
+        self.assertEqual([blob() is not None for blob in kept], [True, True])
+        loss = y.sum()
+        loss.backward()
+        self.assertEqual([blob() for blob in kept], [None, None])  # though loss and y are alive
+
+    def test_freed_without_a_backward_pass(self):
+        y, kept = self.blobs(clprune.convert_(mlp(64, 64, 64)), torch.randn(4, 64))
+        del y
+        gc.collect()
+        self.assertEqual([blob() for blob in kept], [None, None])
+        self.assertEqual(clprune._shared, {})
+
+    def test_layers_of_one_input_share_what_is_kept(self):
+        q, k, v = (clprune.convert_(nn.Linear(64, 64), 0.5) for _ in range(3))
+        x = torch.randn(4, 8, 64)
+        y, kept = self.blobs(lambda x: q(x) + k(x) + v(x), x)
+        self.assertEqual(len(kept), 1)
+        y.sum().backward()
+        self.assertTrue(torch.equal(q.weight.grad, k.weight.grad))
+        self.assertEqual(len(self.blobs(lambda x: q(x) + k(x), x)[1]), 1)
+
+    def test_another_tensor_at_the_same_address_shares_nothing(self):
+        layer = clprune.convert_(nn.Linear(64, 64), form="dense")
+        for _ in range(20):  # the allocator gives the same memory again
+            x = torch.randn(4, 64)
+            y = layer(x)
+            want = x.sum(0)
+            del x
+            other = torch.randn(4, 64)
+            z = layer(other)
+            layer.zero_grad()
+            z.sum().backward()
+            self.assertLess(error(layer.weight.grad[0], other.sum(0)), 1e-5)
+            layer.zero_grad()
+            y.sum().backward()
+            self.assertLess(error(layer.weight.grad[0], want), 1e-5)
+
+    def test_a_changed_tensor_shares_nothing(self):
+        layer = clprune.convert_(nn.Linear(64, 64), form="dense")
+        x = torch.randn(4, 64)
+        first = layer(x)
+        x.add_(1)
+        second = layer(x)
+        layer.zero_grad()
+        second.sum().backward()
+        self.assertLess(error(layer.weight.grad[0], x.sum(0)), 1e-5)
+        first.sum().backward()
+
+    def test_nothing_is_kept_outside_of_training(self):
+        model = clprune.convert_(mlp(64, 64, 64))
+        x = torch.randn(4, 64)
+        with torch.no_grad():
+            self.assertEqual(self.blobs(model, x)[1], [])
+        model.eval()
+        self.assertEqual(self.blobs(model, x)[1], [])
+        model.train()
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        y, kept = self.blobs(model, x.clone().requires_grad_())
+        self.assertEqual(kept, [])
+        y.sum().backward()
+
+    def test_report(self):
+        model = clprune.convert_(mlp(64, 64, 64))
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+        text = clprune.report(model, torch.randn(4, 8, 64))
+        self.assertIn("all that autograd saves", text)
+        self.assertEqual(len(text.splitlines()), 5)
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, state[name]))
+
+
+class Modules(Case):
+    def test_state_hooks_and_back(self):
+        model = mlp(64, 32, 10, activation=nn.GELU)
+        keys, weight, calls = list(model.state_dict()), model[0].weight, []
+        model[0].register_forward_hook(lambda *_: calls.append("forward"))
+        model[0].register_full_backward_hook(lambda *_: calls.append("backward"))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.assertIs(clprune.convert_(model), model)
+        self.assertEqual(list(model.state_dict()), keys)
+        self.assertIs(model[0].weight, weight)
+        self.assertIsInstance(model[0], nn.Linear)
+        gradients(model, torch.randn(4, 64))
+        self.assertEqual(calls, ["forward", "backward"])
+        before = weight.detach().clone()
+        optimizer.step()
+        self.assertFalse(torch.equal(weight, before))
+        mlp(64, 32, 10).load_state_dict(model.state_dict())
+        clprune.unconvert_(model)
+        self.assertEqual([type(m) for m in model], [nn.Linear, nn.GELU, nn.Linear])
+        self.assertNotIn("keep", model[0].__dict__)
+
+    def test_copies_and_pickles(self):
+        model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
+        x = torch.randn(4, 64)
+        want = gradients(model, x)
+        for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
+            self.assert_same(gradients(twin, x), want)
+            self.assertIsNot(twin[0].weight, model[0].weight)
+
+    def test_converting_again_gives_new_settings(self):
+        model = clprune.convert_(mlp(64, 32, 10), 0.5)
+        clprune.convert_(model, 0.9)
+        self.assertEqual(model[0].keep.sparsity, 0.9)
+        self.assertIn("sparsity 0.9", repr(model))
+
+    def test_choice(self):
+        model = mlp(64, 32, 10)
+        clprune.convert_(model, kinds=[nn.Linear], skip=["0"])
+        self.assertEqual([type(m) for m in model], [nn.Linear, nn.ReLU, clprune.Linear])
+
+    def test_bad_settings(self):
+        for settings, text in [
+            (dict(sparsity=1.5), "sparsity is 1.5"), (dict(criterion="best"), "largest, sampled"),
+            (dict(values="fp8"), "fp32"), (dict(block=(0, 16)), "block"),
+        ]:
+            with self.assertRaisesRegex(ValueError, text):
+                clprune.convert_(nn.Linear(4, 4), **settings)
+
+    def test_an_error_of_the_library_has_its_text(self):
+        gelu = clprune.convert_(nn.GELU(), gelu_bits=3)
+        with self.assertRaisesRegex(RuntimeError, r"clprune_saved_size_query.*INVALID_ARGUMENT.*3"):
+            gelu(torch.randn(4, requires_grad=True))
+
+    def test_warnings_where_nothing_is_saved(self):
+        with self.assertWarnsRegex(UserWarning, "MultiheadAttention"):
+            model = clprune.convert_(nn.ModuleList([nn.MultiheadAttention(16, 2), nn.Linear(16, 4)]))
+        self.assertIs(type(model[1]), clprune.Linear)
+        self.assertNotIsInstance(model[0].out_proj, clprune.Linear)
+
+        class Mine(nn.Linear):
+            pass
+
+        with self.assertWarnsRegex(UserWarning, "Mine"):
+            clprune.convert_(Mine(4, 4))
+        layer = clprune.convert_(nn.Linear(16, 4))
+        x = torch.randn(4, 4, 4, requires_grad=True)
+        with self.assertWarnsRegex(UserWarning, "Relu"):
+            layer(F.relu(x).flatten(1))
+        layer(F.relu(x).flatten(1))  # once
+        clprune.convert_(nn.Linear(16, 4))((x * 2).flatten(1))
+
+
+class Checkpointing(Case):
+    def test_gradients_are_the_same(self):
+        for settings in dict(criterion="largest"), {}:
+            for reentrant in True, False:
+                model = clprune.convert_(mlp(64, 64, 64, 32), **settings)
+                x = torch.randn(4, 8, 64)
+                torch.manual_seed(3)
+                plain = gradients(model, x)
+                torch.manual_seed(3)
+                again = gradients(
+                    lambda_module(model, lambda x: checkpoint(model, x, use_reentrant=reentrant)), x)
+                self.assert_same(again, plain)
+
+    def test_nothing_is_kept_meanwhile(self):
+        model = clprune.convert_(mlp(256, 256, 256, 32))
+        x = torch.randn(4, 8, 256, requires_grad=True)
+        for reentrant in True, False:
+            with clprune.saved_bytes(model, x) as saved:
+                y = checkpoint(model, x, use_reentrant=reentrant)
+            self.assertEqual(saved.total, 0)
+            y.sum().backward()
+
+    def test_hooks_of_saved_tensors(self):
+        model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
+        x = torch.randn(4, 64)
+        want = gradients(model, x)
+        packed = []
+
+        def pack(tensor):
+            packed.append(tensor.numel())
+            return tensor.numpy().tobytes() if tensor.dtype == torch.uint8 else tensor
+
+        def unpack(saved):  # at an odd address
+            if not isinstance(saved, bytes):
+                return saved
+            return torch.frombuffer(bytearray(b"x" + saved), dtype=torch.uint8)[1:]
+
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            self.skipTest("PyTorch has no NumPy")
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            self.assert_same(gradients(model, x), want)
+        self.assertTrue(packed)
+
+
+def lambda_module(model, function):
+    """A module with the parameters of `model` that computes `function`."""
+
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return function(x)
+
+    return Wrapped()
+
+
+def train(model, seed, steps=12):
+    """Weights after a few steps."""
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(steps):
+        x = torch.randn(16, 4, 64, generator=generator)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x).mean(1), x[:, 0, :10].argmax(1)).backward()
+        optimizer.step()
+    return [p.detach().clone() for p in model.parameters()]
+
+
+class Processes(Case):
+    def test_two_training_threads(self):
+        models = [clprune.convert_(mlp(64, 96, 10), criterion="largest") for _ in range(2)]
+        want = [train(copy.deepcopy(model), seed) for seed, model in enumerate(models)]
+        for _ in range(5):
+            got = [None, None]
+
+            def work(i):
+                got[i] = train(copy.deepcopy(models[i]), i)
+
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for i in range(2):
+                self.assert_same(got[i], want[i])
+
+    def child(self, body):
+        """What a forked child prints; fails where it hangs."""
+        read, write = os.pipe()
+        process = os.fork()
+        if process == 0:
+            try:
+                try:
+                    body()
+                    text = "success"
+                except BaseException as error:
+                    text = f"{type(error).__name__}: {error}"
+                os.write(write, text.encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        end = time.monotonic() + 60
+        while os.waitpid(process, os.WNOHANG) == (0, 0):
+            if time.monotonic() > end:
+                os.kill(process, 9)
+                os.waitpid(process, 0)
+                self.fail("the child hangs")
+            time.sleep(0.01)
+        with os.fdopen(read, "rb") as pipe:
+            return pipe.read().decode()
+
+    def test_a_forked_child_gets_an_error(self):
+        layer = clprune.convert_(nn.Linear(64, 64), criterion="largest")
+        x = torch.randn(4, 64)
+        want = gradients(layer, x)
+        torch.set_num_threads(1)  # OpenMP does not survive a fork either
+        pending = layer(x)
+        for body in (lambda: layer(x + 1)), (lambda: pending.sum().backward()):
+            self.assertRegex(self.child(body), "^Error: clprune was used before.*spawn")
+        with torch.no_grad():
+            self.assertEqual(self.child(lambda: layer(x)), "success")
+        self.assert_same(gradients(layer, x), want)  # the parent goes on
+
+    def test_a_child_that_is_the_first_to_use_it(self):
+        text = subprocess.run([sys.executable, "-W", "ignore", "-c", FIRST_IN_CHILD], text=True,
+                              timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+        self.assertEqual(text.strip(), "child True")
+
+    def test_workers_that_load_data(self):
+        layer = clprune.convert_(nn.Linear(64, 64))
+        data = torch.utils.data.TensorDataset(torch.randn(32, 64))
+        loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2)
+        for _ in range(2):
+            for (x,) in loader:
+                layer(x).sum().backward()
+
+    def test_a_library_that_is_missing(self):
+        text = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", "import clprune; clprune._library()"], text=True,
+            env={**os.environ, "CLPRUNE_LIBRARY": "/none.so", "PYTHONPATH": EXAMPLE},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+        self.assertIn("set CLPRUNE_LIBRARY", text.splitlines()[-1])
+
+
+FIRST_IN_CHILD = f"""
+import os, sys
+sys.path.insert(0, {EXAMPLE!r})
+import torch, clprune
+torch.set_num_threads(1)
+layer = clprune.convert_(torch.nn.Linear(64, 64))
+child = os.fork()
+if child == 0:
+    layer(torch.randn(4, 64)).sum().backward()
+    print("child", layer.weight.grad.abs().sum().item() > 0, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+if __name__ == "__main__":
+    unittest.main()
