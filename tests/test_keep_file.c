@@ -24,14 +24,14 @@ static options options_of(size_t preset)
 
 static void base(const options *o, keep_rule *rules)
 {
-    const keep_rule how = options_keep_rule(o);
+    const clprune_keep how = options_keep(o);
     assert_int_equal(keep_rules_count(&resmlp_keep, DEPTH), RULES);
     keep_preset_rules(&resmlp_keep, o->activations, &how, DEPTH, rules);
 }
 
-static keep_form form_of(const keep_rule *rules, size_t block, keep_tensor tensor)
+static const keep_rule *rule_of(const keep_rule *rules, size_t block, keep_tensor tensor)
 {
-    return rules[keep_rule_at(&resmlp_keep, DEPTH, block, tensor)].form;
+    return &rules[keep_rule_at(&resmlp_keep, DEPTH, block, tensor)];
 }
 
 static void apply(const options *o, const char *text, keep_rule *rules)
@@ -45,15 +45,17 @@ static void apply(const options *o, const char *text, keep_rule *rules)
 
 static void same_rule(const keep_rule *got, const keep_rule *want)
 {
-    assert_int_equal(got->form, want->form);
-    assert_true(got->sparsity >= want->sparsity && got->sparsity <= want->sparsity);
-    assert_int_equal(got->block.rows, want->block.rows);
-    assert_int_equal(got->block.cols, want->block.cols);
-    assert_int_equal(got->norm, want->norm);
-    assert_int_equal(got->criterion, want->criterion);
-    assert_int_equal(got->value_type, want->value_type);
-    assert_int_equal(got->index_type, want->index_type);
-    assert_int_equal(got->code_bits, want->code_bits);
+    const clprune_keep *a = &got->keep, *b = &want->keep;
+    assert_int_equal(got->recomputed, want->recomputed);
+    assert_int_equal(a->form, b->form);
+    assert_true(a->sparsity >= b->sparsity && a->sparsity <= b->sparsity);
+    assert_int_equal(a->block.rows, b->block.rows);
+    assert_int_equal(a->block.cols, b->block.cols);
+    assert_int_equal(a->norm, b->norm);
+    assert_int_equal(a->criterion, b->criterion);
+    assert_int_equal(a->value_type, b->value_type);
+    assert_int_equal(a->index_type, b->index_type);
+    assert_int_equal(a->bits, b->bits);
 }
 
 /* All rules are those of the preset but for `tensor` of blocks [first, end). */
@@ -79,33 +81,33 @@ static void lines(void **state)
     only(&o, rules, 0, 0, KEEP_X, NULL);
     apply(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", rules);
     only(&o, rules, 0, 0, KEEP_X, NULL);
-    const keep_rule dense = {.form = KEEP_DENSE};
+    const keep_rule dense = {0};
     apply(&o, "blocks.0 x2 dense", rules); /* no newline at the end */
     only(&o, rules, 0, 1, KEEP_X2, &dense);
     apply(&o, "\tblocks.3  x2\tdense # the last\r\n", rules);
     only(&o, rules, 3, 4, KEEP_X2, &dense);
-    const keep_rule pruned = {.form = KEEP_PRUNED,
-        .sparsity = 0.5f,
-        .block = {2, 8},
-        .norm = CLPRUNE_NORM_L1,
-        .criterion = CLPRUNE_CRITERION_LARGEST,
-        .value_type = CLPRUNE_VALUES_INT8,
-        .index_type = CLPRUNE_INDEX_BITMAP,
-        .code_bits = 2};
+    const keep_rule pruned = {.keep = {.form = CLPRUNE_FORM_PRUNED,
+                                  .sparsity = 0.5f,
+                                  .block = {2, 8},
+                                  .norm = CLPRUNE_NORM_L1,
+                                  .criterion = CLPRUNE_CRITERION_LARGEST,
+                                  .value_type = CLPRUNE_VALUES_INT8,
+                                  .index_type = CLPRUNE_INDEX_BITMAP,
+                                  .bits = 2}};
     apply(&o,
         "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
         "indices=bitmap\n",
         rules);
     only(&o, rules, 0, DEPTH, KEEP_G, &pruned);
     /* What a line does not say, the options do. */
-    keep_rule rule = options_keep_rule(&o);
-    rule.form = KEEP_PRUNED;
-    rule.value_type = CLPRUNE_VALUES_BF16;
+    keep_rule rule = {.keep = options_keep(&o)};
+    rule.keep.form = CLPRUNE_FORM_PRUNED;
+    rule.keep.value_type = CLPRUNE_VALUES_BF16;
     apply(&o, "blocks.1 x pruned values=bf16\n", rules);
     only(&o, rules, 1, 2, KEEP_X, &rule);
-    rule = options_keep_rule(&o);
-    rule.form = KEEP_CODE;
-    rule.code_bits = 8;
+    rule.keep = options_keep(&o);
+    rule.keep.form = CLPRUNE_FORM_GELU_CODE;
+    rule.keep.bits = 8;
     apply(&o, "blocks.2 fc1 code bits=8\n", rules);
     only(&o, rules, 2, 3, KEEP_H, &rule);
 }
@@ -115,21 +117,27 @@ static void later_lines_win(void **state)
     (void)state;
     keep_rule rules[RULES];
     const options o = options_of(COMPACT);
-    const keep_rule dense = {.form = KEEP_DENSE};
-    keep_rule pruned = options_keep_rule(&o);
-    pruned.form = KEEP_PRUNED;
+    const keep_rule dense = {0};
+    keep_rule pruned = {.keep = options_keep(&o)};
+    pruned.keep.form = CLPRUNE_FORM_PRUNED;
     apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", rules);
     only(&o, rules, 2, 3, KEEP_X, &dense);
     apply(&o, "blocks.2 x dense\nblocks.* x pruned\n", rules);
     only(&o, rules, 0, DEPTH, KEEP_X, &pruned);
     /* Only what all lines together make must make sense. */
     apply(&o, "blocks.1 gelu recomputed\nblocks.1 fc1 dense\n", rules);
-    assert_int_equal(form_of(rules, 1, KEEP_G), KEEP_RECOMPUTED);
-    assert_int_equal(form_of(rules, 1, KEEP_H), KEEP_DENSE);
-    assert_int_equal(form_of(rules, 0, KEEP_H), KEEP_CODE);
+    assert_true(rule_of(rules, 1, KEEP_G)->recomputed);
+    same_rule(rule_of(rules, 1, KEEP_H), &dense);
+    assert_true(keep_has_form(rule_of(rules, 0, KEEP_H), CLPRUNE_FORM_GELU_CODE));
     apply(&o, "last x dense\n", rules);
-    assert_int_equal(rules[RULES - 1].form, KEEP_DENSE);
-    assert_int_equal(form_of(rules, DEPTH - 1, KEEP_X), KEEP_PRUNED);
+    same_rule(&rules[RULES - 1], &dense);
+    assert_true(keep_has_form(rule_of(rules, DEPTH - 1, KEEP_X), CLPRUNE_FORM_PRUNED));
+    /* Two words for one form of the last x. */
+    const keep_rule mean = {.keep = {.form = CLPRUNE_FORM_MEAN}};
+    apply(&o, "last x dense\nlast x recomputed\n", rules);
+    same_rule(&rules[RULES - 1], &mean);
+    apply(&o, "last x dense\nlast x mean\n", rules);
+    same_rule(&rules[RULES - 1], &mean);
 }
 
 static void refused(void **state)
@@ -151,7 +159,8 @@ static void refused(void **state)
         {DENSE, "blocks.0 n1 dense",
             "rules:1: a block has the tensors x, norm1, tokens, x2, norm2, fc1, gelu, fc2, not "
             "'n1'"},
-        {DENSE, "blocks.0 x Dense", "rules:1: dense, pruned, recomputed or code"},
+        {DENSE, "blocks.0 x Dense",
+            "rules:1: dense, pruned, recomputed, code or mean is expected, not 'Dense'"},
         {DENSE, "blocks.0 x pruned", "rules:1: pruned needs sparsity=X"},
         {DENSE, "blocks.0 x pruned sparsity=2", "rules:1: sparsity: '2' is not a number from 0"},
         {DENSE, "blocks.0 x pruned sparsity=", "sparsity: '' is not a number"},
@@ -171,6 +180,7 @@ static void refused(void **state)
             "rules:2: blocks.0: norm1 cannot be recomputed while tokens is kept"},
         {EXACT, "blocks.* x dense\nblocks.2 fc1 code",
             "rules:2: blocks.2: gelu cannot be recomputed where fc1 is a code"},
+        {DENSE, "blocks.2 x mean", "rules:1: blocks.2: only last x can be kept as mean"},
         {DENSE, "last x code", "rules:1: outside of the blocks: only fc1 can be kept as a code"},
         {DENSE, "blocks.0 x dense a b c d e f g h i j k l m n", "rules:1: "},
         {DENSE, "blocks.0 x dense 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "too many words, from '14'"},

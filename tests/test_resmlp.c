@@ -44,7 +44,7 @@ static void sizes_that_do_not_fit(void **state)
     assert_non_null(resmlp_arch_check(&arch)); /* too many tokens */
 
     resmlp model;
-    const keep_policy dense = keep_preset(0, (keep_rule){0});
+    const keep_policy dense = keep_preset(0, (clprune_keep){0});
     assert_int_equal(
         resmlp_create(test_context(), &arch, &dense, 1, &model), CLPRUNE_INVALID_ARGUMENT);
     assert_null(model.params);
@@ -132,8 +132,8 @@ static void kept_bytes(void **state)
     fixture f = make_fixture(row, &policy, row->batch, row->batch);
     resmlp_kept_bytes bytes;
     TEST_OK(resmlp_kept(&f.model, &bytes));
-    assert_int_equal(bytes.all,
-        clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live - before);
+    assert_int_equal(
+        bytes.all, clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live - before);
     const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
     const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;
     const uint64_t tail = t + (uint64_t)row->batch * (row->dim + row->classes);
@@ -227,11 +227,11 @@ static void training_run(void **state)
 
 static keep_policy policy_of_sampled(float sparsity, uint32_t block, bool all)
 {
-    const keep_rule rule = {.form = KEEP_PRUNED,
-        .sparsity = sparsity,
-        .block = {1, block},
-        .criterion = CLPRUNE_CRITERION_SAMPLED};
-    keep_policy policy = keep_preset(1, rule);
+    const keep_rule rule = {.keep = {.form = CLPRUNE_FORM_PRUNED,
+                                .sparsity = sparsity,
+                                .block = {1, block},
+                                .criterion = CLPRUNE_CRITERION_SAMPLED}};
+    keep_policy policy = keep_preset(1, rule.keep);
     for (int i = 0; i < KEEP_TENSORS && all; i++)
         policy.rule[i] = policy.last_x = rule;
     return policy;

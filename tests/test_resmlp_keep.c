@@ -6,7 +6,27 @@ enum { DENSE, PAPER, PRUNED, EXACT, EXACT_TOKENS, COMPACT, PRESETS };
 
 static keep_policy preset(size_t index)
 {
-    return keep_preset(index, (keep_rule){.sparsity = 0.5f, .block = {1, 16}, .code_bits = 2});
+    return keep_preset(index, (clprune_keep){.sparsity = 0.5f, .block = {1, 16}, .bits = 2});
+}
+
+/* A form, or AGAIN for what is recomputed. */
+enum {
+    AS_IS = CLPRUNE_FORM_DENSE,
+    BLOCKS = CLPRUNE_FORM_PRUNED,
+    MEAN = CLPRUNE_FORM_MEAN,
+    CODE = CLPRUNE_FORM_GELU_CODE,
+    AGAIN = 100
+};
+
+static int form_of(const keep_rule *rule)
+{
+    return rule->recomputed ? AGAIN : (int)rule->keep.form;
+}
+
+static void set_form(keep_rule *rule, int form)
+{
+    rule->recomputed = form == AGAIN;
+    rule->keep.form = rule->recomputed ? CLPRUNE_FORM_DENSE : (clprune_form)form;
 }
 
 /* ---- policies -------------------------------------------------------------------------------- */
@@ -17,17 +37,18 @@ static void presets(void **state)
     static const char *const names[] = {
         "dense", "paper", "pruned", "exact", "exact-tokens", "compact"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
-    static const unsigned char want[PRESETS][9] = {{0, 0, 0, 0, 0, 0, 0, 0, 0},
-        {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 1, 0, 0, 1, 0, 1, 0, 0}, {0, 2, 2, 0, 2, 0, 2, 2, 2},
-        {0, 2, 2, 2, 2, 0, 2, 2, 2}, {1, 2, 2, 1, 2, 3, 1, 2, 2}};
+    static const char want[PRESETS][10] = {
+        "ddddddddd", "dpddpdpdd", "dpddpdpdd", "drrdrdrrm", "drrrrdrrm", "prrprcprm"};
+    static const int forms[128] = {
+        ['d'] = AS_IS, ['p'] = BLOCKS, ['r'] = AGAIN, ['m'] = MEAN, ['c'] = CODE};
     for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
         char why[128];
         assert_string_equal(resmlp_keep.preset_names[i], names[i]);
         assert_true(keep_policy_check(&policy, why, sizeof why));
         for (int tensor = 0; tensor < KEEP_TENSORS; tensor++)
-            assert_int_equal(policy.rule[tensor].form, want[i][tensor]);
-        assert_int_equal(policy.last_x.form, want[i][KEEP_TENSORS]);
+            assert_int_equal(form_of(&policy.rule[tensor]), forms[(int)want[i][tensor]]);
+        assert_int_equal(form_of(&policy.last_x), forms[(int)want[i][KEEP_TENSORS]]);
         assert_int_equal(
             keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == PRUNED || i == COMPACT);
         assert_int_equal(resmlp_keep.presets[i].criterion,
@@ -40,10 +61,11 @@ static void presets(void **state)
         assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);
     }
     assert_null(resmlp_keep.preset_names[PRESETS]);
-    const keep_policy unpruned = keep_preset(PAPER, (keep_rule){.sparsity = 0});
-    assert_int_equal(unpruned.rule[KEEP_G].form, KEEP_DENSE);
-    const keep_policy narrow = keep_preset(PAPER, (keep_rule){.value_type = CLPRUNE_VALUES_BF16});
-    assert_int_equal(narrow.rule[KEEP_G].form, KEEP_PRUNED);
+    const keep_policy unpruned = keep_preset(PAPER, (clprune_keep){.sparsity = 0});
+    assert_int_equal(form_of(&unpruned.rule[KEEP_G]), AS_IS);
+    const keep_policy narrow =
+        keep_preset(PAPER, (clprune_keep){.value_type = CLPRUNE_VALUES_BF16});
+    assert_int_equal(form_of(&narrow.rule[KEEP_G]), BLOCKS);
 }
 
 static void refused(keep_policy policy, const char *part)
@@ -65,45 +87,50 @@ static void policies_without_sense(void **state)
     static const struct {
         size_t preset;
         keep_tensor tensor;
-        keep_form form;
+        int form;
         const char *part;
     } cases[] = {
-        {DENSE, KEEP_X, KEEP_RECOMPUTED, "x cannot be recomputed: everything"},
-        {EXACT, KEEP_X, KEEP_RECOMPUTED, "x cannot be recomputed: everything"},
-        {EXACT, KEEP_H, KEEP_RECOMPUTED, "fc1 cannot"},
-        {DENSE, KEEP_N1, KEEP_RECOMPUTED, "norm1 cannot be recomputed while tokens is kept"},
-        {DENSE, KEEP_T, KEEP_RECOMPUTED, "tokens cannot be recomputed while norm1 is kept"},
-        {EXACT, KEEP_T, KEEP_PRUNED, "norm1 cannot be recomputed while tokens is kept"},
-        {DENSE, KEEP_N2, KEEP_RECOMPUTED, "norm2 cannot be recomputed while gelu is kept"},
-        {PAPER, KEEP_G, KEEP_RECOMPUTED, "gelu cannot be recomputed while norm2 is kept"},
-        {EXACT, KEEP_M, KEEP_DENSE, "norm2 cannot be recomputed while fc2 is kept"},
-        {DENSE, KEEP_X2, KEEP_RECOMPUTED, "x2 cannot be recomputed while norm1 is kept"},
-        {EXACT_TOKENS, KEEP_X, KEEP_PRUNED, "not dense"},
-        {DENSE, KEEP_G, KEEP_CODE, "only fc1"},
-        {DENSE, KEEP_H, KEEP_CODE, "fc1's code"},
-        {COMPACT, KEEP_N2, KEEP_DENSE, "norm2 must be recomputed where fc1 is a code"},
-        {COMPACT, KEEP_M, KEEP_PRUNED, "norm2 cannot be recomputed while fc2 is kept"},
-        {COMPACT, KEEP_G, KEEP_RECOMPUTED, "gelu cannot be recomputed where fc1 is a code"},
-        {COMPACT, KEEP_H, KEEP_DENSE, "norm2 cannot be recomputed while gelu is kept"},
+        {DENSE, KEEP_X, AGAIN, "x cannot be recomputed: everything"},
+        {EXACT, KEEP_X, AGAIN, "x cannot be recomputed: everything"},
+        {EXACT, KEEP_H, AGAIN, "fc1 cannot"},
+        {DENSE, KEEP_N1, AGAIN, "norm1 cannot be recomputed while tokens is kept"},
+        {DENSE, KEEP_T, AGAIN, "tokens cannot be recomputed while norm1 is kept"},
+        {EXACT, KEEP_T, BLOCKS, "norm1 cannot be recomputed while tokens is kept"},
+        {DENSE, KEEP_N2, AGAIN, "norm2 cannot be recomputed while gelu is kept"},
+        {PAPER, KEEP_G, AGAIN, "gelu cannot be recomputed while norm2 is kept"},
+        {EXACT, KEEP_M, AS_IS, "norm2 cannot be recomputed while fc2 is kept"},
+        {DENSE, KEEP_X2, AGAIN, "x2 cannot be recomputed while norm1 is kept"},
+        {EXACT_TOKENS, KEEP_X, BLOCKS, "not dense"},
+        {DENSE, KEEP_G, CODE, "only fc1"},
+        {DENSE, KEEP_H, CODE, "fc1's code"},
+        {COMPACT, KEEP_N2, AS_IS, "norm2 must be recomputed where fc1 is a code"},
+        {COMPACT, KEEP_M, BLOCKS, "norm2 cannot be recomputed while fc2 is kept"},
+        {COMPACT, KEEP_G, AGAIN, "gelu cannot be recomputed where fc1 is a code"},
+        {COMPACT, KEEP_H, AS_IS, "norm2 cannot be recomputed while gelu is kept"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         keep_policy policy = preset(cases[i].preset);
-        policy.rule[cases[i].tensor].form = cases[i].form;
+        set_form(&policy.rule[cases[i].tensor], cases[i].form);
         refused(policy, cases[i].part);
     }
     keep_policy half = preset(EXACT_TOKENS);
-    half.rule[KEEP_N1].form = half.rule[KEEP_T].form = KEEP_DENSE;
+    half.rule[KEEP_N1] = half.rule[KEEP_T] = (keep_rule){0};
     refused(half, "x2 cannot be recomputed while norm1 is kept");
     keep_policy coded = preset(COMPACT);
-    coded.rule[KEEP_H].code_bits = 3;
+    coded.rule[KEEP_H].keep.bits = 3;
     refused(coded, "2, 4 or 8 bits");
     coded = preset(COMPACT);
-    coded.rule[KEEP_X].form = KEEP_DENSE;
-    coded.rule[KEEP_X2].form = KEEP_RECOMPUTED;
+    set_form(&coded.rule[KEEP_X], AS_IS);
+    set_form(&coded.rule[KEEP_X2], AGAIN);
     refused(coded, "x2 cannot be recomputed where fc1 is a code");
     coded = preset(COMPACT);
-    coded.last_x.form = KEEP_CODE;
+    set_form(&coded.last_x, CODE);
     refused(coded, "only fc1");
+    set_form(&coded.last_x, AGAIN);
+    refused(coded, "x cannot be recomputed: its mean");
+    coded = preset(COMPACT);
+    set_form(&coded.rule[KEEP_X], MEAN);
+    refused(coded, "only last x can be kept as mean");
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -127,7 +154,7 @@ static size_t all_policies(keep_policy *policies)
     /* What is kept is kept as blocks of which none is pruned: restored before use. */
     keep_policy blocks = policy_of_all_blocks((clprune_block){1, 16}), exact = preset(EXACT);
     for (int i = 0; i < KEEP_TENSORS; i++)
-        if (exact.rule[i].form == KEEP_RECOMPUTED)
+        if (exact.rule[i].recomputed)
             blocks.rule[i] = exact.rule[i];
     policies[count++] = blocks;
     blocks.last_x = exact.last_x;
@@ -169,7 +196,7 @@ static void policies_by_block(void **state)
     size_t count = all_policies(policies);
     policies[count++] = preset(EXACT_TOKENS);
     policies[POLICIES].last_x = policies[POLICIES - 2].last_x; /* pruned */
-    assert_int_equal(policies[POLICIES].last_x.form, KEEP_PRUNED);
+    assert_int_equal(form_of(&policies[POLICIES].last_x), BLOCKS);
     for (size_t turn = 0; turn < count; turn++) {
         print_message("from policy %zu on\n", turn);
         for (size_t i = 0; i < row->depth; i++)
@@ -198,7 +225,7 @@ static void far_from_zero(void **state)
     float *want[256];
     for (size_t preset_index = DENSE; preset_index <= EXACT_TOKENS; preset_index++) {
         const keep_policy policy = preset(preset_index);
-        if (preset_index == PAPER)
+        if (preset_index == PAPER || preset_index == PRUNED)
             continue;
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         fill(&f.model, "stem.proj.bias", shift);

@@ -79,7 +79,7 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     *model = NULL;
     if (m == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
-    assert_int_equal(rules[0].form, KEEP_DENSE);
+    assert_true(keep_has_form(&rules[0], CLPRUNE_FORM_DENSE));
     *m = (linear_model){.context = context, .pixels = pixels, .classes = classes};
     const struct {
         const char *name;

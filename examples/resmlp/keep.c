@@ -20,7 +20,7 @@ static const keep_entry entries[] = {
         .recompute = {.recomputed = KEEP_SET(KEEP_G) | KEEP_SET(KEEP_M)}},
     [KEEP_H] = {.name = "fc1",
         .never = "the product would run twice",
-        .codes = true,
+        .forms = KEEP_SET(CLPRUNE_FORM_GELU_CODE),
         .code = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_M),
             .kept = KEEP_SET(KEEP_X2) | KEEP_SET(KEEP_G)}},
     [KEEP_G] = {.name = "gelu",
@@ -29,8 +29,11 @@ static const keep_entry entries[] = {
     [KEEP_M] = {.name = "fc2",
         .again = "W_2 gelu + b_2",
         .recompute = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_G)}},
-    /* not recomputed, in fact: the mean over its tokens is kept in its place */
-    [KEEP_TENSORS] = {.name = "x", .place = "last", .again = "its mean over the tokens"},
+    [KEEP_TENSORS] = {.name = "x",
+        .place = "last",
+        .never = "its mean over the tokens must be kept",
+        .forms = KEEP_SET(CLPRUNE_FORM_MEAN),
+        .instead = CLPRUNE_FORM_MEAN},
 };
 
 static const char *const preset_names[] = {
@@ -43,11 +46,11 @@ static const keep_preset_row presets[] = {
         "keep the inputs of linear layers pruned to their largest blocks (arXiv 2311.16883)"},
     {"dpddpdpdd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "the same tensors with sampled blocks, which make the weight gradients unbiased"},
-    {"drrdrdrrr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+    {"drrdrdrrm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep three tensors per block and compute the same gradients from them"},
-    {"drrrrdrrr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+    {"drrrrdrrm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep two, and run the token layer twice"},
-    {"prrprcprr", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+    {"prrprcprm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "keep three pruned, sampled blocks, and a code of GELU's derivative"},
 };
 
@@ -91,7 +94,7 @@ size_t keep_features(const resmlp_arch *arch, size_t entry)
 
 static bool recomputed(const keep_policy *policy, keep_tensor tensor)
 {
-    return policy->rule[tensor].form == KEEP_RECOMPUTED;
+    return policy->rule[tensor].recomputed;
 }
 
 bool keep_recomputes_tokens(const keep_policy *policy)
@@ -106,7 +109,7 @@ bool keep_recomputes_mlp(const keep_policy *policy)
 
 bool keep_codes(const keep_policy *policy)
 {
-    return policy->rule[KEEP_H].form == KEEP_CODE;
+    return keep_has_form(&policy->rule[KEEP_H], CLPRUNE_FORM_GELU_CODE);
 }
 
 bool keep_policy_check(const keep_policy *policy, char *why, size_t size)
@@ -119,11 +122,11 @@ bool keep_policy_check(const keep_policy *policy, char *why, size_t size)
            keep_check(&resmlp_keep, 1, 1, rules, why, size);
 }
 
-keep_policy keep_preset(size_t preset, keep_rule rule)
+keep_policy keep_preset(size_t preset, clprune_keep how)
 {
     keep_policy policy;
     for (size_t i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &rule);
-    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &rule);
+        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &how);
+    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &how);
     return policy;
 }

@@ -45,7 +45,8 @@ typedef enum keep_tensor {
  */
 typedef struct keep_policy {
     keep_rule rule[KEEP_TENSORS]; /* of a block */
-    keep_rule last_x;             /* the last block's output; read in that block's policy */
+    keep_rule last_x;             /* the last block's output; read in that block's policy; MEAN
+                                     keeps its mean over the tokens */
 } keep_policy;
 
 /* The table of all of them: KEEP_TENSORS entries of a block, then the last x. */
@@ -66,6 +67,6 @@ bool keep_recomputes_mlp(const keep_policy *policy);
 bool keep_codes(const keep_policy *policy);
 
 /* The preset at a position in resmlp_keep.preset_names; see keep_preset_rule. */
-keep_policy keep_preset(size_t preset, keep_rule rule);
+keep_policy keep_preset(size_t preset, clprune_keep how);
 
 #endif

@@ -12,15 +12,27 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool has_form(const keep_policy *policy, keep_tensor tensor, keep_form form)
+static bool is_dense(const keep_policy *policy, keep_tensor tensor)
 {
-    return policy->rule[tensor].form == form;
+    return keep_has_form(&policy->rule[tensor], CLPRUNE_FORM_DENSE);
+}
+
+/* Whether a tensor is kept in a form that must be restored before use. */
+static bool is_restored(const keep_policy *policy, keep_tensor tensor)
+{
+    return !policy->rule[tensor].recomputed && !is_dense(policy, tensor);
 }
 
 /* The rule of what is kept of the last block's output. */
 static const keep_rule *last_rule(const resmlp *model)
 {
     return &model->policies[model->arch.depth - 1].last_x;
+}
+
+/* Whether of that output the mean over the tokens is kept. */
+static bool keeps_mean(const resmlp *model)
+{
+    return keep_has_form(last_rule(model), CLPRUNE_FORM_MEAN);
 }
 
 /* Only the weights of linear layers and of the stem decay: neither biases nor scales. */
@@ -127,13 +139,13 @@ static clprune_status create_block(resmlp *model, size_t index)
     block->dw = block_weights(params, pick_grad);
     for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor) {
         const keep_rule *rule = &block->policy->rule[tensor];
-        const clprune_keep keep = keep_rule_keep(rule);
         char name[64];
-        if (rule->form == KEEP_RECOMPUTED)
+        if (rule->recomputed)
             continue;
         (void)snprintf(name, sizeof name, "blocks.%zu.%s%s", index,
-            resmlp_keep.entries[tensor].name, rule->form == KEEP_CODE ? ".code" : "");
-        TRY(clprune_saved_create(model->context, name, &keep, model->batch, model->tokens,
+            resmlp_keep.entries[tensor].name,
+            rule->keep.form == CLPRUNE_FORM_GELU_CODE ? ".code" : "");
+        TRY(clprune_saved_create(model->context, name, &rule->keep, model->batch, model->tokens,
             keep_features(&model->arch, tensor), &block->kept[tensor]));
     }
 done:
@@ -181,13 +193,13 @@ static clprune_status create_tail(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const keep_rule *rule = last_rule(model);
-    const clprune_keep x = keep_rule_keep(rule), dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t batch = model->batch, dim = model->arch.dim;
-    if (rule->form == KEEP_RECOMPUTED)
+    if (keeps_mean(model))
         TRY(clprune_saved_create(model->context, "mean_x", &dense, batch, 1, dim, &model->mean_x));
     else
         TRY(clprune_saved_create(
-            model->context, "last_x", &x, batch, model->tokens, dim, &model->last_x));
+            model->context, "last_x", &rule->keep, batch, model->tokens, dim, &model->last_x));
     TRY(clprune_saved_create(model->context, "pooled", &dense, batch, 1, dim, &model->pooled));
     TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
         model->arch.classes, &model->log_p));
@@ -212,29 +224,30 @@ static work_sizes sizes_of(const resmlp *model)
 {
     const resmlp_arch *arch = &model->arch;
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const keep_form last = last_rule(model)->form;
+    const bool mean = keeps_mean(model);
+    const bool last = !mean && !keep_has_form(last_rule(model), CLPRUNE_FORM_DENSE);
     work_sizes s = {0};
     for (size_t i = 0; i < arch->depth; ++i) {
         const keep_policy *policy = &model->policies[i];
         const bool tokens_again = keep_recomputes_tokens(policy);
         const bool mlp_again = keep_recomputes_mlp(policy);
         const size_t tokens_rows = tokens_again ? chunk : all, mlp_rows = mlp_again ? chunk : all;
-        const bool x = has_form(policy, KEEP_X, KEEP_PRUNED);
-        const bool x2 = has_form(policy, KEEP_X2, KEEP_PRUNED);
+        const bool x = is_restored(policy, KEEP_X);
+        const bool x2 = is_restored(policy, KEEP_X2);
         grow(&s.x, x || x2, all * arch->dim);
         grow(&s.again, x, tokens_rows * arch->dim);
         grow(&s.again, x2 && !keep_codes(policy), mlp_rows * arch->dim);
-        grow(&s.again, has_form(policy, KEEP_X2, KEEP_RECOMPUTED), chunk * arch->dim);
+        grow(&s.again, policy->rule[KEEP_X2].recomputed, chunk * arch->dim);
         grow(&s.token, !tokens_again || !mlp_again, all * arch->dim);
-        grow(&s.branch, !has_form(policy, KEEP_T, KEEP_DENSE), tokens_rows * arch->dim);
-        grow(&s.branch, !has_form(policy, KEEP_M, KEEP_DENSE), mlp_rows * arch->dim);
+        grow(&s.branch, !is_dense(policy, KEEP_T), tokens_rows * arch->dim);
+        grow(&s.branch, !is_dense(policy, KEEP_M), mlp_rows * arch->dim);
         grow(&s.hidden, true, max_size(tokens_rows * arch->dim, mlp_rows * arch->hidden));
-        grow(&s.fc1, has_form(policy, KEEP_H, KEEP_PRUNED), mlp_rows * arch->hidden);
+        grow(&s.fc1, is_restored(policy, KEEP_H) && !keep_codes(policy), mlp_rows * arch->hidden);
         s.weights = s.weights || mlp_again;
     }
-    grow(&s.x, last == KEEP_PRUNED, all * arch->dim);
-    grow(&s.again, last == KEEP_PRUNED, all * arch->dim);
-    grow(&s.token, last != KEEP_RECOMPUTED, all * arch->dim);
+    grow(&s.x, last, all * arch->dim);
+    grow(&s.again, last, all * arch->dim);
+    grow(&s.token, !mean, all * arch->dim);
     return s;
 }
 
@@ -377,7 +390,7 @@ static clprune_status add_store(const resmlp *model, const clprune_keep *keep, s
     TRY(clprune_saved_size_query(keep, model->batch, rows, cols, &sizes));
     bytes->all += sizes.bytes;
     bytes->indices += sizes.index_bytes;
-    if (keep->form == CLPRUNE_FORM_DENSE)
+    if (keep->form == CLPRUNE_FORM_DENSE || keep->form == CLPRUNE_FORM_MEAN)
         bytes->as_is += sizes.values_bytes;
     else if (keep->form == CLPRUNE_FORM_GELU_CODE)
         bytes->codes += sizes.values_bytes;
@@ -390,11 +403,10 @@ done:
 static clprune_status add_kept(
     const resmlp *model, const keep_rule *rule, keep_tensor tensor, resmlp_kept_bytes *bytes)
 {
-    const clprune_keep keep = keep_rule_keep(rule);
     const size_t cols = keep_features(&model->arch, tensor);
     bytes->dense += (uint64_t)model->batch * model->tokens * cols * sizeof(float);
-    return rule->form == KEEP_RECOMPUTED ? CLPRUNE_SUCCESS
-                                         : add_store(model, &keep, model->tokens, cols, bytes);
+    return rule->recomputed ? CLPRUNE_SUCCESS
+                            : add_store(model, &rule->keep, model->tokens, cols, bytes);
 }
 
 clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
@@ -411,8 +423,6 @@ clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes)
             TRY(add_kept(model, &model->policies[i].rule[tensor], tensor, bytes));
     TRY(add_kept(model, last_rule(model), KEEP_X, bytes));
     TRY(add_store(model, &dense, 1, dim, bytes)); /* pooled */
-    if (last_rule(model)->form == KEEP_RECOMPUTED)
-        TRY(add_store(model, &dense, 1, dim, bytes)); /* the mean, which autograd does not keep */
 done:
     return status;
 }

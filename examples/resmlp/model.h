@@ -140,7 +140,7 @@ void resmlp_at(const resmlp *model, const char *part, size_t block);
 typedef struct resmlp_kept_bytes {
     uint64_t all;             /* what they take, rounding included */
     uint64_t dense;           /* what they would take if all were kept dense */
-    uint64_t as_is;           /* what the policy keeps dense */
+    uint64_t as_is;           /* what the policy keeps dense, means included */
     uint64_t values, indices; /* of the pruned ones */
     uint64_t codes;           /* of GELU's derivative */
 } resmlp_kept_bytes;

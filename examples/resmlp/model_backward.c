@@ -170,7 +170,7 @@ static clprune_status mlp_coded_chunk(
         block->kept[KEEP_G], range.first, range.count, beta, dx, dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
     /* g = gelu(h) */
-    TRY(clprune_gelu_code_backward(context, first ? 0 : 1, block->policy->rule[KEEP_H].code_bits,
+    TRY(clprune_gelu_code_backward(context, first ? 0 : 1, block->policy->rule[KEEP_H].keep.bits,
         dh, resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
     /* h = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn(

@@ -49,9 +49,8 @@ static clprune_mat scratch_of(
     case KEEP_X:
         return resmlp_rows(model, work->x, range);
     case KEEP_X2:
-        return policy->rule[KEEP_X2].form == KEEP_RECOMPUTED
-                   ? clprune_mat_rows(work->again, 0, rows)
-                   : resmlp_rows(model, work->x, range);
+        return policy->rule[KEEP_X2].recomputed ? clprune_mat_rows(work->again, 0, rows)
+                                                : resmlp_rows(model, work->x, range);
     case KEEP_N1:
         return keep_recomputes_tokens(policy) ? resmlp_hidden(model, range.count, model->arch.dim)
                                               : clprune_mat_rows(work->token, 0, rows);
@@ -155,7 +154,7 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     TRY(clprune_linear_forward(
         model->fc1, range.count, n2, w->fc1_w, fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
     if (training && codes)
-        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].code_bits, h, gelu_b, g,
+        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].keep.bits, h, gelu_b, g,
             resmlp_codes(model, block, range), NULL));
     else
         TRY(clprune_gelu_forward(context, h, gelu_b, g, NULL));

@@ -12,27 +12,31 @@ enum {
     FILE_MOST = 1 << 20
 };
 
-static const char *const form_names[] = {
-    [KEEP_DENSE] = "dense",
-    [KEEP_PRUNED] = "pruned",
-    [KEEP_RECOMPUTED] = "recomputed",
-    [KEEP_CODE] = "code",
+/* The words for forms. */
+static const struct {
+    const char *name;
+    clprune_form form;
+} forms[] = {
+    {"dense", CLPRUNE_FORM_DENSE},
+    {"pruned", CLPRUNE_FORM_PRUNED},
+    {"code", CLPRUNE_FORM_GELU_CODE},
+    {"mean", CLPRUNE_FORM_MEAN},
 };
 
-enum { FORMS = sizeof form_names / sizeof *form_names };
+enum { FORMS = sizeof forms / sizeof *forms };
 
-/* The settings of a line, and the options that they are named after. */
+/* The settings of a line, the options that they are named after, and the form that they belong to.
+ */
 static const struct {
-    const char *key, *option;
-    keep_form form;
+    const char *key, *option, *form;
 } settings[] = {
-    {"sparsity", "sparsity", KEEP_PRUNED},
-    {"block", "block", KEEP_PRUNED},
-    {"norm", "norm", KEEP_PRUNED},
-    {"criterion", "criterion", KEEP_PRUNED},
-    {"values", "values", KEEP_PRUNED},
-    {"indices", "indices", KEEP_PRUNED},
-    {"bits", "gelu-code", KEEP_CODE},
+    {"sparsity", "sparsity", "pruned"},
+    {"block", "block", "pruned"},
+    {"norm", "norm", "pruned"},
+    {"criterion", "criterion", "pruned"},
+    {"values", "values", "pruned"},
+    {"indices", "indices", "pruned"},
+    {"bits", "gelu-code", "code"},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -182,18 +186,23 @@ static bool find_entry(
         where->place == NULL ? "a block" : where->place, names, l->words[1]);
 }
 
-static bool find_form(const line *l, keep_form *form, fault *f)
+static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, fault *f)
 {
+    *rule = (keep_rule){0};
     for (size_t i = 0; i < FORMS; ++i)
-        if (strcmp(l->words[2], form_names[i]) == 0) {
-            *form = (keep_form)i;
+        if (strcmp(l->words[2], forms[i].name) == 0) {
+            rule->keep.form = forms[i].form;
             return true;
         }
-    return wrong(l, f, "dense, pruned, recomputed or code is expected, not", l->words[2]);
+    if (strcmp(l->words[2], "recomputed") != 0)
+        return wrong(l, f, "dense, pruned, recomputed, code or mean is expected, not", l->words[2]);
+    rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
+    rule->keep.form = entry->instead;
+    return true;
 }
 
 /* Sets what "key=value" says, as the option would. */
-static bool set_one(const line *l, const char *word, keep_form form, options *o, fault *f)
+static bool set_one(const line *l, const char *word, options *o, fault *f)
 {
     const size_t length = strcspn(word, "=");
     for (size_t i = 0; i < SETTINGS; ++i) {
@@ -202,9 +211,9 @@ static bool set_one(const line *l, const char *word, keep_form form, options *o,
             continue;
         if (word[length] != '=')
             return wrong(l, f, "a value is missing after", word);
-        if (settings[i].form != form)
+        if (strcmp(settings[i].form, l->words[2]) != 0)
             return fault_set(f, CODE_DATA, "%s:%zu: %s belongs to %s, not to %s", l->source,
-                l->number, settings[i].key, form_names[settings[i].form], form_names[form]);
+                l->number, settings[i].key, settings[i].form, l->words[2]);
         const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
         if (index == option_rows_count(o->model))
             break;
@@ -219,25 +228,25 @@ static bool set_one(const line *l, const char *word, keep_form form, options *o,
 }
 
 /* What a line says of its tensor. */
-static bool read_rule(const line *l, const options *o, keep_rule *rule, fault *f)
+static bool read_rule(
+    const line *l, const options *o, const keep_entry *entry, keep_rule *rule, fault *f)
 {
     options settled = *o;
-    keep_form form = KEEP_DENSE;
     bool sparsity = o->sparsity > 0;
-    if (!find_form(l, &form, f))
+    if (!find_form(l, entry, rule, f))
         return false;
+    const clprune_form form = rule->keep.form;
     for (size_t i = 3; i < l->count; ++i) {
-        if (!set_one(l, l->words[i], form, &settled, f))
+        if (!set_one(l, l->words[i], &settled, f))
             return false;
         sparsity = sparsity || strncmp(l->words[i], "sparsity", 8) == 0;
     }
-    if (form == KEEP_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
+    if (form == CLPRUNE_FORM_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
         return fault_set(f, CODE_DATA, "%s:%zu: pruned needs sparsity=X: the run has none",
             l->source, l->number);
-    *rule = (keep_rule){.form = form};
-    if (form == KEEP_PRUNED || form == KEEP_CODE)
-        *rule = options_keep_rule(&settled);
-    rule->form = form;
+    if (form == CLPRUNE_FORM_PRUNED || form == CLPRUNE_FORM_GELU_CODE)
+        rule->keep = options_keep(&settled);
+    rule->keep.form = form;
     return true;
 }
 
@@ -250,7 +259,7 @@ static bool apply_line(
     size_t entry = 0;
     keep_rule rule;
     if (!find_target(l, table, blocks, &where, f) || !find_entry(l, table, &where, &entry, f) ||
-        !read_rule(l, o, &rule, f))
+        !read_rule(l, o, &table->entries[entry], &rule, f))
         return false;
     for (size_t i = where.first; i < where.end; ++i) {
         rules[keep_rule_at(table, blocks, i, entry)] = rule;

@@ -8,7 +8,8 @@
  *     last       x      recomputed  # the last block's output
  *
  * PATTERN: one block, all blocks, or a place outside of the blocks; TENSOR: a name in the model's
- * keep_table; FORM: dense, pruned, recomputed or code.
+ * keep_table; FORM: dense, pruned, recomputed, code
+ * or mean.
  * Settings are those of the options: sparsity, block, norm, criterion, values and indices of what
  * is pruned, bits of a code; what a line does not say, the options of the run do. Later lines win.
  * # begins a comment.

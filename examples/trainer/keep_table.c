@@ -14,25 +14,12 @@ size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t
                                    : blocks * table->in_block + entry - table->in_block;
 }
 
-clprune_keep keep_rule_keep(const keep_rule *rule)
+bool keep_has_form(const keep_rule *rule, clprune_form form)
 {
-    static const clprune_form forms[] = {[KEEP_DENSE] = CLPRUNE_FORM_DENSE,
-        [KEEP_PRUNED] = CLPRUNE_FORM_PRUNED,
-        [KEEP_RECOMPUTED] = CLPRUNE_FORM_DENSE,
-        [KEEP_CODE] = CLPRUNE_FORM_GELU_CODE};
-    return (clprune_keep){
-        .form = forms[rule->form],
-        .block = rule->block,
-        .sparsity = rule->sparsity,
-        .norm = rule->norm,
-        .criterion = rule->criterion,
-        .value_type = rule->value_type,
-        .index_type = rule->index_type,
-        .bits = rule->code_bits,
-    };
+    return !rule->recomputed && rule->keep.form == form;
 }
 
-/* The entries of a block, or those outside of the blocks, that are kept in a form. */
+/* The rules of a block, or those outside of the blocks. */
 typedef struct block_view {
     const keep_table *table;
     const keep_rule *rules; /* of entries [first, end) */
@@ -44,11 +31,20 @@ static const keep_rule *rule_of(const block_view *view, size_t entry)
     return &view->rules[entry - view->first];
 }
 
-static keep_set with_form(const block_view *view, keep_form form)
+static keep_set recomputed(const block_view *view)
 {
     keep_set set = 0;
     for (size_t i = view->first; i < view->end; ++i)
-        if (rule_of(view, i)->form == form)
+        if (rule_of(view, i)->recomputed)
+            set |= KEEP_SET(i);
+    return set;
+}
+
+static keep_set with_form(const block_view *view, clprune_form form)
+{
+    keep_set set = 0;
+    for (size_t i = view->first; i < view->end; ++i)
+        if (keep_has_form(rule_of(view, i), form))
             set |= KEEP_SET(i);
     return set;
 }
@@ -65,7 +61,7 @@ static const char *first_of(const keep_table *table, keep_set set)
 /* The tensors that codes demand to be kept. */
 static keep_set kept_for_codes(const block_view *view)
 {
-    const keep_set codes = with_form(view, KEEP_CODE);
+    const keep_set codes = with_form(view, CLPRUNE_FORM_GELU_CODE);
     keep_set set = 0;
     for (size_t i = view->first; i < view->end; ++i)
         if ((codes & KEEP_SET(i)) != 0)
@@ -76,7 +72,7 @@ static keep_set kept_for_codes(const block_view *view)
 static bool check_recomputed(const block_view *view, size_t entry, char *why, size_t size)
 {
     const keep_entry *e = &view->table->entries[entry];
-    const keep_set again = with_form(view, KEEP_RECOMPUTED), dense = with_form(view, KEEP_DENSE);
+    const keep_set again = recomputed(view), dense = with_form(view, CLPRUNE_FORM_DENSE);
     const keep_set kept = e->recompute.recomputed & ~kept_for_codes(view) & ~again;
     const keep_set other = e->recompute.dense & ~dense;
     if (e->again == NULL)
@@ -92,28 +88,35 @@ static bool check_recomputed(const block_view *view, size_t entry, char *why, si
     return false;
 }
 
-static void say_who_codes(const block_view *view, char *why, size_t size)
+static bool allows(const keep_entry *entry, clprune_form form)
+{
+    return form == CLPRUNE_FORM_DENSE || form == CLPRUNE_FORM_PRUNED ||
+           (entry->forms & KEEP_SET(form)) != 0;
+}
+
+/* For a form that a tensor does not allow. */
+static void say_who_allows(const block_view *view, size_t entry, char *why, size_t size)
 {
     const keep_table *table = view->table;
-    size_t only = table->count;
+    const clprune_form form = rule_of(view, entry)->keep.form;
+    const char *as = form == CLPRUNE_FORM_GELU_CODE ? "a code" : clprune_form_name(form);
+    (void)snprintf(why, size, "%s cannot be kept as %s", table->entries[entry].name, as);
     for (size_t i = 0; i < table->count; ++i)
-        if (table->entries[i].codes)
-            only = i;
-    if (only < table->count)
-        (void)snprintf(why, size, "only %s can be kept as a code", table->entries[only].name);
-    else
-        (void)snprintf(why, size, "no tensor can be kept as a code");
+        if (allows(&table->entries[i], form)) {
+            (void)snprintf(why, size, "only %s%s%s can be kept as %s",
+                table->entries[i].place == NULL ? "" : table->entries[i].place,
+                table->entries[i].place == NULL ? "" : " ", table->entries[i].name, as);
+            return;
+        }
 }
 
 static bool check_code(const block_view *view, size_t entry, char *why, size_t size)
 {
     const keep_entry *e = &view->table->entries[entry];
-    const unsigned bits = rule_of(view, entry)->code_bits;
-    const keep_set again = with_form(view, KEEP_RECOMPUTED);
+    const unsigned bits = rule_of(view, entry)->keep.bits;
+    const keep_set again = recomputed(view);
     const keep_set kept = e->code.recomputed & ~again, gone = e->code.kept & again;
-    if (!e->codes)
-        say_who_codes(view, why, size);
-    else if (bits != 2 && bits != 4 && bits != 8)
+    if (bits != 2 && bits != 4 && bits != 8)
         (void)snprintf(why, size, "%s's code must have 2, 4 or 8 bits", e->name);
     else if (kept != 0)
         (void)snprintf(why, size, "%s must be recomputed where %s is a code",
@@ -126,6 +129,18 @@ static bool check_code(const block_view *view, size_t entry, char *why, size_t s
     return false;
 }
 
+static bool check_entry(const block_view *view, size_t entry, char *why, size_t size)
+{
+    const keep_rule *rule = rule_of(view, entry);
+    if (rule->recomputed)
+        return check_recomputed(view, entry, why, size);
+    if (!allows(&view->table->entries[entry], rule->keep.form)) {
+        say_who_allows(view, entry, why, size);
+        return false;
+    }
+    return rule->keep.form != CLPRUNE_FORM_GELU_CODE || check_code(view, entry, why, size);
+}
+
 bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
     char *why, size_t size)
 {
@@ -135,12 +150,8 @@ bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep
         .first = outside ? table->in_block : 0,
         .end = outside ? table->count : table->in_block};
     bool good = true;
-    for (size_t i = view.first; good && i < view.end; ++i) {
-        if (rule_of(&view, i)->form == KEEP_RECOMPUTED)
-            good = check_recomputed(&view, i, why, size);
-        if (rule_of(&view, i)->form == KEEP_CODE)
-            good = check_code(&view, i, why, size);
-    }
+    for (size_t i = view.first; good && i < view.end; ++i)
+        good = check_entry(&view, i, why, size);
     return good;
 }
 
@@ -163,21 +174,23 @@ bool keep_codes_exist(const keep_table *table)
 }
 
 keep_rule keep_preset_rule(
-    const keep_table *table, size_t preset, size_t entry, const keep_rule *how)
+    const keep_table *table, size_t preset, size_t entry, const clprune_keep *how)
 {
-    keep_rule rule = {.form = KEEP_DENSE};
+    keep_rule rule = {0}; /* dense */
     switch (table->presets[preset].forms[entry]) {
     case 'r':
-        rule.form = KEEP_RECOMPUTED;
+        rule.recomputed = true;
         break;
     case 'c':
-        rule.form = KEEP_CODE;
-        rule.code_bits = how->code_bits;
+        rule.keep = (clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = how->bits};
+        break;
+    case 'm':
+        rule.keep.form = CLPRUNE_FORM_MEAN;
         break;
     case 'p':
         if (how->sparsity > 0.0f || how->value_type != CLPRUNE_VALUES_FP32) {
-            rule = *how;
-            rule.form = KEEP_PRUNED;
+            rule.keep = *how;
+            rule.keep.form = CLPRUNE_FORM_PRUNED;
         }
         break;
     default:
@@ -187,7 +200,7 @@ keep_rule keep_preset_rule(
 }
 
 void keep_preset_rules(
-    const keep_table *table, size_t preset, const keep_rule *how, size_t blocks, keep_rule *rules)
+    const keep_table *table, size_t preset, const clprune_keep *how, size_t blocks, keep_rule *rules)
 {
     for (size_t block = 0; block < blocks; ++block)
         for (size_t i = 0; i < table->in_block; ++i)

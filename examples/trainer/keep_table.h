@@ -5,7 +5,7 @@
  *
  *     keep_rule rules[count];                      count = keep_rules_count(table, blocks)
  *     keep_preset_rules(table, preset, how, blocks, rules);
- *     rules[keep_rule_at(table, blocks, 3, tensor)].form = KEEP_DENSE;
+ *     rules[keep_rule_at(table, blocks, 3, tensor)] = (keep_rule){0};    (dense)
  *     if (!keep_check(table, blocks, 3, rules, why, sizeof why)) ...
  *
  * A tensor belongs to every block, or to a place of its own outside of the blocks, such as "last".
@@ -18,34 +18,21 @@
 
 #include <clprune/saved.h>
 
-typedef enum keep_form {
-    KEEP_DENSE,      /* the tensor itself */
-    KEEP_PRUNED,     /* its kept blocks */
-    KEEP_RECOMPUTED, /* nothing: it is computed again, or its gradient follows from others */
-    KEEP_CODE        /* a code of GELU's derivative, see clprune/gelu_code.h */
-} keep_form;
-
-/* How one tensor is kept. PRUNED reads the fields that clprune_keep has, too; CODE reads
- * code_bits (2, 4 or 8). */
+/* How one tensor is kept. */
 typedef struct keep_rule {
-    keep_form form;
-    float sparsity;
-    clprune_block block;
-    clprune_norm norm;
-    clprune_criterion criterion;
-    clprune_value_type value_type;
-    clprune_index_type index_type;
-    unsigned code_bits;
+    bool recomputed; /* nothing is kept: the tensor is computed again, or its gradient follows from
+                        others; `keep` is not read */
+    clprune_keep keep; /* else: zeros keep it dense */
 } keep_rule;
 
-/* How the library keeps such a tensor; dense for RECOMPUTED. */
-clprune_keep keep_rule_keep(const keep_rule *rule);
+/* Whether a rule keeps the tensor in this form. */
+bool keep_has_form(const keep_rule *rule, clprune_form form);
 
-/* Tensors of a block: the sum of KEEP_SET(position in the table). */
+/* Tensors of a block: the sum of KEEP_SET(position in the table). Or forms, likewise. */
 typedef unsigned keep_set;
-#define KEEP_SET(tensor) (1u << (tensor))
+#define KEEP_SET(element) (1u << (element))
 
-/* What one form of a tensor demands of others in the same block. */
+/* What one choice for a tensor demands of others in the same block. */
 typedef struct keep_needs {
     keep_set recomputed; /* these must be recomputed as well */
     keep_set kept;       /* these must be kept in any form; then the rule `recomputed` of other
@@ -58,12 +45,14 @@ typedef struct keep_entry {
     const char *place;    /* NULL: every block has one; else its place, a word of the keep file */
     const char *again;    /* the formula that gives the tensor again; NULL: there is none ... */
     const char *never;    /* ... and this is the reason */
-    keep_needs recompute; /* what RECOMPUTED demands */
-    bool codes;           /* whether CODE is possible */
-    keep_needs code;      /* what CODE demands */
+    keep_needs recompute; /* what computing it again demands */
+    keep_set forms;       /* beside DENSE and PRUNED: the sum of KEEP_SET(clprune_form) */
+    keep_needs code;      /* what GELU_CODE demands */
+    clprune_form instead; /* the form that "recomputed" means in a keep file; DENSE: none, it is
+                             recomputed in fact */
 } keep_entry;
 
-/* One letter per entry: dense, pruned, recomputed, code. */
+/* One letter per entry: dense, pruned, recomputed, code, mean. */
 typedef struct keep_preset_row {
     const char *forms;
     clprune_criterion criterion;   /* the default of --criterion */
@@ -122,10 +111,10 @@ bool keep_codes_exist(const keep_table *table);
  * read. At sparsity 0 with fp32 values PRUNED becomes DENSE: indices would cost and save nothing.
  */
 keep_rule keep_preset_rule(
-    const keep_table *table, size_t preset, size_t entry, const keep_rule *how);
+    const keep_table *table, size_t preset, size_t entry, const clprune_keep *how);
 
 /* All rules of a preset. */
 void keep_preset_rules(
-    const keep_table *table, size_t preset, const keep_rule *how, size_t blocks, keep_rule *rules);
+    const keep_table *table, size_t preset, const clprune_keep *how, size_t blocks, keep_rule *rules);
 
 #endif

@@ -100,7 +100,7 @@ bool options_save(const options *o, char **text, size_t *size, fault *f);
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 
 /* How a preset prunes and codes; its form is not set. */
-keep_rule options_keep_rule(const options *o);
+clprune_keep options_keep(const options *o);
 
 /* How many bits the codes of GELU's derivative have. */
 unsigned options_gelu_code_bits(const options *o);

@@ -177,15 +177,15 @@ unsigned options_gelu_code_bits(const options *o)
     return 2u << o->gelu_code;
 }
 
-keep_rule options_keep_rule(const options *o)
+clprune_keep options_keep(const options *o)
 {
-    return (keep_rule){.sparsity = (float)o->sparsity,
+    return (clprune_keep){.sparsity = (float)o->sparsity,
         .block = o->block,
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
         .value_type = (clprune_value_type)o->values,
         .index_type = (clprune_index_type)o->indices,
-        .code_bits = options_gelu_code_bits(o)};
+        .bits = options_gelu_code_bits(o)};
 }
 
 void option_print(const option_row *row, const options *o, char *text, size_t size)

@@ -99,7 +99,7 @@ static bool create_model(trainer *t, fault *f)
     const keep_table *table = t->type->keep;
     const size_t blocks = t->sizes.blocks;
     const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
-    const keep_rule how = options_keep_rule(o);
+    const clprune_keep how = options_keep(o);
     keep_rule *rules = t->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)

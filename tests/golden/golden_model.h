@@ -47,14 +47,14 @@ static inline resmlp_arch arch_of(const golden_resmlp_case *row)
 
 static inline keep_policy policy_of(uint32_t block, double sparsity)
 {
-    const keep_rule rule = {.sparsity = (float)sparsity, .block = {1, block}};
-    return keep_preset(block == 0 ? 0 : 1, rule);
+    const clprune_keep how = {.sparsity = (float)sparsity, .block = {1, block}};
+    return keep_preset(block == 0 ? 0 : 1, how);
 }
 
 /* Everything kept as blocks, and none pruned: the long way round to the dense result. */
 static inline keep_policy policy_of_all_blocks(clprune_block block)
 {
-    keep_policy policy = {.last_x = {.form = KEEP_PRUNED, .block = block}};
+    keep_policy policy = {.last_x = {.keep = {.form = CLPRUNE_FORM_PRUNED, .block = block}}};
     for (int i = 0; i < KEEP_TENSORS; i++)
         policy.rule[i] = policy.last_x;
     return policy;
