@@ -111,7 +111,7 @@ static void print_tensors(const ledger *l)
 /* Bytes of kept activations, from their shapes. */
 typedef struct kept_bytes {
     uint64_t dense;           /* what they would take if all were kept dense */
-    uint64_t as_is;           /* what is kept dense */
+    uint64_t as_is;           /* what is kept dense, means included */
     uint64_t values, indices; /* of the pruned ones */
     uint64_t codes;           /* of GELU's derivative */
 } kept_bytes;
@@ -119,18 +119,27 @@ typedef struct kept_bytes {
 static bool add_tensor(
     const trainer *t, const keep_rule *rule, keep_shape shape, kept_bytes *bytes, fault *f)
 {
-    const clprune_keep keep = keep_rule_keep(rule);
     clprune_saved_sizes sizes;
     if (!fault_check(f, NULL,
             clprune_saved_size_query(
-                &keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
+                &rule->keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
     bytes->dense += sizes.dense_bytes;
-    bytes->as_is += rule->form == KEEP_DENSE ? sizes.values_bytes : 0;
-    bytes->values += rule->form == KEEP_PRUNED ? sizes.values_bytes : 0;
-    bytes->indices += rule->form == KEEP_PRUNED ? sizes.index_bytes : 0;
-    bytes->codes += rule->form == KEEP_CODE ? sizes.values_bytes : 0;
+    if (rule->recomputed)
+        return true;
+    switch (rule->keep.form) {
+    case CLPRUNE_FORM_DENSE:
+    case CLPRUNE_FORM_MEAN:
+        bytes->as_is += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_GELU_CODE:
+        bytes->codes += sizes.values_bytes;
+        break;
+    default:
+        bytes->values += sizes.values_bytes;
+        bytes->indices += sizes.index_bytes;
+    }
     return true;
 }
 
@@ -145,6 +154,52 @@ static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
                     table->shape(&t->sizes, block, i), bytes, f))
                 return false;
     return true;
+}
+
+/* "pruned fp16", "code 2 bits", "recomputed". */
+static void form_text(const keep_rule *rule, char *text, size_t size)
+{
+    const char *form = clprune_form_name(rule->keep.form);
+    if (rule->recomputed)
+        (void)snprintf(text, size, "recomputed");
+    else if (rule->keep.form == CLPRUNE_FORM_PRUNED)
+        (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
+    else if (rule->keep.form == CLPRUNE_FORM_GELU_CODE)
+        (void)snprintf(text, size, "code %u bits", rule->keep.bits);
+    else
+        (void)snprintf(text, size, "%s", form);
+}
+
+/* One line for each form of an entry, with the number of blocks that keep it so. */
+static void print_entry(const trainer *t, size_t entry)
+{
+    const keep_table *table = t->type->keep;
+    const keep_entry *e = &table->entries[entry];
+    const size_t blocks = entry < table->in_block ? t->sizes.blocks : 1;
+    char name[64], text[32], other[32];
+    (void)snprintf(
+        name, sizeof name, "%s%s%s", e->place == NULL ? "blocks.*" : e->place, ".", e->name);
+    for (size_t i = 0; i < blocks; ++i) {
+        size_t count = 0, first = blocks;
+        form_text(&t->rules[keep_rule_at(table, t->sizes.blocks, i, entry)], text, sizeof text);
+        for (size_t k = 0; k < blocks; ++k) {
+            form_text(
+                &t->rules[keep_rule_at(table, t->sizes.blocks, k, entry)], other, sizeof other);
+            if (strcmp(text, other) != 0)
+                continue;
+            first = first < k ? first : k;
+            ++count;
+        }
+        if (first == i)
+            (void)printf("  %-44s %6zu   %s\n", name, count, text);
+    }
+}
+
+static void print_forms(const trainer *t)
+{
+    (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
+    for (size_t i = 0; i < t->type->keep->count; ++i)
+        print_entry(t, i);
 }
 
 static void print_line(const char *name, uint64_t bytes)
@@ -183,6 +238,7 @@ bool memory_report_print(const trainer *t, fault *f)
         print_categories(t);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
+        print_forms(t);
         print_kept(&bytes, clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
     }
     free(l.groups);
