@@ -4,10 +4,11 @@
  *   status.h version.h      what every call returns; which library is loaded
  *   context.h memory.h      the device, its kernels, the memory ledger
  *   plan.h                  memory planned before the run, and a context without a device
- *   matrix.h                clprune_mat, the argument of every operation
+ *   matrix.h wrap.h         clprune_mat, the argument of every operation; host memory as one
  *   gemm.h                  dense products
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
+ *   saved_host.h            the store with tensors of host memory
  *   linear.h                the layer that keeps its input in that form
  *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, each forward and backward, some of them
@@ -44,10 +45,12 @@
 #include "clprune/prune.h"
 #include "clprune/relu.h"
 #include "clprune/saved.h"
+#include "clprune/saved_host.h"
 #include "clprune/schedule.h"
 #include "clprune/status.h"
 #include "clprune/token_mean.h"
 #include "clprune/token_mix.h"
 #include "clprune/version.h"
+#include "clprune/wrap.h"
 
 #endif

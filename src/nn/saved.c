@@ -251,6 +251,11 @@ clprune_status clprune__saved_scores(
     return saved->form->scores(saved->context, &saved->kept, batch, scores);
 }
 
+clprune_context *clprune__saved_context(const clprune_saved *saved)
+{
+    return saved != NULL ? saved->context : NULL;
+}
+
 static clprune_status check_range(const clprune_saved *saved, clprune__range range)
 {
     clprune_status status = CLPRUNE_SUCCESS;

@@ -5,6 +5,9 @@
 #include "clprune/saved.h"
 #include "ops/gemm_private.h"
 
+/* The context of a store; NULL for NULL. */
+clprune_context *clprune__saved_context(const clprune_saved *saved);
+
 /* *keep with all defaults filled in; fails where it makes no sense. */
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled);

@@ -270,6 +270,7 @@ void clprune_context_destroy(clprune_context *context)
     const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
     if (context->queue != NULL && !forked)
         (void)clFinish(context->queue);
+    clprune__wraps_close(context);
     clprune__scratch_close(context);
     clprune__arena_close(context);
     clprune__ledger_close(context);

@@ -12,6 +12,7 @@
 #include "runtime/program_cache.h"
 #include "runtime/scratch.h"
 #include "runtime/tuning.h"
+#include "runtime/wrap.h"
 
 #define CLPRUNE__ERROR_TEXT 16384
 
@@ -45,6 +46,7 @@ struct clprune_context {
     clprune_precision precision; /* of the products that matrix units can do */
     bool mma_emulated;           /* ... which OpenCL C stands in for */
     bool blast_ready;            /* CLBlast was told this device's parameters */
+    clprune__wrap *wraps;        /* host memory */
     clprune__lock *lock;         /* NULL: not thread-safe */
     unsigned generation;         /* of the process, see guard.c */
     char error[CLPRUNE__ERROR_TEXT]; /* without a lock; else each thread has one */

@@ -1,0 +1,82 @@
+#include "clprune/saved_host.h"
+
+#include "nn/saved_private.h"
+#include "runtime/check.h"
+
+/* The rows and columns of samples [first, first + count). Before memory is wrapped, which may be
+ * read: no more of it than the caller has. */
+static clprune_status measure(clprune_context *context, const clprune_saved *saved, size_t first,
+    size_t count, size_t *rows, size_t *cols)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
+        "%zu samples from sample %zu on, with room for %zu", count, first, info.batch);
+    *rows = count * info.rows;
+    *cols = info.cols;
+done:
+    return status;
+}
+
+/* Ends a call: the memory is the host's again whether it failed or not. The first error counts. */
+static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune_status status)
+{
+    const clprune_status ended =
+        mat->buffer != NULL ? clprune_mat_unwrap(context, mat) : CLPRUNE_SUCCESS;
+    return status != CLPRUNE_SUCCESS ? status : ended;
+}
+
+/* Memory that is wrapped for READ is not written. */
+static float *readable(const float *host)
+{
+    return (float *)(uintptr_t)host;
+}
+
+clprune_status clprune_saved_store_host(
+    clprune_saved *saved, size_t first, size_t count, const float *x, size_t x_ld)
+{
+    clprune_context *context = clprune__saved_context(saved);
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat mat = CLPRUNE_NO_MAT;
+    size_t rows, cols;
+    TRY(measure(context, saved, first, count, &rows, &cols));
+    TRY(clprune_mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
+    TRY(clprune_saved_store(saved, first, count, mat, NULL));
+done:
+    return unwrap(context, &mat, status);
+}
+
+clprune_status clprune_saved_restore_host(
+    const clprune_saved *saved, size_t first, size_t count, float *x, size_t x_ld)
+{
+    clprune_context *context = clprune__saved_context(saved);
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat mat = CLPRUNE_NO_MAT;
+    size_t rows, cols;
+    TRY(measure(context, saved, first, count, &rows, &cols));
+    TRY(clprune_mat_wrap(context, x, rows, cols, x_ld, CLPRUNE_ACCESS_WRITE, &mat));
+    TRY(clprune_saved_restore(saved, first, count, mat, NULL));
+done:
+    return unwrap(context, &mat, status);
+}
+
+clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t first, size_t count,
+    float beta, size_t o, const float *dy, size_t dy_ld, float *dw, size_t dw_ld)
+{
+    clprune_context *context = clprune__saved_context(saved);
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat in = CLPRUNE_NO_MAT, out = CLPRUNE_NO_MAT;
+    size_t rows, cols;
+    TRY(measure(context, saved, first, count, &rows, &cols));
+    TRY(clprune_mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
+    TRY(clprune_mat_wrap(context, dw, o, cols, dw_ld,
+        beta != 0.0f ? CLPRUNE_ACCESS_READ_WRITE : CLPRUNE_ACCESS_WRITE, &out));
+    TRY(clprune_saved_product_tn(saved, first, count, beta, in, out, NULL));
+done:
+    status = unwrap(context, &in, status);
+    return unwrap(context, &out, status);
+}

@@ -1,0 +1,158 @@
+/* Saved activations of host memory: the bits of the same calls with device matrices. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_rng.h"
+
+enum { BATCH = 5, ROWS = 6, COLS = 33, OUT = 11, FIRST = 1, COUNT = 3, GAP = 7 };
+enum { X = COUNT * ROWS * COLS, DY = COUNT * ROWS * OUT, DW = OUT * COLS };
+
+#define CANARY 4321.0f
+
+static const clprune_keep keeps[] = {
+    {.form = CLPRUNE_FORM_DENSE},
+    {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, 8}},
+    {.form = CLPRUNE_FORM_PRUNED,
+        .sparsity = 0.5f,
+        .criterion = CLPRUNE_CRITERION_SAMPLED,
+        .value_type = CLPRUNE_VALUES_INT8,
+        .index_type = CLPRUNE_INDEX_BITMAP},
+};
+
+/* A rows x cols array with `gap` canaries behind each row, `shift` elements off an aligned address.
+ */
+typedef struct host {
+    float *whole, *at;
+    size_t rows, cols, ld;
+} host;
+
+static host host_make(size_t rows, size_t cols, size_t gap, size_t shift, const float *values)
+{
+    void *whole = NULL;
+    host h = {.rows = rows, .cols = cols, .ld = cols + gap};
+    assert_int_equal(
+        posix_memalign(&whole, CLPRUNE_WRAP_ALIGN, (rows * h.ld + shift) * sizeof(float)), 0);
+    h.whole = whole;
+    h.at = h.whole + shift;
+    for (size_t i = 0; i < rows * h.ld; i++)
+        h.at[i] = CANARY;
+    for (size_t r = 0; values != NULL && r < rows; r++)
+        memcpy(h.at + r * h.ld, values + r * cols, cols * sizeof(float));
+    return h;
+}
+
+/* The elements are `values`, and nothing else was written. Frees the array. */
+static void host_check(host *h, const float *values, const char *what)
+{
+    for (size_t r = 0; r < h->rows; r++) {
+        if (memcmp(h->at + r * h->ld, values + r * h->cols, h->cols * sizeof(float)) != 0)
+            fail_msg("%s differs in row %zu", what, r);
+        for (size_t c = h->cols; c < h->ld; c++)
+            assert_true(h->at[r * h->ld + c] == CANARY);
+    }
+    free(h->whole);
+}
+
+/* What the calls with device matrices give, into arrays of the sizes above. */
+static void on_device(const clprune_keep *keep, const float *x, const float *dy, const float *dw,
+    float *restored, float *first_dw, float *second_dw)
+{
+    clprune_context *context = test_context();
+    clprune_saved *saved;
+    clprune_mat mx, my, mdy, mdw;
+    TEST_OK(clprune_saved_create(context, "kept", keep, BATCH, ROWS, COLS, &saved));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", COUNT * ROWS, COLS, &mx));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", COUNT * ROWS, COLS, &my));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", COUNT * ROWS, OUT, &mdy));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dw", OUT, COLS, &mdw));
+    TEST_OK(clprune_mat_write(context, mx, x));
+    TEST_OK(clprune_mat_write(context, mdy, dy));
+    TEST_OK(clprune_mat_write(context, mdw, dw));
+    clprune_saved_set_seed(saved, 99);
+    TEST_OK(clprune_saved_store(saved, FIRST, COUNT, mx, NULL));
+    TEST_OK(clprune_saved_restore(saved, FIRST, COUNT, my, NULL));
+    TEST_OK(clprune_mat_read(context, my, restored));
+    TEST_OK(clprune_saved_product_tn(saved, FIRST, COUNT, 0.5f, mdy, mdw, NULL));
+    TEST_OK(clprune_mat_read(context, mdw, first_dw));
+    TEST_OK(clprune_saved_product_tn(saved, FIRST, COUNT, 0.0f, mdy, mdw, NULL));
+    TEST_OK(clprune_mat_read(context, mdw, second_dw));
+    const clprune_mat all[] = {mx, my, mdy, mdw};
+    for (size_t i = 0; i < 4; i++)
+        clprune_buffer_release(context, all[i].buffer);
+    clprune_saved_destroy(saved);
+}
+
+static void same_bits(void **state)
+{
+    const clprune_keep *keep = *state;
+    clprune_context *context = test_context();
+    float *x = test_new_normal(1, X), *dy = test_new_normal(2, DY), *dw = test_new_normal(3, DW);
+    float restored[X], first_dw[DW], second_dw[DW];
+    on_device(keep, x, dy, dw, restored, first_dw, second_dw);
+    for (size_t gap = 0; gap <= GAP; gap += GAP)
+        for (size_t shift = 0; shift < 3; shift += 2) {
+            clprune_saved *saved;
+            TEST_OK(clprune_saved_create(context, "kept", keep, BATCH, ROWS, COLS, &saved));
+            const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live;
+            host hx = host_make(COUNT * ROWS, COLS, gap, shift, x);
+            host hy = host_make(COUNT * ROWS, COLS, gap, shift, NULL);
+            host hdy = host_make(COUNT * ROWS, OUT, gap, shift, dy);
+            host hdw = host_make(OUT, COLS, gap, shift, dw);
+            host fresh = host_make(OUT, COLS, gap, shift, NULL);
+            clprune_saved_set_seed(saved, 99);
+            TEST_OK(clprune_saved_store_host(saved, FIRST, COUNT, hx.at, hx.ld));
+            host_check(&hx, x, "x"); /* and freed: the call has waited */
+            TEST_OK(clprune_saved_restore_host(saved, FIRST, COUNT, hy.at, hy.ld));
+            host_check(&hy, restored, "restored");
+            TEST_OK(clprune_saved_product_tn_host(
+                saved, FIRST, COUNT, 0.5f, OUT, hdy.at, hdy.ld, hdw.at, hdw.ld));
+            host_check(&hdw, first_dw, "dw, beta 0.5");
+            TEST_OK(clprune_saved_product_tn_host(
+                saved, FIRST, COUNT, 0.0f, OUT, hdy.at, hdy.ld, fresh.at, fresh.ld));
+            host_check(&fresh, second_dw, "dw, beta 0");
+            host_check(&hdy, dy, "dy");
+            assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, before);
+            clprune_saved_destroy(saved);
+        }
+    free(x);
+    free(dy);
+    free(dw);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
+    float *x = test_new_normal(1, X), dw[DW] = {0};
+    clprune_saved *saved;
+    TEST_OK(clprune_saved_create(context, "kept", &keeps[1], BATCH, ROWS, COLS, &saved));
+    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
+    assert_int_equal(clprune_saved_store_host(NULL, 0, 1, x, COLS), bad);
+    assert_int_equal(clprune_saved_restore_host(NULL, 0, 1, x, COLS), bad);
+    assert_int_equal(clprune_saved_product_tn_host(NULL, 0, 1, 0, OUT, x, OUT, dw, COLS), bad);
+    TEST_FAILS(clprune_saved_store_host(saved, 0, 1, NULL, COLS), bad, "host is NULL");
+    TEST_FAILS(clprune_saved_store_host(saved, 0, 1, x, COLS - 1), bad, "ld is 32");
+    TEST_FAILS(clprune_saved_store_host(saved, 3, 3, x, COLS), size, "3 samples from sample 3");
+    TEST_FAILS(clprune_saved_restore_host(saved, 0, SIZE_MAX, x, COLS), size, "room for 5");
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 6, 0, 0, OUT, x, OUT, dw, COLS), size,
+        "from sample 6");
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, 0, OUT, NULL, OUT, dw, COLS), bad,
+        "host is NULL");
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, 0, OUT, x, OUT, dw, 1), bad, "ld is 1");
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
+    TEST_OK(clprune_saved_store_host(saved, BATCH, 0, NULL, COLS)); /* nothing */
+    clprune_saved_destroy(saved);
+    free(x);
+}
+
+int main(void)
+{
+    static const char *const names[] = {"dense", "pruned", "sampled, int8, bitmap"};
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof keeps / sizeof keeps[0]; i++)
+        test_add(&list, same_bits, &keeps[i], "host memory: %s", names[i]);
+    test_add(&list, refused, NULL, "bad arguments");
+    return test_run_on_devices("saved host", &list);
+}

@@ -1,0 +1,293 @@
+/* Host memory as matrices: zero-copy on CPU devices where it is aligned, staged elsewhere. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_rng.h"
+
+#define CANARY 12345.0f
+
+typedef struct layout {
+    const char *name;
+    size_t shift; /* elements off the alignment */
+    size_t rows, cols, ld;
+} layout;
+
+static const layout layouts[] = {
+    {"aligned", 0, 7, 48, 48},
+    {"aligned, with gaps", 0, 7, 33, 48},
+    {"unaligned", 1, 7, 48, 48},
+    {"unaligned, with gaps", 3, 7, 33, 40},
+    {"one row", 0, 1, 5, 5},
+    {"one element", 2, 1, 1, 9},
+    {"large", 0, 600, 1000, 1000},
+    {"large, unaligned, with gaps", 5, 600, 999, 1003},
+};
+
+/* Host memory with canaries behind it and between its rows. */
+typedef struct memory {
+    const layout *l;
+    float *whole, *at;
+    size_t count; /* elements behind `at`, canaries included */
+} memory;
+
+static memory memory_make(const layout *l, uint64_t seed)
+{
+    memory m = {.l = l, .count = l->rows * l->ld + 64};
+    void *whole = NULL;
+    assert_int_equal(
+        posix_memalign(&whole, CLPRUNE_WRAP_ALIGN, (l->shift + m.count) * sizeof(float)), 0);
+    m.whole = whole;
+    m.at = m.whole + l->shift;
+    test_fill_normal(seed, l->shift + m.count, m.whole);
+    for (size_t i = 0; i < m.count; i++)
+        if (i % l->ld >= l->cols || i >= (l->rows - 1) * l->ld + l->cols)
+            m.at[i] = CANARY;
+    return m;
+}
+
+static void memory_free(memory *m)
+{
+    const layout *l = m->l;
+    for (size_t i = 0; i < m->count; i++)
+        if (i % l->ld >= l->cols || i >= (l->rows - 1) * l->ld + l->cols)
+            assert_true(m->at[i] == CANARY);
+    free(m->whole);
+}
+
+static void set(memory *m, float value)
+{
+    for (size_t r = 0; r < m->l->rows; r++)
+        for (size_t c = 0; c < m->l->cols; c++)
+            m->at[r * m->l->ld + c] = value + (float)(r * m->l->cols + c);
+}
+
+static void check(const memory *m, float value)
+{
+    for (size_t r = 0; r < m->l->rows; r++)
+        for (size_t c = 0; c < m->l->cols; c++)
+            if (m->at[r * m->l->ld + c] != value + (float)(r * m->l->cols + c))
+                fail_msg("element (%zu, %zu) is %g, not %g", r, c, (double)m->at[r * m->l->ld + c],
+                    (double)(value + (float)(r * m->l->cols + c)));
+}
+
+static clprune_status wrap(const memory *m, clprune_access access, clprune_mat *mat)
+{
+    const layout *l = m->l;
+    return clprune_mat_wrap(test_context(), m->at, l->rows, l->cols, l->ld, access, mat);
+}
+
+static uint64_t booked(clprune_context *context)
+{
+    return clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live;
+}
+
+/* Both directions, several times, as a training loop would. */
+static void round_trips(void **state)
+{
+    const layout *l = *state;
+    clprune_context *context = test_context();
+    const uint64_t before = booked(context), dense = l->rows * l->cols * sizeof(float);
+    memory in = memory_make(l, 1), out = memory_make(l, 2), sum = memory_make(l, 3);
+    clprune_mat x, y, z;
+    set(&in, 100);
+    set(&sum, 0.5f);
+    TEST_OK(wrap(&in, CLPRUNE_ACCESS_READ, &x));
+    TEST_OK(wrap(&out, CLPRUNE_ACCESS_WRITE, &y));
+    TEST_OK(wrap(&sum, CLPRUNE_ACCESS_READ_WRITE, &z));
+    const bool zero_copy =
+        l->shift == 0 && (clprune_context_device_info(context).type & CL_DEVICE_TYPE_CPU) != 0;
+    assert_int_equal(booked(context) - before, zero_copy ? 0 : 3 * dense);
+    assert_true(x.rows == l->rows && x.cols == l->cols && x.ld >= x.cols);
+    for (int step = 0; step < 3; step++) {
+        TEST_OK(clprune_mat_copy(context, z, y, NULL)); /* what z was */
+        TEST_OK(clprune_mat_copy(context, x, z, NULL));
+        TEST_OK(clprune_mat_sync_to_host(context, y));
+        check(&out, step == 0 ? 0.5f : 100 * (float)step);
+        TEST_OK(clprune_mat_sync_to_host(context, y)); /* it is there */
+        set(&out, -1);                                 /* the host may write it too */
+        TEST_OK(clprune_mat_sync_to_device(context, y));
+        TEST_OK(clprune_mat_sync_to_device(context, y));
+        TEST_OK(clprune_mat_sync_to_host(context, x));
+        set(&in, 100 * (float)(step + 2));
+        TEST_OK(clprune_mat_sync_to_device(context, x));
+    }
+    TEST_OK(clprune_mat_sync_to_host(context, z));
+    check(&sum, 300);
+    set(&sum, 7);
+    TEST_OK(clprune_mat_sync_to_device(context, z));
+    TEST_OK(clprune_mat_copy(context, z, y, NULL));
+    TEST_OK(clprune_mat_unwrap(context, &y)); /* from the device's hands */
+    check(&out, 7);
+    TEST_OK(clprune_mat_sync_to_host(context, z));
+    TEST_OK(clprune_mat_unwrap(context, &z)); /* from the host's */
+    check(&sum, 7);
+    TEST_OK(clprune_mat_unwrap(context, &x));
+    check(&in, 400);
+    assert_true(x.buffer == NULL && y.buffer == NULL && z.buffer == NULL && z.rows == 0);
+    assert_int_equal(booked(context), before);
+    memory_free(&in);
+    memory_free(&out);
+    memory_free(&sum);
+}
+
+/* The host gets the memory only when the work is done. */
+static void waits(void **state)
+{
+    const layout *l = *state;
+    clprune_context *context = test_context();
+    memory out = memory_make(l, 1);
+    clprune_mat y, x;
+    const size_t n = l->rows;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", n, 2000, &x));
+    TEST_OK(clprune_mat_fill(context, 1, x, NULL));
+    for (int round = 0; round < 2; round++) {
+        TEST_OK(wrap(&out, CLPRUNE_ACCESS_WRITE, &y));
+        clprune_mat window = y;
+        window.cols = n;
+        for (int i = 0; i < 3; i++)
+            TEST_OK(clprune_gemm(context, false, true, 1 + (float)i, 0, x, x, window, NULL));
+        if (round == 0)
+            TEST_OK(clprune_mat_sync_to_host(context, window)); /* any window of it */
+        else
+            TEST_OK(clprune_mat_unwrap(context, &y));
+        for (size_t r = 0; r < n; r++)
+            for (size_t c = 0; c < n; c++)
+                assert_true(out.at[r * l->ld + c] == 6000.0f);
+        for (size_t r = 0; r < n; r++) /* and the device no more */
+            out.at[r * l->ld] = 0;
+        if (round == 0)
+            TEST_OK(clprune_mat_unwrap(context, &y));
+        assert_true(out.at[0] == 0.0f);
+    }
+    clprune_buffer_release(context, x.buffer);
+    memory_free(&out);
+}
+
+/* Memory that the program may not write. */
+static void constant(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    static const _Alignas(CLPRUNE_WRAP_ALIGN) float ones[16] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float host[16] = {0};
+    for (size_t shift = 0; shift < 2; shift++) {
+        clprune_mat x, y;
+        TEST_OK(clprune_mat_wrap(
+            context, (float *)(uintptr_t)(ones + shift), 1, 8, 8, CLPRUNE_ACCESS_READ, &x));
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 1, 8, &y));
+        TEST_OK(clprune_mat_copy(context, x, y, NULL));
+        TEST_OK(clprune_mat_read(context, y, host));
+        TEST_OK(clprune_mat_unwrap(context, &x));
+        assert_memory_equal(host, ones + shift, 8 * sizeof(float));
+        clprune_buffer_release(context, y.buffer);
+    }
+}
+
+/* What is still wrapped goes with its context. */
+static void destroyed(void **state)
+{
+    (void)state;
+    memory a = memory_make(&layouts[0], 1), b = memory_make(&layouts[3], 2);
+    for (int to_host = 0; to_host < 2; to_host++) {
+        clprune_context *context;
+        clprune_mat x, y;
+        assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
+        const layout *l = a.l, *k = b.l;
+        assert_int_equal(
+            clprune_mat_wrap(context, a.at, l->rows, l->cols, l->ld, CLPRUNE_ACCESS_READ_WRITE, &x),
+            CLPRUNE_SUCCESS);
+        assert_int_equal(
+            clprune_mat_wrap(context, b.at, k->rows, k->cols, k->ld, CLPRUNE_ACCESS_READ_WRITE, &y),
+            CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
+        if (to_host) {
+            assert_int_equal(clprune_mat_sync_to_host(context, x), CLPRUNE_SUCCESS);
+            assert_int_equal(clprune_mat_sync_to_host(context, y), CLPRUNE_SUCCESS);
+        }
+        clprune_context_destroy(context);
+    }
+    memory_free(&a);
+    memory_free(&b);
+}
+
+static void dry(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    clprune_mat x;
+    memory m = memory_make(&layouts[1], 1);
+    set(&m, 3);
+    assert_int_equal(clprune_context_create_dry(NULL, NULL, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_mat_wrap(context, m.at, 7, 33, 48, CLPRUNE_ACCESS_READ, &x), CLPRUNE_SUCCESS);
+    assert_int_equal(booked(context), 7 * 33 * sizeof(float));
+    assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_sync_to_host(context, x), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_unwrap(context, &x), CLPRUNE_SUCCESS);
+    assert_int_equal(booked(context), 0);
+    check(&m, 3); /* nothing ran */
+    clprune_context_destroy(context);
+    memory_free(&m);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_access read = CLPRUNE_ACCESS_READ;
+    float host[16];
+    clprune_mat mat = {(cl_mem)host, 1, 2, 3, 4}, other;
+#define WRAP(...) clprune_mat_wrap(context, __VA_ARGS__, &mat)
+    assert_int_equal(clprune_mat_wrap(NULL, host, 1, 1, 1, read, &mat), bad);
+    assert_true(mat.buffer == NULL && mat.rows == 0);
+    TEST_FAILS(clprune_mat_wrap(context, host, 1, 1, 1, read, NULL), bad, "mat is NULL");
+    TEST_FAILS(WRAP(NULL, 1, 1, 1, read), bad, "host is NULL");
+    TEST_FAILS(WRAP(host, 2, 4, 3, read), bad, "ld is 3");
+    TEST_FAILS(WRAP(host, 1, 1, 1, (clprune_access)0), bad, "access is 0");
+    TEST_FAILS(WRAP(host, 1, 1, 1, (clprune_access)4), bad, "access is 4");
+    TEST_FAILS(WRAP((float *)((char *)host + 1), 1, 1, 1, read), bad, "aligned");
+    TEST_FAILS(WRAP(host, SIZE_MAX / 2, 4, 4, read), CLPRUNE_SIZE_OVERFLOW, "rows");
+    TEST_OK(WRAP(NULL, 0, 4, 4, read)); /* nothing of it */
+    assert_true(mat.rows == 0 && mat.cols == 4);
+    TEST_OK(clprune_mat_sync_to_host(context, mat));
+    TEST_OK(clprune_mat_sync_to_device(context, mat));
+    TEST_OK(clprune_mat_unwrap(context, &mat));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &other));
+    TEST_FAILS(clprune_mat_sync_to_host(context, other), bad, "not a wrapped");
+    TEST_FAILS(clprune_mat_sync_to_device(context, other), bad, "not a wrapped");
+    mat = other;
+    TEST_FAILS(clprune_mat_unwrap(context, &mat), bad, "not a wrapped");
+    TEST_FAILS(clprune_mat_unwrap(context, NULL), bad, "mat is NULL");
+    assert_int_equal(clprune_mat_unwrap(NULL, &mat), bad);
+    assert_int_equal(clprune_mat_sync_to_host(NULL, mat), bad);
+    assert_int_equal(clprune_mat_sync_to_device(NULL, mat), bad);
+    clprune_buffer_release(context, other.buffer);
+    /* Over the budget: staged memory alone counts. */
+    clprune_context *small;
+    assert_int_equal(
+        test_create((clprune_context_options){.mem_limit = 100}, &small), CLPRUNE_SUCCESS);
+    memory m = memory_make(&layouts[2], 1);
+    assert_int_equal(
+        clprune_mat_wrap(small, m.at, 7, 48, 48, read, &mat), CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_null(mat.buffer);
+    clprune_context_destroy(small);
+    memory_free(&m);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+    for (size_t i = 0; i < LAYOUTS; i++)
+        test_add(&list, round_trips, &layouts[i], "round trips: %s", layouts[i].name);
+    test_add(&list, waits, &layouts[LAYOUTS - 2], "the host waits for the device, zero-copy");
+    test_add(&list, waits, &layouts[LAYOUTS - 1], "the host waits for the device, staged");
+    test_add(&list, constant, NULL, "constant memory");
+    test_add(&list, destroyed, NULL, "what is wrapped when its context goes");
+    test_add(&list, dry, NULL, "in a dry context");
+    test_add(&list, refused, NULL, "bad arguments");
+    return test_run_on_each_device("wrap", &list);
+}
