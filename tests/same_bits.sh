@@ -130,8 +130,9 @@ resume "resumed dense" ""
 resume "resumed paper" "$paper --criterion largest"
 resume "resumed sampled" "$pruned"
 resume "resumed keep file" "$compact --keep-file rules"
-CLPRUNE_KERNELS=vector run "vector" "$paper --criterion largest" =
-CLPRUNE_KERNELS=tiled run "tiled" "$compact --values fp16" =
+# CLPRUNE_KERNELS is for OLD, which may be a version without CLPRUNE_DEBUG.
+CLPRUNE_DEBUG=kernels=vector CLPRUNE_KERNELS=vector run "vector" "$paper --criterion largest" =
+CLPRUNE_DEBUG=kernels=tiled CLPRUNE_KERNELS=tiled run "tiled" "$compact --values fp16" =
 run "tiny on 32 px" "--image-size 32 --patch-size 4 --train-limit 16 --batch-size 8 --test-limit 8" =
 
 echo "$differences differences"

@@ -193,16 +193,33 @@ static void kernel_family(void **state)
     static const struct {
         const char *text;
         clprune_kernels kernels;
-    } rows[] = {{"vector", CLPRUNE_KERNELS_VECTOR}, {"tiled", CLPRUNE_KERNELS_TILED}};
-    for (int i = 0; i < 2; i++) {
-        test_environment("CLPRUNE_KERNELS", rows[i].text);
+    } rows[] = {{"kernels=vector", CLPRUNE_KERNELS_VECTOR},
+        {"kernels=tiled", CLPRUNE_KERNELS_TILED},
+        {"kernels=tiled,mma=auto,gemm=tiled,kernels=vector", CLPRUNE_KERNELS_VECTOR}};
+    for (int i = 0; i < 3; i++) {
+        test_debug(rows[i].text);
         assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
         assert_int_equal(clprune_context_kernels(context), rows[i].kernels);
         clprune_context_destroy(context);
     }
-    test_environment("CLPRUNE_KERNELS", "both");
-    creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_KERNELS");
-    test_environment("CLPRUNE_KERNELS", NULL);
+    test_debug(NULL);
+}
+
+/* Words of $CLPRUNE_DEBUG that there are not; the message tells those that there are. */
+static void bad_debug(void **state)
+{
+    static const char *const words[] = {"kernels=both", "kernels", "kernels=", "=tiled", "tiled",
+        "Kernels=tiled", "kernels=tiled ", "kernels=tiled, mma=auto", "gemm=tiled,,mma=auto",
+        "forget", "forget=vector", "kernels=clblast", "kernels=til", "kernels=tiledx"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        test_debug(words[i]);
+        creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
+        assert_non_null(strstr(clprune_last_error(NULL),
+            "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
+            "mma=auto|emulated or forget=keep|poison"));
+    }
+    test_debug(NULL);
 }
 
 static void good_limit(void **state)
@@ -351,7 +368,6 @@ int main(void)
         "99999999999999999999", "18446744073709551616", "17179869184G", "lots"};
     unsetenv("CLPRUNE_DEVICE");
     unsetenv("CLPRUNE_MEM_LIMIT");
-    unsetenv("CLPRUNE_KERNELS");
     test_list list = {0};
     test_add(&list, callers_queue, NULL, "the caller's queue is used, retained and given back");
     test_add(&list, out_of_order_queue, NULL, "an out-of-order queue is refused");
@@ -361,6 +377,7 @@ int main(void)
     test_add(&list, long_selection, NULL, "a selection of 100000 characters");
     test_add(&list, bad_options, NULL, "bad options");
     test_add(&list, kernel_family, NULL, "the kernel family by environment");
+    test_add(&list, bad_debug, NULL, "words of CLPRUNE_DEBUG that there are not");
     test_add(&list, good_limit, NULL, "memory limits with and without suffix");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         test_add(&list, bad_limit, limits[i], "CLPRUNE_MEM_LIMIT=%s", limits[i]);

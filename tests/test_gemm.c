@@ -1,5 +1,6 @@
 /* Dense products against the reference, with BLAS semantics at every size. */
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,15 +33,15 @@ static void product(void **state)
     product_on(test_context(), *state);
 }
 
-/* A context whose dense products are made by $CLPRUNE_GEMM = engine. */
+/* A context whose dense products are made by `engine`, a word of $CLPRUNE_DEBUG. */
 static clprune_context *open_engine(const char *engine)
 {
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
     clprune_context *context = NULL;
-    test_environment("CLPRUNE_GEMM", engine);
+    test_debug(engine);
     const clprune_status status =
         clprune_context_create(clprune_context_queue(test_context()), &options, &context);
-    test_environment("CLPRUNE_GEMM", NULL);
+    test_debug(NULL);
     if (status != CLPRUNE_SUCCESS)
         fail_msg("%s", clprune_last_error(NULL));
     return context;
@@ -49,7 +50,7 @@ static clprune_context *open_engine(const char *engine)
 /* gemm_tiled.cl, which is only asked for batches by itself. */
 static void product_tiled(void **state)
 {
-    clprune_context *context = open_engine("tiled");
+    clprune_context *context = open_engine("gemm=tiled");
     product_on(context, *state);
     clprune_context_destroy(context);
 }
@@ -203,7 +204,7 @@ static void batched(void **state)
 /* By each engine, whatever the family of kernels chooses. */
 static void batched_by_others(void **state)
 {
-    static const char *const engines[] = {"tiled", "clblast", "vector"};
+    static const char *const engines[] = {"gemm=tiled", "gemm=clblast", "gemm=vector"};
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
         clprune_context *context = open_engine(engines[i]);
         batched_on(context, *state);
@@ -215,12 +216,12 @@ static void engine_refused(void **state)
 {
     (void)state;
     clprune_context *context = NULL;
-    test_environment("CLPRUNE_GEMM", "tile");
+    test_debug("gemm=tile");
     assert_int_equal(clprune_context_create(clprune_context_queue(test_context()), NULL, &context),
         CLPRUNE_INVALID_ARGUMENT);
-    test_environment("CLPRUNE_GEMM", NULL);
+    test_debug(NULL);
     assert_null(context);
-    assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_GEMM is \"tile\""));
+    assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_DEBUG has \"gemm=tile\""));
 }
 
 static void same_bits(void **state)
@@ -270,9 +271,123 @@ static void steady_state(void **state)
     test_mat_free(&c);
 }
 
+/* The bytes that a context has booked under a name. */
+typedef struct booked {
+    const char *name;
+    uint64_t bytes;
+} booked;
+
+static void add_booked(void *user, const clprune_memory_entry *entry)
+{
+    booked *b = user;
+    if (strcmp(entry->name, b->name) == 0)
+        b->bytes += entry->bytes;
+}
+
+static uint64_t temporary_of(const clprune_context *context)
+{
+    booked b = {"gemm temporary", 0};
+    clprune_memory_visit(context, add_booked, &b);
+    return b.bytes;
+}
+
+/* CLBlast's temporary grows with the products, is booked, and obeys the budget. */
+static void blast_temporary(void **state)
+{
+    (void)state;
+    enum { LARGE = 601, SMALL = 500 };
+    test_mat a = test_mat_make(LARGE, LARGE, 0, NULL), b = test_mat_make(LARGE, LARGE, 0, NULL),
+             c = test_mat_make(LARGE, LARGE, 0, NULL);
+    const clprune_mat rows_a = clprune_mat_rows(a.mat, 0, SMALL),
+                      rows_c = clprune_mat_rows(c.mat, 0, SMALL);
+    clprune_context *context = open_engine("gemm=clblast");
+    assert_int_equal(
+        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
+    const uint64_t small = temporary_of(context);
+    assert_int_equal(
+        clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL), CLPRUNE_SUCCESS);
+    const uint64_t large = temporary_of(context);
+    assert_true(small > 0 && large > small);
+    assert_int_equal(
+        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(temporary_of(context), large);
+    clprune_context_destroy(context);
+
+    const clprune_context_options options = {
+        .kernels = clprune_context_kernels(test_context()), .mem_limit = large - 1};
+    test_debug("gemm=clblast");
+    assert_int_equal(
+        clprune_context_create(clprune_context_queue(test_context()), &options, &context),
+        CLPRUNE_SUCCESS);
+    test_debug(NULL);
+    assert_int_equal(clprune_gemm(context, false, false, 1, 0, a.mat, b.mat, c.mat, NULL),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_int_equal(temporary_of(context), 0);
+    assert_int_equal(
+        clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+    test_mat_free(&a);
+    test_mat_free(&b);
+    test_mat_free(&c);
+}
+
+/* Threads whose contexts make their first products with CLBlast at the same time, again and again.
+ * The last context clears CLBlast's cache, so each round begins from nothing. */
+enum { THREADS = 4, ROUNDS = 3, SIDE = 24 };
+
+typedef struct racer {
+    clprune_context *context;
+    clprune_mat a, b, c;
+    float values[SIDE * SIDE];
+    clprune_status status;
+} racer;
+
+static void *race(void *user)
+{
+    racer *r = user;
+    r->status = clprune_gemm(r->context, false, false, 1, 0, r->a, r->b, r->c, NULL);
+    if (r->status == CLPRUNE_SUCCESS)
+        r->status = clprune_mat_read(r->context, r->c, r->values);
+    return NULL;
+}
+
+static void blast_threads(void **state)
+{
+    (void)state;
+    static racer racers[THREADS];
+    const clprune_memory_category of = CLPRUNE_MEMORY_INPUT;
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t threads[THREADS];
+        test_debug("gemm=clblast");
+        for (int i = 0; i < THREADS; i++) {
+            racer *r = &racers[i];
+            const clprune_context_options options = {.device = test_device_selection()};
+            assert_int_equal(clprune_context_create(NULL, &options, &r->context), CLPRUNE_SUCCESS);
+            assert_int_equal(
+                clprune_mat_create(r->context, of, "a", SIDE, SIDE, &r->a), CLPRUNE_SUCCESS);
+            assert_int_equal(
+                clprune_mat_create(r->context, of, "b", SIDE, SIDE, &r->b), CLPRUNE_SUCCESS);
+            assert_int_equal(
+                clprune_mat_create(r->context, of, "c", SIDE, SIDE, &r->c), CLPRUNE_SUCCESS);
+            assert_int_equal(clprune_mat_fill(r->context, 2, r->a, NULL), CLPRUNE_SUCCESS);
+            assert_int_equal(clprune_mat_fill(r->context, (float)i, r->b, NULL), CLPRUNE_SUCCESS);
+        }
+        test_debug(NULL);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(racers[i].status, CLPRUNE_SUCCESS);
+            for (int k = 0; k < SIDE * SIDE; k++)
+                assert_true(racers[i].values[k] == (float)(2 * SIDE * i));
+            clprune_context_destroy(racers[i].context);
+        }
+    }
+}
+
 int main(void)
 {
-    unsetenv("CLPRUNE_GEMM");
     test_list list = {0};
     for (size_t i = 0; i < SHAPES; i++)
         if (!test_small() || i < 4)
@@ -290,6 +405,8 @@ int main(void)
     test_add(&list, one_buffer, NULL, "operands in one buffer");
     test_add(&list, side_by_side, NULL, "operands are windows of one matrix");
     test_add(&list, same_bits, NULL, "four runs give the same bits");
+    test_add(&list, blast_temporary, NULL, "CLBlast's temporary");
+    test_add(&list, blast_threads, NULL, "CLBlast in four threads");
     test_add(&list, steady_state, NULL, "nothing is allocated or built again");
     return test_run_on_devices("gemm", &list);
 }

@@ -2,7 +2,8 @@
 # Includes go down only, and public headers stand alone.
 #   test_layers.sh SOURCE_DIR C_COMPILER [CXX_COMPILER]
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
-# src/ops/gemm*.c alone. Prints each breach and exits 1 if there is one.
+# src/ops/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
+# a context's parts know whether it is dry. Prints each breach and exits 1 if there is one.
 root=$1
 cc=${2:-cc}
 cxx=${3:-}
@@ -65,6 +66,38 @@ check_trainer() {
     done
 }
 check_trainer
+# check_circles: units of src/ (x.h and x.c are src/room/x) whose includes lead back to themselves.
+# Edges from what nobody includes and to what includes nothing are taken away until none is left.
+check_circles() {
+    find src -name '*.[ch]' | sort | while read -r file; do
+        unit=${file#src/}
+        sed -n 's/^[ \t]*#[ \t]*include[ \t]*"\([a-z]*\/[^"]*\)\.h".*/\1/p' "$file" |
+            while read -r header; do
+                [ ! -f "src/$header.h" ] || [ "$header" = "${unit%.[ch]}" ] || echo "${unit%.[ch]} $header"
+            done
+    done | sort -u >"$folder/edges"
+    while :; do
+        awk 'NR == FNR { from[$1]; to[$2]; next } $1 in to && $2 in from' \
+            "$folder/edges" "$folder/edges" >"$folder/left"
+        cmp -s "$folder/edges" "$folder/left" && break
+        mv "$folder/left" "$folder/edges"
+    done
+    [ ! -s "$folder/edges" ] ||
+        breach "includes run in a circle: $(sed 's/ / -> /' "$folder/edges" | tr '\n' ';')"
+}
+
+# Whether a context is dry, its backend knows, and the record of its commands; nobody asks else.
+check_dry() {
+    for file in $(grep -lE 'clprune__dry_backend|context->record' -r src | sort); do
+        case $file in
+        src/runtime/backend*.[ch] | src/runtime/context*.[ch] | src/runtime/plan*.c) ;;
+        *) breach "$file asks whether the context is dry; add to the backend what it needs" ;;
+        esac
+    done
+}
+
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
 
 found=0
 for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | sort); do
@@ -72,9 +105,9 @@ for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | 
     found=$((found + 1))
 done
 [ "$found" -gt 20 ] || breach "only $found files were found"
+check_circles
+check_dry
 
-folder=$(mktemp -d) || exit 2
-trap 'rm -rf "$folder"' EXIT
 warnings="-Wall -Wextra -Wpedantic -Werror"
 for header in include/clprune/*.h; do
     name=clprune/${header##*/}
@@ -110,9 +143,13 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo '#include "forward.h"' >"$folder/examples/trainer/bad.c"
     echo '/* as amodel_forward does */' >"$folder/examples/trainer/worse.c"
     touch "$folder/examples/amodel/forward.h"
-    told=$(CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true 2>/dev/null |
-        grep -c -e 'bad\.c includes' -e 'worse\.c names amodel')
-    [ "$told" -eq 5 ] || breach "the check noticed $told of 5 planted breaches"
+    echo '#include "core/two.h"' >"$folder/src/core/one.h"
+    echo '#include "core/three.h"' >"$folder/src/core/two.c" && : >"$folder/src/core/two.h"
+    echo '#include "core/one.h"' >"$folder/src/core/three.h"
+    echo 'int use(void) { return context->record != 0; }' >"$folder/src/core/three.c"
+    CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true >"$folder/told" 2>/dev/null
+    told=$(grep -cE 'bad\.c includes|worse\.c names amodel|three\.c asks|circle: .*one -> .*three -> .*two -> ' "$folder/told")
+    [ "$told" -eq 7 ] || breach "the check noticed $told of 7 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

@@ -26,11 +26,11 @@ static void note(void *user, clprune_log_level level, const char *message)
 
 typedef struct setup {
     clprune_precision precision;
-    const char *mma; /* $CLPRUNE_MMA */
+    const char *mma; /* a word of $CLPRUNE_DEBUG */
 } setup;
 
-static const setup setups[] = {{CLPRUNE_PRECISION_TF32, "emulated"},
-    {CLPRUNE_PRECISION_BF16, "emulated"}, {CLPRUNE_PRECISION_TF32, NULL},
+static const setup setups[] = {{CLPRUNE_PRECISION_TF32, "mma=emulated"},
+    {CLPRUNE_PRECISION_BF16, "mma=emulated"}, {CLPRUNE_PRECISION_TF32, NULL},
     {CLPRUNE_PRECISION_BF16, NULL}};
 static const char *const setup_names[] = {"tf32 emulated", "bf16 emulated", "tf32", "bf16"};
 
@@ -44,10 +44,10 @@ static clprune_context *open_narrow(setup s, journal *j)
         .log = j != NULL ? note : NULL,
         .log_user = j};
     clprune_context *context = NULL;
-    test_environment("CLPRUNE_MMA", s.mma);
+    test_debug(s.mma);
     const clprune_status status =
         clprune_context_create(clprune_context_queue(test_context()), &options, &context);
-    test_environment("CLPRUNE_MMA", NULL);
+    test_debug(NULL);
     if (status != CLPRUNE_SUCCESS)
         fail_msg("%s", clprune_last_error(NULL));
     return context;
@@ -381,7 +381,7 @@ static void choices(void **state)
     assert_int_equal(clprune_context_precision(test_context()), CLPRUNE_PRECISION_FP32);
     creation_fails((clprune_context_options){.precision = (clprune_precision)3}, "precision is 3");
     creation_fails((clprune_context_options){.precision = (clprune_precision)-1}, "precision");
-    test_environment("CLPRUNE_MMA", "emulated");
+    test_debug("mma=emulated");
     assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
     test_environment("CLPRUNE_PRECISION", "bf16");
     assert_int_equal(precision_of(none), CLPRUNE_PRECISION_BF16);
@@ -393,9 +393,9 @@ static void choices(void **state)
     test_environment("CLPRUNE_PRECISION", "fp16");
     creation_fails(none, "CLPRUNE_PRECISION is \"fp16\"");
     test_environment("CLPRUNE_PRECISION", NULL);
-    test_environment("CLPRUNE_MMA", "on");
-    creation_fails(tf32, "CLPRUNE_MMA is \"on\"");
-    test_environment("CLPRUNE_MMA", NULL);
+    test_debug("mma=on");
+    creation_fails(tf32, "CLPRUNE_DEBUG has \"mma=on\"");
+    test_debug(NULL);
 }
 
 /* Both products of one small BSR matrix: they are planned, and noted. */
@@ -428,19 +428,19 @@ static void dry(void **state)
     } rows[] = {{"NVIDIA Corporation", NULL, 1024, CLPRUNE_PRECISION_TF32},
         {"NVIDIA Corporation", NULL, 16, CLPRUNE_PRECISION_FP32}, /* smaller than a warp */
         {"somebody", NULL, 1024, CLPRUNE_PRECISION_FP32},
-        {"somebody", "emulated", 1024, CLPRUNE_PRECISION_TF32},
-        {"somebody", "emulated", 16, CLPRUNE_PRECISION_FP32}};
+        {"somebody", "mma=emulated", 1024, CLPRUNE_PRECISION_TF32},
+        {"somebody", "mma=emulated", 16, CLPRUNE_PRECISION_FP32}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         clprune_context *context;
         (void)snprintf(info.vendor, sizeof info.vendor, "%s", rows[i].vendor);
         info.max_work_group = rows[i].work_group;
-        test_environment("CLPRUNE_MMA", rows[i].mma);
+        test_debug(rows[i].mma);
         assert_int_equal(clprune_context_create_dry(&info, &tf32, &context), CLPRUNE_SUCCESS);
         assert_int_equal(clprune_context_precision(context), rows[i].want);
         dry_products(context);
         clprune_context_destroy(context);
     }
-    test_environment("CLPRUNE_MMA", NULL);
+    test_debug(NULL);
 }
 
 int main(void)
@@ -451,7 +451,6 @@ int main(void)
         "\"mma_nt\":{\"panel\":96,\"segment_rows\":1,\"groups_per_unit\":1}",
         "\"mma_tn\":{\"panel\":32,\"tile_columns\":32,\"segment_rows\":37,\"groups_per_unit\":256},"
         "\"mma_nt\":{\"panel\":32,\"segment_rows\":37,\"groups_per_unit\":256}"};
-    unsetenv("CLPRUNE_MMA");
     unsetenv("CLPRUNE_PRECISION");
     test_list list = {0};
     test_add(&list, choices, NULL, "options and environment");

@@ -5,6 +5,7 @@
 
 #include "runtime/arena.h"
 #include "support/test_device.h"
+#include "support/test_folder.h"
 #include "support/test_rng.h"
 
 enum { MOST = 64 };
@@ -340,9 +341,9 @@ static void arena(void **state)
     clprune_context_destroy(plain);
 
     for (int poison = 0; poison < 2; poison++) {
-        assert_int_equal(setenv("CLPRUNE_FORGET", poison ? "poison" : "", 1), 0);
+        test_debug(poison ? "forget=poison" : "forget=keep");
         clprune_context *planned = open_real();
-        assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+        test_debug(NULL);
         good(planned, clprune_context_use_plan(planned, plan));
         c = chain_make(planned, false);
         chain_input(&c);
@@ -371,9 +372,9 @@ static void poison(void **state)
     (void)state;
     for (int on = 0; on < 2; on++) {
         float values[6];
-        assert_int_equal(setenv("CLPRUNE_FORGET", on ? "poison" : "", 1), 0);
+        test_debug(on ? "forget=poison" : "forget=keep");
         clprune_context *context = open_real();
-        assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+        test_debug(NULL);
         const clprune_mat mat = create(context, "mat", 2, 3);
         good(context, clprune_mat_fill(context, 1.0f, mat, NULL));
         good(context, clprune_buffer_forget(context, mat.buffer));
@@ -385,10 +386,10 @@ static void poison(void **state)
         clprune_context_destroy(context);
     }
     clprune_context *context;
-    assert_int_equal(setenv("CLPRUNE_FORGET", "sometimes", 1), 0);
+    test_debug("forget=sometimes");
     const clprune_context_options options = {0};
     assert_int_equal(test_create(options, &context), CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(unsetenv("CLPRUNE_FORGET"), 0);
+    test_debug(NULL);
     assert_non_null(strstr(clprune_last_error(NULL), "sometimes"));
 }
 

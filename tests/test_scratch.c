@@ -148,7 +148,7 @@ static void zero_bytes(void **state)
     (void)take(context, 1 << 20);
     (void)take(context, 1 << 21);
     size_t found = 0;
-    const clprune__scratch *scratch = &context->scratch;
+    const clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
         found += scratch->chunk[i].buffer == none.buffer;
     assert_int_equal(found, 1);
@@ -207,9 +207,9 @@ static void poisoned(void **state)
 {
     (void)state;
     counting c;
-    test_environment("CLPRUNE_FORGET", "poison");
+    test_debug("forget=poison");
     clprune_context *context = open_counting(&c, 0);
-    test_environment("CLPRUNE_FORGET", NULL);
+    test_debug(NULL);
     for (int run = 0; run < 2; run++) {
         const clprune__scratch_mark mark = clprune__scratch_begin(context);
         clprune_mat other, mat;
@@ -247,28 +247,6 @@ static void too_deep(void **state)
     assert_int_equal(c.live, 0);
 }
 
-static void gemm_temporary(void **state)
-{
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 10000);
-    cl_mem first, second;
-    assert_int_equal(clprune__scratch_gemm(context, 0, &first), CLPRUNE_SUCCESS);
-    assert_null(first);
-    assert_int_equal(clprune__scratch_gemm(context, 4000, &first), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune__scratch_gemm(context, 3000, &second), CLPRUNE_SUCCESS);
-    assert_ptr_equal(first, second);
-    assert_int_equal(c.made, 1);
-    assert_int_equal(clprune__scratch_gemm(context, 8000, &first), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live, 8000);
-    assert_int_equal(clprune__scratch_gemm(context, 10001, &first), CLPRUNE_OUT_OF_DEVICE_MEMORY);
-    assert_null(first);
-    assert_int_equal(clprune__scratch_gemm(context, 100, &first), CLPRUNE_SUCCESS);
-    assert_non_null(first);
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
-}
-
 int main(void)
 {
     test_list list = {0};
@@ -280,6 +258,5 @@ int main(void)
     test_add(&list, matrices, NULL, "scratch matrices");
     test_add(&list, poisoned, NULL, "scratch is NaN on request");
     test_add(&list, too_deep, NULL, "too many chunks");
-    test_add(&list, gemm_temporary, NULL, "the GEMM temporary");
     return test_run_on_devices("scratch", &list);
 }

@@ -117,7 +117,7 @@ expect 5 "memory" $small
 unset CLPRUNE_MEM_LIMIT
 # What the environment says wrongly is named, with and without --device.
 CLPRUNE_MEM_LIMIT=1x expect 2 "opening a device: .*CLPRUNE_MEM_LIMIT is \"1x\"" $small
-CLPRUNE_KERNELS=x expect 2 "opening a device: .*CLPRUNE_KERNELS is \"x\"" $small --device 0:0
+CLPRUNE_DEBUG=x expect 2 "opening a device: .*CLPRUNE_DEBUG has \"x\"" $small --device 0:0
 CLPRUNE_TUNING=none expect 2 "opening a device: .*CLPRUNE_TUNING: cannot read none" $small --plan
 
 # ---- data ----------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
         fail "the peak is not as planned: $arguments: $(cat plan out)"
     # What is forgotten may be anything: the promises hold.
     results planned/log.csv >planned.log
-    CLPRUNE_FORGET=poison expect 0 "" $small --epochs 1 --output-dir poisoned $arguments
+    CLPRUNE_DEBUG=forget=poison expect 0 "" $small --epochs 1 --output-dir poisoned $arguments
     results poisoned/log.csv >poisoned.log
     cmp -s planned.log poisoned.log ||
         fail "what was forgotten is missed: $arguments: $(cat planned.log poisoned.log)"
@@ -429,7 +429,7 @@ expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
 # ---- precision -----------------------------------------------------------------------------------
 once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
     --activations pruned"
-export CLPRUNE_MMA=emulated
+export CLPRUNE_DEBUG=mma=emulated
 for precision in fp32 tf32; do
     expect 0 "" $once --precision $precision --output-dir $precision --summary-json $precision.json
     grep -q "\"precision\": \"$precision\"" $precision.json ||
@@ -441,11 +441,11 @@ results tf32/log.csv >have
 cmp -s want have && fail "--precision tf32 changes nothing"
 expect 2 "--precision bf16: the run in tf32/last.ckpt has tf32" \
     --resume tf32/last.ckpt --precision bf16
-export CLPRUNE_MMA=auto
+export CLPRUNE_DEBUG=mma=auto
 expect 0 "" $once --precision bf16 --steps 1 --summary-json auto.json
 grep -q '"precision": "bf16"' auto.json || grep -q 'bf16 is not to be had' out ||
     fail "a precision that is not to be had is not mentioned"
-unset CLPRUNE_MMA
+unset CLPRUNE_DEBUG
 
 # ---- divergence ----------------------------------------------------------------------------------
 cksum <part/last.ckpt >want

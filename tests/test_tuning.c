@@ -449,9 +449,9 @@ static void sparse_products(void **state)
 /* Another kernel of CLBlast, through the file; CLBlast keeps it for the rest of the process. */
 static void blast_products(void **state)
 {
-    test_environment("CLPRUNE_GEMM", "clblast");
+    test_debug("gemm=clblast");
     clprune_context *context = open_tuned(*state);
-    test_environment("CLPRUNE_GEMM", NULL);
+    test_debug(NULL);
     for (int transposes = 0; transposes < 4; transposes++)
         gemm_under(context, *state, transposes & 1, transposes & 2);
     clprune_context_destroy(context);
@@ -460,7 +460,6 @@ static void blast_products(void **state)
 int main(void)
 {
     unsetenv("CLPRUNE_TUNING");
-    unsetenv("CLPRUNE_GEMM");
     test_folder_make(folder);
     (void)snprintf(file, sizeof file, "%s/tuning.json", folder);
     test_list list = {0};

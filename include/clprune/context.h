@@ -56,7 +56,7 @@ typedef struct clprune_allocator {
 
 /* Which of two implementations of the same contract the operations take. */
 typedef enum clprune_kernels {
-    CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_KERNELS, else by device type */
+    CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else by device type */
     CLPRUNE_KERNELS_VECTOR = 1, /* CPUs: one work-item a group, explicit vectors */
     CLPRUNE_KERNELS_TILED = 2   /* GPUs: many work-items a group, tiles in local memory */
 } clprune_kernels;
@@ -78,11 +78,13 @@ typedef enum clprune_precision {
  *                       defaults of the options below
  *     CLPRUNE_TUNING    a JSON file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
- *     CLPRUNE_KERNELS   auto, vector or tiled: for options.kernels = AUTO
- *     CLPRUNE_GEMM      auto, clblast, tiled or vector: see gemm.h
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = FP32
- *     CLPRUNE_MMA       auto or emulated: OpenCL C stands in for matrix units, on any device
- *     CLPRUNE_FORGET    poison: see clprune_buffer_forget */
+ *     CLPRUNE_DEBUG     switches for tests, separated by commas; of a word given twice the last
+ *                       one counts:
+ *         kernels=auto|vector|tiled       for options.kernels = AUTO
+ *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
+ *         mma=auto|emulated               OpenCL C stands in for tensor cores, on any device
+ *         forget=keep|poison              see clprune_buffer_forget */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
                               case; default $CLPRUNE_DEVICE, else the first GPU, else the first */

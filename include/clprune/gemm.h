@@ -1,6 +1,11 @@
 /* Dense matrix products with BLAS semantics at every size: on GPUs by CLBlast, batches by a kernel
- * of our own that takes all samples at once; on CPUs by another one, which CLBlast with its best
- * parameters trails. $CLPRUNE_GEMM = clblast, tiled or vector overrides the choice. */
+ * of our own that takes all samples at once; on CPUs by our own kernel, which is faster than tuned
+ * CLBlast. $CLPRUNE_DEBUG = gemm=clblast, gemm=tiled or gemm=vector overrides the choice.
+ *
+ * CLBlast keeps one state for the process. Its calls are made one at a time, whatever their context
+ * and thread, and its tuned parameters (clprune_context_tuning) hold for all contexts of a device:
+ * those of the last context that made its first product. Its compiled programs are released when
+ * the last context that used it is destroyed. */
 #ifndef CLPRUNE_GEMM_H
 #define CLPRUNE_GEMM_H
 

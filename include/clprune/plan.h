@@ -44,7 +44,7 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
 
 /* Says that the contents of a buffer are not needed any more: whatever touches it next writes what
  * it reads. In a dry context its life ends; in others nothing happens, unless the environment has
- * CLPRUNE_FORGET=poison: then the buffer is filled with NaN, which shows a promise that was not
+ * CLPRUNE_DEBUG=forget=poison: then the buffer is filled with NaN, which shows a promise that was not
  * kept, and no places are shared; so is scratch that an operation borrows. NULL is accepted. */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 
@@ -55,7 +55,7 @@ typedef struct clprune_plan clprune_plan;
 CLPRUNE_API clprune_status clprune_plan_begin(clprune_context *dry);
 
 /* A step is over: no contents are needed any more. In contexts that are not dry nothing happens,
- * but for CLPRUNE_FORGET=poison, which then fills all planned buffers. Errors: INVALID_ARGUMENT. */
+ * but for CLPRUNE_DEBUG=forget=poison, which then fills all planned buffers. Errors: INVALID_ARGUMENT. */
 CLPRUNE_API clprune_status clprune_plan_end_step(clprune_context *context);
 
 /* Places the buffers that were created since clprune_plan_begin and are still there. The plan does

@@ -214,7 +214,8 @@ static clprune_status create_table(clprune_optimizer *optimizer)
     }
     TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
         optimizer->rows * sizeof *table, &optimizer->table));
-    TRY(clprune__transfer_write(context, table, optimizer->table, optimizer->rows * sizeof *table));
+    TRY(clprune__transfer_write(
+        context, table, optimizer->table, 0, optimizer->rows * sizeof *table));
 done:
     free(table);
     return status;

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -182,7 +183,7 @@ done:
 
 static family tn_family(const clprune_context *context)
 {
-    if (context->precision != CLPRUNE_PRECISION_FP32)
+    if (context->ops->precision != CLPRUNE_PRECISION_FP32)
         return (family){clprune__plan_tn_mma, clprune__multiply_tn_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
         return (family){clprune__plan_tn_vector, clprune__multiply_tn_vector};
@@ -210,7 +211,7 @@ done:
 
 static family nt_family(const clprune_context *context)
 {
-    if (context->precision != CLPRUNE_PRECISION_FP32)
+    if (context->ops->precision != CLPRUNE_PRECISION_FP32)
         return (family){clprune__plan_nt_mma, clprune__multiply_nt_mma};
     if (context->kernels == CLPRUNE_KERNELS_VECTOR)
         return (family){clprune__plan_nt_vector, clprune__multiply_nt_vector};

@@ -1,9 +1,10 @@
 /* How the products run on matrix units: teams are warps, whose operands are rounded. */
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
+#include "ops/mma.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
-#include "runtime/mma.h"
 
 static const clprune__kernel_def bspmm_tn_mma_kernel = {
     "bspmm_tn_mma.cl", "bspmm_tn_mma", "mma.clh tiled.clh tiled_tn.clh mma_gather.clh"};
@@ -17,7 +18,7 @@ enum { WARP = 32, TN_WARPS = 8, NT_WARPS = 4, TN_SLOTS = 2 };
 /* Words of a row of the panel in local memory. */
 static size_t panel_words(const clprune_context *context, size_t panel)
 {
-    return context->precision == CLPRUNE_PRECISION_TF32 ? panel : panel / 2;
+    return context->ops->precision == CLPRUNE_PRECISION_TF32 ? panel : panel / 2;
 }
 
 static size_t warps(const clprune_context *context, size_t most)
@@ -40,7 +41,7 @@ static size_t n_tiles(const clprune__bspmm_plan *plan)
 clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .lanes = WARP};
     plan.tile = clprune__tile_cols(bc, tuning->mma_tn.tile_columns);
@@ -93,7 +94,7 @@ clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const c
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     (void)sizes;
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     const size_t depth = clprune__mma_depth(context);
     clprune__bspmm_plan plan = {.inner = xs->desc.rows, .lanes = WARP};
     plan.tile = clprune__largest_divisor(xs->desc.block.cols, 2 * depth);

@@ -1,6 +1,7 @@
 /* How the products run on GPUs: teams of work-items, tiles in local memory. */
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -72,7 +73,7 @@ clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bs
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     const size_t bc = xs->desc.block.cols;
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc};
     plan.tile = clprune__tile_cols(bc, tuning->tiled_tn.tile_columns);
@@ -113,7 +114,7 @@ clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const
     (void)sizes;
     clprune__bspmm_plan plan = {.inner = xs->desc.rows};
     plan.tile = clprune__largest_divisor(xs->desc.block.cols, TILED_COLS);
-    choose_teams(context, &plan, context->tuning.tiled_nt.panel, TILED_TEAMS);
+    choose_teams(context, &plan, context->ops->tuning.tiled_nt.panel, TILED_TEAMS);
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
     plan.segment = clprune__fitting_rows(
@@ -121,7 +122,7 @@ clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     plan.groups = clprune__ceil_div(plan.segments, plan.teams);
     plan.splits = clprune__tiled_splits(
-        context, &plan, context->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
+        context, &plan, context->ops->tuning.tiled_nt.groups_per_unit, xs->desc.batch);
     return plan;
 }
 

@@ -2,6 +2,7 @@
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -23,7 +24,7 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, bool longer)
 {
     const size_t bc = xs->desc.block.cols, rows = xs->desc.rows;
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
     plan.tile = clprune__largest_divisor(bc, columns);
     const size_t width = longer ? clprune__min(columns, 2 * plan.tile) : plan.tile;
@@ -43,7 +44,7 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
 static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
 {
     const size_t results = plan->inner * plan->panel * sizeof(float);
-    const size_t most = context->tuning.bspmm_tn.results_bytes / results;
+    const size_t most = context->ops->tuning.bspmm_tn.results_bytes / results;
     for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
         if (plan->panels % run == 0 && plan->panels / run % context->facts.compute_units == 0)
             return run;
@@ -56,7 +57,7 @@ static size_t choose_panel_run(const clprune_context *context, const clprune__bs
 clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
     clprune__bspmm_plan plan =
         plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, false);
@@ -99,7 +100,7 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     (void)sizes;
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     clprune__bspmm_plan plan = {.inner = xs->desc.rows,
         .tile = tuning->bspmm_nt.tile_rows,
         .ahead = tuning->bspmm_nt.ahead};
@@ -119,8 +120,8 @@ clprune_status clprune__multiply_nt_vector(clprune_context *context,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = operands->xs->desc.block;
-    const size_t chunk = clprune__panel_rows(
-        context, clprune__min(block.cols, context->tuning.bspmm_nt.chunk_columns), plan->panel);
+    const size_t chunk = clprune__panel_rows(context,
+        clprune__min(block.cols, context->ops->tuning.bspmm_nt.chunk_columns), plan->panel);
     clprune__defines defines = {0};
     clprune__define(&defines, "V", plan->vectors);
     clprune__define(&defines, "P", plan->tile);

@@ -4,8 +4,10 @@
 
 #include "core/checked.h"
 #include "ops/bsr_private.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/transfer.h"
 
 /* The rules of one sample's crow and col; texts name the sample and the entry. */
 static clprune_status validate_lists(clprune_context *context, size_t n, const int32_t *crow,
@@ -58,9 +60,7 @@ static clprune_status read_back(
     clprune_status status = CLPRUNE_SUCCESS;
     *host = malloc(clprune__max(bytes, 1));
     REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
-    if (bytes > 0)
-        TRY_CL(clEnqueueReadBuffer(
-            context->queue, buffer, CL_TRUE, offset, bytes, *host, 0, NULL, NULL));
+    TRY(clprune__transfer_read(context, buffer, offset, bytes, *host));
 done:
     return status;
 }
@@ -136,7 +136,7 @@ clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr 
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, bsr, &sizes));
-    REQUIRE(context->dry == NULL, CLPRUNE_UNSUPPORTED, "a dry context has nothing to read back");
+    REQUIRE(context->backend->runs, CLPRUNE_UNSUPPORTED, "a dry context has nothing to read back");
     TRY(sizes.index_type == CLPRUNE_INDEX_BITMAP ? validate_bitmaps(context, bsr, &sizes)
                                                  : validate_crow_and_col(context, bsr, &sizes));
     TRY(validate_scales(context, bsr, &sizes));

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "ops/gemm_private.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -70,11 +71,28 @@ void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
         clprune__arg_mat(launch, job->bias_values);
 }
 
+clprune__gemm_engine clprune__gemm_choose(
+    const clprune_context *context, clprune__gemm_switch choice)
+{
+    switch (choice) {
+    case CLPRUNE__GEMM_VECTOR:
+        return CLPRUNE__ENGINE_VECTOR;
+    case CLPRUNE__GEMM_TILED:
+        return CLPRUNE__ENGINE_TILED;
+    case CLPRUNE__GEMM_BLAST:
+        return CLPRUNE__ENGINE_BLAST;
+    case CLPRUNE__GEMM_AUTO:
+        break;
+    }
+    return context->kernels == CLPRUNE_KERNELS_VECTOR ? CLPRUNE__ENGINE_VECTOR
+                                                      : CLPRUNE__ENGINE_BY_BATCH;
+}
+
 /* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
  * abort the process where a hidden temporary cannot be had. */
 static clprune__gemm_engine engine_of(const clprune_context *context, size_t batch)
 {
-    clprune__gemm_engine engine = context->gemm_engine;
+    clprune__gemm_engine engine = context->ops->gemm_engine;
     if (engine == CLPRUNE__ENGINE_BY_BATCH)
         engine = batch > 1 ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
     if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))

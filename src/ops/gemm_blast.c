@@ -4,13 +4,19 @@
 #include <clblast_c.h>
 #include <pthread.h>
 
+#include "clprune/memory.h"
 #include "core/checked.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-/* Serialises the parts of CLBlast that race: its first call in a process fills a static database
- * without a lock, and overriding parameters changes it. */
+/* CLBlast keeps one state for the process: a database of parameters, which its first call fills
+ * without a lock, and compiled programs. So contexts are not independent within it, and all its
+ * calls are made one at a time. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Contexts that called CLBlast and are not closed yet. */
+static size_t blast_contexts;
 
 static clprune_status fail_blast(
     clprune_context *context, CLBlastStatusCode code, int line, const char *expression)
@@ -26,7 +32,9 @@ static clprune_status fail_blast(
 
 #define TRY_BLAST(call)                                                                            \
     do {                                                                                           \
+        (void)pthread_mutex_lock(&blast_mutex);                                                    \
         const CLBlastStatusCode code_ = (call);                                                    \
+        (void)pthread_mutex_unlock(&blast_mutex);                                                  \
         if (code_ != CLBlastSuccess) {                                                             \
             status = fail_blast(context, code_, __LINE__, #call);                                  \
             goto done;                                                                             \
@@ -35,30 +43,61 @@ static clprune_status fail_blast(
 
 /* Tells CLBlast this context's parameters; a set it refuses leaves its own default in place. They
  * are CLBlast's for the device in the whole process: of several contexts the last one's hold. */
-static clprune_status blast_prepare(clprune_context *context)
+static void blast_prepare(clprune_context *context)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    if (context->blast_ready)
-        return status;
-    (void)pthread_mutex_lock(&blast_mutex);
+    clprune__ops *ops = context->ops;
+    if (ops->blast_ready)
+        return;
     for (int i = 0; i < CLPRUNE__BLAST_KERNELS; i++) {
-        clprune__blast_tuning row = clprune__tuning_blast(&context->tuning, i);
+        clprune__blast_tuning row = clprune__tuning_blast(&ops->tuning, i);
         if (row.count == 0)
             continue;
+        (void)pthread_mutex_lock(&blast_mutex);
         const CLBlastStatusCode code = CLBlastOverrideParameters(
             context->device, row.kernel, CLBlastPrecisionSingle, row.count, row.names, row.values);
+        (void)pthread_mutex_unlock(&blast_mutex);
         if (code != CLBlastSuccess)
             clprune__log(context, CLPRUNE_LOG_WARNING, "CLBlast refused parameters of %s: %d",
                 row.kernel, (int)code);
     }
-    /* The first call of all, on one element. */
-    cl_mem one = NULL;
-    TRY(clprune__scratch_gemm(context, sizeof(float), &one));
-    cl_command_queue queue = context->queue;
-    TRY_BLAST(CLBlastSscal(1, 0.0f, one, 0, 1, &queue, NULL));
-    context->blast_ready = true;
-done:
+    (void)pthread_mutex_lock(&blast_mutex);
+    blast_contexts++;
     (void)pthread_mutex_unlock(&blast_mutex);
+    ops->blast_ready = true;
+}
+
+/* CLBlast's programs hold the OpenCL context they were built for, about 2.8 MB each, until its
+ * cache is cleared. The last context that used it clears the cache: others might be amid a product.
+ */
+void clprune__gemm_blast_close(clprune_context *context)
+{
+    clprune__ops *ops = context->ops;
+    clprune_buffer_release(context, ops->blast_temp);
+    ops->blast_temp = NULL;
+    if (!ops->blast_ready || clprune__is_forked(context)) /* the parent's lock may be held */
+        return;
+    ops->blast_ready = false;
+    (void)pthread_mutex_lock(&blast_mutex);
+    if (--blast_contexts == 0)
+        (void)CLBlastClearCache();
+    (void)pthread_mutex_unlock(&blast_mutex);
+}
+
+/* CLBlast's temporary, at least `bytes` large; NULL for 0. */
+static clprune_status take_temporary(clprune_context *context, size_t bytes, cl_mem *buffer)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ops *ops = context->ops;
+    if (bytes > ops->blast_temp_bytes) {
+        clprune_buffer_release(context, ops->blast_temp);
+        ops->blast_temp = NULL;
+        ops->blast_temp_bytes = 0;
+        TRY(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
+        ops->blast_temp_bytes = bytes;
+    }
+done:
+    *buffer = bytes > 0 ? ops->blast_temp : NULL;
     return status;
 }
 
@@ -78,7 +117,7 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
     cl_mem temporary;
     TRY_BLAST(CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, ta, tb, job->m, job->n, count,
         a_offset, a->ld, b_offset, b->ld, c_offset, c->ld, &queue, &bytes));
-    TRY(clprune__scratch_gemm(context, bytes, &temporary));
+    TRY(take_temporary(context, bytes, &temporary));
     TRY_BLAST(CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, ta, tb, job->m, job->n, count,
         job->alpha, a->buffer, a_offset, a->ld, b->buffer, b_offset, b->ld, beta, c->buffer,
         c_offset, c->ld, &queue, event, temporary));
@@ -86,18 +125,13 @@ done:
     return status;
 }
 
-clprune_status clprune__gemm_blast(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+/* The product of each sample, its inner size cut into runs. */
+static clprune_status enqueue(clprune_context *context, const void *of, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (context->dry != NULL) { /* but for the temporary, of which only CLBlast knows */
-        TRY(clprune__dry_note(
-            context, 3, (const cl_mem[]){job->a.buffer, job->b.buffer, job->c.buffer}));
-        TRY(clprune__empty_event(context, event));
-        goto done;
-    }
-    TRY(blast_prepare(context));
-    const size_t inner_run = context->tuning.clblast.inner_run;
+    const clprune__gemm_job *job = of;
+    blast_prepare(context);
+    const size_t inner_run = context->ops->tuning.clblast.inner_run;
     const size_t run = inner_run > 0 ? inner_run : job->k;
     for (size_t i = 0; i < job->batch; i++)
         for (size_t first = 0; first < job->k; first += run) {
@@ -108,4 +142,13 @@ clprune_status clprune__gemm_blast(
         }
 done:
     return status;
+}
+
+/* A dry context notes the operands, but not the temporary: only CLBlast knows its size. */
+clprune_status clprune__gemm_blast(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+{
+    const cl_mem buffers[] = {job->a.buffer, job->b.buffer, job->c.buffer};
+    const clprune__foreign product = {enqueue, job, 3, buffers};
+    return context->backend->foreign(context, &product, event);
 }

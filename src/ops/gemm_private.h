@@ -4,8 +4,10 @@
 
 #include <stdbool.h>
 
+#include "ops/ops_state.h"
 #include "ops/prune_private.h"
 #include "ops/quantise_private.h"
+#include "ops/switches.h"
 #include "runtime/launch.h"
 
 /* What is added to a product: nothing, a value for each column of c, or for each row of a sample.
@@ -42,6 +44,10 @@ typedef struct clprune__gemm_job {
  * NULL, and they are the caller's to make. */
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event);
 
+/* The engine of a context: the switch, else that of its kernel family. */
+clprune__gemm_engine clprune__gemm_choose(
+    const clprune_context *context, clprune__gemm_switch choice);
+
 /* Whether the engine of such products fuses a bias, of any kind. */
 bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch);
 
@@ -57,6 +63,9 @@ clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat 
 /* CLBlast, one product a sample: the engine of GPUs for a batch of one. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* Releases what CLBlast holds for a context whose commands have finished. */
+void clprune__gemm_blast_close(clprune_context *context);
 
 /* gemm_tiled.cl, one launch for the batch: the engine of GPUs for several samples. */
 clprune_status clprune__gemm_tiled(

@@ -1,6 +1,7 @@
 
 #include "core/checked.h"
 #include "ops/gemm_private.h"
+#include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -55,7 +56,7 @@ clprune_status clprune__gemm_vector(
     clprune_context *context, clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__tuning *tuning = &context->tuning;
+    const clprune__tuning *tuning = &context->ops->tuning;
     /* The tiles tuned, but narrower and higher ones where those would mostly be padding. */
     size_t vectors = tuning->gemm.tile_vectors;
     while (vectors > 1 && job->n <= 16 * (vectors - 1))

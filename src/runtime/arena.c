@@ -5,13 +5,12 @@
 
 #include "runtime/check.h"
 #include "runtime/context_private.h"
-#include "runtime/plan_private.h"
 
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__arena *arena = &context->arena;
+    clprune__arena *arena = context->arena;
     clprune__place *place = NULL;
     *buffer = NULL;
     for (size_t i = 0; i < arena->count && place == NULL; i++) {
@@ -33,64 +32,10 @@ done:
 
 void clprune__arena_close(clprune_context *context)
 {
-    clprune__arena *arena = &context->arena;
+    clprune__arena *arena = context->arena;
     for (size_t i = 0; i < arena->count; i++)
         free(arena->places[i].name);
     free(arena->places);
     arena->places = NULL;
     arena->count = 0;
-}
-
-static clprune_status add_place(clprune_context *context, clprune_memory_category category,
-    const char *name, uint64_t bytes, uint64_t offset)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune__arena *arena = &context->arena;
-    char *copy = strdup(name);
-    REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a place for %s", name);
-    arena->places[arena->count++] = (clprune__place){category, copy, bytes, offset, false};
-done:
-    return status;
-}
-
-clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
-{
-    ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
-    bool began = false;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->dry == NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry");
-    if (plan == NULL) {
-        clprune__arena_close(context);
-        return status;
-    }
-    clprune__arena *arena = &context->arena;
-    REQUIRE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
-    cl_uint align;
-    TRY_CL(clGetDeviceInfo(
-        context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));
-    REQUIRE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
-        "the device aligns buffers to %u bits", align);
-    const clprune_plan_totals *totals = &plan->totals;
-    if (!context->poison)
-        TRY(clprune_buffer_create(
-            context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)totals->arena_bytes, &arena->buffer));
-    arena->used = true;
-    began = true;
-    arena->places = calloc(plan->count + 1, sizeof *arena->places);
-    REQUIRE(arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu places", plan->count);
-    TRY(add_place(
-        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, totals->scratch_bytes, 0));
-    for (size_t i = 0; i < plan->count; i++) {
-        const clprune_plan_entry *entry = &plan->buffers[i].entry;
-        TRY(add_place(context, entry->category, entry->name, entry->bytes, entry->offset));
-    }
-    TRY(clprune__scratch_reserve(context, (size_t)totals->scratch_bytes));
-done:
-    if (status != CLPRUNE_SUCCESS && began) {
-        clprune__arena_close(context);
-        clprune_buffer_release(context, context->arena.buffer);
-        context->arena = (clprune__arena){0};
-    }
-    return status;
 }

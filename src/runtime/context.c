@@ -5,12 +5,19 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "runtime/arena.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
+#include "runtime/context_open.h"
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
 #include "runtime/huge_pages.h"
-#include "runtime/mma.h"
+#include "runtime/ledger.h"
+#include "runtime/program_cache.h"
 #include "runtime/queue.h"
+#include "runtime/record.h"
+#include "runtime/scratch.h"
+#include "runtime/wrap.h"
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -68,7 +75,7 @@ static clprune_status choose_limit(clprune_context *context, uint64_t option)
     if (limit == 0 && environment != NULL && environment[0] != '\0')
         REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_MEM_LIMIT is \"%.100s\", expected bytes as in 1500M or 2G", environment);
-    context->ledger.limit = limit != 0 ? limit : context->facts.global_memory;
+    context->ledger->limit = limit != 0 ? limit : context->facts.global_memory;
 done:
     return status;
 }
@@ -115,66 +122,15 @@ done:
     return status;
 }
 
-/* The kernel family: the option, else $CLPRUNE_KERNELS, else by device type. The engine of dense
- * products follows it, or $CLPRUNE_GEMM. */
-static clprune_status choose_kernels(clprune_context *context, clprune_kernels option)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE((unsigned)option <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
-        "options.kernels is %d", (int)option);
-    const char *environment = getenv("CLPRUNE_KERNELS");
-    if (option == CLPRUNE_KERNELS_AUTO && environment != NULL && environment[0] != '\0') {
-        if (strcmp(environment, "vector") == 0)
-            option = CLPRUNE_KERNELS_VECTOR;
-        else if (strcmp(environment, "tiled") == 0)
-            option = CLPRUNE_KERNELS_TILED;
-        else
-            REQUIRE(strcmp(environment, "auto") == 0, CLPRUNE_INVALID_ARGUMENT,
-                "CLPRUNE_KERNELS is \"%.100s\", expected auto, vector or tiled", environment);
-    }
-    if (option == CLPRUNE_KERNELS_AUTO)
-        option = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
-    context->kernels = option;
-    context->gemm_engine =
-        option == CLPRUNE_KERNELS_VECTOR ? CLPRUNE__ENGINE_VECTOR : CLPRUNE__ENGINE_BY_BATCH;
-    const char *engine = getenv("CLPRUNE_GEMM");
-    if (engine != NULL && strcmp(engine, "clblast") == 0)
-        context->gemm_engine = CLPRUNE__ENGINE_BLAST;
-    else if (engine != NULL && strcmp(engine, "vector") == 0)
-        context->gemm_engine = CLPRUNE__ENGINE_VECTOR;
-    else if (engine != NULL && strcmp(engine, "tiled") == 0)
-        context->gemm_engine = CLPRUNE__ENGINE_TILED;
-    else
-        REQUIRE(engine == NULL || engine[0] == '\0' || strcmp(engine, "auto") == 0,
-            CLPRUNE_INVALID_ARGUMENT,
-            "CLPRUNE_GEMM is \"%.100s\", expected auto, vector, tiled or clblast", engine);
-done:
-    return status;
-}
-
-/* What has no device to ask. */
-static clprune_status take_options(clprune_context *made, const clprune_context_options *options)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = made;
-    const char *forget = getenv("CLPRUNE_FORGET");
-    made->log = options->log;
-    made->log_user = options->log_user;
-    made->poison = forget != NULL && strcmp(forget, "poison") == 0;
-    REQUIRE(made->poison || forget == NULL || forget[0] == '\0', CLPRUNE_INVALID_ARGUMENT,
-        "CLPRUNE_FORGET is \"%.100s\", expected poison", forget);
-done:
-    return status;
-}
-
 /* What follows from the device's facts. */
-static clprune_status settle(clprune_context *made, const clprune_context_options *options)
+static clprune_status settle(clprune_context *context, const clprune__context_setup *setup)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    made->is_cpu = (made->facts.type & CL_DEVICE_TYPE_CPU) != 0;
-    TRY(choose_kernels(made, options->kernels));
-    TRY(clprune__tuning_open(made));
-    TRY(choose_limit(made, options->mem_limit));
+    context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
+    context->kernels = setup->kernels;
+    if (context->kernels == CLPRUNE_KERNELS_AUTO)
+        context->kernels = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
+    TRY(choose_limit(context, setup->options->mem_limit));
 done:
     return status;
 }
@@ -183,8 +139,9 @@ static clprune_status open_dry(clprune_context *made, const clprune_device_info 
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = made;
-    made->dry = calloc(1, sizeof *made->dry);
-    REQUIRE(made->dry != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    made->record = calloc(1, sizeof *made->record);
+    REQUIRE(made->record != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    made->backend = &clprune__dry_backend;
     made->allocator = clprune__dry_allocator;
     made->facts = device != NULL ? *device : clprune__dry_device();
     REQUIRE(made->facts.compute_units > 0 && made->facts.max_work_group > 0,
@@ -199,6 +156,7 @@ static clprune_status open_device(
     clprune_context *made, cl_command_queue queue, const clprune_context_options *options)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    made->backend = &clprune__opencl_backend;
     made->allocator = options->allocator;
     if (made->allocator.allocate == NULL)
         made->allocator = (clprune_allocator){default_allocate, default_release, made};
@@ -209,61 +167,60 @@ done:
     return status;
 }
 
-/* device: of a dry context, which may be NULL there. */
-static clprune_status create(bool dry, const clprune_device_info *device, cl_command_queue queue,
-    const clprune_context_options *options, clprune_context **out)
+/* A context and its parts in one piece of memory. */
+typedef struct whole {
+    clprune_context context; /* first: this is what is freed */
+    clprune__ledger ledger;
+    clprune__scratch scratch;
+    clprune__arena arena;
+    clprune__program_cache cache;
+} whole;
+
+static clprune_context *allocate(void)
+{
+    whole *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return NULL;
+    made->context.ledger = &made->ledger;
+    made->context.scratch = &made->scratch;
+    made->context.arena = &made->arena;
+    made->context.cache = &made->cache;
+    return &made->context;
+}
+
+clprune_status clprune__context_open(const clprune__context_setup *setup, clprune_context **out)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL; /* errors go to the thread's text until *out is set */
-    clprune_context *made = NULL;
-    const clprune_context_options defaults = {0};
-    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    const clprune_context_options *options = setup->options;
     *out = NULL;
-    if (options == NULL)
-        options = &defaults;
-    TRY(clprune__check_reserved(NULL, "options", options->reserved, sizeof options->reserved));
-    if (device != NULL)
-        TRY(clprune__check_reserved(NULL, "device", device->reserved, sizeof device->reserved));
     REQUIRE((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
         CLPRUNE_INVALID_ARGUMENT, "the allocator lacks one of its two functions");
-
-    made = calloc(1, sizeof *made);
+    clprune_context *made = allocate();
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    made->log = options->log;
+    made->log_user = options->log_user;
+    made->poison = setup->poison && !setup->dry;
     status = clprune__guard_open(made, options->thread_safe != 0);
     if (status == CLPRUNE_SUCCESS)
-        status = take_options(made, options);
+        status =
+            setup->dry ? open_dry(made, setup->device) : open_device(made, setup->queue, options);
     if (status == CLPRUNE_SUCCESS)
-        status = dry ? open_dry(made, device) : open_device(made, queue, options);
-    if (status == CLPRUNE_SUCCESS)
-        status = settle(made, options);
-    if (status == CLPRUNE_SUCCESS && !dry)
+        status = settle(made, setup);
+    if (status == CLPRUNE_SUCCESS && !setup->dry)
         clprune__program_cache_open(made, options->cache_dir);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune__mma_open(made, options->precision);
-    if (status != CLPRUNE_SUCCESS && made->error[0] != '\0')
-        clprune__pass_error(made);
     if (status == CLPRUNE_SUCCESS) {
         *out = made;
-        made = NULL;
+        goto done;
     }
+    if (made->error[0] != '\0')
+        clprune__pass_error(made);
+    clprune__context_close(made);
 done:
-    clprune_context_destroy(made);
     return status;
 }
 
-clprune_status clprune_context_create(
-    cl_command_queue queue, const clprune_context_options *options, clprune_context **context)
-{
-    return create(false, NULL, queue, options, context);
-}
-
-clprune_status clprune_context_create_dry(const clprune_device_info *device,
-    const clprune_context_options *options, clprune_context **context)
-{
-    return create(true, device, NULL, options, context);
-}
-
-void clprune_context_destroy(clprune_context *context)
+void clprune__context_close(clprune_context *context)
 {
     if (context == NULL)
         return;
@@ -275,7 +232,7 @@ void clprune_context_destroy(clprune_context *context)
     clprune__arena_close(context);
     clprune__ledger_close(context);
     clprune__program_cache_close(context);
-    clprune__dry_close(context);
+    clprune__record_close(context);
     if (context->queue != NULL && !forked)
         (void)clReleaseCommandQueue(context->queue);
     if (context->cl != NULL && !forked)
@@ -315,8 +272,7 @@ clprune_status clprune_context_finish(clprune_context *context)
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    if (context->dry == NULL)
-        TRY_CL(clFinish(context->queue));
+    TRY(context->backend->finish(context));
 done:
     return status;
 }

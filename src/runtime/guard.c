@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 struct clprune__lock {
     pthread_mutex_t mutex;

@@ -6,8 +6,8 @@
  *     clprune__arg_ulong(&launch, rows);
  *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
  *
- * Argument errors are remembered and returned by enqueue, which also checks that all arguments are
- * set, that local divides global and that the work-group fits kernel and device. */
+ * Enqueue checks that all arguments are set, that local divides global and that the work-group fits
+ * kernel and device. */
 #ifndef CLPRUNE_RUNTIME_LAUNCH_H
 #define CLPRUNE_RUNTIME_LAUNCH_H
 
@@ -15,15 +15,25 @@
 #include "runtime/defines.h"
 #include "runtime/program_cache.h"
 
-enum { CLPRUNE__LAUNCH_BUFFERS = 16 }; /* buffers a kernel may have */
+enum { CLPRUNE__LAUNCH_ARGUMENTS = 64, CLPRUNE__LAUNCH_BUFFERS = 16 }; /* a kernel may have */
+
+typedef struct clprune__argument {
+    size_t size;
+    union {
+        cl_mem buffer;
+        cl_ulong wide;
+        cl_uint word;
+        cl_float real;
+    } value;
+} clprune__argument;
 
 typedef struct clprune__launch {
     clprune_context *context;
-    const clprune__kernel *kernel;
-    cl_uint next;  /* index of the next argument */
-    cl_int failed; /* the first error of an argument */
-    cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS];
-    size_t buffers_count;
+    const clprune__kernel_def *def;
+    const clprune__kernel *kernel; /* NULL: the backend needs none */
+    size_t arguments_count, buffers_count;
+    clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
+    cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */
 } clprune__launch;
 
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,

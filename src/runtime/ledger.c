@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "runtime/arena.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -95,7 +97,7 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
             "%zu buffers up to %s", i + 1, name);
     }
     const char *first = parts[0].name;
-    clprune__ledger *ledger = &context->ledger;
+    clprune__ledger *ledger = context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
     if (count == 1)
         TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
@@ -149,7 +151,7 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     ENTER_QUIETLY(context);
     if (context == NULL || buffer == NULL)
         return;
-    clprune__ledger *ledger = &context->ledger;
+    clprune__ledger *ledger = context->ledger;
     size_t kept = 0;
     bool placed = false;
     for (size_t i = 0; i < ledger->count; i++) {
@@ -167,7 +169,7 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     }
     const bool known = kept < ledger->count;
     ledger->count = kept;
-    if (clprune__is_forked(context) && context->dry == NULL)
+    if (clprune__is_forked(context) && context->backend->runs)
         return; /* the parent's */
     if (placed)
         (void)clReleaseMemObject(buffer);
@@ -181,22 +183,22 @@ clprune_memory_usage clprune_memory_query(
     ENTER_QUIETLY(context);
     if (context == NULL || (unsigned)category > CLPRUNE_MEMORY_TOTAL)
         return (clprune_memory_usage){0};
-    return context->ledger.usage[category];
+    return context->ledger->usage[category];
 }
 
 void clprune_memory_reset_peak(clprune_context *context)
 {
     ENTER_QUIETLY(context);
     for (int i = 0; context != NULL && i <= CLPRUNE_MEMORY_TOTAL; i++)
-        context->ledger.usage[i].peak = context->ledger.usage[i].live;
+        context->ledger->usage[i].peak = context->ledger->usage[i].live;
 }
 
 void clprune_memory_visit(const clprune_context *context,
     void (*visit)(void *user, const clprune_memory_entry *entry), void *user)
 {
     ENTER_QUIETLY(context);
-    for (size_t i = 0; context != NULL && visit != NULL && i < context->ledger.count; i++) {
-        const clprune__ledger_entry *booked = &context->ledger.entries[i];
+    for (size_t i = 0; context != NULL && visit != NULL && i < context->ledger->count; i++) {
+        const clprune__ledger_entry *booked = &context->ledger->entries[i];
         const clprune_memory_entry entry = {booked->category, booked->name, booked->bytes};
         visit(user, &entry);
     }
@@ -237,7 +239,7 @@ clprune__ledger_entry *clprune__ledger_next(
 static clprune_status find(clprune_context *context, cl_mem buffer, clprune__ledger_entry **entry)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    *entry = clprune__ledger_next(&context->ledger, buffer, NULL);
+    *entry = clprune__ledger_next(context->ledger, buffer, NULL);
     REQUIRE(*entry != NULL, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
 done:
     return status;
@@ -248,7 +250,7 @@ clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, ui
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *entry;
     TRY(find(context, buffer, &entry));
-    for (; entry != NULL; entry = clprune__ledger_next(&context->ledger, buffer, entry))
+    for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
         TRY(touch(context, entry, command));
 done:
     return status;
@@ -259,7 +261,7 @@ clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer)
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_entry *entry;
     TRY(find(context, buffer, &entry));
-    for (; entry != NULL; entry = clprune__ledger_next(&context->ledger, buffer, entry))
+    for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
         entry->is_live = false;
 done:
     return status;
@@ -267,7 +269,7 @@ done:
 
 void clprune__ledger_close(clprune_context *context)
 {
-    clprune__ledger *ledger = &context->ledger;
+    clprune__ledger *ledger = context->ledger;
     while (ledger->count > 0)
         clprune_buffer_release(context, ledger->entries[ledger->count - 1].buffer);
     free(ledger->entries);

@@ -1,12 +1,13 @@
 #include "clprune/matrix.h"
 
 #include <stdlib.h>
-#include <string.h> /* memset */
 
 #include "core/checked.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/ledger.h"
 #include "runtime/rowwise.h"
 
 static const clprune__kernel_def mat_copy_kernel = {"fill.cl", "mat_copy", "nn.clh rowwise.clh"};
@@ -69,19 +70,12 @@ done:
     return status;
 }
 
-/* A matrix as the rectangular copies of OpenCL want it, in bytes. The whole offset goes into the
- * first coordinate, which may pass the pitch. */
-typedef struct region {
-    size_t origin[3], size[3], pitch;
-} region;
-
-static region region_of(clprune_mat mat)
+static clprune__rect rect_of(clprune_mat mat)
 {
     const size_t bytes = sizeof(float);
-    return (region){{mat.offset * bytes, 0, 0}, {mat.cols * bytes, mat.rows, 1}, mat.ld * bytes};
+    return (clprune__rect){
+        mat.buffer, mat.offset * bytes, mat.rows, mat.cols * bytes, mat.ld * bytes};
 }
-
-static const size_t host_origin[3] = {0, 0, 0};
 
 clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
 {
@@ -91,13 +85,8 @@ clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, cons
     if (mat.rows == 0 || mat.cols == 0)
         goto done;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
-    if (context->dry != NULL) {
-        TRY(clprune__dry_note(context, 1, &mat.buffer));
-        goto done;
-    }
-    const region r = region_of(mat);
-    TRY_CL(clEnqueueWriteBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
-        r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
+    const clprune__rect rect = rect_of(mat);
+    TRY(context->backend->write(context, &rect, host));
 done:
     return status;
 }
@@ -110,14 +99,8 @@ clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float
     if (mat.rows == 0 || mat.cols == 0)
         goto done;
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
-    if (context->dry != NULL) {
-        memset(host, 0, mat.rows * mat.cols * sizeof(float));
-        TRY(clprune__dry_note(context, 1, &mat.buffer));
-        goto done;
-    }
-    const region r = region_of(mat);
-    TRY_CL(clEnqueueReadBufferRect(context->queue, mat.buffer, CL_TRUE, r.origin, host_origin,
-        r.size, r.pitch, 0, mat.cols * sizeof(float), 0, host, 0, NULL, NULL));
+    const clprune__rect rect = rect_of(mat);
+    TRY(context->backend->read(context, &rect, host));
 done:
     return status;
 }

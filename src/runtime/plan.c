@@ -4,26 +4,18 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/ledger.h"
 #include "runtime/plan_private.h"
-#include "runtime/transfer.h"
+#include "runtime/record.h"
+#include "runtime/scratch.h"
 
 uint64_t clprune_context_commands(const clprune_context *context)
 {
     ENTER_QUIETLY(context);
-    return context != NULL && context->dry != NULL ? context->dry->commands : 0;
-}
-
-/* Fills a buffer with NaN. */
-static clprune_status poison(clprune_context *context, cl_mem buffer)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    size_t bytes;
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
-    TRY(clprune__transfer_poison(context, buffer, 0, bytes));
-done:
-    return status;
+    return context != NULL && context->record != NULL ? context->record->commands : 0;
 }
 
 clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
@@ -31,12 +23,8 @@ clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer)
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    if (buffer == NULL)
-        goto done;
-    if (context->dry != NULL)
-        TRY(clprune__ledger_forget(context, buffer));
-    else if (context->poison)
-        TRY(poison(context, buffer));
+    if (buffer != NULL)
+        TRY(context->backend->forget(context, buffer));
 done:
     return status;
 }
@@ -46,9 +34,9 @@ clprune_status clprune_plan_begin(clprune_context *context)
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->dry != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
-    context->dry->begun = true;
-    context->dry->planned_from = context->ledger.created;
+    REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
+    context->record->begun = true;
+    context->record->planned_from = context->ledger->created;
 done:
     return status;
 }
@@ -58,13 +46,11 @@ clprune_status clprune_plan_end_step(clprune_context *context)
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    if (context->dry == NULL && !context->poison)
-        goto done;
-    for (size_t i = 0; i < context->ledger.count; i++) {
-        clprune__ledger_entry *entry = &context->ledger.entries[i];
+    for (size_t i = 0; i < context->ledger->count; i++) {
+        clprune__ledger_entry *entry = &context->ledger->entries[i];
         entry->is_live = false;
-        if (entry->planned && context->poison)
-            TRY(poison(context, entry->buffer));
+        if (entry->planned)
+            TRY(context->backend->forget(context, entry->buffer));
     }
 done:
     return status;
@@ -76,7 +62,7 @@ static bool is_planned(const clprune_context *context, const clprune__ledger_ent
 {
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
                       entry->category == CLPRUNE_MEMORY_WORKSPACE;
-    return dies && entry->number >= context->dry->planned_from &&
+    return dies && entry->number >= context->record->planned_from &&
            !clprune__scratch_owns(context, entry->buffer);
 }
 
@@ -107,11 +93,11 @@ static clprune_status copy_entry(
         "a plan with %s", from->name);
     REQUIRE(from->bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s", from->name);
     to->room = clprune__round_up(clprune__max((size_t)from->bytes, 1), CLPRUNE__ARENA_ALIGN);
-    const clprune__dry *dry = context->dry;
-    uint64_t floor = from->spans_count == 0 ? dry->scratch_most : 0;
+    const clprune__record *record = context->record;
+    uint64_t floor = from->spans_count == 0 ? context->scratch->most : 0;
     for (size_t i = 0; i < from->spans_count; i++)
         for (uint64_t k = from->spans[i].first; k <= from->spans[i].last; k++)
-            floor = most(floor, dry->scratch[k]);
+            floor = most(floor, record->scratch[k]);
     to->floor = clprune__round_up((size_t)floor, CLPRUNE__ARENA_ALIGN);
 done:
     return status;
@@ -151,15 +137,15 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
     *out = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->dry != NULL && context->dry->begun, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(context->record != NULL && context->record->begun, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry, or clprune_plan_begin was not called");
-    const clprune__dry *dry = context->dry;
-    const clprune__ledger *ledger = &context->ledger;
+    const clprune__record *record = context->record;
+    const clprune__ledger *ledger = context->ledger;
     plan = calloc(1, sizeof *plan);
     REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a plan");
-    plan->totals.commands = dry->commands;
-    plan->totals.scratch_bytes = dry->scratch_most;
-    plan->scratch = copy_of(dry->scratch, (size_t)dry->commands * sizeof *dry->scratch);
+    plan->totals.commands = record->commands;
+    plan->totals.scratch_bytes = context->scratch->most;
+    plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     REQUIRE(plan->scratch != NULL && plan->buffers != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "a plan of %zu buffers", ledger->count);

@@ -85,11 +85,11 @@ static char *disk_key(const clprune_context *context, const char *key, const sou
     clprune__sha256_hex(digest, hex);
     const char *const format = "clprune %s, format %d\n%s\nsource %s\n%s\n";
     const int length = snprintf(
-        NULL, 0, format, CLPRUNE_VERSION, CACHE_FORMAT, context->cache.device_key, hex, key);
+        NULL, 0, format, CLPRUNE_VERSION, CACHE_FORMAT, context->cache->device_key, hex, key);
     char *text = length < 0 ? NULL : malloc((size_t)length + 1);
     if (text != NULL)
         (void)snprintf(text, (size_t)length + 1, format, CLPRUNE_VERSION, CACHE_FORMAT,
-            context->cache.device_key, hex, key);
+            context->cache->device_key, hex, key);
     return text;
 }
 
@@ -131,7 +131,7 @@ static clprune_status build_failed(
 /* Makes a program from a verified binary; any failure means "compile instead". */
 static cl_program load_binary(clprune_context *context, const char *key)
 {
-    clprune__program_cache *cache = &context->cache;
+    clprune__program_cache *cache = context->cache;
     unsigned char *payload = NULL;
     size_t size = 0;
     const char *reason = NULL;
@@ -171,7 +171,7 @@ static void save_binary(clprune_context *context, const char *key, cl_program pr
     if (binary == NULL)
         return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        (void)clprune__disk_store(context->cache.dir, key, binary, size, &reason);
+        (void)clprune__disk_store(context->cache->dir, key, binary, size, &reason);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
     free(binary);
@@ -217,7 +217,7 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     const char *defines, cl_program *program)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__program_cache *cache = &context->cache;
+    clprune__program_cache *cache = context->cache;
     const uint64_t hash = hash_key(def->file, defines);
     char *key = NULL, *file_key = NULL;
     const size_t key_size = strlen(def->file) + strlen(defines) + 2;
@@ -301,7 +301,7 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     const char *defines, const clprune__kernel **kernel)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__program_cache *cache = &context->cache;
+    clprune__program_cache *cache = context->cache;
     *kernel = NULL;
     const uint64_t hash = hash_key(def->entry, defines);
     for (size_t i = 0; i < cache->kernels_count; i++) {
@@ -350,13 +350,13 @@ static char *describe_device(const clprune_context *context)
 void clprune__program_cache_open(clprune_context *context, const char *dir)
 {
     const char *reason = NULL;
-    context->cache.dir = clprune__disk_folder(dir, &reason);
-    if (context->cache.dir != NULL) {
-        context->cache.device_key = describe_device(context);
-        if (context->cache.device_key == NULL) {
+    context->cache->dir = clprune__disk_folder(dir, &reason);
+    if (context->cache->dir != NULL) {
+        context->cache->device_key = describe_device(context);
+        if (context->cache->device_key == NULL) {
             reason = "the device does not describe itself";
-            free(context->cache.dir);
-            context->cache.dir = NULL;
+            free(context->cache->dir);
+            context->cache->dir = NULL;
         }
     }
     if (reason != NULL)
@@ -365,7 +365,7 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
 
 void clprune__program_cache_close(clprune_context *context)
 {
-    clprune__program_cache *cache = &context->cache;
+    clprune__program_cache *cache = context->cache;
     const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
     for (size_t i = 0; i < cache->kernels_count; i++) {
         if (forked)
@@ -387,10 +387,10 @@ void clprune__program_cache_close(clprune_context *context)
 clprune_cache_stats clprune_context_cache_stats(const clprune_context *context)
 {
     ENTER_QUIETLY(context);
-    return context != NULL ? context->cache.stats : (clprune_cache_stats){0};
+    return context != NULL ? context->cache->stats : (clprune_cache_stats){0};
 }
 
 const char *clprune_context_cache_dir(const clprune_context *context)
 {
-    return context != NULL ? context->cache.dir : NULL;
+    return context != NULL ? context->cache->dir : NULL;
 }

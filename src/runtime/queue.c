@@ -1,5 +1,6 @@
 #include "runtime/queue.h"
 
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -26,16 +27,7 @@ clprune_status clprune_context_wait(clprune_context *context, size_t count, cons
         "no events to wait for: count is %zu, events is %s", count,
         events == NULL ? "NULL" : "not NULL");
     REQUIRE(count <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW, "%zu events", count);
-    if (context->dry != NULL)
-        goto done;
-    for (size_t i = 0; i < count; i++) {
-        cl_context owner;
-        REQUIRE(events[i] != NULL, CLPRUNE_INVALID_ARGUMENT, "events[%zu] is NULL", i);
-        TRY_CL(clGetEventInfo(events[i], CL_EVENT_CONTEXT, sizeof(cl_context), &owner, NULL));
-        REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT,
-            "events[%zu] belongs to another OpenCL context", i);
-    }
-    TRY_CL(clEnqueueBarrierWithWaitList(context->queue, (cl_uint)count, events, NULL));
+    TRY(context->backend->wait(context, count, events));
 done:
     return status;
 }
@@ -63,7 +55,8 @@ clprune_status clprune_context_set_queue(clprune_context *context, cl_command_qu
     cl_device_id device;
     cl_context cl;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->dry == NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry: it has no queue");
+    REQUIRE(
+        context->queue != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry: it has no queue");
     REQUIRE(queue != NULL, CLPRUNE_INVALID_ARGUMENT, "queue is NULL");
     if (queue == context->queue)
         goto done;

@@ -7,7 +7,7 @@
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
 {
-    const clprune__scratch *scratch = &context->scratch;
+    const clprune__scratch *scratch = context->scratch;
     const size_t used = scratch->open > 0 ? scratch->chunk[scratch->open - 1].used : 0;
     return (clprune__scratch_mark){scratch->open, used};
 }
@@ -15,7 +15,7 @@ clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
 /* Releases all chunks and remembers their joint size for the next first chunk. */
 static void merge(clprune_context *context)
 {
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     size_t joint = 0;
     for (size_t i = 0; i < scratch->chunks; i++) {
         joint += scratch->chunk[i].size;
@@ -27,7 +27,7 @@ static void merge(clprune_context *context)
 
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
 {
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     while (scratch->open > mark.chunks)
         scratch->chunk[--scratch->open].used = 0;
     if (scratch->open > 0)
@@ -40,7 +40,7 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
 static clprune_status open_chunk(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     while (scratch->open < scratch->chunks) {
         if (scratch->chunk[scratch->open++].size >= bytes)
             goto done;
@@ -73,11 +73,11 @@ clprune_status clprune__scratch_take(
     clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     size_t padded;
     REQUIRE(clprune__add(bytes, CLPRUNE__SCRATCH_ALIGN - 1, &padded), CLPRUNE_SIZE_OVERFLOW,
         "%zu bytes of scratch", bytes);
-    /* Nothing takes a unit too: a chunk is known to be borrowed from by what is used of it. */
+    /* Zero bytes take one unit, because `used > 0` marks a chunk as borrowed. */
     padded = clprune__max(padded - padded % CLPRUNE__SCRATCH_ALIGN, CLPRUNE__SCRATCH_ALIGN);
     if (scratch->open == 0 ||
         scratch->chunk[scratch->open - 1].size - scratch->chunk[scratch->open - 1].used < padded)
@@ -85,11 +85,9 @@ clprune_status clprune__scratch_take(
     *buffer = scratch->chunk[scratch->open - 1].buffer;
     *offset = scratch->chunk[scratch->open - 1].used;
     scratch->chunk[scratch->open - 1].used += padded;
-    if (context->dry == NULL && context->poison) /* what is not written is not read */
+    scratch->most = clprune__max(scratch->most, clprune__scratch_used(context));
+    if (context->poison) /* what is not written is not read */
         TRY(clprune__transfer_poison(context, *buffer, *offset, padded));
-    if (context->dry != NULL)
-        context->dry->scratch_most =
-            clprune__max(context->dry->scratch_most, clprune__scratch_used(context));
 done:
     return status;
 }
@@ -97,7 +95,7 @@ done:
 clprune_status clprune__scratch_reserve(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     if (bytes == 0 || (scratch->chunks == 1 && scratch->chunk[0].size >= bytes))
         goto done;
     merge(context);
@@ -111,18 +109,18 @@ done:
 size_t clprune__scratch_used(const clprune_context *context)
 {
     size_t used = 0;
-    for (size_t i = 0; i < context->scratch.open; i++)
-        used += context->scratch.chunk[i].used;
+    for (size_t i = 0; i < context->scratch->open; i++)
+        used += context->scratch->chunk[i].used;
     return used;
 }
 
 bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer)
 {
-    const clprune__scratch *scratch = &context->scratch;
+    const clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
         if (scratch->chunk[i].buffer == buffer)
             return true;
-    return buffer == scratch->gemm_temp;
+    return false;
 }
 
 clprune_status clprune__scratch_mat(
@@ -141,28 +139,10 @@ done:
     return status;
 }
 
-clprune_status clprune__scratch_gemm(clprune_context *context, size_t bytes, cl_mem *buffer)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch *scratch = &context->scratch;
-    if (bytes > scratch->gemm_bytes) {
-        clprune_buffer_release(context, scratch->gemm_temp);
-        scratch->gemm_temp = NULL;
-        scratch->gemm_bytes = 0;
-        TRY(clprune_buffer_create(
-            context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &scratch->gemm_temp));
-        scratch->gemm_bytes = bytes;
-    }
-done:
-    *buffer = bytes > 0 ? scratch->gemm_temp : NULL;
-    return status;
-}
-
 void clprune__scratch_close(clprune_context *context)
 {
-    clprune__scratch *scratch = &context->scratch;
+    clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
         clprune_buffer_release(context, scratch->chunk[i].buffer);
-    clprune_buffer_release(context, scratch->gemm_temp);
     *scratch = (clprune__scratch){0};
 }

@@ -28,11 +28,10 @@ typedef struct clprune__scratch {
         cl_mem buffer;
         size_t size, used; /* bytes */
     } chunk[CLPRUNE__SCRATCH_CHUNKS];
-    size_t chunks;    /* allocated */
-    size_t open;      /* chunks in use: the last of them is the one being filled */
-    size_t reserve;   /* least size of the next first chunk */
-    cl_mem gemm_temp; /* CLBlast's temporary needs a buffer of its own */
-    size_t gemm_bytes;
+    size_t chunks;  /* allocated */
+    size_t open;    /* chunks in use: the last of them is the one being filled */
+    size_t reserve; /* least size of the next first chunk */
+    size_t most;    /* bytes borrowed at once, so far */
 } clprune__scratch;
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
@@ -45,9 +44,6 @@ clprune_status clprune__scratch_take(
 /* A dense rows x cols matrix in scratch. */
 clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat);
-
-/* The CLBlast temporary, at least `bytes` large; NULL for 0. */
-clprune_status clprune__scratch_gemm(clprune_context *context, size_t bytes, cl_mem *buffer);
 
 /* Has `bytes` ready in one piece, so that borrowing up to those creates no buffer. Nothing may be
  * borrowed meanwhile. */

@@ -1,5 +1,6 @@
 #include "runtime/transfer.h"
 
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -7,13 +8,10 @@ clprune_status clprune__transfer_fill(clprune_context *context, const void *patt
     size_t pattern_bytes, cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (bytes > 0 && context->dry != NULL)
-        TRY(clprune__dry_note(context, 1, &buffer));
-    if (bytes == 0 || context->dry != NULL)
+    if (bytes == 0)
         TRY(clprune__empty_event(context, event));
     else
-        TRY_CL(clEnqueueFillBuffer(
-            context->queue, buffer, pattern, pattern_bytes, offset, bytes, 0, NULL, event));
+        TRY(context->backend->fill(context, pattern, pattern_bytes, buffer, offset, bytes, event));
 done:
     return status;
 }
@@ -27,16 +25,15 @@ clprune_status clprune__transfer_poison(
 }
 
 clprune_status clprune__transfer_write(
-    clprune_context *context, const void *host, cl_mem buffer, size_t bytes)
+    clprune_context *context, const void *host, cl_mem buffer, size_t offset, size_t bytes)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    if (bytes == 0)
-        goto done;
-    if (context->dry != NULL)
-        TRY(clprune__dry_note(context, 1, &buffer));
-    else
-        TRY_CL(
-            clEnqueueWriteBuffer(context->queue, buffer, CL_TRUE, 0, bytes, host, 0, NULL, NULL));
-done:
-    return status;
+    const clprune__rect rect = {buffer, offset, 1, bytes, bytes};
+    return bytes > 0 ? context->backend->write(context, &rect, host) : CLPRUNE_SUCCESS;
+}
+
+clprune_status clprune__transfer_read(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void *host)
+{
+    const clprune__rect rect = {buffer, offset, 1, bytes, bytes};
+    return bytes > 0 ? context->backend->read(context, &rect, host) : CLPRUNE_SUCCESS;
 }

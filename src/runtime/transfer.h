@@ -1,5 +1,5 @@
-/* Commands that are no kernels, on ranges of bytes of one buffer. In a dry context they are noted.
- * Sizes are the caller's to check; 0 bytes enqueue nothing. */
+/* Commands that are no kernels, on ranges of bytes of one buffer. Sizes are the caller's to check;
+ * 0 bytes enqueue nothing. */
 #ifndef CLPRUNE_RUNTIME_TRANSFER_H
 #define CLPRUNE_RUNTIME_TRANSFER_H
 
@@ -13,8 +13,10 @@ clprune_status clprune__transfer_fill(clprune_context *context, const void *patt
 clprune_status clprune__transfer_poison(
     clprune_context *context, cl_mem buffer, size_t offset, size_t bytes);
 
-/* From the start of the buffer; waits for it. */
+/* Both wait for the transfer. */
 clprune_status clprune__transfer_write(
-    clprune_context *context, const void *host, cl_mem buffer, size_t bytes);
+    clprune_context *context, const void *host, cl_mem buffer, size_t offset, size_t bytes);
+clprune_status clprune__transfer_read(
+    clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void *host);
 
 #endif

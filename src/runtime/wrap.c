@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -153,7 +154,7 @@ clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t ro
     REQUIRE(w != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to wrap a matrix");
     *w = (clprune__wrap){.host = host, .rows = rows, .cols = cols, .ld = ld, .access = access};
     const bool aligned = (uintptr_t)host % CLPRUNE_WRAP_ALIGN == 0;
-    const bool in_place = context->dry == NULL && context->is_cpu && aligned;
+    const bool in_place = context->backend->runs && context->is_cpu && aligned;
     TRY(in_place ? use_memory(context, w) : stage(context, w));
     *mat = clprune_mat_of(w->buffer, rows, cols);
     if (in_place)
@@ -218,8 +219,8 @@ clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
     TRY(to_host(context, w));
     if (w->mapped != NULL)
         TRY(to_device(context, w)); /* unmapped, and not touched any more */
-    if (context->dry == NULL)       /* the memory is the caller's when no command refers to it */
-        TRY_CL(clFinish(context->queue));
+    /* The memory is the caller's when no command refers to it. */
+    TRY(context->backend->finish(context));
 done:
     release(context, w);
     return status;

@@ -90,3 +90,18 @@ void test_environment(const char *name, const char *value)
     const int failed = value != NULL ? setenv(name, value, 1) : unsetenv(name);
     assert_int_equal(failed, 0);
 }
+
+void test_debug(const char *words)
+{
+    static char started_with[256], all[512];
+    static bool known = false;
+    if (!known) {
+        const char *environment = getenv("CLPRUNE_DEBUG");
+        (void)snprintf(
+            started_with, sizeof started_with, "%s", environment != NULL ? environment : "");
+        known = true;
+    }
+    (void)snprintf(all, sizeof all, "%s%s%s", started_with,
+        started_with[0] != '\0' && words != NULL ? "," : "", words != NULL ? words : "");
+    test_environment("CLPRUNE_DEBUG", all);
+}

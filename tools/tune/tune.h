@@ -61,6 +61,7 @@ typedef struct tune {
     bool quick;
     double seconds; /* for each operation */
     char folder[256], file[300];
+    char debug_vector[300], debug_blast[300]; /* $CLPRUNE_DEBUG for each engine */
     tune_case cases[MAX_CASES];
     size_t case_count;
     const tune_op *op; /* the one being searched */

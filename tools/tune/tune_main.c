@@ -64,6 +64,10 @@ static void make_temporary(tune *t)
         exit(EXIT_RUN);
     }
     (void)snprintf(t->file, sizeof t->file, "%s/row.json", t->folder);
+    const char *debug = getenv("CLPRUNE_DEBUG");
+    const char *given = debug != NULL ? debug : "", *comma = given[0] != '\0' ? "," : "";
+    (void)snprintf(t->debug_vector, sizeof t->debug_vector, "%.250s%sgemm=vector", given, comma);
+    (void)snprintf(t->debug_blast, sizeof t->debug_blast, "%.250s%sgemm=clblast", given, comma);
     (void)atexit(remove_temporary);
     (void)signal(SIGINT, stop);
     (void)signal(SIGTERM, stop);
@@ -115,10 +119,10 @@ static void open_device(tune *t, const char *device)
 /* The dense engine of this device: CLBlast or the vector kernel. */
 static bool uses_blast(const tune *t)
 {
-    const char *engine = getenv("CLPRUNE_GEMM");
-    if (engine != NULL && strcmp(engine, "clblast") == 0)
+    const char *debug = getenv("CLPRUNE_DEBUG");
+    if (debug != NULL && strstr(debug, "gemm=clblast") != NULL)
         return true;
-    if (engine != NULL && strcmp(engine, "vector") == 0)
+    if (debug != NULL && strstr(debug, "gemm=vector") != NULL)
         return false;
     return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED;
 }

@@ -68,7 +68,7 @@ clprune_context *tune_open(const tune *t, const tune_row *row)
     }
     (void)setenv("CLPRUNE_TUNING", t->file, 1);
     if (t->op->kind == KIND_GEMM)
-        (void)setenv("CLPRUNE_GEMM", t->op->blast ? "clblast" : "vector", 1);
+        (void)setenv("CLPRUNE_DEBUG", t->op->blast ? t->debug_blast : t->debug_vector, 1);
     const clprune_status status =
         clprune_context_create(clprune_context_queue(t->base), &options, &context);
     (void)unsetenv("CLPRUNE_TUNING");

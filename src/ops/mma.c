@@ -1,4 +1,4 @@
-#include "runtime/mma.h"
+#include "ops/mma.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "clprune/memory.h"
+#include "ops/ops_state.h"
+#include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -24,7 +26,7 @@ enum { M_TILES = 2, N_TILES = 2, M = 16 * M_TILES, N = 8 * N_TILES, MOST_K = 16 
 
 size_t clprune__mma_depth(const clprune_context *context)
 {
-    return context->precision == CLPRUNE_PRECISION_TF32 ? 8 : 16;
+    return context->ops->precision == CLPRUNE_PRECISION_TF32 ? 8 : 16;
 }
 
 void clprune__mma_defines(
@@ -32,13 +34,13 @@ void clprune__mma_defines(
 {
     clprune__define(defines, "M_TILES", m_tiles);
     clprune__define(defines, "N_TILES", n_tiles);
-    clprune__define(defines, "PRECISION", context->precision);
-    clprune__define(defines, "MMA_PTX", !context->mma_emulated);
+    clprune__define(defines, "PRECISION", context->ops->precision);
+    clprune__define(defines, "MMA_PTX", !context->ops->mma_emulated);
 }
 
 size_t clprune__mma_local(const clprune_context *context, size_t m_tiles, size_t n_tiles)
 {
-    return context->mma_emulated ? WARP * (4 * m_tiles + 2 * n_tiles) * sizeof(cl_uint) : 0;
+    return context->ops->mma_emulated ? WARP * (4 * m_tiles + 2 * n_tiles) * sizeof(cl_uint) : 0;
 }
 
 /* The option, else $CLPRUNE_PRECISION. */
@@ -48,7 +50,7 @@ static clprune_status choose_precision(clprune_context *context, clprune_precisi
     const char *environment = getenv("CLPRUNE_PRECISION");
     REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT, "options.precision is %d",
         (int)option);
-    context->precision = option;
+    context->ops->precision = option;
     if (option != CLPRUNE_PRECISION_FP32 || environment == NULL || environment[0] == '\0')
         goto done;
     size_t i = 0;
@@ -56,20 +58,7 @@ static clprune_status choose_precision(clprune_context *context, clprune_precisi
         i++;
     REQUIRE(i < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_PRECISION is \"%.100s\", expected fp32, tf32 or bf16", environment);
-    context->precision = (clprune_precision)i;
-done:
-    return status;
-}
-
-static clprune_status choose_emulation(clprune_context *context)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const char *environment = getenv("CLPRUNE_MMA");
-    context->mma_emulated = environment != NULL && strcmp(environment, "emulated") == 0;
-    REQUIRE(context->mma_emulated || environment == NULL || environment[0] == '\0' ||
-                strcmp(environment, "auto") == 0,
-        CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_MMA is \"%.100s\", expected auto or emulated",
-        environment);
+    context->ops->precision = (clprune_precision)i;
 done:
     return status;
 }
@@ -153,15 +142,14 @@ static clprune_status run_probe(clprune_context *context, bool round_a, char *re
     fill_probe(k, round_a, data);
     TRY(clprune_buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "mma_probe", sizeof data, &buffer));
-    TRY(clprune__transfer_write(context, data, buffer, (c_at + M * N) * sizeof(float)));
+    TRY(clprune__transfer_write(context, data, buffer, 0, (c_at + M * N) * sizeof(float)));
     clprune__mma_defines(context, M_TILES, N_TILES, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &mma_probe_kernel, &defines, &launch));
     clprune__arg_mem(&launch, buffer);
     TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
-    TRY_CL(clEnqueueReadBuffer(
-        context->queue, buffer, CL_TRUE, c_at * sizeof(float), sizeof got, got, 0, NULL, NULL));
-    (void)probe_agrees(context->precision, k, data, got, reason, size);
+    TRY(clprune__transfer_read(context, buffer, c_at * sizeof(float), sizeof got, got));
+    (void)probe_agrees(context->ops->precision, k, data, got, reason, size);
 done:
     clprune_buffer_release(context, buffer);
     return status;
@@ -171,7 +159,7 @@ done:
 static void probe(clprune_context *context, char *reason, size_t size)
 {
     reason[0] = '\0';
-    if (!context->mma_emulated && compute_capability(context) < 8) {
+    if (!context->ops->mma_emulated && compute_capability(context) < 8) {
         (void)snprintf(
             reason, size, "the device is none of NVIDIA's, compute capability 8.0 or later");
         return;
@@ -190,25 +178,24 @@ clprune_status clprune__mma_open(clprune_context *context, clprune_precision opt
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(choose_precision(context, option));
-    TRY(choose_emulation(context));
-    const clprune_precision wanted = context->precision;
+    const clprune_precision wanted = context->ops->precision;
     if (wanted == CLPRUNE_PRECISION_FP32)
         goto done;
     char reason[1024] = "";
     if (context->facts.max_work_group < WARP)
         (void)snprintf(reason, sizeof reason, "the device's work-groups are smaller than %d", WARP);
-    else if (context->dry == NULL)
+    else if (context->backend->runs)
         probe(context, reason, sizeof reason);
-    else if (!context->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
+    else if (!context->ops->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
         (void)snprintf(reason, sizeof reason, "the device is none of NVIDIA's");
     if (reason[0] != '\0') {
-        context->precision = CLPRUNE_PRECISION_FP32;
+        context->ops->precision = CLPRUNE_PRECISION_FP32;
         clprune__log(context, CLPRUNE_LOG_WARNING,
             "precision %s is not to be had, block-sparse products stay in fp32: %s", names[wanted],
             reason);
     } else {
         clprune__log(context, CLPRUNE_LOG_INFO, "precision %s, %s", names[wanted],
-            context->mma_emulated ? "emulated" : "by mma.sync");
+            context->ops->mma_emulated ? "emulated" : "by mma.sync");
     }
 done:
     return status;
@@ -216,7 +203,7 @@ done:
 
 clprune_precision clprune_context_precision(const clprune_context *context)
 {
-    return context != NULL ? context->precision : CLPRUNE_PRECISION_FP32;
+    return context != NULL ? context->ops->precision : CLPRUNE_PRECISION_FP32;
 }
 
 const char *clprune_precision_name(clprune_precision precision)

@@ -12,8 +12,8 @@
  *
  * A new parameter is a field here, a line of the table in tuning.c with its legal range, and a
  * value in each built-in row there. */
-#ifndef CLPRUNE_RUNTIME_TUNING_H
-#define CLPRUNE_RUNTIME_TUNING_H
+#ifndef CLPRUNE_OPS_TUNING_H
+#define CLPRUNE_OPS_TUNING_H
 
 #include <stdbool.h>
 
@@ -89,11 +89,13 @@ uint32_t *clprune__tuning_value(clprune__tuning *tuning, const clprune__tuning_e
 /* What the parameters break together, after each is in its range; NULL: nothing. */
 const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning);
 
-/* Sets context->tuning; the device's facts are known. Errors: INVALID_ARGUMENT (the file). */
-clprune_status clprune__tuning_open(clprune_context *context);
+/* The built-in row for the context's device, overridden by $CLPRUNE_TUNING. Errors:
+ * INVALID_ARGUMENT (the file). */
+clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *tuning);
 
-/* Overrides context->tuning with the row for its device in a file, if there is one. */
-clprune_status clprune__tuning_read(clprune_context *context, const char *path);
+/* Overrides *tuning with the row for the context's device in a file, if there is one. */
+clprune_status clprune__tuning_read(
+    clprune_context *context, const char *path, clprune__tuning *tuning);
 
 /* The parameters of one CLBlast kernel, for CLBlastOverrideParameters. */
 typedef struct clprune__blast_tuning {

@@ -1,4 +1,4 @@
-#include "runtime/tuning.h"
+#include "ops/tuning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,44 +277,18 @@ const char *clprune__tuning_conflict(const clprune_context *context, const clpru
     return tuning->blast_set[0] ? xgemm_conflict(tuning->blast) : NULL;
 }
 
-clprune_status clprune__tuning_open(clprune_context *context)
+clprune_status clprune__tuning_open(clprune_context *context, clprune__tuning *tuning)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const char *path = getenv("CLPRUNE_TUNING");
     if (!context->is_cpu)
-        context->tuning = gpu_row();
+        *tuning = gpu_row();
     else if (context->facts.vector_width < 16)
-        context->tuning = cpu_avx2;
+        *tuning = cpu_avx2;
     else
-        context->tuning =
-            strstr(context->facts.vendor, "AMD") != NULL ? cpu_avx512_amd() : cpu_avx512;
+        *tuning = strstr(context->facts.vendor, "AMD") != NULL ? cpu_avx512_amd() : cpu_avx512;
     if (path != NULL && path[0] != '\0')
-        TRY(clprune__tuning_read(context, path));
+        TRY(clprune__tuning_read(context, path, tuning));
 done:
     return status;
-}
-
-clprune_status clprune_context_tuning(const clprune_context *context, size_t capacity,
-    clprune_tuning_parameter *parameters, size_t *count)
-{
-    if (context == NULL || count == NULL || (parameters == NULL && capacity > 0))
-        return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
-            "clprune_context_tuning", "context, parameters or count is NULL");
-    *count = sizeof entries / sizeof *entries;
-    for (size_t i = 0; i < *count && i < capacity; i++) {
-        const clprune__tuning_entry *e = &entries[i];
-        parameters[i] = (clprune_tuning_parameter){.section = e->section,
-            .key = e->key,
-            .value = *(const uint32_t *)((const char *)&context->tuning + e->offset),
-            .least = e->least,
-            .most = e->most,
-            .multiple = e->multiple,
-            .is_set = e->blast < 0 || context->tuning.blast_set[e->blast]};
-    }
-    return CLPRUNE_SUCCESS;
-}
-
-const char *clprune_context_tuning_source(const clprune_context *context)
-{
-    return context != NULL ? context->tuning.source : NULL;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/json_read.h"
+#include "ops/tuning.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
@@ -15,9 +16,10 @@ typedef struct reader {
     clprune_context *context;
     const char *path;
     clprune__json json;
-    clprune__tuning tuning;   /* the result so far */
-    bool given[MOST_ENTRIES]; /* by the row for this device */
-    bool matched;             /* there was a row for this device */
+    const clprune__tuning *base; /* the built-in row */
+    clprune__tuning tuning;      /* the result so far */
+    bool given[MOST_ENTRIES];    /* by the row for this device */
+    bool matched;                /* there was a row for this device */
 } reader;
 
 /* Fails with the file, the place, what stands there and what is wrong with it. */
@@ -98,8 +100,7 @@ static clprune_status read_parameters(reader *r)
     r->json.mark = start; /* for what the parameters break together */
     for (size_t i = 0; i < count; i++) {
         const int blast = entries[i].blast;
-        ACCEPT(blast < 0 || !r->tuning.blast_set[blast] || r->context->tuning.blast_set[blast] ||
-                   r->given[i],
+        ACCEPT(blast < 0 || !r->tuning.blast_set[blast] || r->base->blast_set[blast] || r->given[i],
             entries[i].section, entries[i].key,
             "missing; the built-in row has no value for this device");
     }
@@ -213,20 +214,21 @@ done:
     return status;
 }
 
-clprune_status clprune__tuning_read(clprune_context *context, const char *path)
+clprune_status clprune__tuning_read(
+    clprune_context *context, const char *path, clprune__tuning *tuning)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     char *text = NULL;
     size_t size = 0, count;
-    reader r = {.context = context, .path = path, .tuning = context->tuning};
+    reader r = {.context = context, .path = path, .base = tuning, .tuning = *tuning};
     (void)clprune__tuning_entries(&count);
     REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR, "%zu parameters", count);
     TRY(read_file(context, path, &text, &size));
     r.json = clprune__json_begin(text, size);
     TRY(read_text(&r));
     if (r.matched) {
-        context->tuning = r.tuning;
-        (void)snprintf(context->tuning.source, sizeof context->tuning.source, "%s", path);
+        *tuning = r.tuning;
+        (void)snprintf(tuning->source, sizeof tuning->source, "%s", path);
     }
 done:
     free(text);

@@ -1,0 +1,110 @@
+/* How a context is put together: the runtime's part, then what operations keep for it. */
+#include <stdlib.h>
+
+#include "clprune/plan.h"
+#include "ops/gemm_private.h"
+#include "ops/mma.h"
+#include "ops/ops_state.h"
+#include "ops/switches.h"
+#include "runtime/check.h"
+#include "runtime/context_open.h"
+#include "runtime/context_private.h"
+
+/* Opens context->ops; the runtime's part is open, so kernels can be launched. */
+static clprune_status open_ops(clprune_context *context, const clprune_context_options *options,
+    const clprune__switches *switches)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    context->ops = calloc(1, sizeof *context->ops);
+    REQUIRE(context->ops != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
+    context->ops->gemm_engine = clprune__gemm_choose(context, switches->gemm);
+    context->ops->mma_emulated = switches->emulate_mma;
+    TRY(clprune__tuning_open(context, &context->ops->tuning));
+    TRY(clprune__mma_open(context, options->precision));
+done:
+    return status;
+}
+
+static clprune_status create(
+    clprune__context_setup setup, const clprune_context_options *options, clprune_context **out)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL; /* errors go to the thread's text until *out is set */
+    clprune_context *made = NULL;
+    const clprune_context_options defaults = {0};
+    clprune__switches switches;
+    REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    *out = NULL;
+    if (options == NULL)
+        options = &defaults;
+    TRY(clprune__check_reserved(NULL, "options", options->reserved, sizeof options->reserved));
+    if (setup.device != NULL)
+        TRY(clprune__check_reserved(
+            NULL, "device", setup.device->reserved, sizeof setup.device->reserved));
+    REQUIRE((unsigned)options->kernels <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
+        "options.kernels is %d", (int)options->kernels);
+    TRY(clprune__switches_read(&switches));
+    setup.options = options;
+    setup.kernels = options->kernels != CLPRUNE_KERNELS_AUTO ? options->kernels : switches.kernels;
+    setup.poison = switches.poison;
+    TRY(clprune__context_open(&setup, &made));
+    status = open_ops(made, options, &switches);
+    if (status != CLPRUNE_SUCCESS) {
+        clprune__pass_error(made);
+        goto done;
+    }
+    *out = made;
+    made = NULL;
+done:
+    clprune_context_destroy(made);
+    return status;
+}
+
+clprune_status clprune_context_create(
+    cl_command_queue queue, const clprune_context_options *options, clprune_context **context)
+{
+    return create((clprune__context_setup){.queue = queue}, options, context);
+}
+
+clprune_status clprune_context_create_dry(const clprune_device_info *device,
+    const clprune_context_options *options, clprune_context **context)
+{
+    return create((clprune__context_setup){.dry = true, .device = device}, options, context);
+}
+
+void clprune_context_destroy(clprune_context *context)
+{
+    if (context == NULL)
+        return;
+    if (context->ops != NULL) {
+        (void)clprune_context_finish(context);
+        clprune__gemm_blast_close(context);
+        free(context->ops);
+    }
+    clprune__context_close(context);
+}
+
+clprune_status clprune_context_tuning(const clprune_context *context, size_t capacity,
+    clprune_tuning_parameter *parameters, size_t *count)
+{
+    if (context == NULL || count == NULL || (parameters == NULL && capacity > 0))
+        return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+            "clprune_context_tuning", "context, parameters or count is NULL");
+    const clprune__tuning_entry *entries = clprune__tuning_entries(count);
+    for (size_t i = 0; i < *count && i < capacity; i++) {
+        const clprune__tuning_entry *e = &entries[i];
+        parameters[i] = (clprune_tuning_parameter){.section = e->section,
+            .key = e->key,
+            .value = *(const uint32_t *)((const char *)&context->ops->tuning + e->offset),
+            .least = e->least,
+            .most = e->most,
+            .multiple = e->multiple,
+            .is_set = e->blast < 0 || context->ops->tuning.blast_set[e->blast]};
+    }
+    return CLPRUNE_SUCCESS;
+}
+
+const char *clprune_context_tuning_source(const clprune_context *context)
+{
+    return context != NULL ? context->ops->tuning.source : NULL;
+}

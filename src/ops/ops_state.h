@@ -1,0 +1,26 @@
+/* What operations keep for a context: context->ops, opened with it and closed before it. */
+#ifndef CLPRUNE_OPS_OPS_STATE_H
+#define CLPRUNE_OPS_OPS_STATE_H
+
+#include "ops/tuning.h"
+
+/* What makes dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or the last two: CLBlast one
+ * product, gemm_tiled.cl several of a batch. */
+typedef enum clprune__gemm_engine {
+    CLPRUNE__ENGINE_VECTOR,
+    CLPRUNE__ENGINE_TILED,
+    CLPRUNE__ENGINE_BLAST,
+    CLPRUNE__ENGINE_BY_BATCH
+} clprune__gemm_engine;
+
+typedef struct clprune__ops {
+    clprune__tuning tuning;
+    clprune__gemm_engine gemm_engine;
+    clprune_precision precision; /* operands of bspmm_tn and bspmm_nt */
+    bool mma_emulated;           /* OpenCL C stands in for matrix units */
+    bool blast_ready;            /* CLBlast was told this context's parameters */
+    cl_mem blast_temp;           /* CLBlast's temporary, in a buffer of its own */
+    size_t blast_temp_bytes;
+} clprune__ops;
+
+#endif

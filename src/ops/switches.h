@@ -1,0 +1,28 @@
+/* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,forget=poison".
+ */
+#ifndef CLPRUNE_OPS_SWITCHES_H
+#define CLPRUNE_OPS_SWITCHES_H
+
+#include <stdbool.h>
+
+#include "clprune/context.h"
+
+typedef enum clprune__gemm_switch {
+    CLPRUNE__GEMM_AUTO,
+    CLPRUNE__GEMM_VECTOR,
+    CLPRUNE__GEMM_TILED,
+    CLPRUNE__GEMM_BLAST
+} clprune__gemm_switch;
+
+typedef struct clprune__switches {
+    clprune_kernels kernels;   /* kernels=auto, vector or tiled */
+    clprune__gemm_switch gemm; /* gemm=auto, vector, tiled or clblast */
+    bool emulate_mma;          /* mma=auto or emulated */
+    bool poison;               /* forget=keep or poison */
+} clprune__switches;
+
+/* Reads the environment; a word that is missing has its first value, of a word given twice the last
+ * one counts. Errors, in the thread's text: INVALID_ARGUMENT, with the words there are. */
+clprune_status clprune__switches_read(clprune__switches *switches);
+
+#endif

@@ -1,0 +1,183 @@
+/* Dry contexts: no device; a command is noted, with the buffers it would touch, instead of run.
+ * Buffers are handles of the context's ledger. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h> /* memset */
+#include <unistd.h> /* sysconf */
+
+#include "core/checked.h"
+#include "runtime/backend.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/launch.h"
+#include "runtime/ledger.h"
+#include "runtime/record.h"
+#include "runtime/scratch.h"
+
+clprune_device_info clprune__dry_device(void)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    clprune_device_info info = {.type = CL_DEVICE_TYPE_CPU,
+        .local_memory = 1 << 19,
+        .compute_units = processors > 0 ? (uint32_t)processors : 1,
+        .vector_width = 16,
+        .max_work_group = 4096};
+    (void)snprintf(info.device, sizeof info.device, "assumed CPU");
+    return info;
+}
+
+/* A handle is an address that nothing else has. */
+static cl_mem dry_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    (void)user;
+    (void)cl;
+    (void)bytes;
+    void *handle = malloc(1);
+    *error = handle != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    return (cl_mem)handle;
+}
+
+static void dry_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    free(buffer);
+}
+
+const clprune_allocator clprune__dry_allocator = {dry_allocate, dry_release, NULL};
+
+/* Makes room for one more command. */
+static bool reserve(clprune__record *record)
+{
+    if (record->commands < record->capacity)
+        return true;
+    const size_t capacity = 2 * record->capacity + 1024;
+    uint64_t *scratch = realloc(record->scratch, capacity * sizeof *scratch);
+    if (scratch == NULL)
+        return false;
+    record->scratch = scratch;
+    record->capacity = capacity;
+    return true;
+}
+
+/* Notes a command that touches `count` buffers; a NULL among them is passed over. Errors:
+ * OUT_OF_HOST_MEMORY, INVALID_ARGUMENT (a buffer the context has not made). */
+static clprune_status note(
+    clprune_context *context, size_t count, const cl_mem *buffers, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__record *record = context->record;
+    REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "%llu commands",
+        (unsigned long long)record->commands);
+    for (size_t i = 0; i < count; i++)
+        if (buffers[i] != NULL)
+            TRY(clprune__ledger_touch(context, buffers[i], record->commands));
+    record->scratch[record->commands++] = clprune__scratch_used(context);
+    if (event != NULL)
+        *event = NULL;
+done:
+    return status;
+}
+
+static clprune_status find_nothing(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, const clprune__kernel **kernel)
+{
+    (void)context;
+    (void)def;
+    (void)defines;
+    *kernel = NULL;
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status note_kernel(const clprune__launch *launch, cl_uint dimensions,
+    const size_t *global, const size_t *local, cl_event *event)
+{
+    (void)dimensions;
+    (void)global;
+    (void)local;
+    return note(launch->context, launch->buffers_count, launch->buffers, event);
+}
+
+static clprune_status note_foreign(
+    clprune_context *context, const clprune__foreign *command, cl_event *event)
+{
+    return note(context, command->count, command->buffers, event);
+}
+
+static clprune_status note_fill(clprune_context *context, const void *pattern, size_t pattern_bytes,
+    cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
+{
+    (void)pattern;
+    (void)pattern_bytes;
+    (void)offset;
+    (void)bytes;
+    return note(context, 1, &buffer, event);
+}
+
+static clprune_status note_write(
+    clprune_context *context, const clprune__rect *rect, const void *host)
+{
+    (void)host;
+    return note(context, 1, &rect->buffer, NULL);
+}
+
+/* What is read is zero. */
+static clprune_status note_read(clprune_context *context, const clprune__rect *rect, void *host)
+{
+    memset(host, 0, rect->rows * rect->row_bytes);
+    return note(context, 1, &rect->buffer, NULL);
+}
+
+static clprune_status no_event(clprune_context *context, cl_event *event)
+{
+    (void)context;
+    *event = NULL;
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status no_wait(clprune_context *context, size_t count, const cl_event *events)
+{
+    (void)context;
+    (void)count;
+    (void)events;
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status no_finish(clprune_context *context)
+{
+    (void)context;
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status booked_size(
+    clprune_context *context, const char *name, cl_mem buffer, size_t *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
+    *bytes = 0;
+    REQUIRE(entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is no buffer of this dry context", name);
+    for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
+        *bytes += (size_t)entry->bytes;
+done:
+    return status;
+}
+
+const clprune__backend clprune__dry_backend = {.runs = false,
+    .find = find_nothing,
+    .kernel = note_kernel,
+    .foreign = note_foreign,
+    .fill = note_fill,
+    .write = note_write,
+    .read = note_read,
+    .mark = no_event,
+    .wait = no_wait,
+    .finish = no_finish,
+    .size = booked_size,
+    .forget = clprune__ledger_forget};
+
+void clprune__record_close(clprune_context *context)
+{
+    if (context->record != NULL)
+        free(context->record->scratch);
+    free(context->record);
+    context->record = NULL;
+}

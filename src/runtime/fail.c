@@ -1,0 +1,132 @@
+#include "runtime/fail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/context_private.h"
+
+/* The last error of calls that have no context yet, or one that several threads share. */
+static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
+
+char *clprune__error_text(clprune_context *context)
+{
+    return context != NULL && context->lock == NULL ? context->error : thread_error;
+}
+
+const char *clprune_last_error(const clprune_context *context)
+{
+    return context != NULL && context->lock == NULL ? context->error : thread_error;
+}
+
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash != NULL ? slash + 1 : file;
+}
+
+clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
+    int line, const char *expression, const char *format, ...)
+{
+    /* Formatted aside first: an argument may be the previous error's text. */
+    static _Thread_local char text[CLPRUNE__ERROR_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    int used = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (used < 0)
+        text[0] = '\0';
+    char *error = clprune__error_text(context);
+    (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.15000s (%.300s)", base_name(file), line,
+        text, expression);
+    clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);
+    return code;
+}
+
+void clprune__pass_error(const clprune_context *from)
+{
+    if (from->lock == NULL)
+        memcpy(thread_error, from->error, sizeof thread_error);
+}
+
+const char *clprune__cl_name(cl_int code)
+{
+    switch (code) {
+#define CL_NAME(name)                                                                              \
+    case name:                                                                                     \
+        return #name
+        CL_NAME(CL_SUCCESS);
+        CL_NAME(CL_DEVICE_NOT_FOUND);
+        CL_NAME(CL_DEVICE_NOT_AVAILABLE);
+        CL_NAME(CL_COMPILER_NOT_AVAILABLE);
+        CL_NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE);
+        CL_NAME(CL_OUT_OF_RESOURCES);
+        CL_NAME(CL_OUT_OF_HOST_MEMORY);
+        CL_NAME(CL_PROFILING_INFO_NOT_AVAILABLE);
+        CL_NAME(CL_MEM_COPY_OVERLAP);
+        CL_NAME(CL_BUILD_PROGRAM_FAILURE);
+        CL_NAME(CL_MAP_FAILURE);
+        CL_NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET);
+        CL_NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        CL_NAME(CL_INVALID_VALUE);
+        CL_NAME(CL_INVALID_DEVICE_TYPE);
+        CL_NAME(CL_INVALID_PLATFORM);
+        CL_NAME(CL_INVALID_DEVICE);
+        CL_NAME(CL_INVALID_CONTEXT);
+        CL_NAME(CL_INVALID_QUEUE_PROPERTIES);
+        CL_NAME(CL_INVALID_COMMAND_QUEUE);
+        CL_NAME(CL_INVALID_MEM_OBJECT);
+        CL_NAME(CL_INVALID_BINARY);
+        CL_NAME(CL_INVALID_BUILD_OPTIONS);
+        CL_NAME(CL_INVALID_PROGRAM);
+        CL_NAME(CL_INVALID_PROGRAM_EXECUTABLE);
+        CL_NAME(CL_INVALID_KERNEL_NAME);
+        CL_NAME(CL_INVALID_KERNEL_DEFINITION);
+        CL_NAME(CL_INVALID_KERNEL);
+        CL_NAME(CL_INVALID_ARG_INDEX);
+        CL_NAME(CL_INVALID_ARG_VALUE);
+        CL_NAME(CL_INVALID_ARG_SIZE);
+        CL_NAME(CL_INVALID_KERNEL_ARGS);
+        CL_NAME(CL_INVALID_WORK_DIMENSION);
+        CL_NAME(CL_INVALID_WORK_GROUP_SIZE);
+        CL_NAME(CL_INVALID_WORK_ITEM_SIZE);
+        CL_NAME(CL_INVALID_GLOBAL_OFFSET);
+        CL_NAME(CL_INVALID_EVENT_WAIT_LIST);
+        CL_NAME(CL_INVALID_EVENT);
+        CL_NAME(CL_INVALID_OPERATION);
+        CL_NAME(CL_INVALID_BUFFER_SIZE);
+        CL_NAME(CL_INVALID_GLOBAL_WORK_SIZE);
+        CL_NAME(CL_INVALID_PROPERTY);
+    case -1001:
+        return "CL_PLATFORM_NOT_FOUND_KHR";
+#undef CL_NAME
+    default:
+        return "unknown OpenCL error";
+    }
+}
+
+clprune_status clprune__fail_cl(
+    clprune_context *context, cl_int code, const char *file, int line, const char *expression)
+{
+    clprune_status status = CLPRUNE_OPENCL_ERROR;
+    /* Drivers allocate at the first use of a buffer, so any enqueue may say that memory ran out. */
+    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES)
+        status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
+    else if (code == CL_OUT_OF_HOST_MEMORY)
+        status = CLPRUNE_OUT_OF_HOST_MEMORY;
+    return clprune__fail(
+        context, status, file, line, expression, "%s (%d)", clprune__cl_name(code), (int)code);
+}
+
+void clprune__log(clprune_context *context, clprune_log_level level, const char *format, ...)
+{
+    if (context == NULL || context->log == NULL)
+        return;
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    const int used = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (used >= 0)
+        context->log(context->log_user, level, text);
+}

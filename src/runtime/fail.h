@@ -1,0 +1,71 @@
+/* How functions fail: three verbs, used with one exit per function.
+ *
+ *     clprune_status status = CLPRUNE_SUCCESS;
+ *     REQUIRE(x != NULL, CLPRUNE_INVALID_ARGUMENT, "x is NULL");
+ *     TRY_CL(clEnqueue...(...));
+ *     TRY(clprune__inner(...));
+ * done:
+ *     release what was taken
+ *     return status;
+ *
+ * All three expect locals `context` (may be NULL: the text then goes to the thread's buffer) and
+ * `status`, and a label `done`. */
+#ifndef CLPRUNE_RUNTIME_FAIL_H
+#define CLPRUNE_RUNTIME_FAIL_H
+
+#include <CL/cl.h>
+
+#include "clprune/context.h"
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        status = (call);                                                                           \
+        if (status != CLPRUNE_SUCCESS)                                                             \
+            goto done;                                                                             \
+    } while (0)
+
+#define TRY_CL(call)                                                                               \
+    do {                                                                                           \
+        const cl_int code_ = (call);                                                               \
+        if (code_ != CL_SUCCESS) {                                                                 \
+            status = clprune__fail_cl(context, code_, __FILE__, __LINE__, #call);                  \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+#define REQUIRE(condition, code, ...)                                                              \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            status = clprune__fail(context, code, __FILE__, __LINE__, #condition, __VA_ARGS__);    \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+#if defined(__GNUC__)
+#define CLPRUNE__PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
+#else
+#define CLPRUNE__PRINTF(text, first)
+#endif
+
+/* Stores "file:line: text (expression)" as the last error, tells the log hook, returns `code`. */
+clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
+    int line, const char *expression, const char *format, ...) CLPRUNE__PRINTF(6, 7);
+
+/* The same for an OpenCL code; out-of-memory codes become OUT_OF_DEVICE_MEMORY. */
+clprune_status clprune__fail_cl(
+    clprune_context *context, cl_int code, const char *file, int line, const char *expression);
+
+/* Where the last error of a context is kept: in itself, or, where it is thread-safe or NULL, by the
+ * calling thread. CLPRUNE__ERROR_TEXT bytes. */
+char *clprune__error_text(clprune_context *context);
+
+/* The last error of a context that is about to go becomes that of the thread. */
+void clprune__pass_error(const clprune_context *from);
+
+/* The name of an OpenCL error code, such as "CL_INVALID_VALUE". */
+const char *clprune__cl_name(cl_int code);
+
+void clprune__log(clprune_context *context, clprune_log_level level, const char *format, ...)
+    CLPRUNE__PRINTF(3, 4);
+
+#endif
