@@ -311,11 +311,10 @@ static void tuned(void **state)
     const clprune_device_info info = clprune_context_device_info(test_context());
     char folder[TEST_PATH], path[TEST_PATH + 16], text[1024];
     test_folder_make(folder);
-    (void)snprintf(path, sizeof path, "%s/tuning.json", folder);
-    const int length = snprintf(text, sizeof text,
-        "{\"clprune_tuning\":1,\"rows\":[{\"device\":\"%s\",\"driver\":\"%s\",\"parameters\":{%s}}]"
-        "}",
-        info.device, info.driver, (const char *)*state);
+    (void)snprintf(path, sizeof path, "%s/tuning", folder);
+    const int length =
+        snprintf(text, sizeof text, "clprune_tuning = 1\ndevice = %s\ndriver = %s\n%send\n",
+            info.device, info.driver, (const char *)*state);
     test_file_write(path, text, (size_t)length);
     packed xs = pack(c.desc, 341, NULL);
     float *dense = bsr_ref_unpack(&xs.wide);
@@ -447,10 +446,12 @@ int main(void)
 {
     static row rows[SETUPS][2][CASES];
     static const char *const odd[] = {
-        "\"mma_tn\":{\"panel\":96,\"tile_columns\":8,\"segment_rows\":1,\"groups_per_unit\":1},"
-        "\"mma_nt\":{\"panel\":96,\"segment_rows\":1,\"groups_per_unit\":1}",
-        "\"mma_tn\":{\"panel\":32,\"tile_columns\":32,\"segment_rows\":37,\"groups_per_unit\":256},"
-        "\"mma_nt\":{\"panel\":32,\"segment_rows\":37,\"groups_per_unit\":256}"};
+        "mma_tn.panel = 96\nmma_tn.tile_columns = 8\nmma_tn.segment_rows = 1\n"
+        "mma_tn.groups_per_unit = 1\nmma_nt.panel = 96\nmma_nt.segment_rows = 1\n"
+        "mma_nt.groups_per_unit = 1\n",
+        "mma_tn.panel = 32\nmma_tn.tile_columns = 32\nmma_tn.segment_rows = 37\n"
+        "mma_tn.groups_per_unit = 256\nmma_nt.panel = 32\nmma_nt.segment_rows = 37\n"
+        "mma_nt.groups_per_unit = 256\n"};
     unsetenv("CLPRUNE_PRECISION");
     test_list list = {0};
     test_add(&list, choices, NULL, "options and environment");

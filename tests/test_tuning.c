@@ -15,43 +15,31 @@ enum { MOST_PARAMETERS = 128 };
 
 static char folder[TEST_PATH], file[TEST_PATH + 16];
 
-/* The name of the device under test as a JSON string. */
-static const char *device_json(void)
+static const char *device_name(void)
 {
-    static char text[1024];
-    char name[256] = "";
+    static char name[256];
     assert_int_equal(clGetDeviceInfo(clprune_context_device(test_context()), CL_DEVICE_NAME,
                          sizeof name - 1, name, NULL),
         CL_SUCCESS);
-    char *to = text;
-    *to++ = '"';
-    for (const char *p = name; *p != '\0'; p++) {
-        if (*p == '"' || *p == '\\')
-            *to++ = '\\';
-        *to++ = *p;
-    }
-    *to++ = '"';
-    *to = '\0';
-    return text;
+    return name;
 }
 
-/* Writes the file; @ stands for the name of the device, and for the row's head where it comes
- * first:
- * "@..." is {"clprune_tuning":1,"rows":[{"device":NAME,...}]}. */
+/* Writes the file; @ stands for the name of the device. "@..." is a whole file with the row "...".
+ */
 static void write_file(const char *text)
 {
     static char whole[16384];
     size_t length = 0;
     const bool row = text[0] == '@';
     if (row)
-        length =
-            (size_t)snprintf(whole, sizeof whole, "{\"clprune_tuning\":1,\"rows\":[{\"device\":");
-    for (const char *p = text; *p != '\0'; p++)
+        length = (size_t)snprintf(
+            whole, sizeof whole, "clprune_tuning = 1\ndevice = %s\n", device_name());
+    for (const char *p = text + row; *p != '\0'; p++)
         length += *p == '@'
-                      ? (size_t)snprintf(whole + length, sizeof whole - length, "%s", device_json())
+                      ? (size_t)snprintf(whole + length, sizeof whole - length, "%s", device_name())
                       : (size_t)snprintf(whole + length, sizeof whole - length, "%c", *p);
     if (row)
-        length += (size_t)snprintf(whole + length, sizeof whole - length, "}]}");
+        length += (size_t)snprintf(whole + length, sizeof whole - length, "end\n");
     assert_true(length < sizeof whole);
     test_file_write(file, whole, length);
 }
@@ -149,19 +137,11 @@ static void built_in_is_legal(void **state)
     clprune_tuning_parameter p[MOST_PARAMETERS], q[MOST_PARAMETERS];
     static char text[8192];
     const size_t count = parameters_of(test_context(), p);
-    size_t length = (size_t)snprintf(text, sizeof text, "@,\"parameters\":{");
-    const char *section = "";
-    for (size_t i = 0; i < count; i++) {
-        if (!p[i].is_set)
-            continue;
-        if (strcmp(section, p[i].section) != 0)
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s\"%s\":{",
-                section[0] != '\0' ? "}," : "", p[i].section);
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s\"%s\":%u",
-            strcmp(section, p[i].section) != 0 ? "" : ",", p[i].key, p[i].value);
-        section = p[i].section;
-    }
-    (void)snprintf(text + length, sizeof text - length, "}}");
+    size_t length = (size_t)snprintf(text, sizeof text, "@");
+    for (size_t i = 0; i < count; i++)
+        if (p[i].is_set)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s.%s = %u\n",
+                p[i].section, p[i].key, p[i].value);
     clprune_context *context = open_tuned(text);
     assert_int_equal(parameters_of(context, q), count);
     for (size_t i = 0; i < count; i++)
@@ -174,11 +154,10 @@ static void override(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "@,\"parameters\":{\"gemm\":{\"panel_depth\":77}}",
-        "@,\"driver\":\"x\",\"speedup\":{\"gemm\":1.5,\"y\":[]},\"parameters\":{\"gemm\":{"
-        "\"panel_depth\":77}}",
-        "{\"rows\":[{\"device\":\"other\",\"parameters\":{\"what\":{}},\"x\":1},{\"parameters\":{"
-        "\"gemm\":{\"panel_depth\":77}},\"device\":@}],\"clprune_tuning\":1}",
+        "@gemm.panel_depth = 77\n",
+        "@driver = x\n# gemm.panel_depth = 78\n\n \tgemm.panel_depth=77\t \r\n",
+        "# for two devices\nclprune_tuning = 1\ndevice = other\nwhat = 7\ngemm.panel_depth = 5\n"
+        "device = other\ndevice = @\ngemm.panel_depth = 77\ndevice = third\nend",
     };
     clprune_tuning_parameter before[MOST_PARAMETERS], after[MOST_PARAMETERS];
     const size_t count = parameters_of(test_context(), before);
@@ -198,8 +177,8 @@ static void override(void **state)
 static void not_for_this_device(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"{\"clprune_tuning\":1,\"rows\":[]}",
-        "{\"clprune_tuning\":1,\"rows\":[{\"device\":\"other\",\"parameters\":7}]}"};
+    static const char *const texts[] = {"clprune_tuning = 1\nend\n",
+        "clprune_tuning = 1\ndevice = other\ngemm.panel_depth = 77\nend\n"};
     clprune_context *context;
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         context = open_tuned(texts[t]);
@@ -225,60 +204,84 @@ typedef struct refusal {
     const char *text, *part;
 } refusal;
 
-#define XGEMM(a, b)                                                                                \
-    "@,\"parameters\":{\"clblast\":{\"inner_run\":50},\"clblast.Xgemm\":{\"GEMMK\":0,\"KREG\":1,"  \
-    "\"KWG\":32,\"KWI\":2,\"MDIMA\":"                                                              \
-    "8,"                                                                                           \
-    "\"MDIMC\":8,\"MWG\":" a ",\"NDIMB\":8,\"NDIMC\":8,\"NWG\":64,\"SA\":0,\"SB\":0,\"STRM\":0,"   \
-    "\"STRN\":0,\"VWM\":" b ",\"VWN\":2}}"
+/* clang-format off */
+#define XGEMM(a, b) \
+    "@clblast.inner_run = 50\n" \
+    "clblast.Xgemm.GEMMK = 0\n" \
+    "clblast.Xgemm.KREG = 1\n" \
+    "clblast.Xgemm.KWG = 32\n" \
+    "clblast.Xgemm.KWI = 2\n" \
+    "clblast.Xgemm.MDIMA = 8\n" \
+    "clblast.Xgemm.MDIMC = 8\n" \
+    "clblast.Xgemm.MWG = " a "\n" \
+    "clblast.Xgemm.NDIMB = 8\n" \
+    "clblast.Xgemm.NDIMC = 8\n" \
+    "clblast.Xgemm.NWG = 64\n" \
+    "clblast.Xgemm.SA = 0\n" \
+    "clblast.Xgemm.SB = 0\n" \
+    "clblast.Xgemm.STRM = 0\n" \
+    "clblast.Xgemm.STRN = 0\n" \
+    "clblast.Xgemm.VWM = " b "\n" \
+    "clblast.Xgemm.VWN = 2\n"
+/* clang-format on */
+
+#define HEAD "clprune_tuning = 1\n"
 
 static const refusal refusals[] = {
-    {"", ":1:1: the text ends too early"},
-    {"[]", ":1:1: expected an object"},
-    {"{}", "clprune_tuning: missing"},
-    {"{\"rows\":[]}", "clprune_tuning: missing"},
-    {"{\"clprune_tuning\":1}", "rows: missing"},
-    {"{\"clprune_tuning\":2,\"rows\":[]}", "clprune_tuning: this version"},
-    {"{\"clprune_tuning\":\"1\",\"rows\":[]}", "clprune_tuning: expected a whole"},
-    {"{\"clprune_tuning\":1,\"rows\":{}}", "rows: expected an array"},
-    {"{\"clprune_tuning\":1,\"rows\":[],\"rows\":[]}", "rows: given twice"},
-    {"{\"clprune_tuning\":1,\"rows\":[1]}", ":1:29: rows: expected an object"},
-    {"{\"clprune_tuning\":1,\"rows\":[{}]}", "rows.device: missing"},
-    {"{\"clprune_tuning\":1,\"rows\":[{\"device\":1}]}", "rows: expected a string"},
-    {"{\"clprune_tuning\":1,\"rows\":[],\"more\":1}", "more: there is no such key"},
-    {"{\"clprune_tuning\":1,\"rows\":[]} x", "more text after the value"},
-    {"{\"clprune_tuning\":1,\n\"rows\":[,]}", ":2:9: rows: expected an object"},
-    {"@", "rows.parameters: missing"},
-    {"@,\"device\":@", "rows.device: given twice"},
-    {"@,\"what\":1,\"parameters\":{}", "rows.what: there is no such key"},
-    {"@,\"driver\":1,\"parameters\":{}", "rows.driver: expected a string"},
-    {"@,\"parameters\":[]", "parameters: expected an object"},
-    {"@,\"parameters\":{},\"parameters\":{}", "rows.parameters: given twice"},
-    {"@,\"parameters\":{}},{\"device\":@,\"parameters\":{}", "a second row"},
-    {"@,\"parameters\":{\"gem\":{}}", "parameters.gem: there is no such section"},
-    {"@,\"parameters\":{\"gemm\":7}", "parameters.gemm: expected an object"},
-    {"@,\"parameters\":{\"gemm\":{\"depth\":7}}", "gemm.depth: there is no such parameter"},
-    {"@,\"parameters\":{\"gemm\":{\"ahead\":7}}", "gemm.ahead: there is no such parameter"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":\"7\"}}", "gemm.panel_depth: expected a whole"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":7.5}}", "gemm.panel_depth: expected a whole"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":-7}}", "gemm.panel_depth: expected a whole"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":0}}", "gemm.panel_depth: 0 is not from 1"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":4294967297}}", "gemm.panel_depth: 4294967297"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":7,\"panel_depth\":7}}", "given twice"},
-    {"@,\"parameters\":{\"gemm\":{\"panel_depth\":7},\"gemm\":{\"panel_depth\":7}}", "given twice"},
-    {"@,\"parameters\":{\"tiled_tn\":{\"panel\":40}}",
-        "tiled_tn.panel: 40 is not from 16 to 256 or "
-        "no multiple of 16"},
-    {"@,\"parameters\":{\"gemm\":{\"accumulators\":2,\"tile_vectors\":3}}",
-        "tile_vectors exceeds accumulators"},
-    {"@,\"parameters\":{\"bspmm_tn\":{\"accumulators\":2,\"tile_columns\":3}}",
+    {"", ":0: clprune_tuning: missing"},
+    {"# nothing\n", ":1: clprune_tuning: missing"},
+    {"{\"clprune_tuning\": 1, \"rows\": []}\n",
+        ":1: {\"clprune_tuning\": 1, \"rows\": []}: expected"},
+    {"device = @\n" HEAD "end\n", ":1: device: expected \"clprune_tuning = 1\" first"},
+    {"end\n", ":1: end: expected"},
+    {"clprune_tuning = 2\nend\n", ":1: clprune_tuning: this version"},
+    {"clprune_tuning = \"1\"\nend\n", "clprune_tuning: this version"},
+    {"clprune_tuning\nend\n", "clprune_tuning: expected \"key = value\""},
+    {"clprune_tuning =\nend\n", "clprune_tuning: expected \"key = value\""},
+    {HEAD HEAD "end\n", ":2: clprune_tuning: given twice"},
+    {HEAD, ":1: end: missing"},
+    {HEAD "end\nend\n", ":3: end: there is more"},
+    {HEAD "end\n\ndevice = @\n", ":4: device = "},
+    {HEAD "= 7\nend\n", ":2: expected"},
+    {HEAD "more = 1\nend\n", ":2: more: expected \"device = name\" before it"},
+    {HEAD "gemm.panel_depth = 7\nend\n", "gemm.panel_depth: expected \"device = name\""},
+    {HEAD "device = @\nsomething\nend\n", ":3: something: expected"},
+    {"@device = @\n", ":3: device: a second row"},
+    {"@device = other\ndevice = @\n", ":4: device: a second row"},
+    {"@driver = 1\ndriver = 1\n", ":4: driver: given twice"},
+    {"@what = 1\n", ":3: what: there is no such parameter"},
+    {"@gem.panel_depth = 7\n", "gem.panel_depth: there is no such parameter"},
+    {"@gemm = 7\n", "gemm: there is no such parameter"},
+    {"@gemm.depth = 7\n", "gemm.depth: there is no such parameter"},
+    {"@gemm.ahead = 7\n", "gemm.ahead: there is no such parameter"},
+    {"@panel_depth = 7\n", "panel_depth: there is no such parameter"},
+    {"@gemm.panel_depth = \"7\"\n", "gemm.panel_depth: \"\"7\"\" is not a whole number"},
+    {"@gemm.panel_depth = 7.5\n", "gemm.panel_depth: \"7.5\" is not a whole number"},
+    {"@gemm.panel_depth = -7\n", "gemm.panel_depth: \"-7\" is not a whole number"},
+    {"@gemm.panel_depth = +7\n", "gemm.panel_depth: \"+7\" is not a whole number"},
+    {"@gemm.panel_depth = 0x7\n", "gemm.panel_depth: \"0x7\" is not a whole number"},
+    {"@gemm.panel_depth = 7 # deep\n", "gemm.panel_depth: \"7 # deep\" is not a whole number"},
+    {"@gemm.panel_depth = 7 7\n", "gemm.panel_depth: \"7 7\" is not a whole number"},
+    {"@gemm.panel_depth = = 7\n", "gemm.panel_depth: \"= 7\" is not a whole number"},
+    {"@gemm.panel_depth =\n", "gemm.panel_depth: expected"},
+    {"@gemm.panel_depth = 0\n", ":3: gemm.panel_depth: \"0\" is not a whole number from 1 to 4096"},
+    {"@gemm.panel_depth = 4097\n", "gemm.panel_depth: \"4097\""},
+    {"@gemm.panel_depth = 4294967297\n", "gemm.panel_depth: \"4294967297\""},
+    {"@gemm.panel_depth = 18446744073709551617\n", "gemm.panel_depth: \"18446744073709551617\""},
+    {"@gemm.panel_depth = 7\ngemm.panel_depth = 7\n", ":4: gemm.panel_depth: given twice"},
+    {"@tiled_tn.panel = 40\n",
+        "tiled_tn.panel: \"40\" is not a whole number from 16 to 256 and a multiple of 16"},
+    {"@gemm.accumulators = 2\ngemm.tile_vectors = 3\n",
+        ":2: gemm: tile_vectors exceeds accumulators"},
+    {"@bspmm_tn.accumulators = 2\nbspmm_tn.tile_columns = 3\n",
         "tile_columns or long_list_columns exceeds accumulators"},
-    {"@,\"parameters\":{\"bspmm_nt\":{\"accumulators\":2,\"tile_rows\":3}}",
-        "tile_rows exceeds accumulators"},
-    {"@,\"parameters\":{\"clblast.Xgemv\":{\"WGS1\":64}}", "parameters.clblast.Xgemv"},
+    {"@bspmm_nt.accumulators = 2\nbspmm_nt.tile_rows = 3\n", "tile_rows exceeds accumulators"},
+    {"@bspmm_nt.accumulators = 2\nbspmm_nt.tile_rows = 3\ndevice = other\n",
+        ":2: bspmm_nt: tile_rows exceeds accumulators"},
+    {"@clblast.Xgemv.WGS1 = 64\n", "clblast.Xgemv.WGS1: there is no such parameter"},
     {XGEMM("64", "3"), "powers of two"},
     {XGEMM("48", "8"), "must divide MWG"},
-    {XGEMM("0", "8"), "clblast.Xgemm.MWG: 0 is not from"},
+    {XGEMM("0", "8"), "clblast.Xgemm.MWG: \"0\" is not"},
 };
 
 static void refusal_of_file(void **state)
@@ -291,21 +294,25 @@ static void refusal_of_file(void **state)
 static void refusal_of_path(void **state)
 {
     (void)state;
-    refused("/does/not/exist.json", "cannot read");
+    refused("/does/not/exist", "cannot read");
     refused(folder, "is not a file");
     static char spaces[(1 << 20) + 1];
     memset(spaces, ' ', sizeof spaces);
     test_file_write(file, spaces, sizeof spaces);
     refused(file, "larger than");
+    test_file_write(file, spaces, 1000);
+    refused(file, ":1: the line is too long");
+    test_file_write(file, "clprune_tuning = 1\n\0\nend\n", 25);
+    refused(file, ":2: the line has a zero byte");
 }
 
 static void truncated(void **state)
 {
     (void)state;
-    write_file("@,\"driver\":\"1\",\"parameters\":{\"gemm\":{\"panel_depth\":77}}");
+    write_file("@driver = 1\ngemm.panel_depth = 77\n");
     size_t size;
     char *text = test_file_read(file, &size);
-    for (size_t n = 0; n < size; n++) {
+    for (size_t n = 0; n + 1 < size; n++) { /* the last newline may be missing */
         test_file_write(file, text, n);
         refused(file, "");
     }
@@ -321,9 +328,9 @@ static void incomplete_blast(void **state)
     bool set = true;
     for (size_t i = 0; i < count; i++)
         set = set && p[i].is_set != 0;
-    write_file("@,\"parameters\":{\"clblast.Pad\":{\"PAD_DIMX\":16}}");
+    write_file("@clblast.Pad.PAD_DIMX = 16\n");
     if (!set) {
-        refused(file, "clblast.Pad.PAD_DIMY: missing");
+        refused(file, ":2: clblast.Pad.PAD_DIMY: missing");
         return;
     }
     clprune_context *context;
@@ -333,46 +340,42 @@ static void incomplete_blast(void **state)
 
 /* Legal tunings that nobody would choose, and the AVX2 row. */
 static const char *const odd[] = {
-    "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":1,\"packed_accumulators\":1,\"tile_vectors\":1,\"panel_depth\":1,"
-    "\"block_rows\":1,"
-    "\"packed_depth\":1,\"packed_rows\":1,\"groups_per_unit\":1},"
-    "\"bspmm_tn\":{\"accumulators\":1,\"tile_columns\":1,\"long_list_columns\":1,\"panel_bytes\":"
-    "64,\"results_bytes\":64,"
-    "\"ahead\":0,\"segment_rows\":1,\"groups_per_unit\":1},"
-    "\"bspmm_nt\":{\"accumulators\":1,\"tile_rows\":1,\"chunk_columns\":1,\"segment_rows\":1,"
-    "\"ahead\":0,\"groups_per_unit\":1},"
-    "\"tiled_tn\":{\"panel\":16,\"tile_columns\":1,\"segment_rows\":1,\"groups_per_unit\":1},"
-    "\"tiled_nt\":{\"panel\":16,\"groups_per_unit\":1}}",
-    "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":10,\"packed_accumulators\":12,\"tile_vectors\":2,\"panel_depth\":7,"
-    "\"block_rows\":48,"
-    "\"packed_depth\":7,\"packed_rows\":13,\"groups_per_unit\":256},"
-    "\"bspmm_tn\":{\"accumulators\":10,\"tile_columns\":3,\"long_list\":1,\"panel_bytes\":9999,"
-    "\"ahead\":1,"
-    "\"segment_rows\":37,\"groups_per_unit\":256},"
-    "\"bspmm_nt\":{\"accumulators\":10,\"tile_rows\":3,\"chunk_columns\":5,\"segment_rows\":11,"
-    "\"ahead\":1,\"groups_per_unit\":256},"
-    "\"tiled_tn\":{\"panel\":48,\"tile_columns\":5,\"segment_rows\":37,\"groups_per_unit\":256},"
-    "\"tiled_nt\":{\"panel\":48,\"groups_per_unit\":256}}",
-    "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":29,\"packed_accumulators\":32,\"tile_vectors\":8,\"panel_depth\":"
-    "4096,\"block_rows\":4096,"
-    "\"packed_depth\":4096,\"packed_rows\":1024},"
-    "\"bspmm_tn\":{\"accumulators\":32,\"tile_columns\":32,\"long_list_columns\":16,\"long_list\":"
-    "2,\"panel_bytes\":16777216,"
-    "\"results_bytes\":268435456,\"ahead\":1024,\"segment_rows\":4096},"
-    "\"bspmm_nt\":{\"accumulators\":32,\"tile_rows\":8,\"chunk_columns\":1024,"
-    "\"ahead\":1024,\"segment_rows\":4096},"
-    "\"tiled_tn\":{\"panel\":128,\"tile_columns\":7,\"segment_rows\":4096},"
-    "\"tiled_nt\":{\"panel\":128}}",
-    "@,\"parameters\":{"
-    "\"gemm\":{\"accumulators\":6,\"packed_accumulators\":8,\"tile_vectors\":1,\"panel_depth\":256,"
-    "\"block_rows\":96},"
-    "\"bspmm_tn\":{\"accumulators\":6,\"tile_columns\":6,\"long_list_columns\":6,"
-    "\"panel_bytes\":20480,"
-    "\"results_bytes\":131072},"
-    "\"bspmm_nt\":{\"accumulators\":6,\"tile_rows\":6}}",
+    "@gemm.accumulators = 1\ngemm.packed_accumulators = 1\ngemm.tile_vectors = 1\n"
+    "gemm.panel_depth = 1\ngemm.block_rows = 1\ngemm.packed_depth = 1\n"
+    "gemm.packed_rows = 1\ngemm.groups_per_unit = 1\nbspmm_tn.accumulators = 1\n"
+    "bspmm_tn.tile_columns = 1\nbspmm_tn.long_list_columns = 1\n"
+    "bspmm_tn.panel_bytes = 64\nbspmm_tn.results_bytes = 64\nbspmm_tn.ahead = 0\n"
+    "bspmm_tn.segment_rows = 1\nbspmm_tn.groups_per_unit = 1\n"
+    "bspmm_nt.accumulators = 1\nbspmm_nt.tile_rows = 1\nbspmm_nt.chunk_columns = 1\n"
+    "bspmm_nt.segment_rows = 1\nbspmm_nt.ahead = 0\nbspmm_nt.groups_per_unit = 1\n"
+    "tiled_tn.panel = 16\ntiled_tn.tile_columns = 1\ntiled_tn.segment_rows = 1\n"
+    "tiled_tn.groups_per_unit = 1\ntiled_nt.panel = 16\n"
+    "tiled_nt.groups_per_unit = 1\n",
+    "@gemm.accumulators = 10\ngemm.packed_accumulators = 12\ngemm.tile_vectors = 2\n"
+    "gemm.panel_depth = 7\ngemm.block_rows = 48\ngemm.packed_depth = 7\n"
+    "gemm.packed_rows = 13\ngemm.groups_per_unit = 256\nbspmm_tn.accumulators = 10\n"
+    "bspmm_tn.tile_columns = 3\nbspmm_tn.long_list = 1\nbspmm_tn.panel_bytes = 9999\n"
+    "bspmm_tn.ahead = 1\nbspmm_tn.segment_rows = 37\nbspmm_tn.groups_per_unit = 256\n"
+    "bspmm_nt.accumulators = 10\nbspmm_nt.tile_rows = 3\nbspmm_nt.chunk_columns = 5\n"
+    "bspmm_nt.segment_rows = 11\nbspmm_nt.ahead = 1\nbspmm_nt.groups_per_unit = 256\n"
+    "tiled_tn.panel = 48\ntiled_tn.tile_columns = 5\ntiled_tn.segment_rows = 37\n"
+    "tiled_tn.groups_per_unit = 256\ntiled_nt.panel = 48\n"
+    "tiled_nt.groups_per_unit = 256\n",
+    "@gemm.accumulators = 29\ngemm.packed_accumulators = 32\ngemm.tile_vectors = 8\n"
+    "gemm.panel_depth = 4096\ngemm.block_rows = 4096\ngemm.packed_depth = 4096\n"
+    "gemm.packed_rows = 1024\nbspmm_tn.accumulators = 32\n"
+    "bspmm_tn.tile_columns = 32\nbspmm_tn.long_list_columns = 16\n"
+    "bspmm_tn.long_list = 2\nbspmm_tn.panel_bytes = 16777216\n"
+    "bspmm_tn.results_bytes = 268435456\nbspmm_tn.ahead = 1024\n"
+    "bspmm_tn.segment_rows = 4096\nbspmm_nt.accumulators = 32\n"
+    "bspmm_nt.tile_rows = 8\nbspmm_nt.chunk_columns = 1024\nbspmm_nt.ahead = 1024\n"
+    "bspmm_nt.segment_rows = 4096\ntiled_tn.panel = 128\ntiled_tn.tile_columns = 7\n"
+    "tiled_tn.segment_rows = 4096\ntiled_nt.panel = 128\n",
+    "@gemm.accumulators = 6\ngemm.packed_accumulators = 8\ngemm.tile_vectors = 1\n"
+    "gemm.panel_depth = 256\ngemm.block_rows = 96\nbspmm_tn.accumulators = 6\n"
+    "bspmm_tn.tile_columns = 6\nbspmm_tn.long_list_columns = 6\n"
+    "bspmm_tn.panel_bytes = 20480\nbspmm_tn.results_bytes = 131072\n"
+    "bspmm_nt.accumulators = 6\nbspmm_nt.tile_rows = 6\n",
 };
 
 static void gemm_under(clprune_context *context, const char *text, bool ta, bool tb)
@@ -461,7 +464,7 @@ int main(void)
 {
     unsetenv("CLPRUNE_TUNING");
     test_folder_make(folder);
-    (void)snprintf(file, sizeof file, "%s/tuning.json", folder);
+    (void)snprintf(file, sizeof file, "%s/tuning", folder);
     test_list list = {0};
     test_add(&list, built_in, NULL, "the built-in row");
     test_add(&list, built_in_by_device, NULL, "the built-in row goes by the device");

@@ -76,7 +76,7 @@ typedef enum clprune_precision {
  * INVALID_ARGUMENT, or NO_DEVICE; a cache that cannot be is a warning in the log:
  *     CLPRUNE_DEVICE, CLPRUNE_CACHE_DIR, CLPRUNE_MEM_LIMIT
  *                       defaults of the options below
- *     CLPRUNE_TUNING    a JSON file of clprune-tune; its row for the context's device overrides the
+ *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = FP32
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; of a word given twice the last

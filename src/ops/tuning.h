@@ -1,14 +1,18 @@
 /* Tuned parameters are data: a row of numbers, chosen once per context by its device, and
  * overridden by the row for that device in the file $CLPRUNE_TUNING. clprune-tune finds them.
  *
- * The file, strict JSON; any parameter may be left out, except of a CLBlast kernel that the
- * built-in row does not set. Rows for other devices are passed over; unknown keys are errors.
- * `speedup`, over the built-in row, is for people.
+ * The file is text, a "key = value" on each line; # begins a line for people. A row is the lines
+ * from one "device" to the next; rows for other devices are passed over. Any parameter may be left
+ * out, except of a CLBlast kernel that the built-in row does not set. Unknown keys are errors. The
+ * last line tells that the file is whole.
  *
- *     {"clprune_tuning": 1, "rows": [{
- *         "device": "name", "driver": "version",
- *         "parameters": {"gemm": {"panel_depth": 256}, "clblast.Xgemm": {"KWG": 16, ...}},
- *         "speedup": {"gemm": 1.07}}]}
+ *     clprune_tuning = 1
+ *     device = name
+ *     driver = version
+ *     gemm.panel_depth = 256
+ *     clblast.Xgemm.KWG = 16
+ *     # gemm: 1.07 times as fast as the built-in row
+ *     end
  *
  * A new parameter is a field here, a line of the table in tuning.c with its legal range, and a
  * value in each built-in row there. */

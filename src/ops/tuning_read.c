@@ -1,192 +1,201 @@
-/* The file $CLPRUNE_TUNING. A row is walked twice: once for its device, then for its parameters. */
+/* The file $CLPRUNE_TUNING, line by line. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/json_read.h"
 #include "ops/tuning.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-enum { MOST_BYTES = 1 << 20, MOST_ENTRIES = 128 };
+enum { MOST_BYTES = 1 << 20, MOST_LINE = 512, MOST_ENTRIES = 128 };
 
 typedef struct reader {
     clprune_context *context;
     const char *path;
-    clprune__json json;
+    size_t line;                 /* that is read, from 1 on */
+    bool version, ended;         /* both lines that a file needs were there */
+    bool in_row, matches;        /* a device line was there; it names this device */
+    size_t row_line;             /* where the row for this device begins; 0: there was none */
+    bool driver;                 /* that row has one */
     const clprune__tuning *base; /* the built-in row */
     clprune__tuning tuning;      /* the result so far */
     bool given[MOST_ENTRIES];    /* by the row for this device */
-    bool matched;                /* there was a row for this device */
 } reader;
 
-/* Fails with the file, the place, what stands there and what is wrong with it. */
-static clprune_status refuse(
-    const reader *r, const char *section, const char *key, const char *wrong)
+/* Fails with the file, the line, its key and what is wrong with it. */
+static clprune_status refuse(const reader *r, const char *key, const char *wrong)
 {
-    size_t line, column;
-    clprune__json_position(&r->json, &line, &column);
     return clprune__fail(r->context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "CLPRUNE_TUNING",
-        "%.1000s:%zu:%zu: %s%s%s%s%s", r->path, line, column, section, key[0] != '\0' ? "." : "",
-        key, section[0] != '\0' ? ": " : "", r->json.error != NULL ? r->json.error : wrong);
+        "%.1000s:%zu: %.200s%s%s", r->path, r->line, key, key[0] != '\0' ? ": " : "", wrong);
 }
 
-#define ACCEPT(condition, section, key, wrong)                                                     \
+#define ACCEPT(condition, key, wrong)                                                              \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            status = refuse(r, section, key, wrong);                                               \
+            status = refuse(r, key, wrong);                                                        \
             goto done;                                                                             \
         }                                                                                          \
     } while (0)
 
-static clprune_status read_value(reader *r, const char *section, const char *key, size_t number)
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Cuts the white space at both ends. */
+static char *trim(char *text)
+{
+    while (is_space(*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && is_space(text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+/* Decimal digits only; false for others and above 32 bits. */
+static bool parse_whole(const char *text, uint32_t *value)
+{
+    uint64_t sum = 0;
+    size_t i = 0;
+    for (; text[i] >= '0' && text[i] <= '9' && sum <= UINT32_MAX; i++)
+        sum = 10 * sum + (uint64_t)(text[i] - '0');
+    *value = (uint32_t)sum;
+    return i > 0 && text[i] == '\0' && sum <= UINT32_MAX;
+}
+
+/* "section.key = value" */
+static clprune_status read_parameter(reader *r, const char *key, const char *value)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t count;
-    uint64_t value;
-    char range[96];
-    const clprune__tuning_entry *entry = &clprune__tuning_entries(&count)[number];
-    ACCEPT(!r->given[number], section, key, "given twice");
-    ACCEPT(clprune__json_whole(&r->json, &value), section, key, "");
-    (void)snprintf(range, sizeof range, "%llu is not from %u to %u or no multiple of %u",
-        (unsigned long long)value, entry->least, entry->most, entry->multiple);
-    ACCEPT(value >= entry->least && value <= entry->most && value % entry->multiple == 0, section,
+    size_t count, i = 0;
+    uint32_t number;
+    char name[96], range[160];
+    const clprune__tuning_entry *entries = clprune__tuning_entries(&count);
+    for (; i < count; i++) {
+        (void)snprintf(name, sizeof name, "%s.%s", entries[i].section, entries[i].key);
+        if (strcmp(name, key) == 0)
+            break;
+    }
+    ACCEPT(i < count, key, "there is no such parameter");
+    ACCEPT(!r->given[i], key, "given twice");
+    const clprune__tuning_entry *entry = &entries[i];
+    (void)snprintf(range, sizeof range, "\"%.40s\" is not a whole number from %u to %u%s", value,
+        entry->least, entry->most, entry->multiple > 1 ? " and a multiple of " : "");
+    if (entry->multiple > 1)
+        (void)snprintf(range + strlen(range), sizeof range - strlen(range), "%u", entry->multiple);
+    ACCEPT(parse_whole(value, &number) && number >= entry->least && number <= entry->most &&
+               number % entry->multiple == 0,
         key, range);
-    *clprune__tuning_value(&r->tuning, entry) = (uint32_t)value;
-    r->given[number] = true;
+    *clprune__tuning_value(&r->tuning, entry) = number;
+    r->given[i] = true;
     if (entry->blast >= 0)
         r->tuning.blast_set[entry->blast] = true;
 done:
     return status;
 }
 
-static clprune_status read_section(reader *r, const char *section)
+/* What the row for this device breaks as a whole. */
+static clprune_status end_row(reader *r)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char key[64];
     size_t count;
     const clprune__tuning_entry *entries = clprune__tuning_entries(&count);
-    bool known = false;
-    for (size_t i = 0; i < count; i++)
-        known = known || strcmp(entries[i].section, section) == 0;
-    ACCEPT(known, "parameters", section, "there is no such section");
-    ACCEPT(clprune__json_object(&r->json), "parameters", section, "");
-    while (clprune__json_key(&r->json, key, sizeof key)) {
-        size_t i = 0;
-        while (i < count &&
-               (strcmp(entries[i].section, section) != 0 || strcmp(entries[i].key, key) != 0))
-            i++;
-        ACCEPT(i < count, section, key, "there is no such parameter");
-        TRY(read_value(r, section, key, i));
-    }
-    ACCEPT(r->json.error == NULL, section, "", "");
-done:
-    return status;
-}
-
-static clprune_status read_parameters(reader *r)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    char section[64];
-    size_t count;
-    const clprune__tuning_entry *entries = clprune__tuning_entries(&count);
-    ACCEPT(clprune__json_object(&r->json), "parameters", "", "");
-    const char *start = r->json.mark;
-    while (clprune__json_key(&r->json, section, sizeof section))
-        TRY(read_section(r, section));
-    ACCEPT(r->json.error == NULL, "parameters", "", "");
-    r->json.mark = start; /* for what the parameters break together */
+    if (!r->matches)
+        goto done;
+    r->matches = false;
+    r->line = r->row_line;
     for (size_t i = 0; i < count; i++) {
         const int blast = entries[i].blast;
+        char name[96];
+        (void)snprintf(name, sizeof name, "%s.%s", entries[i].section, entries[i].key);
         ACCEPT(blast < 0 || !r->tuning.blast_set[blast] || r->base->blast_set[blast] || r->given[i],
-            entries[i].section, entries[i].key,
-            "missing; the built-in row has no value for this device");
+            name, "missing; the built-in row has no value for this device");
     }
     const char *conflict = clprune__tuning_conflict(r->context, &r->tuning);
-    ACCEPT(conflict == NULL, "parameters", "", conflict);
+    ACCEPT(conflict == NULL, "", conflict);
 done:
     return status;
 }
 
-/* The device of the row that begins here, and the walk past it. */
-static clprune_status read_device(reader *r, char *device, size_t capacity)
+static clprune_status begin_row(reader *r, const char *device)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char key[64];
-    bool found = false;
-    ACCEPT(clprune__json_object(&r->json), "rows", "", "");
-    const char *start = r->json.mark;
-    while (clprune__json_key(&r->json, key, sizeof key)) {
-        if (strcmp(key, "device") != 0) {
-            (void)clprune__json_skip(&r->json);
-            continue;
-        }
-        ACCEPT(!found, "rows", key, "given twice");
-        found = clprune__json_string(&r->json, device, capacity);
+    const size_t line = r->line;
+    TRY(end_row(r));
+    r->line = line;
+    r->in_row = true;
+    char name[sizeof r->context->facts.device];
+    memcpy(name, r->context->facts.device, sizeof name);
+    r->matches = strcmp(device, trim(name)) == 0;
+    if (r->matches) {
+        ACCEPT(r->row_line == 0, "device", "a second row for this device");
+        r->row_line = line;
     }
-    ACCEPT(r->json.error == NULL, "rows", "", "");
-    r->json.mark = start;
-    ACCEPT(found, "rows", "device", "missing");
 done:
     return status;
 }
 
-static clprune_status read_row(reader *r)
+static clprune_status read_line(reader *r, char *text)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__json start = r->json;
-    char key[64], text[256];
-    bool parameters = false;
-    TRY(read_device(r, text, sizeof text));
-    if (strcmp(text, r->context->facts.device) != 0)
+    text = trim(text);
+    if (text[0] == '\0' || text[0] == '#')
         goto done;
-    ACCEPT(!r->matched, "rows", "device", "a second row for this device");
-    r->matched = true;
-    r->json = start;
-    (void)clprune__json_object(&r->json);
-    while (clprune__json_key(&r->json, key, sizeof key)) {
-        if (strcmp(key, "parameters") == 0) {
-            ACCEPT(!parameters, "rows", key, "given twice");
-            parameters = true;
-            TRY(read_parameters(r));
-        } else if (strcmp(key, "device") == 0 || strcmp(key, "driver") == 0) {
-            ACCEPT(clprune__json_string(&r->json, text, sizeof text), "rows", key, "");
-        } else {
-            ACCEPT(strcmp(key, "speedup") == 0, "rows", key, "there is no such key");
-            (void)clprune__json_skip(&r->json);
-        }
+    ACCEPT(!r->ended, text, "there is more after the line \"end\"");
+    if (strcmp(text, "end") == 0 && r->version) {
+        r->ended = true;
+        TRY(end_row(r));
+        goto done;
     }
-    ACCEPT(r->json.error == NULL, "rows", "", "");
-    ACCEPT(parameters, "rows", "parameters", "missing");
+    char *sign = strchr(text, '=');
+    ACCEPT(sign != NULL, text, "expected \"key = value\"");
+    *sign = '\0';
+    const char *key = trim(text), *value = trim(sign + 1);
+    ACCEPT(key[0] != '\0' && value[0] != '\0', key, "expected \"key = value\"");
+    if (strcmp(key, "clprune_tuning") == 0) {
+        ACCEPT(!r->version, key, "given twice");
+        ACCEPT(strcmp(value, "1") == 0, key, "this version of clprune reads 1");
+        r->version = true;
+        goto done;
+    }
+    ACCEPT(r->version, key, "expected \"clprune_tuning = 1\" first");
+    if (strcmp(key, "device") == 0) {
+        TRY(begin_row(r, value));
+        goto done;
+    }
+    ACCEPT(r->in_row, key, "expected \"device = name\" before it");
+    if (!r->matches)
+        goto done;
+    if (strcmp(key, "driver") == 0) {
+        ACCEPT(!r->driver, key, "given twice");
+        r->driver = true;
+    } else {
+        TRY(read_parameter(r, key, value));
+    }
 done:
     return status;
 }
 
-static clprune_status read_text(reader *r)
+static clprune_status read_lines(reader *r, const char *text, size_t size)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    char key[64];
-    uint64_t version = 0;
-    bool rows = false;
-    ACCEPT(clprune__json_object(&r->json), "", "", "");
-    while (clprune__json_key(&r->json, key, sizeof key)) {
-        if (strcmp(key, "clprune_tuning") == 0) {
-            ACCEPT(clprune__json_whole(&r->json, &version) && version == 1, key, "",
-                "this version of clprune reads 1");
-        } else {
-            ACCEPT(strcmp(key, "rows") == 0, key, "", "there is no such key");
-            ACCEPT(!rows, key, "", "given twice");
-            rows = true;
-            ACCEPT(clprune__json_array(&r->json), key, "", "");
-            while (clprune__json_element(&r->json))
-                TRY(read_row(r));
-        }
+    char line[MOST_LINE];
+    for (size_t at = 0; at < size;) {
+        const char *newline = memchr(text + at, '\n', size - at);
+        const size_t length = (newline != NULL ? (size_t)(newline - text) : size) - at;
+        r->line++;
+        ACCEPT(length < sizeof line, "", "the line is too long");
+        ACCEPT(memchr(text + at, '\0', length) == NULL, "", "the line has a zero byte");
+        memcpy(line, text + at, length);
+        line[length] = '\0';
+        TRY(read_line(r, line));
+        at += length + 1;
     }
-    ACCEPT(clprune__json_end(&r->json), "", "", "");
-    ACCEPT(version == 1, "clprune_tuning", "", "missing");
-    ACCEPT(rows, "rows", "", "missing");
+    ACCEPT(r->version, "clprune_tuning", "missing");
+    ACCEPT(r->ended, "end", "missing; the file is cut off");
 done:
     return status;
 }
@@ -224,9 +233,8 @@ clprune_status clprune__tuning_read(
     (void)clprune__tuning_entries(&count);
     REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR, "%zu parameters", count);
     TRY(read_file(context, path, &text, &size));
-    r.json = clprune__json_begin(text, size);
-    TRY(read_text(&r));
-    if (r.matched) {
+    TRY(read_lines(&r, text, size));
+    if (r.row_line > 0) {
         *tuning = r.tuning;
         (void)snprintf(tuning->source, sizeof tuning->source, "%s", path);
     }

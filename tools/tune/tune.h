@@ -95,7 +95,7 @@ void tune_search(tune *t, tune_op *op);
 
 /* Writes a row as the library reads it: the parameters of `op`, or (NULL) of every section searched
  * or changed. */
-void tune_write_json(FILE *stream, const tune *t, const tune_row *row, const tune_op *op);
+void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tune_op *op);
 void tune_write_c(FILE *stream, const tune *t, const tune_row *row);
 
 #endif

@@ -31,7 +31,7 @@ static void usage(FILE *stream)
           "  --precision P   fp32 (the default); tf32 or bf16: of the products on matrix\n"
           "                  units\n"
           "  --time SECONDS  of search for each operation (600)\n"
-          "  --output FILE   where the JSON goes, replaced at once at the end (stdout)\n"
+          "  --output FILE   where the row goes, replaced at once at the end (stdout)\n"
           "  --c             prints the row as C source too, for the built-in table\n"
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
           "  --help\n"
@@ -63,7 +63,7 @@ static void make_temporary(tune *t)
         t->folder[0] = '\0';
         exit(EXIT_RUN);
     }
-    (void)snprintf(t->file, sizeof t->file, "%s/row.json", t->folder);
+    (void)snprintf(t->file, sizeof t->file, "%s/row.txt", t->folder);
     const char *debug = getenv("CLPRUNE_DEBUG");
     const char *given = debug != NULL ? debug : "", *comma = given[0] != '\0' ? "," : "";
     (void)snprintf(t->debug_vector, sizeof t->debug_vector, "%.250s%sgemm=vector", given, comma);
@@ -142,7 +142,7 @@ static bool write_output(const tune *t, const char *path, bool probe)
 {
     if (path == NULL) {
         if (!probe)
-            tune_write_json(stdout, t, &t->best, NULL);
+            tune_write_file(stdout, t, &t->best, NULL);
         return fflush(stdout) == 0;
     }
     const size_t size = strlen(path) + 32;
@@ -156,7 +156,7 @@ static bool write_output(const tune *t, const char *path, bool probe)
     bool good = stream != NULL;
     if (good) {
         if (!probe)
-            tune_write_json(stream, t, &t->best, NULL);
+            tune_write_file(stream, t, &t->best, NULL);
         good = fflush(stream) == 0 && !ferror(stream) && fsync(descriptor) == 0;
         good = fclose(stream) == 0 && good;
         good = good && (probe || rename(temporary, path) == 0);
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
             tune_search(t, &t->ops[i]);
     const bool written = write_output(t, output, false);
     if (!written && output != NULL) /* the search is not lost */
-        tune_write_json(stdout, t, &t->best, NULL);
+        tune_write_file(stdout, t, &t->best, NULL);
     if (print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);

@@ -61,7 +61,7 @@ clprune_context *tune_open(const tune *t, const tune_row *row)
         perror("clprune-tune: the temporary file");
         exit(EXIT_RUN);
     }
-    tune_write_json(file, t, row, t->op);
+    tune_write_file(file, t, row, t->op);
     if (fclose(file) != 0) {
         perror("clprune-tune: the temporary file");
         exit(EXIT_RUN);

@@ -1,22 +1,7 @@
-/* tune_write.c: a row as JSON and as C. */
+/* tune_write.c: a row as a file and as C. */
 #include "tune.h"
 
 #include <string.h>
-
-/* A JSON string; what is not ASCII goes as it is. */
-static void write_string(FILE *stream, const char *text)
-{
-    fputc('"', stream);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(stream, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            fprintf(stream, "\\u%04x", (unsigned)*text);
-        else
-            fputc(*text, stream);
-    }
-    fputc('"', stream);
-}
 
 /* Whether the section of a parameter was searched, or differs from the built-in row. */
 static bool is_written(const tune *t, const tune_row *row, const tune_op *op, size_t parameter)
@@ -35,32 +20,18 @@ static bool is_written(const tune *t, const tune_row *row, const tune_op *op, si
     return false;
 }
 
-void tune_write_json(FILE *stream, const tune *t, const tune_row *row, const tune_op *op)
+void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tune_op *op)
 {
-    const char *section = NULL;
-    fprintf(stream, "{\"clprune_tuning\": 1, \"rows\": [{\n  \"device\": ");
-    write_string(stream, t->device);
-    fprintf(stream, ",\n  \"driver\": ");
-    write_string(stream, t->driver);
-    fprintf(stream, ",\n  \"parameters\": {");
-    for (size_t i = 0; i < t->count; i++) {
-        const clprune_tuning_parameter *p = &t->parameters[i];
-        if (!is_written(t, row, op, i))
-            continue;
-        const bool first = section == NULL || strcmp(section, p->section) != 0;
-        if (first)
-            fprintf(stream, "%s\n    \"%s\": {", section != NULL ? "}," : "", p->section);
-        fprintf(stream, "%s\"%s\": %u", first ? "" : ", ", p->key, row->values[i]);
-        section = p->section;
-    }
-    fprintf(stream, "%s},\n  \"speedup\": {", section != NULL ? "}" : "");
-    const char *comma = "";
+    fprintf(stream, "clprune_tuning = 1\ndevice = %s\ndriver = %s\n", t->device, t->driver);
+    for (size_t i = 0; i < t->count; i++)
+        if (is_written(t, row, op, i))
+            fprintf(stream, "%s.%s = %u\n", t->parameters[i].section, t->parameters[i].key,
+                row->values[i]);
     for (size_t i = 0; op == NULL && i < OPS; i++)
-        if (t->ops[i].speedup > 0.0) {
-            fprintf(stream, "%s\"%s\": %.3f", comma, t->ops[i].name, t->ops[i].speedup);
-            comma = ", ";
-        }
-    fprintf(stream, "}\n}]}\n");
+        if (t->ops[i].speedup > 0.0)
+            fprintf(stream, "# %s: %.3f times as fast as the built-in row\n", t->ops[i].name,
+                t->ops[i].speedup);
+    fprintf(stream, "end\n");
 }
 
 void tune_write_c(FILE *stream, const tune *t, const tune_row *row)
