@@ -18,6 +18,7 @@
  *     PRUNED      values, scales (INT8), then crow and col, or the bitmap: see clprune/bsr.h
  *     MEAN        fp32 [batch][cols]
  *     GELU_CODE   codes [batch * rows][ceil(cols * bits / 32) * 4 bytes]: see clprune/gelu_code.h
+ *     others      as clprune/keep.h says where it lists them
  *
  * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep), INVALID_SIZE (samples outside of the store,
  * a matrix of another shape), OUT_OF_DEVICE_MEMORY (scratch), SIZE_OVERFLOW; the last error of the

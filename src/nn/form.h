@@ -53,10 +53,15 @@ typedef struct clprune__form {
         clprune__gemm_scores *scores);
 } clprune__form;
 
-extern const clprune__form clprune__form_dense;
-extern const clprune__form clprune__form_pruned;
-extern const clprune__form clprune__form_mean;
-extern const clprune__form clprune__form_gelu_code;
+/* Every form, in the order of clprune_form. */
+#define CLPRUNE__FORMS(FORM)                                                                       \
+    FORM(dense)                                                                                    \
+    FORM(pruned)                                                                                   \
+    FORM(mean)                                                                                     \
+    FORM(gelu_code)
+
+#define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
+CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);

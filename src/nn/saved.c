@@ -17,9 +17,8 @@ struct clprune_saved {
     bool lent;    /* the caller's buffer */
 };
 
-/* In the order of clprune_form. */
-static const clprune__form *const forms[] = {
-    &clprune__form_dense, &clprune__form_pruned, &clprune__form_mean, &clprune__form_gelu_code};
+#define ADDRESS(name) &clprune__form_##name,
+static const clprune__form *const forms[] = {CLPRUNE__FORMS(ADDRESS)};
 
 const clprune__form *clprune__form_of(clprune_form form)
 {
