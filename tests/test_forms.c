@@ -28,6 +28,9 @@ static const form_row rows[] = {
     {"mean", {.form = CLPRUNE_FORM_MEAN}},
     {"gelu code, 2 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2}},
     {"gelu code, 8 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8}},
+    {"quantised, 4 bits", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32}},
+    {"quantised, 8 bits, nearest",
+        {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}},
 };
 
 static clprune_saved *make_saved(const form_row *row)
@@ -329,6 +332,9 @@ static void meaning(void **state)
             error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/gelu_code.h */
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
             break; /* test_prune, test_bsr_values */
+        } else if (row->keep.form == CLPRUNE_FORM_QUANTISED) {
+            error =
+                row->keep.bits == 4 ? 0.5 : 0.02; /* a range below 7.4; test_quantise has more */
         }
         if (!(fabs((double)got[i] - want) <= error))
             fail_msg("%s: element %zu is %g, not %g", row->name, i, (double)got[i], want);

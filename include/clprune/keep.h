@@ -12,12 +12,33 @@ extern "C" {
 /* What is stored of a tensor x. A sample of x is a matrix of rows x cols; x is all samples, one
  * below the other. */
 typedef enum clprune_form {
-    CLPRUNE_FORM_DENSE = 0,    /* x, in fp32 */
-    CLPRUNE_FORM_PRUNED = 1,   /* the kept blocks of each sample, as BSR (clprune/bsr.h) */
-    CLPRUNE_FORM_MEAN = 2,     /* the mean of each sample's rows: 1 x cols a sample */
-    CLPRUNE_FORM_GELU_CODE = 3 /* GELU's derivative at x, as codes (clprune/gelu_code.h); restoring
-                                  gives the derivative, not x */
+    CLPRUNE_FORM_DENSE = 0,     /* x, in fp32 */
+    CLPRUNE_FORM_PRUNED = 1,    /* the kept blocks of each sample, as BSR (clprune/bsr.h) */
+    CLPRUNE_FORM_MEAN = 2,      /* the mean of each sample's rows: 1 x cols a sample */
+    CLPRUNE_FORM_GELU_CODE = 3, /* GELU's derivative at x, as codes (clprune/gelu_code.h); restoring
+                                   gives the derivative, not x */
+    CLPRUNE_FORM_QUANTISED = 4  /* codes of 2, 4 or 8 bits with a scale and a zero for each group of
+                                   columns */
 } clprune_form;
+
+/* How QUANTISED rounds (x - zero) / scale to a code. */
+typedef enum clprune_rounding {
+    CLPRUNE_ROUNDING_STOCHASTIC = 0, /* up with a probability of the fraction: unbiased. Drawn from
+                                        the store's seed, sample and position */
+    CLPRUNE_ROUNDING_NEAREST = 1     /* ties to even */
+} clprune_rounding;
+
+/* QUANTISED. An element is zero + scale * code, of its group: 1 x `group` columns, the last of a
+ * row may be shorter. zero is the least value of the group, rounded down to bf16; scale = (largest
+ * - zero) / (2^bits - 1), rounded up to bf16, which makes it at most 1 + 2^-7 times as large. The
+ * error of an element is at most scale / 2 (nearest) or below scale (stochastic), beside the
+ * rounding of fp32. Magnitudes below 2^-100 count as 0, finite ones above 2^126 as 2^126. A NaN or
+ * Inf makes its whole group NaN when read. Both products read the codes; there is no dense copy.
+ * Layout, in 32-bit words:
+ *
+ *     codes   [batch * rows][ceil(cols / 16) * bits / 2]   code c from bit c * bits of its row on
+ *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, then zero
+ */
 
 /* Zero-initialise, then set what the form reads: zeros mean DENSE. Settings that a form does not
  * read are ignored. */
@@ -30,8 +51,10 @@ typedef struct clprune_keep {
     clprune_criterion criterion;   /* PRUNED */
     clprune_value_type value_type; /* PRUNED: of the kept blocks */
     clprune_index_type index_type; /* PRUNED: SMALLEST where memory counts */
-    unsigned bits;                 /* GELU_CODE: 2, 4 or 8 */
-    uint64_t reserved[4];          /* zeros */
+    unsigned bits;                 /* GELU_CODE, QUANTISED: 2, 4 or 8 */
+    unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
+    clprune_rounding rounding;     /* QUANTISED */
+    uint64_t reserved[3];          /* zeros */
 } clprune_keep;
 
 /* "dense", "pruned", ...; "unknown" outside the list. */

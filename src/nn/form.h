@@ -58,7 +58,8 @@ typedef struct clprune__form {
     FORM(dense)                                                                                    \
     FORM(pruned)                                                                                   \
     FORM(mean)                                                                                     \
-    FORM(gelu_code)
+    FORM(gelu_code)                                                                                \
+    FORM(quantised)
 
 #define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
 CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
