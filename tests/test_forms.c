@@ -31,6 +31,7 @@ static const form_row rows[] = {
     {"quantised, 4 bits", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32}},
     {"quantised, 8 bits, nearest",
         {.form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST}},
+    {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 5}},
 };
 
 static clprune_saved *make_saved(const form_row *row)
@@ -332,6 +333,13 @@ static void meaning(void **state)
             error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/gelu_code.h */
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
             break; /* test_prune, test_bsr_values */
+        } else if (row->keep.form == CLPRUNE_FORM_POOLED) {
+            const size_t sample = i / COLS / ROWS * ROWS, row_in = i / COLS % ROWS;
+            const size_t first = row_in / 5 * 5, end = first + 5 < ROWS ? first + 5 : ROWS;
+            want = 0;
+            for (size_t r = first; r < end; r++)
+                want += (double)x[(sample + r) * COLS + i % COLS] / (double)(end - first);
+            error = 1e-6;
         } else if (row->keep.form == CLPRUNE_FORM_QUANTISED) {
             error =
                 row->keep.bits == 4 ? 0.5 : 0.02; /* a range below 7.4; test_quantise has more */

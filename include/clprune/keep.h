@@ -17,8 +17,9 @@ typedef enum clprune_form {
     CLPRUNE_FORM_MEAN = 2,      /* the mean of each sample's rows: 1 x cols a sample */
     CLPRUNE_FORM_GELU_CODE = 3, /* GELU's derivative at x, as codes (clprune/gelu_code.h); restoring
                                    gives the derivative, not x */
-    CLPRUNE_FORM_QUANTISED = 4  /* codes of 2, 4 or 8 bits with a scale and a zero for each group of
+    CLPRUNE_FORM_QUANTISED = 4, /* codes of 2, 4 or 8 bits with a scale and a zero for each group of
                                    columns */
+    CLPRUNE_FORM_POOLED = 5     /* the means of cells of neighbouring rows */
 } clprune_form;
 
 /* How QUANTISED rounds (x - zero) / scale to a code. */
@@ -40,6 +41,12 @@ typedef enum clprune_rounding {
  *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, then zero
  */
 
+/* POOLED (token pooling, arXiv 2409.11902). Row y * grid_width + x of a sample is place (y, x) of a
+ * grid. The mean of each cell of cell x cell places stands for its rows; cells at the lower and
+ * right edges average what they hold. tn sums dy over cells instead of upsampling, nt makes one
+ * column a cell: cell^2 less work than the dense product. Layout: fp32 [batch][cells][cols], cells
+ * numbered along the rows of the grid. */
+
 /* Zero-initialise, then set what the form reads: zeros mean DENSE. Settings that a form does not
  * read are ignored. */
 typedef struct clprune_keep {
@@ -54,7 +61,10 @@ typedef struct clprune_keep {
     unsigned bits;                 /* GELU_CODE, QUANTISED: 2, 4 or 8 */
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */
-    uint64_t reserved[3];          /* zeros */
+    unsigned cell;                 /* POOLED: places of a cell's side, at least 1 */
+    unsigned grid_height;          /* POOLED: grid_height * grid_width = rows of a sample; both */
+    unsigned grid_width;           /* 0: the rows lie in one line, cells are runs of `cell` rows */
+    uint64_t reserved[2];          /* zeros */
 } clprune_keep;
 
 /* "dense", "pruned", ...; "unknown" outside the list. */

@@ -59,7 +59,8 @@ typedef struct clprune__form {
     FORM(pruned)                                                                                   \
     FORM(mean)                                                                                     \
     FORM(gelu_code)                                                                                \
-    FORM(quantised)
+    FORM(quantised)                                                                                \
+    FORM(pooled)
 
 #define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
 CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
