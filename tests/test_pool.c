@@ -187,6 +187,46 @@ static void refused(void **state)
     test_mat_free(&dw);
 }
 
+/* A store pools on the grid it is given, and multiplies from any sample on. */
+static void in_a_store(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const row r = {{7, 5, 2}, 4, 37, 20};
+    clprune_keep keep = {.form = CLPRUNE_FORM_POOLED, .cell = 2, .grid_height = 7, .grid_width = 5};
+    clprune_saved *saved = NULL;
+    pooled m = make(&r);
+    TEST_OK(clprune_saved_create(context, "s", &keep, 4, 35, 37, &saved));
+    assert_int_equal(clprune_saved_describe(saved).sizes.values_bytes, 4 * 12 * 37 * sizeof(float));
+    TEST_OK(clprune_saved_store(saved, 0, 4, m.dx.mat, NULL));
+    test_mat y = test_mat_make(4 * 35, 37, 0, NULL), dy = test_mat_make(2 * 35, 20, 0, m.x);
+    test_mat dw = test_mat_make(20, 37, 0, NULL), want_dw = test_mat_make(20, 37, 0, NULL);
+    TEST_OK(clprune_saved_restore(saved, 0, 4, y.mat, NULL));
+    float *got = test_mat_get(&y, "y"), *up = upsampled(&m);
+    test_same_floats("restored", 4 * 35, 37, got, up, "a store");
+    TEST_OK(clprune_saved_product_tn(saved, 1, 2, 0, dy.mat, dw.mat, NULL));
+    TEST_OK(clprune__pool_tn(
+        context, &r.grid, 2, 0, dy.mat, clprune_mat_rows(m.dp.mat, 12, 24), want_dw.mat, NULL));
+    float *product = test_mat_get(&dw, "dw"), *want = test_mat_get(&want_dw, "dw");
+    test_same_floats("dw", 20, 37, product, want, "a store");
+    TEST_FAILS(clprune_saved_reshape(saved, 1, 36, 37), CLPRUNE_INVALID_SIZE, "grid of 7 x 5");
+    clprune_saved *refused_one = NULL;
+    keep.grid_width = 0;
+    TEST_FAILS(clprune_saved_create(context, "r", &keep, 1, 35, 1, &refused_one),
+        CLPRUNE_INVALID_ARGUMENT, "grid of 7 x 0");
+    keep.grid_height = keep.cell = 0;
+    TEST_FAILS(clprune_saved_create(context, "r", &keep, 1, 35, 1, &refused_one),
+        CLPRUNE_INVALID_ARGUMENT, "cell is 0");
+    float *const arrays[] = {got, up, product, want};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    test_mat *const mats[] = {&y, &dy, &dw, &want_dw};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_saved_destroy(saved);
+    pooled_free(&m);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -198,6 +238,7 @@ int main(void)
             test_add(&list, products, r, "products: %zu x %zu in cells of %zu, o %zu",
                 r->grid.height, r->grid.width, r->grid.cell, r->outputs);
     }
+    test_add(&list, in_a_store, NULL, "in a store");
     test_add(&list, refused, NULL, "what is refused");
     return test_run_on_devices("pool", &list);
 }

@@ -479,6 +479,58 @@ static void refused(void **state)
     quantised_free(&q);
 }
 
+/* The store's values for `keep` and a seed, to be freed. */
+static float *stored(const clprune_keep *keep, const row *r, uint64_t seed, clprune_mat x)
+{
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", keep, r->batch, r->rows, r->cols, &saved));
+    clprune_saved_set_seed(saved, seed);
+    TEST_OK(clprune_saved_store(saved, 0, r->batch, x, NULL));
+    test_mat y = test_mat_make(r->batch * r->rows, r->cols, 0, NULL);
+    TEST_OK(clprune_saved_restore(saved, 0, r->batch, y.mat, NULL));
+    float *got = test_mat_get(&y, "y");
+    test_mat_free(&y);
+    clprune_saved_destroy(saved);
+    return got;
+}
+
+/* The store rounds as it is told, from its seed, with groups of 64 where none is given. */
+static void in_a_store(void **state)
+{
+    (void)state;
+    const row r = {3, 10, 150, 4, 64, 1};
+    const uint64_t seed = 19;
+    const size_t count = r.batch * r.rows * r.cols;
+    quantised nearest = make(r, 131, NULL, NULL), drawn = make(r, 131, NULL, &seed);
+    float *want_nearest = restored(&nearest.q), *want_drawn = restored(&drawn.q);
+    clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
+    float *got_drawn = stored(&keep, &r, seed, nearest.mat.mat);
+    float *other = stored(&keep, &r, seed + 1, nearest.mat.mat);
+    keep.rounding = CLPRUNE_ROUNDING_NEAREST;
+    float *got_nearest = stored(&keep, &r, seed, nearest.mat.mat);
+    test_same_floats("stochastic", 1, count, got_drawn, want_drawn, "a store");
+    test_same_floats("nearest", 1, count, got_nearest, want_nearest, "a store");
+    assert_true(memcmp(got_drawn, other, count * sizeof *other) != 0);
+    float *const arrays[] = {want_nearest, want_drawn, got_drawn, other, got_nearest};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    quantised_free(&nearest);
+    quantised_free(&drawn);
+    clprune_saved *refused_one = NULL;
+    clprune_saved_sizes sizes;
+    TEST_OK(clprune_saved_size_query(&keep, 2, 196, 384, &sizes));
+    assert_int_equal(sizes.values_bytes, 2 * 196 * (384 / 2 + 384 / 64 * 4));
+    keep.bits = 5;
+    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
+        CLPRUNE_INVALID_ARGUMENT, "bits is 5");
+    keep.bits = 8, keep.group = 40;
+    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
+        CLPRUNE_INVALID_ARGUMENT, "group is 40");
+    keep.group = 48, keep.rounding = (clprune_rounding)2;
+    TEST_FAILS(clprune_saved_create(test_context(), "s", &keep, 1, 1, 1, &refused_one),
+        CLPRUNE_INVALID_ARGUMENT, "rounding is 2");
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -499,6 +551,7 @@ int main(void)
     if (!test_small())
         test_add(&list, products_in_runs, NULL, "products in runs");
     test_add(&list, nan_shows, NULL, "a NaN shows");
+    test_add(&list, in_a_store, NULL, "in a store");
     test_add(&list, refused, NULL, "what is refused");
     return test_run_on_devices("quantise", &list);
 }
