@@ -98,7 +98,7 @@ static void lines(void **state)
         "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
         "indices=bitmap\n",
         rules);
-    only(&o, rules, 0, DEPTH, KEEP_G, &pruned);
+    only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
     /* What a line does not say, the options do. */
     keep_rule rule = {.keep = options_keep(&o)};
     rule.keep.form = CLPRUNE_FORM_PRUNED;
@@ -109,7 +109,7 @@ static void lines(void **state)
     rule.keep.form = CLPRUNE_FORM_GELU_CODE;
     rule.keep.bits = 8;
     apply(&o, "blocks.2 fc1 code bits=8\n", rules);
-    only(&o, rules, 2, 3, KEEP_H, &rule);
+    only(&o, rules, 2, 3, KEEP_FC1, &rule);
 }
 
 static void later_lines_win(void **state)
@@ -126,9 +126,9 @@ static void later_lines_win(void **state)
     only(&o, rules, 0, DEPTH, KEEP_X, &pruned);
     /* Only what all lines together make must make sense. */
     apply(&o, "blocks.1 gelu recomputed\nblocks.1 fc1 dense\n", rules);
-    assert_true(rule_of(rules, 1, KEEP_G)->recomputed);
-    same_rule(rule_of(rules, 1, KEEP_H), &dense);
-    assert_true(keep_has_form(rule_of(rules, 0, KEEP_H), CLPRUNE_FORM_GELU_CODE));
+    assert_true(rule_of(rules, 1, KEEP_GELU)->recomputed);
+    same_rule(rule_of(rules, 1, KEEP_FC1), &dense);
+    assert_true(keep_has_form(rule_of(rules, 0, KEEP_FC1), CLPRUNE_FORM_GELU_CODE));
     apply(&o, "last x dense\n", rules);
     same_rule(&rules[RULES - 1], &dense);
     assert_true(keep_has_form(rule_of(rules, DEPTH - 1, KEEP_X), CLPRUNE_FORM_PRUNED));

@@ -77,9 +77,9 @@ static void smaller_batch(void **state)
     fixture exact = make_fixture(row, &policy, 2, 2), roomy = make_fixture(row, &policy, 2, 5);
     for (size_t i = 0; i < roomy.model.tensors; i++)
         TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.params[i].grad, NULL));
-    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.stream, NULL));
-    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.token, NULL));
-    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.hidden, NULL));
+    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dx, NULL));
+    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dnorm2, NULL));
+    TEST_OK(clprune_mat_fill(test_context(), NAN, roomy.model.work.dfc1, NULL));
     fixture *both[] = {&exact, &roomy};
     for (int i = 0; i < 2; i++) {
         fixture *f = both[i];

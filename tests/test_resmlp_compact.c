@@ -10,7 +10,7 @@ static keep_policy compact(double sparsity, clprune_block block, unsigned bits)
     const clprune_keep how = {.sparsity = 0.5f, .block = block, .bits = bits};
     keep_policy policy = keep_preset(COMPACT, how);
     policy.rule[KEEP_X].keep.sparsity = policy.rule[KEEP_X2].keep.sparsity =
-        policy.rule[KEEP_G].keep.sparsity = (float)sparsity;
+        policy.rule[KEEP_GELU].keep.sparsity = (float)sparsity;
     return policy;
 }
 
@@ -59,7 +59,7 @@ static float *read_codes(const resmlp *model, clprune_mat codes, size_t rows)
     TEST_OK(clprune_mat_create(
         test_context(), CLPRUNE_MEMORY_WORKSPACE, "ones", rows, model->arch.hidden, &mat));
     TEST_OK(clprune_mat_fill(test_context(), 1, mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(test_context(), 0, model->policies->rule[KEEP_H].keep.bits,
+    TEST_OK(clprune_gelu_code_backward(test_context(), 0, model->policies->rule[KEEP_FC1].keep.bits,
         mat, clprune_mat_rows(codes, 0, rows), mat, CLPRUNE_NO_MAT, NULL));
     float *values = read_mat(mat);
     clprune_buffer_release(test_context(), mat.buffer);
@@ -85,9 +85,9 @@ static reference read_kept(const fixture *f)
         const resmlp_block *block = &model->blocks[i];
         r.blocks[i] = (block_kept){read_saved(block->kept[KEEP_X], f->batch, rows, dim),
             read_saved(block->kept[KEEP_X2], f->batch, rows, dim),
-            read_saved(block->kept[KEEP_G], f->batch, rows, r.hidden),
+            read_saved(block->kept[KEEP_GELU], f->batch, rows, r.hidden),
 
-            read_codes(model, clprune_saved_codes(block->kept[KEEP_H], 0, f->batch), rows)};
+            read_codes(model, clprune_saved_codes(block->kept[KEEP_FC1], 0, f->batch), rows)};
     }
     r.mean_x = read_mat(clprune_saved_dense(model->mean_x, 0, f->batch));
     r.pooled = read_mat(clprune_saved_dense(model->pooled, 0, f->batch));
@@ -287,17 +287,17 @@ static void from_what_was_kept(void **state)
         matches_reference(row, &policy, 0);
         matches_reference(row, &policy, row->batch - 1); /* the last chunk is not full */
         policy.rule[KEEP_X].keep.criterion = policy.rule[KEEP_X2].keep.criterion =
-            policy.rule[KEEP_G].keep.criterion = CLPRUNE_CRITERION_SAMPLED;
+            policy.rule[KEEP_GELU].keep.criterion = CLPRUNE_CRITERION_SAMPLED;
         matches_reference(row, &policy, 1);
         policy = compact(0.3, (clprune_block){2, 4}, bits);
         policy.rule[KEEP_X2] = (keep_rule){0};
         matches_reference(row, &policy, row->batch - 1);
         policy.rule[KEEP_X].keep.value_type = CLPRUNE_VALUES_FP16;
-        policy.rule[KEEP_G].keep.value_type = CLPRUNE_VALUES_INT8;
+        policy.rule[KEEP_GELU].keep.value_type = CLPRUNE_VALUES_INT8;
         policy.rule[KEEP_X].keep.index_type = CLPRUNE_INDEX_INT16;
-        policy.rule[KEEP_G].keep.index_type = CLPRUNE_INDEX_BITMAP;
+        policy.rule[KEEP_GELU].keep.index_type = CLPRUNE_INDEX_BITMAP;
         matches_reference(row, &policy, 2);
-        policy.rule[KEEP_G] = (keep_rule){0};
+        policy.rule[KEEP_GELU] = (keep_rule){0};
         matches_reference(row, &policy, 1);
     }
 }
@@ -344,10 +344,11 @@ static void same_bits(void **state)
     const golden_resmlp_case *row = *state;
     keep_policy policy = compact(0.5, (clprune_block){1, 16}, 2);
     float *kept[2];
-    policy.rule[KEEP_G].keep.criterion = policy.rule[KEEP_X].keep.criterion =
+    policy.rule[KEEP_GELU].keep.criterion = policy.rule[KEEP_X].keep.criterion =
         CLPRUNE_CRITERION_SAMPLED;
     for (int i = 0; i < 2; i++) {
-        policy.rule[KEEP_G].keep.index_type = i == 0 ? CLPRUNE_INDEX_INT32 : CLPRUNE_INDEX_BITMAP;
+        policy.rule[KEEP_GELU].keep.index_type =
+            i == 0 ? CLPRUNE_INDEX_INT32 : CLPRUNE_INDEX_BITMAP;
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         const size_t rows = f.batch * f.model.tokens;
         float *grads[2];
@@ -357,8 +358,8 @@ static void same_bits(void **state)
             resmlp_set_seed(&f.model, 5);
             forward(&f, true);
             if (pass == 0)
-                kept[i] =
-                    read_saved(f.model.blocks[0].kept[KEEP_G], f.batch, rows, f.model.arch.hidden);
+                kept[i] = read_saved(
+                    f.model.blocks[0].kept[KEEP_GELU], f.batch, rows, f.model.arch.hidden);
             TEST_OK(
                 resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
             grads[pass] = read_mat(f.model.params[2].grad);
@@ -386,9 +387,9 @@ static void kept_bytes(void **state)
     const golden_resmlp_case *row = *state;
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
         keep_policy policy = compact(0.7, (clprune_block){1, 16}, type == 0 ? 8 : 2);
-        policy.rule[KEEP_X].keep.value_type = policy.rule[KEEP_G].keep.value_type =
+        policy.rule[KEEP_X].keep.value_type = policy.rule[KEEP_GELU].keep.value_type =
             (clprune_value_type)type;
-        policy.rule[KEEP_G].keep.index_type = (clprune_index_type)type;
+        policy.rule[KEEP_GELU].keep.index_type = (clprune_index_type)type;
         const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         resmlp_kept_bytes bytes;

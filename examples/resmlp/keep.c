@@ -5,30 +5,30 @@
 
 static const keep_entry entries[] = {
     [KEEP_X] = {.name = "x", .never = "everything else is made from it"},
-    [KEEP_N1] = {.name = "norm1",
+    [KEEP_NORM1] = {.name = "norm1",
         .again = "affine1(x)",
-        .recompute = {.recomputed = KEEP_SET(KEEP_T)}},
-    [KEEP_T] = {.name = "tokens",
+        .recompute = {.recomputed = KEEP_SET(KEEP_TOKENS)}},
+    [KEEP_TOKENS] = {.name = "tokens",
         .again = "W_t norm1 + b_t",
-        .recompute = {.recomputed = KEEP_SET(KEEP_N1)}},
+        .recompute = {.recomputed = KEEP_SET(KEEP_NORM1)}},
     [KEEP_X2] = {.name = "x2",
         .again = "x + ls1 * tokens",
-        .recompute = {.recomputed = KEEP_SET(KEEP_N1) | KEEP_SET(KEEP_N2),
+        .recompute = {.recomputed = KEEP_SET(KEEP_NORM1) | KEEP_SET(KEEP_NORM2),
             .dense = KEEP_SET(KEEP_X)}},
-    [KEEP_N2] = {.name = "norm2",
+    [KEEP_NORM2] = {.name = "norm2",
         .again = "affine2(x2)",
-        .recompute = {.recomputed = KEEP_SET(KEEP_G) | KEEP_SET(KEEP_M)}},
-    [KEEP_H] = {.name = "fc1",
+        .recompute = {.recomputed = KEEP_SET(KEEP_GELU) | KEEP_SET(KEEP_FC2)}},
+    [KEEP_FC1] = {.name = "fc1",
         .never = "the product would run twice",
         .forms = KEEP_SET(CLPRUNE_FORM_GELU_CODE),
-        .code = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_M),
-            .kept = KEEP_SET(KEEP_X2) | KEEP_SET(KEEP_G)}},
-    [KEEP_G] = {.name = "gelu",
+        .code = {.recomputed = KEEP_SET(KEEP_NORM2) | KEEP_SET(KEEP_FC2),
+            .kept = KEEP_SET(KEEP_X2) | KEEP_SET(KEEP_GELU)}},
+    [KEEP_GELU] = {.name = "gelu",
         .again = "GELU(fc1)",
-        .recompute = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_M)}},
-    [KEEP_M] = {.name = "fc2",
+        .recompute = {.recomputed = KEEP_SET(KEEP_NORM2) | KEEP_SET(KEEP_FC2)}},
+    [KEEP_FC2] = {.name = "fc2",
         .again = "W_2 gelu + b_2",
-        .recompute = {.recomputed = KEEP_SET(KEEP_N2) | KEEP_SET(KEEP_G)}},
+        .recompute = {.recomputed = KEEP_SET(KEEP_NORM2) | KEEP_SET(KEEP_GELU)}},
     [KEEP_TENSORS] = {.name = "x",
         .place = "last",
         .never = "its mean over the tokens must be kept",
@@ -89,7 +89,7 @@ const keep_table resmlp_keep = {
 
 size_t keep_features(const resmlp_arch *arch, size_t entry)
 {
-    return entry == KEEP_H || entry == KEEP_G ? arch->hidden : arch->dim;
+    return entry == KEEP_FC1 || entry == KEEP_GELU ? arch->hidden : arch->dim;
 }
 
 static bool recomputed(const keep_policy *policy, keep_tensor tensor)
@@ -99,17 +99,17 @@ static bool recomputed(const keep_policy *policy, keep_tensor tensor)
 
 bool keep_recomputes_tokens(const keep_policy *policy)
 {
-    return recomputed(policy, KEEP_N1);
+    return recomputed(policy, KEEP_NORM1);
 }
 
 bool keep_recomputes_mlp(const keep_policy *policy)
 {
-    return recomputed(policy, KEEP_N2);
+    return recomputed(policy, KEEP_NORM2);
 }
 
 bool keep_codes(const keep_policy *policy)
 {
-    return keep_has_form(&policy->rule[KEEP_H], CLPRUNE_FORM_GELU_CODE);
+    return keep_has_form(&policy->rule[KEEP_FC1], CLPRUNE_FORM_GELU_CODE);
 }
 
 bool keep_policy_check(const keep_policy *policy, char *why, size_t size)

@@ -22,13 +22,13 @@
 /* The tensors of a block in the order of their making, and who needs them. */
 typedef enum keep_tensor {
     KEEP_X,      /* x: affine1's gradients */
-    KEEP_N1,     /* norm1: the token linear's weight gradient */
-    KEEP_T,      /* tokens: LayerScale 1's gradient */
+    KEEP_NORM1,  /* norm1: the token linear's weight gradient */
+    KEEP_TOKENS, /* tokens: LayerScale 1's gradient */
     KEEP_X2,     /* x2: affine2's gradients */
-    KEEP_N2,     /* norm2: fc1's weight gradient */
-    KEEP_H,      /* fc1: GELU's derivative */
-    KEEP_G,      /* gelu: fc2's weight gradient */
-    KEEP_M,      /* fc2: LayerScale 2's gradient */
+    KEEP_NORM2,  /* norm2: fc1's weight gradient */
+    KEEP_FC1,    /* fc1: GELU's derivative */
+    KEEP_GELU,   /* gelu: fc2's weight gradient */
+    KEEP_FC2,    /* fc2: LayerScale 2's gradient */
     KEEP_TENSORS /* how many there are */
 } keep_tensor;
 

@@ -207,48 +207,70 @@ done:
     return status;
 }
 
-/* Elements of the matrices of a workspace whose sizes depend on what blocks keep. */
-typedef struct work_sizes {
-    size_t x, again, token, branch, hidden, fc1;
+/* Rows of the matrices of a workspace whose sizes depend on what blocks keep; 0: absent. */
+typedef struct work_rows {
+    size_t stream, made[KEEP_TENSORS], last_norm;
+    size_t kept_tokens; /* gradients within a token half that goes from what was kept */
+    size_t kept_mlp;    /* likewise */
+    size_t dfc1, mixing;
     bool weights; /* fc1_w, fc2_w and center */
-} work_sizes;
+} work_rows;
 
-static void grow(size_t *size, bool needed, size_t elements)
+static void grow(size_t *size, bool needed, size_t rows)
 {
     if (needed)
-        *size = max_size(*size, elements);
+        *size = max_size(*size, rows);
+}
+
+static bool in_token_half(keep_tensor tensor)
+{
+    return tensor == KEEP_X || tensor == KEEP_NORM1 || tensor == KEEP_TOKENS;
 }
 
 /* See resmlp_workspace. */
-static work_sizes sizes_of(const resmlp *model)
+static void add_block(const resmlp *model, const keep_policy *policy, work_rows *rows)
 {
-    const resmlp_arch *arch = &model->arch;
     const size_t all = model->batch * model->tokens, chunk = model->chunk * model->tokens;
-    const bool mean = keeps_mean(model);
-    const bool last = !mean && !keep_has_form(last_rule(model), CLPRUNE_FORM_DENSE);
-    work_sizes s = {0};
-    for (size_t i = 0; i < arch->depth; ++i) {
-        const keep_policy *policy = &model->policies[i];
-        const bool tokens_again = keep_recomputes_tokens(policy);
-        const bool mlp_again = keep_recomputes_mlp(policy);
-        const size_t tokens_rows = tokens_again ? chunk : all, mlp_rows = mlp_again ? chunk : all;
-        const bool x = is_restored(policy, KEEP_X);
-        const bool x2 = is_restored(policy, KEEP_X2);
-        grow(&s.x, x || x2, all * arch->dim);
-        grow(&s.again, x, tokens_rows * arch->dim);
-        grow(&s.again, x2 && !keep_codes(policy), mlp_rows * arch->dim);
-        grow(&s.again, policy->rule[KEEP_X2].recomputed, chunk * arch->dim);
-        grow(&s.token, !tokens_again || !mlp_again, all * arch->dim);
-        grow(&s.branch, !is_dense(policy, KEEP_T), tokens_rows * arch->dim);
-        grow(&s.branch, !is_dense(policy, KEEP_M), mlp_rows * arch->dim);
-        grow(&s.hidden, true, max_size(tokens_rows * arch->dim, mlp_rows * arch->hidden));
-        grow(&s.fc1, is_restored(policy, KEEP_H) && !keep_codes(policy), mlp_rows * arch->hidden);
-        s.weights = s.weights || mlp_again;
-    }
-    grow(&s.x, last, all * arch->dim);
-    grow(&s.again, last, all * arch->dim);
-    grow(&s.token, !mean, all * arch->dim);
-    return s;
+    const bool tokens_again = keep_recomputes_tokens(policy);
+    const bool mlp_again = keep_recomputes_mlp(policy);
+    const size_t tokens = tokens_again ? chunk : all, mlp = mlp_again ? chunk : all;
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+        if (tensor != KEEP_X && tensor != KEEP_X2)
+            grow(&rows->made[tensor],
+                !is_dense(policy, tensor) && !(tensor == KEEP_GELU && keep_codes(policy)),
+                in_token_half(tensor) ? tokens : mlp);
+    grow(&rows->made[KEEP_X], is_restored(policy, KEEP_X), tokens);
+    grow(&rows->made[KEEP_X2], policy->rule[KEEP_X2].recomputed, chunk);
+    grow(&rows->made[KEEP_X2], is_restored(policy, KEEP_X2) && !keep_codes(policy), mlp);
+    grow(&rows->stream, is_restored(policy, KEEP_X) || is_restored(policy, KEEP_X2), all);
+    grow(&rows->kept_tokens, !tokens_again, all);
+    grow(&rows->kept_mlp, !mlp_again, all);
+    grow(&rows->dfc1, true, mlp);
+    grow(&rows->mixing, tokens_again, tokens);
+    rows->weights = rows->weights || mlp_again;
+}
+
+static work_rows rows_of(const resmlp *model)
+{
+    const size_t all = model->batch * model->tokens;
+    const bool dense = keep_has_form(last_rule(model), CLPRUNE_FORM_DENSE);
+    work_rows rows = {0};
+    for (size_t i = 0; i < model->arch.depth; ++i)
+        add_block(model, &model->policies[i], &rows);
+    grow(&rows.stream, !dense, all);
+    grow(&rows.made[KEEP_X], !dense && !keeps_mean(model), all);
+    grow(&rows.last_norm, !keeps_mean(model), all);
+    return rows;
+}
+
+static clprune_status create_made(resmlp *model, keep_tensor tensor, size_t rows)
+{
+    char name[32];
+    if (rows == 0)
+        return CLPRUNE_SUCCESS;
+    (void)snprintf(name, sizeof name, "%s_made", resmlp_keep.entries[tensor].name);
+    return clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, name, rows,
+        keep_features(&model->arch, tensor), &model->work.made[tensor]);
 }
 
 static clprune_status create_workspace(resmlp *model)
@@ -256,40 +278,44 @@ static clprune_status create_workspace(resmlp *model)
     clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_arch *arch = &model->arch;
     resmlp_workspace *work = &model->work;
-    const size_t all = model->batch * model->tokens;
-    const work_sizes s = sizes_of(model);
-    const size_t weights = s.weights ? arch->hidden * arch->dim : 0;
+    const size_t dim = arch->dim, hidden = arch->hidden, all = model->batch * model->tokens;
+    const work_rows rows = rows_of(model);
     const struct {
         const char *name;
-        size_t elements, cols;
+        size_t rows, cols;
         clprune_mat *mat;
     } mats[] = {
-        {"stream", all * arch->dim, arch->dim, &work->stream},
-        {"x", s.x, arch->dim, &work->x},
-        {"again", s.again, arch->dim, &work->again},
-        {"token", s.token, arch->dim, &work->token},
-        {"branch", s.branch, arch->dim, &work->branch},
-        {"hidden", s.hidden, s.hidden, &work->hidden},
-        {"fc1", s.fc1, arch->hidden, &work->fc1},
-        {"fc1_w", weights, arch->dim, &work->fc1_w},
-        {"fc2_w", weights, arch->hidden, &work->fc2_w},
-        {"center", s.weights ? arch->dim : 0, arch->dim, &work->center},
-        {"dpooled", model->batch * arch->dim, arch->dim, &work->dpooled},
-        {"logits", model->batch * arch->classes, arch->classes, &model->logits},
+        {"stream", rows.stream, dim, &work->stream},
+        {"last_norm", rows.last_norm, dim, &work->last_norm},
+        {"dx", all, dim, &work->dx},
+        {"dlast_norm", rows.last_norm, dim, &work->dlast_norm},
+        {"dfc2", rows.kept_mlp, dim, &work->dfc2},
+        {"dfc1", rows.dfc1, hidden, &work->dfc1},
+        {"dnorm2", rows.kept_mlp, dim, &work->dnorm2},
+        {"dtokens", rows.kept_tokens, dim, &work->dtokens},
+        {"dnorm1", rows.kept_tokens, dim, &work->dnorm1},
+        {"mixing", rows.mixing, dim, &work->mixing},
+        {"fc1_w", rows.weights ? hidden : 0, dim, &work->fc1_w},
+        {"fc2_w", rows.weights ? dim : 0, hidden, &work->fc2_w},
+        {"center", rows.weights ? 1 : 0, dim, &work->center},
+        {"dpooled", model->batch, dim, &work->dpooled},
+        {"logits", model->batch, arch->classes, &model->logits},
     };
+    for (keep_tensor tensor = 0; tensor < KEEP_TENSORS; ++tensor)
+        TRY(create_made(model, tensor, rows.made[tensor]));
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
-        if (mats[i].elements > 0)
+        if (mats[i].rows > 0)
             TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
-                mats[i].elements / mats[i].cols, mats[i].cols, mats[i].mat));
+                mats[i].rows, mats[i].cols, mats[i].mat));
 done:
     return status;
 }
 
-/* As many samples as one T holds of h, but not so few that starting kernels takes longer than they
- * run. */
+/* As many samples as one T holds of fc1, but not so few that starting kernels takes longer than
+ * they run. */
 static size_t chunk_of(const resmlp *model)
 {
-    const size_t least = (size_t)1 << 21; /* elements of h: 8 MiB */
+    const size_t least = (size_t)1 << 21; /* elements of fc1: 8 MiB */
     const size_t sample = model->tokens * model->arch.hidden;
     const size_t all = model->batch * model->tokens * model->arch.dim;
     const size_t chunk = max_size(max_size(all, least) / sample, 1);
@@ -352,13 +378,15 @@ void resmlp_destroy(resmlp *model)
 {
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
-    const clprune_mat mats[] = {work->stream, work->x, work->again, work->token, work->branch,
-        work->hidden, work->fc1, work->fc1_w, work->fc2_w, work->center, work->dpooled,
-        model->logits, model->log_p};
+    const clprune_mat mats[] = {work->stream, work->last_norm, work->dx, work->dlast_norm,
+        work->dfc2, work->dfc1, work->dnorm2, work->dtokens, work->dnorm1, work->mixing,
+        work->fc1_w, work->fc2_w, work->center, work->dpooled, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         clprune_buffer_release(context, mats[i].buffer);
+    for (int i = 0; i < KEEP_TENSORS; ++i)
+        clprune_buffer_release(context, work->made[i].buffer);
     clprune_saved_destroy(model->pooled);
     clprune_saved_destroy(model->mean_x);
     clprune_saved_destroy(model->last_x);

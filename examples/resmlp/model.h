@@ -47,22 +47,28 @@ typedef struct resmlp_block {
     clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
 } resmlp_block;
 
-/* Matrices that die within a pass; those that no block needs are absent. C is `chunk` samples' part
- * of T, which is what a half of a block works on where it keeps only its input; TC and HC are T and
- * H, or their chunk where all halves concerned work so. */
+/* Matrices that live within a pass, one for each tensor; those that no block needs are absent. The
+ * passes say when the contents of each are dead (clprune_buffer_forget), so that a memory plan may
+ * give its place to another.
+ *
+ * C is `chunk` samples' part of T: what a half of a block works on where it keeps only its input.
+ * TC and HC are T and H, or their chunk where all blocks concerned work so. */
 typedef struct resmlp_workspace {
-    clprune_mat stream; /* T: backward: gradient of the stream; forward: the last x if recomputed
-                           and x is absent */
-    clprune_mat x;      /* T: forward: x, x2 if pruned, each made from the other in place */
-    clprune_mat again;  /* TC: x, x2 as restored, by the backward pass; x2 recomputed, by both */
-    clprune_mat token;  /* T: forward: n1, n2 if pruned, final affine; backward: dm, dn2, dt */
-    clprune_mat branch; /* TC: t, m if pruned or recomputed, n2 where h is a code */
-    clprune_mat hidden; /* TC and HC: forward: n1, n2 if recomputed, g if pruned, h and g where h is
-                           a code; backward: dg, then dh; dn1 or what the token half works in */
-    clprune_mat fc1;    /* HC: h if pruned */
-    clprune_mat fc1_w;  /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
-    clprune_mat fc2_w;  /* dim x hidden: ls2 times fc2's weight, likewise */
-    clprune_mat center; /* 1 x dim: about where x2 lies, likewise */
+    clprune_mat stream; /* T: the residual stream of the forward pass, where it is not made in the
+                           storage of x or x2: each half of a block adds to it in place */
+    clprune_mat made[KEEP_TENSORS]; /* TC or HC: a tensor of a block that is not kept dense, made
+                                       by the forward pass, or again or restored by the backward
+                                       pass; x is restored here, x2 recomputed or restored */
+    clprune_mat last_norm;          /* T: the final affine of the last x */
+
+    clprune_mat dx;         /* T: the gradient of the stream; each half adds to it in place */
+    clprune_mat dlast_norm; /* T; these have the names of the tensors whose gradients they hold */
+    clprune_mat dfc2, dnorm2, dtokens, dnorm1; /* T */
+    clprune_mat dfc1;    /* HC: the gradient of gelu, then in place that of fc1 */
+    clprune_mat mixing;  /* TC: what clprune_token_mix_backward works in */
+    clprune_mat fc1_w;   /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
+    clprune_mat fc2_w;   /* dim x hidden: ls2 times fc2's weight, likewise */
+    clprune_mat center;  /* 1 x dim: about where x2 lies, likewise */
     clprune_mat dpooled; /* batch x dim */
 } resmlp_workspace;
 

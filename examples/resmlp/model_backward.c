@@ -1,13 +1,15 @@
 /* The backward pass: the forward calls reversed, each half of a block in one of two ways: from what
- * was kept of it, or from its input alone; the MLP also from its input, g and the code of GELU's
+ * was kept of it, or from its input alone; the MLP also from its input, gelu and the code of GELU's
  * derivative. The second and third way rest on these identities, the second exactly,
- * in which G = dy^T g, P = dh^T x2, and W o G is the product of the elements:
+ * in which G = dy^T gelu, P = dfc1^T x2, and W o G is the product of the elements:
  *
- *     m = g W2^T + b2 scaled by ls2:    d ls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
- *     n2 = alpha2 * x2 + beta2 into W1: d alpha2 = colsum(W1 o P), d beta2 = W1^T colsum(dh),
- *                                       dW1 = P diag(alpha2) + colsum(dh)^T beta2,
- *                                       P taken about a center of x2: see clprune/affine.h
- *     dg = dy (diag(ls2) W2), dx2 = dh (W1 diag(alpha2)): no scaled copy of an activation
+ *     fc2 = gelu W2^T + b2, scaled by ls2:
+ *         dls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
+ *     norm2 = alpha2 * x2 + beta2, into W1:
+ *         dalpha2 = colsum(W1 o P), dbeta2 = W1^T colsum(dfc1),
+ *         dW1 = P diag(alpha2) + colsum(dfc1)^T beta2,
+ *         P taken about a center of x2: see clprune/affine.h
+ *     dgelu = dy (diag(ls2) W2), dx2 = dfc1 (W1 diag(alpha2)): no scaled copy of an activation
  *
  * and, for the token half, on those of <clprune/token_mix.h>. */
 #include "model_private.h"
@@ -24,12 +26,14 @@ static clprune_status tokens_from_input(
     const size_t step = resmlp_token_step(model, block, batch);
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
+        const clprune_mat mixing =
+            clprune_mat_rows(model->work.mixing, 0, range.count * model->tokens);
         clprune_mat x;
-        TRY(resmlp_restore(model, block->kept[KEEP_X], range, model->work.again, &x));
+        TRY(resmlp_restore(model, block->kept[KEEP_X], range, model->work.made[KEEP_X], &x));
         TRY(clprune_token_mix_backward(model->context, first > 0, range.count, x, &params,
-            resmlp_rows(model, dx, range), resmlp_hidden(model, range.count, model->arch.dim),
-            &grads, NULL));
-        TRY(resmlp_forget(model));
+            resmlp_rows(model, dx, range), mixing, &grads, NULL));
+        TRY(resmlp_forget_made(model, KEEP_X));
+        TRY(resmlp_forget(model, mixing));
     }
 done:
     return status;
@@ -42,22 +46,27 @@ static clprune_status tokens_from_kept(
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     clprune_saved *const *kept = block->kept;
-    const clprune_mat dt = clprune_mat_rows(model->work.token, 0, dx.rows);
-    const clprune_mat dn1 = resmlp_hidden(model, batch, model->arch.dim);
+    const resmlp_workspace *work = &model->work;
+    const clprune_mat dtokens = clprune_mat_rows(work->dtokens, 0, dx.rows);
+    const clprune_mat dnorm1 = clprune_mat_rows(work->dnorm1, 0, dx.rows);
     const resmlp_range all = {0, batch};
-    clprune_mat x, t;
+    clprune_mat x, tokens;
 
-    /* x2 = x + ls1 * t, t = ... + b_t */
-    TRY(resmlp_restore(model, kept[KEEP_T], all, model->work.branch, &t));
+    /* x2 = x + ls1 * tokens, tokens = ... + b_t */
+    TRY(resmlp_restore(model, kept[KEEP_TOKENS], all, work->made[KEEP_TOKENS], &tokens));
     TRY(clprune_layerscale_backward(
-        context, 0, t, w->ls1, dx, dt, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
-    /* t = W_t n1 + b_t */
-    TRY(clprune_linear_backward(model->token, batch, 0.0f, kept[KEEP_N1], dt, w->token_w, dn1,
-        dw->token_w, CLPRUNE_NO_MAT, NULL));
-    /* n1 = alpha1 * x + beta1 */
-    TRY(resmlp_restore(model, kept[KEEP_X], all, model->work.again, &x));
-    TRY(clprune_affine_backward(context, 0, 1, x, w->alpha1, dn1, dx, dw->alpha1, dw->beta1, NULL));
-    TRY(resmlp_forget(model));
+        context, 0, tokens, w->ls1, dx, dtokens, dw->ls1, CLPRUNE_NO_MAT, dw->token_b, NULL));
+    TRY(resmlp_forget_made(model, KEEP_TOKENS));
+    /* tokens = W_t norm1 + b_t */
+    TRY(clprune_linear_backward(model->token, batch, 0.0f, kept[KEEP_NORM1], dtokens, w->token_w,
+        dnorm1, dw->token_w, CLPRUNE_NO_MAT, NULL));
+    TRY(resmlp_forget(model, dtokens));
+    /* norm1 = alpha1 * x + beta1 */
+    TRY(resmlp_restore(model, kept[KEEP_X], all, work->made[KEEP_X], &x));
+    TRY(clprune_affine_backward(
+        context, 0, 1, x, w->alpha1, dnorm1, dx, dw->alpha1, dw->beta1, NULL));
+    TRY(resmlp_forget_made(model, KEEP_X));
+    TRY(resmlp_forget(model, dnorm1));
 done:
     return status;
 }
@@ -79,7 +88,7 @@ done:
 }
 
 /* Behind the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and
- * the sums of dy and dh in dw->fc2_b and dw->fc1_b. */
+ * the sums of dy and dfc1 in dw->fc2_b and dw->fc1_b. */
 static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -89,42 +98,46 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
         context, 0, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
     TRY(clprune_affine_backward_product(context, 0, w->fc1_w, w->alpha2, w->beta2,
         model->work.center, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
-    TRY(clprune_buffer_forget(context, model->work.fc1_w.buffer));
-    TRY(clprune_buffer_forget(context, model->work.fc2_w.buffer));
-    TRY(clprune_buffer_forget(context, model->work.center.buffer));
+    TRY(resmlp_forget(model, model->work.fc1_w));
+    TRY(resmlp_forget(model, model->work.fc2_w));
+    TRY(resmlp_forget(model, model->work.center));
 done:
     return status;
 }
 
 /* A chunk of the MLP: adds its part to the products G and P in dw->fc2_w and dw->fc1_w and to the
- * sums of dh in dw->fc1_b, and the gradient of x2 to dx. x2 and h are overwritten, all are of the
- * chunk alone. */
+ * sums of dfc1 in dw->fc1_b, and the gradient of x2 to dx. All are of the chunk alone; x2 is
+ * overwritten, fc1 becomes gelu in place. */
 static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
-    clprune_mat x2, clprune_mat h, clprune_mat dx)
+    clprune_mat x2, clprune_mat fc1, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
+    const resmlp_workspace *work = &model->work;
     const resmlp_block_weights *dw = &block->dw;
-    const clprune_mat dh = resmlp_reshape(model->work.hidden, h.rows, h.cols), g = h;
+    const clprune_mat dfc1 = clprune_mat_rows(work->dfc1, 0, fc1.rows), gelu = fc1;
     const float beta = first ? 0.0f : 1.0f;
 
-    /* next = x2 + ls2 * (g W2^T + b2) */
-    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
-    /* g = gelu(h) */
-    TRY(clprune_gelu_backward_recompute(context, first ? 0 : 1, h, dh, g, dh, dw->fc1_b, NULL));
-    TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, g, dw->fc2_w, NULL));
-    /* h = (alpha2 * x2 + beta2) W1^T + b1 */
+    /* next = x2 + ls2 * (gelu W2^T + b2) */
+    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, work->fc2_w, dfc1, NULL));
+    /* gelu = GELU(fc1) */
+    TRY(clprune_gelu_backward_recompute(context, beta, fc1, dfc1, gelu, dfc1, dw->fc1_b, NULL));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, dx, gelu, dw->fc2_w, NULL));
+    TRY(resmlp_forget_made(model, KEEP_FC1));
+    /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
     if (first)
-        TRY(clprune_token_mean_forward(context, 1, model->tokens,
-            clprune_mat_rows(x2, 0, model->tokens), model->work.center, NULL));
-    TRY(clprune_affine_center(context, model->work.center, x2, NULL));
-    TRY(clprune_gemm(context, true, false, 1.0f, beta, dh, x2, dw->fc1_w, NULL));
-    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
+        TRY(clprune_token_mean_forward(
+            context, 1, model->tokens, clprune_mat_rows(x2, 0, model->tokens), work->center, NULL));
+    TRY(clprune_affine_center(context, work->center, x2, NULL));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, dfc1, x2, dw->fc1_w, NULL));
+    TRY(resmlp_forget_made(model, KEEP_X2));
+    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dfc1, work->fc1_w, dx, NULL));
+    TRY(resmlp_forget(model, dfc1));
 done:
     return status;
 }
 
-/* next = x2 + ls2 * fc2(gelu(h)), h = fc1(affine2(x2)), from x2 (or x) and h alone. */
+/* next = x2 + ls2 * fc2(gelu(fc1)), fc1 = fc1(affine2(x2)), from x2 (or x) and fc1 alone. */
 static clprune_status mlp_from_input(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
@@ -135,53 +148,54 @@ static clprune_status mlp_from_input(
     TRY(mlp_begin(model, block, batch, dx));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
-        clprune_mat x2, h;
+        clprune_mat x2, fc1;
         if (kept[KEEP_X2] != NULL) {
-            TRY(resmlp_restore(model, kept[KEEP_X2], range, model->work.again, &x2));
+            TRY(resmlp_restore(model, kept[KEEP_X2], range, model->work.made[KEEP_X2], &x2));
         } else {
             x2 = resmlp_target(model, block, KEEP_X2, range);
             TRY(resmlp_token_half(
                 model, block, false, clprune_saved_dense(kept[KEEP_X], 0, batch), range, x2));
         }
-        TRY(resmlp_restore(model, kept[KEEP_H], range, model->work.fc1, &h));
-        TRY(mlp_chunk(model, block, first == 0, x2, h, resmlp_rows(model, dx, range)));
-        TRY(resmlp_forget(model));
+        TRY(resmlp_restore(model, kept[KEEP_FC1], range, model->work.made[KEEP_FC1], &fc1));
+        TRY(mlp_chunk(model, block, first == 0, x2, fc1, resmlp_rows(model, dx, range)));
     }
     TRY(mlp_end(model, block));
 done:
     return status;
 }
 
-/* A chunk of the MLP whose h is a code: adds its part to the products G and P in dw->fc2_w and
- * dw->fc1_w and to the sums of dh in dw->fc1_b, and the gradient of x2 to dx, of the chunk alone.
+/* A chunk of the MLP whose fc1 is a code: adds its part to the products G and P in dw->fc2_w and
+ * dw->fc1_w and to the sums of dfc1 in dw->fc1_b, and the gradient of x2 to dx, of the chunk alone.
  */
 static clprune_status mlp_coded_chunk(
     const resmlp *model, const resmlp_block *block, resmlp_range range, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
+    const resmlp_workspace *work = &model->work;
     const resmlp_block_weights *dw = &block->dw;
-    const clprune_mat dh = resmlp_hidden(model, range.count, model->arch.hidden);
+    const clprune_mat dfc1 = clprune_mat_rows(work->dfc1, 0, dx.rows);
     const bool first = range.first == 0;
     const float beta = first ? 0.0f : 1.0f;
 
-    /* next = x2 + ls2 * (g W2^T + b2) */
+    /* next = x2 + ls2 * (gelu W2^T + b2) */
     TRY(clprune_saved_product_tn(
-        block->kept[KEEP_G], range.first, range.count, beta, dx, dw->fc2_w, NULL));
-    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, model->work.fc2_w, dh, NULL));
-    /* g = gelu(h) */
-    TRY(clprune_gelu_code_backward(context, first ? 0 : 1, block->policy->rule[KEEP_H].keep.bits,
-        dh, resmlp_codes(model, block, range), dh, dw->fc1_b, NULL));
-    /* h = (alpha2 * x2 + beta2) W1^T + b1 */
+        block->kept[KEEP_GELU], range.first, range.count, beta, dx, dw->fc2_w, NULL));
+    TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, work->fc2_w, dfc1, NULL));
+    /* gelu = GELU(fc1) */
+    TRY(clprune_gelu_code_backward(context, beta, block->policy->rule[KEEP_FC1].keep.bits, dfc1,
+        resmlp_codes(model, block, range), dfc1, dw->fc1_b, NULL));
+    /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn(
-        block->kept[KEEP_X2], range.first, range.count, beta, dh, dw->fc1_w, NULL));
-    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dh, model->work.fc1_w, dx, NULL));
+        block->kept[KEEP_X2], range.first, range.count, beta, dfc1, dw->fc1_w, NULL));
+    TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dfc1, work->fc1_w, dx, NULL));
+    TRY(resmlp_forget(model, dfc1));
 done:
     return status;
 }
 
-/* next = x2 + ls2 * fc2(gelu(h)), h = fc1(affine2(x2)), from what is kept of x2 and g and the code
- * of h. */
+/* next = x2 + ls2 * fc2(gelu(fc1)), fc1 = fc1(affine2(x2)), from what is kept of x2 and gelu and
+ * the code of fc1. */
 static clprune_status mlp_from_code(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
@@ -193,7 +207,6 @@ static clprune_status mlp_from_code(
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));
-        TRY(resmlp_forget(model));
     }
     TRY(mlp_end(model, block));
 done:
@@ -207,29 +220,36 @@ static clprune_status mlp_from_kept(
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     clprune_saved *const *kept = block->kept;
-    const clprune_mat dtoken = clprune_mat_rows(model->work.token, 0, dx.rows);  /* dm, then dn2 */
-    const clprune_mat dhidden = resmlp_hidden(model, batch, model->arch.hidden); /* dg, then dh */
+    const resmlp_workspace *work = &model->work;
+    const clprune_mat dfc2 = clprune_mat_rows(work->dfc2, 0, dx.rows);
+    const clprune_mat dfc1 = clprune_mat_rows(work->dfc1, 0, dx.rows), dgelu = dfc1;
+    const clprune_mat dnorm2 = clprune_mat_rows(work->dnorm2, 0, dx.rows);
     const resmlp_range all = {0, batch};
-    clprune_mat x2, h, m;
+    clprune_mat x2, fc1, fc2;
 
-    /* next = x2 + ls2 * m, m = ... + b2 */
-    TRY(resmlp_restore(model, kept[KEEP_M], all, model->work.branch, &m));
+    /* next = x2 + ls2 * fc2, fc2 = ... + b2 */
+    TRY(resmlp_restore(model, kept[KEEP_FC2], all, work->made[KEEP_FC2], &fc2));
     TRY(clprune_layerscale_backward(
-        context, 0, m, w->ls2, dx, dtoken, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
-    /* m = g W2^T + b2 */
-    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, kept[KEEP_G], dtoken, w->fc2_w, dhidden,
+        context, 0, fc2, w->ls2, dx, dfc2, dw->ls2, dw->fc2_b, CLPRUNE_NO_MAT, NULL));
+    TRY(resmlp_forget_made(model, KEEP_FC2));
+    /* fc2 = gelu W2^T + b2 */
+    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, kept[KEEP_GELU], dfc2, w->fc2_w, dgelu,
         dw->fc2_w, CLPRUNE_NO_MAT, NULL));
-    /* g = gelu(h), h = ... + b1 */
-    TRY(resmlp_restore(model, kept[KEEP_H], all, model->work.fc1, &h));
-    TRY(clprune_gelu_backward(context, 0, h, dhidden, dhidden, dw->fc1_b, NULL));
-    /* h = n2 W1^T + b1 */
-    TRY(clprune_linear_backward(model->fc1, batch, 0.0f, kept[KEEP_N2], dhidden, w->fc1_w, dtoken,
+    TRY(resmlp_forget(model, dfc2));
+    /* gelu = GELU(fc1), fc1 = ... + b1 */
+    TRY(resmlp_restore(model, kept[KEEP_FC1], all, work->made[KEEP_FC1], &fc1));
+    TRY(clprune_gelu_backward(context, 0, fc1, dgelu, dfc1, dw->fc1_b, NULL));
+    TRY(resmlp_forget_made(model, KEEP_FC1));
+    /* fc1 = norm2 W1^T + b1 */
+    TRY(clprune_linear_backward(model->fc1, batch, 0.0f, kept[KEEP_NORM2], dfc1, w->fc1_w, dnorm2,
         dw->fc1_w, CLPRUNE_NO_MAT, NULL));
-    /* n2 = alpha2 * x2 + beta2 */
-    TRY(resmlp_restore(model, kept[KEEP_X2], all, model->work.again, &x2));
+    TRY(resmlp_forget(model, dfc1));
+    /* norm2 = alpha2 * x2 + beta2 */
+    TRY(resmlp_restore(model, kept[KEEP_X2], all, work->made[KEEP_X2], &x2));
     TRY(clprune_affine_backward(
-        context, 0, 1, x2, w->alpha2, dtoken, dx, dw->alpha2, dw->beta2, NULL));
-    TRY(resmlp_forget(model));
+        context, 0, 1, x2, w->alpha2, dnorm2, dx, dw->alpha2, dw->beta2, NULL));
+    TRY(resmlp_forget_made(model, KEEP_X2));
+    TRY(resmlp_forget(model, dnorm2));
 done:
     return status;
 }
@@ -267,11 +287,16 @@ static clprune_status pool_backward(
             w->alpha, dpooled, dpooled, dw->alpha, dw->beta, NULL));
         TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dx, NULL));
     } else {
-        const clprune_mat dn = clprune_mat_rows(model->work.token, 0, dx.rows);
+        const resmlp_workspace *work = &model->work;
+        const clprune_mat dnorm = clprune_mat_rows(work->dlast_norm, 0, dx.rows);
+        const resmlp_range all = {0, batch};
         clprune_mat x;
-        TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dn, NULL));
-        TRY(resmlp_restore(model, model->last_x, (resmlp_range){0, batch}, model->work.again, &x));
-        TRY(clprune_affine_backward(context, 0, 0, x, w->alpha, dn, dx, dw->alpha, dw->beta, NULL));
+        TRY(clprune_token_mean_backward(context, batch, model->tokens, dpooled, dnorm, NULL));
+        TRY(resmlp_restore(model, model->last_x, all, work->made[KEEP_X], &x));
+        TRY(clprune_affine_backward(
+            context, 0, 0, x, w->alpha, dnorm, dx, dw->alpha, dw->beta, NULL));
+        TRY(resmlp_forget_made(model, KEEP_X));
+        TRY(resmlp_forget(model, dnorm));
     }
 done:
     return status;
@@ -305,7 +330,7 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
     const clprune_mat dpooled = clprune_mat_rows(model->work.dpooled, 0, batch);
-    const clprune_mat dx = clprune_mat_rows(model->work.stream, 0, batch * model->tokens);
+    const clprune_mat dx = clprune_mat_rows(model->work.dx, 0, batch * model->tokens);
 
     resmlp_at(model, "backward head", 0);
     /* loss = mean of -sum_k q_k log_softmax(logits)_k */
@@ -315,8 +340,7 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
     TRY(clprune_linear_backward(model->head, batch, 0.0f, model->pooled, dlogits, w->head_w,
         dpooled, dw->head_w, dw->head_b, NULL));
     TRY(pool_backward(model, batch, dpooled, dx));
-    TRY(resmlp_forget(model));
-    TRY(clprune_buffer_forget(context, dpooled.buffer));
+    TRY(resmlp_forget(model, dpooled));
     for (size_t i = model->arch.depth; i-- > 0;) {
         resmlp_at(model, "backward block", i);
         TRY(block_backward(model, &model->blocks[i], batch, dx));

@@ -23,15 +23,10 @@ clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range
     return clprune_mat_rows(mat, range.first * model->tokens, range.count * model->tokens);
 }
 
-clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols)
-{
-    return resmlp_reshape(model->work.hidden, count * model->tokens, cols);
-}
-
 clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range)
 {
     (void)model;
-    return clprune_saved_codes(block->kept[KEEP_H], range.first, range.count);
+    return clprune_saved_codes(block->kept[KEEP_FC1], range.first, range.count);
 }
 
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
@@ -39,42 +34,17 @@ clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
 }
 
-/* The scratch for a range of samples of a tensor; see resmlp_workspace. */
-static clprune_mat scratch_of(
-    const resmlp *model, const keep_policy *policy, keep_tensor tensor, resmlp_range range)
-{
-    const resmlp_workspace *work = &model->work;
-    const size_t rows = range.count * model->tokens;
-    switch (tensor) {
-    case KEEP_X:
-        return resmlp_rows(model, work->x, range);
-    case KEEP_X2:
-        return policy->rule[KEEP_X2].recomputed ? clprune_mat_rows(work->again, 0, rows)
-                                                : resmlp_rows(model, work->x, range);
-    case KEEP_N1:
-        return keep_recomputes_tokens(policy) ? resmlp_hidden(model, range.count, model->arch.dim)
-                                              : clprune_mat_rows(work->token, 0, rows);
-    case KEEP_N2:
-        if (keep_codes(policy)) /* h needs the place */
-            return clprune_mat_rows(work->branch, 0, rows);
-        return keep_recomputes_mlp(policy) ? resmlp_hidden(model, range.count, model->arch.dim)
-                                           : clprune_mat_rows(work->token, 0, rows);
-    case KEEP_T:
-    case KEEP_M:
-        return clprune_mat_rows(work->branch, 0, rows);
-    case KEEP_H:
-        return keep_codes(policy) ? resmlp_hidden(model, range.count, model->arch.hidden)
-                                  : clprune_mat_rows(work->fc1, 0, rows);
-    default: /* KEEP_G */
-        return resmlp_hidden(model, range.count, model->arch.hidden);
-    }
-}
-
 clprune_mat resmlp_target(
     const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range)
 {
     const clprune_mat dense = clprune_saved_dense(block->kept[tensor], range.first, range.count);
-    return dense.rows > 0 ? dense : scratch_of(model, block->policy, tensor, range);
+    const bool streams = tensor == KEEP_X || (tensor == KEEP_X2 && block->kept[KEEP_X2] != NULL);
+    if (dense.rows > 0)
+        return dense;
+    if (tensor == KEEP_GELU && keep_codes(block->policy))
+        tensor = KEEP_FC1; /* in place: only the code of fc1 is needed after GELU */
+    return streams ? resmlp_rows(model, model->work.stream, range)
+                   : clprune_mat_rows(model->work.made[tensor], 0, range.count * model->tokens);
 }
 
 clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
@@ -85,25 +55,11 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
     return clprune_saved_restore(kept, range.first, range.count, *mat, NULL);
 }
 
-clprune_status resmlp_forget(const resmlp *model)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const resmlp_workspace *work = &model->work;
-    const clprune_mat mats[] = {work->token, work->branch, work->hidden, work->fc1, work->again};
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
-        TRY(clprune_buffer_forget(model->context, mats[i].buffer));
-done:
-    return status;
-}
-
-/* Where block i's x is made. A last one that is not kept may fill the stream, which waits for the
- * backward pass. */
+/* Where block i's x is made; behind the last block: its output. */
 static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
 {
-    const clprune_saved *kept = resmlp_kept_x(model, i);
-    const bool in_x = kept != NULL || model->work.x.rows > 0;
-    return clprune_saved_target(kept, 0, batch,
-        clprune_mat_rows(in_x ? model->work.x : model->work.stream, 0, batch * model->tokens));
+    return clprune_saved_target(resmlp_kept_x(model, i), 0, batch,
+        clprune_mat_rows(model->work.stream, 0, batch * model->tokens));
 }
 
 /* Keeps a range of samples of a tensor that is not the input of a linear layer (those keep theirs
@@ -121,14 +77,16 @@ clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block,
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
     const clprune_mat in = resmlp_rows(model, x, range);
-    const clprune_mat n1 = resmlp_target(model, block, KEEP_N1, range);
-    const clprune_mat t = resmlp_target(model, block, KEEP_T, range);
+    const clprune_mat norm1 = resmlp_target(model, block, KEEP_NORM1, range);
+    const clprune_mat tokens = resmlp_target(model, block, KEEP_TOKENS, range);
 
-    TRY(clprune_affine_forward(model->context, in, w->alpha1, w->beta1, n1, NULL));
-    TRY(clprune_linear_forward(model->token, range.count, n1, w->token_w, w->token_b, t,
-        training ? kept[KEEP_N1] : NULL, NULL));
-    TRY(keep(training, kept[KEEP_T], range, t));
-    TRY(clprune_layerscale_forward(model->context, in, t, w->ls1, x2, NULL));
+    TRY(clprune_affine_forward(model->context, in, w->alpha1, w->beta1, norm1, NULL));
+    TRY(clprune_linear_forward(model->token, range.count, norm1, w->token_w, w->token_b, tokens,
+        training ? kept[KEEP_NORM1] : NULL, NULL));
+    TRY(resmlp_forget_made(model, KEEP_NORM1));
+    TRY(keep(training, kept[KEEP_TOKENS], range, tokens));
+    TRY(clprune_layerscale_forward(model->context, in, tokens, w->ls1, x2, NULL));
+    TRY(resmlp_forget_made(model, KEEP_TOKENS));
 done:
     return status;
 }
@@ -142,30 +100,35 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
-    const clprune_mat n2 = resmlp_target(model, block, KEEP_N2, range);
-    const clprune_mat h = resmlp_target(model, block, KEEP_H, range);
-    const clprune_mat g = resmlp_target(model, block, KEEP_G, range);
-    const clprune_mat m = resmlp_target(model, block, KEEP_M, range);
+    const clprune_mat norm2 = resmlp_target(model, block, KEEP_NORM2, range);
+    const clprune_mat fc1 = resmlp_target(model, block, KEEP_FC1, range);
+    const clprune_mat gelu = resmlp_target(model, block, KEEP_GELU, range);
+    const clprune_mat fc2 = resmlp_target(model, block, KEEP_FC2, range);
     const bool codes = keep_codes(block->policy), fused = clprune_linear_fuses_bias(model->fc1);
     const clprune_mat fc1_b = fused ? w->fc1_b : CLPRUNE_NO_MAT;
     const clprune_mat gelu_b = fused ? CLPRUNE_NO_MAT : w->fc1_b;
 
-    TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, n2, NULL));
-    TRY(clprune_linear_forward(
-        model->fc1, range.count, n2, w->fc1_w, fc1_b, h, training ? kept[KEEP_N2] : NULL, NULL));
+    TRY(clprune_affine_forward(context, x2, w->alpha2, w->beta2, norm2, NULL));
+    TRY(clprune_linear_forward(model->fc1, range.count, norm2, w->fc1_w, fc1_b, fc1,
+        training ? kept[KEEP_NORM2] : NULL, NULL));
+    TRY(resmlp_forget_made(model, KEEP_NORM2));
     if (training && codes)
-        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_H].keep.bits, h, gelu_b, g,
-            resmlp_codes(model, block, range), NULL));
+        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_FC1].keep.bits, fc1, gelu_b,
+            gelu, resmlp_codes(model, block, range), NULL));
     else
-        TRY(clprune_gelu_forward(context, h, gelu_b, g, NULL));
+        TRY(clprune_gelu_forward(context, fc1, gelu_b, gelu, NULL));
     if (!codes)
-        TRY(keep(training, kept[KEEP_H], range, h));
+        TRY(keep(training, kept[KEEP_FC1], range, fc1));
     else
-        TRY(keep(training, kept[KEEP_G], range, g));
-    TRY(clprune_linear_forward(model->fc2, range.count, g, w->fc2_w, w->fc2_b, m,
-        training && !codes ? kept[KEEP_G] : NULL, NULL));
-    TRY(keep(training, kept[KEEP_M], range, m));
-    TRY(clprune_layerscale_forward(context, x2, m, w->ls2, next, NULL));
+        TRY(keep(training, kept[KEEP_GELU], range, gelu));
+    if (!codes) /* else gelu is there */
+        TRY(resmlp_forget_made(model, KEEP_FC1));
+    TRY(clprune_linear_forward(model->fc2, range.count, gelu, w->fc2_w, w->fc2_b, fc2,
+        training && !codes ? kept[KEEP_GELU] : NULL, NULL));
+    TRY(resmlp_forget_made(model, codes ? KEEP_FC1 : KEEP_GELU));
+    TRY(keep(training, kept[KEEP_FC2], range, fc2));
+    TRY(clprune_layerscale_forward(context, x2, fc2, w->ls2, next, NULL));
+    TRY(resmlp_forget_made(model, KEEP_FC2));
 done:
     return status;
 }
@@ -183,7 +146,6 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
         const clprune_mat x2 = resmlp_target(model, block, KEEP_X2, range);
         TRY(resmlp_token_half(model, block, training, x, range, x2));
         TRY(keep(training, block->kept[KEEP_X2], range, x2));
-        TRY(resmlp_forget(model));
     }
     step = resmlp_mlp_step(model, block, batch);
     for (size_t first = 0; first < batch; first += step) {
@@ -192,7 +154,7 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
         if (!keeps_x2)
             TRY(resmlp_token_half(model, block, training, x, range, x2));
         TRY(mlp_half(model, block, training, x2, range, resmlp_rows(model, next, range)));
-        TRY(resmlp_forget(model));
+        TRY(resmlp_forget_made(model, KEEP_X2));
     }
 done:
     return status;
@@ -210,9 +172,10 @@ static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clp
         TRY(clprune_token_mean_forward(context, batch, model->tokens, x, mean, NULL));
         TRY(clprune_affine_forward(context, mean, w->alpha, w->beta, pooled, NULL));
     } else {
-        const clprune_mat n = clprune_mat_rows(model->work.token, 0, batch * model->tokens);
-        TRY(clprune_affine_forward(context, x, w->alpha, w->beta, n, NULL));
-        TRY(clprune_token_mean_forward(context, batch, model->tokens, n, pooled, NULL));
+        const clprune_mat norm = clprune_mat_rows(model->work.last_norm, 0, x.rows);
+        TRY(clprune_affine_forward(context, x, w->alpha, w->beta, norm, NULL));
+        TRY(clprune_token_mean_forward(context, batch, model->tokens, norm, pooled, NULL));
+        TRY(resmlp_forget(model, norm));
     }
 done:
     return status;
@@ -265,9 +228,7 @@ clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, b
     const clprune_mat pooled = clprune_saved_dense(model->pooled, 0, batch);
     resmlp_at(model, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
-    TRY(resmlp_forget(model));
-    TRY(clprune_buffer_forget(model->context, model->work.x.buffer));
-    TRY(clprune_buffer_forget(model->context, model->work.stream.buffer));
+    TRY(resmlp_forget(model, model->work.stream));
     TRY(clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL));
 done:

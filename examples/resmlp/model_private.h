@@ -20,23 +20,15 @@ static inline resmlp_range resmlp_range_at(size_t first, size_t step, size_t bat
 size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch);
 size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch);
 
-/* block->codes of a range of samples. */
+/* The codes of fc1 of a range of samples. */
 clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range);
 
 /* The tokens of a range of samples in a matrix of all of them. */
 clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range);
 
-/* A dense rows x cols matrix in the buffer of `mat`. */
-static inline clprune_mat resmlp_reshape(clprune_mat mat, size_t rows, size_t cols)
-{
-    return clprune_mat_of(mat.buffer, rows, cols);
-}
-
-/* work.hidden as the tokens of `count` samples with `cols` features. */
-clprune_mat resmlp_hidden(const resmlp *model, size_t count, size_t cols);
-
 /* Where to make a range of samples of a tensor of a block: in its storage where that is dense, else
- * in scratch, which for all but a pruned x or x2 has room for the range alone. */
+ * in the stream (x, x2) or in work.made, which has room for the range alone. gelu is made in place
+ * of fc1 where that is a code. */
 clprune_mat resmlp_target(
     const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range);
 
@@ -47,12 +39,20 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
 /* Where block i's x is kept; behind the last block: its output. NULL: recomputed. */
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
 
-/* What a half of a block, or a chunk of it, has put into `token`, `branch`, `hidden`, `fc1` and
- * `again` is not needed any more: a plan may give their places to others. */
-clprune_status resmlp_forget(const resmlp *model);
+/* The contents of a matrix are dead; it may be absent. */
+static inline clprune_status resmlp_forget(const resmlp *model, clprune_mat mat)
+{
+    return clprune_buffer_forget(model->context, mat.buffer);
+}
+
+/* The same for work.made of a tensor. */
+static inline clprune_status resmlp_forget_made(const resmlp *model, keep_tensor tensor)
+{
+    return resmlp_forget(model, model->work.made[tensor]);
+}
 
 /* The token half of a block for a range of the samples in x: x2, of the range alone, = x + ls1 *
- * (W_t affine1(x) + b_t). With `training` it keeps what the policy keeps of n1 and t. */
+ * (W_t affine1(x) + b_t). With `training` it keeps what the policy keeps of norm1 and tokens. */
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x, resmlp_range range, clprune_mat x2);
 
