@@ -13,6 +13,7 @@ static const clprune__kernel_def affine_backward_kernel = {
 clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, clprune_mat alpha,
     clprune_mat beta, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     enum { X, ALPHA, BETA, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
@@ -30,6 +31,7 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, clprune_mat dalpha,
     clprune_mat dbeta, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);

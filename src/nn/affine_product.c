@@ -16,6 +16,7 @@ static const clprune__kernel_def affine_product_kernel = {
 clprune_status clprune_affine_weights(
     clprune_context *context, clprune_mat alpha, clprune_mat w, clprune_mat scaled, cl_event *event)
 {
+    ENTER(context);
     return clprune__scale_weights(
         context, &affine_weights_kernel, "alpha", alpha, w.cols, w, scaled, event);
 }
@@ -23,6 +24,7 @@ clprune_status clprune_affine_weights(
 clprune_status clprune_affine_center(
     clprune_context *context, clprune_mat center, clprune_mat x, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__operand operands[2] = {{"center", center, 1, x.cols}, {"x", x, x.rows, x.cols}};
     TRY(clprune__check_operands(context, operands, 1, 2));
@@ -38,6 +40,7 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums,
     clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);

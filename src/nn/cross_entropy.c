@@ -23,6 +23,7 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
@@ -53,6 +54,7 @@ done:
 clprune_status clprune_cross_entropy_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = log_p.rows, classes = log_p.cols;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT, "smoothing is %g",

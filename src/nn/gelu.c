@@ -13,6 +13,7 @@ static const clprune__kernel_def gelu_backward_kernel = {
 clprune_status clprune_gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     enum { B, H, G, ALL }; /* h is an output with a bias */
@@ -61,11 +62,13 @@ done:
 clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
 {
+    ENTER(context);
     return backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
+    ENTER(context);
     return backward(context, beta, true, h, dg, g, dh, db, event);
 }

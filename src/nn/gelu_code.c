@@ -40,6 +40,7 @@ clprune_status clprune_gelu_code_size_query(
 clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
     clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     clprune_gelu_code_sizes sizes;
@@ -63,6 +64,7 @@ done:
 clprune_status clprune_gelu_code_backward(clprune_context *context, float beta, unsigned bits,
     clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);

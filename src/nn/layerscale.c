@@ -13,6 +13,7 @@ static const clprune__kernel_def layerscale_backward_kernel = {
 clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat x, clprune_mat t,
     clprune_mat ls, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     enum { X, T, LS, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"t", t, x.rows, x.cols},
@@ -48,6 +49,7 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
     clprune_mat db_tokens, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);

@@ -12,6 +12,7 @@ static const clprune__kernel_def layerscale_product_kernel = {
 clprune_status clprune_layerscale_weights(
     clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event)
 {
+    ENTER(context);
     return clprune__scale_weights(
         context, &layerscale_weights_kernel, "ls", ls, w.rows, w, scaled, event);
 }
@@ -21,6 +22,7 @@ clprune_status clprune_layerscale_backward_product(clprune_context *context, flo
     clprune_mat w, clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db,
     cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { INPUTS = 3, ALL = 6 };

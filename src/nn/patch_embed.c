@@ -73,6 +73,7 @@ clprune_status clprune_patch_embed_forward(clprune_context *context,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch_mark mark = {0};
     bool marked = false;
@@ -115,6 +116,7 @@ clprune_status clprune_patch_embed_backward(clprune_context *context, float beta
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch_mark mark = {0};
     bool marked = false;

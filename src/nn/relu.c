@@ -43,6 +43,7 @@ static clprune__rowwise plan_bytes(
 clprune_status clprune_relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_mat mask, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b), keep = !clprune__is_absent(mask);
     clprune_relu_mask_sizes sizes;
@@ -66,6 +67,7 @@ done:
 clprune_status clprune_relu_backward(clprune_context *context, float beta, clprune_mat dy,
     clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
 {
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_relu_mask_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");

@@ -70,6 +70,7 @@ done:
 clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch, size_t tokens,
     clprune_mat x, clprune_mat y, cl_event *event)
 {
+    ENTER(context);
     return clprune__token_sum(context, batch, tokens, scale_of(tokens), x, y, event);
 }
 
@@ -77,5 +78,6 @@ clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch
 clprune_status clprune_token_mean_backward(clprune_context *context, size_t batch, size_t tokens,
     clprune_mat dy, clprune_mat dx, cl_event *event)
 {
+    ENTER(context);
     return clprune__token_spread(context, batch, tokens, scale_of(tokens), dy, dx, event);
 }

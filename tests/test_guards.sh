@@ -1,0 +1,66 @@
+#!/bin/sh
+# Every public function that takes an object begins with ENTER (src/runtime/guard.h), or two threads
+# and forked processes could get past the guard.
+#   test_guards.sh SOURCE_DIR
+root=$1
+cd "$root" || exit 2
+
+# Functions that only read what never changes, or for which there is no guard yet or any more.
+exempt="clprune_context_create clprune_context_create_dry clprune_context_destroy
+    clprune_context_cl clprune_context_device clprune_context_device_info clprune_context_kernels
+    clprune_context_precision clprune_context_cache_dir clprune_context_tuning
+    clprune_context_tuning_source clprune_last_error"
+
+# unguarded HEADERS -- SOURCES: the names without ENTER, then how many functions were looked for.
+unguarded() {
+    awk -v exempt="$(echo $exempt)" '
+        function list_objects(    count, statement, i, name, free) {
+            gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", text)
+            count = split(text, statement, ";")
+            for (i = 1; i <= count; i++) {
+                if (statement[i] !~ /CLPRUNE_API/ ||
+                    statement[i] !~ /clprune_(context|saved|linear|optimizer) \*[a-z]/)
+                    continue
+                match(statement[i], /clprune_[a-z0-9_]+\(/)
+                name = substr(statement[i], RSTART, RLENGTH - 1)
+                object[name] = 1
+            }
+            count = split(exempt, free, " ")
+            for (i = 1; i <= count; i++)
+                delete object[free[i]]
+            listed = 1
+        }
+        FILENAME ~ /\.h$/ { text = text " " $0; next }
+        !listed { list_objects() }
+        /^[a-z].*clprune_[a-z0-9_]+\(/ && !/;$/ {
+            match($0, /clprune_[a-z0-9_]+\(/)
+            name = substr($0, RSTART, RLENGTH - 1)
+        }
+        /^\{/ { line = 0; current = name; name = "" }
+        /^\}/ { current = "" }
+        current != "" && ++line <= 6 && /^ +ENTER/ { entered[current] = 1 }
+        END {
+            for (name in object) {
+                count++
+                if (!(name in entered))
+                    print name
+            }
+            print count " functions"
+        }' "$@"
+}
+
+told=$(unguarded include/clprune/*.h src/*/*.c)
+count=$(echo "$told" | sed -n 's/ functions$//p')
+missing=$(echo "$told" | sed '$d')
+
+# The checker itself must see a breach.
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+printf 'CLPRUNE_API int clprune_bad(\n    clprune_context *context);\nCLPRUNE_API int clprune_good(clprune_context *context);\n' >"$folder/a.h"
+printf 'int clprune_bad(clprune_context *context)\n{\n    return 0;\n}\nint clprune_good(clprune_context *context)\n{\n    ENTER(context);\n}\n' >"$folder/a.c"
+planted=$(unguarded "$folder/a.h" "$folder/a.c" | tr '\n' ' ')
+[ "$planted" = "clprune_bad 2 functions " ] || missing="$missing checker: $planted"
+
+[ -z "$missing" ] || echo "no ENTER in: $missing"
+echo "$count functions"
+[ -z "$missing" ] && [ "$count" -gt 80 ]
