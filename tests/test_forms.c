@@ -27,6 +27,7 @@ static const form_row rows[] = {
                                             .criterion = CLPRUNE_CRITERION_SAMPLED}},
     {"mean", {.form = CLPRUNE_FORM_MEAN}},
     {"gelu code, 2 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2}},
+    {"mask", {.form = CLPRUNE_FORM_MASK}},
     {"gelu code, 8 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 8}},
     {"quantised, 4 bits", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4, .group = 32}},
     {"quantised, 8 bits, nearest",
@@ -331,6 +332,8 @@ static void meaning(void **state)
             const double h = want, pi = 3.14159265358979323846;
             want = (1 + erf(h / sqrt(2.0))) / 2 + h * exp(-h * h / 2) / sqrt(2 * pi);
             error = row->keep.bits == 2 ? 0.182 : 0.0028; /* clprune/gelu_code.h */
+        } else if (row->keep.form == CLPRUNE_FORM_MASK) {
+            want = want > 0;
         } else if (row->keep.form == CLPRUNE_FORM_PRUNED) {
             break; /* test_prune, test_bsr_values */
         } else if (row->keep.form == CLPRUNE_FORM_POOLED) {

@@ -9,7 +9,7 @@
  *   bsr.h prune.h bspmm.h   the method: block-sparse storage, selection, products
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
  *   saved_host.h            the store with tensors of host memory
- *   linear.h                the layer that keeps its input in that form
+ *   linear.h activation.h   the layers that keep what they need in any form
  *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, each forward and backward, some of them
  *                           backward without an activation that PyTorch would keep
@@ -26,6 +26,7 @@
 #ifndef CLPRUNE_CLPRUNE_H
 #define CLPRUNE_CLPRUNE_H
 
+#include "clprune/activation.h"
 #include "clprune/affine.h"
 #include "clprune/bspmm.h"
 #include "clprune/bsr.h"

@@ -19,7 +19,9 @@ typedef enum clprune_form {
                                    gives the derivative, not x */
     CLPRUNE_FORM_QUANTISED = 4, /* codes of 2, 4 or 8 bits with a scale and a zero for each group of
                                    columns */
-    CLPRUNE_FORM_POOLED = 5     /* the means of cells of neighbouring rows */
+    CLPRUNE_FORM_POOLED = 5,    /* the means of cells of neighbouring rows */
+    CLPRUNE_FORM_MASK = 6 /* whether x is positive, one bit an element (clprune/relu.h); restoring
+                             gives 1 or 0 */
 } clprune_form;
 
 /* How QUANTISED rounds (x - zero) / scale to a code. */

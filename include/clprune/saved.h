@@ -18,6 +18,7 @@
  *     PRUNED      values, scales (INT8), then crow and col, or the bitmap: see clprune/bsr.h
  *     MEAN        fp32 [batch][cols]
  *     GELU_CODE   codes [batch * rows][ceil(cols * bits / 32) * 4 bytes]: see clprune/gelu_code.h
+ *     MASK        bits [batch * rows][ceil(cols / 32) * 4 bytes]: see clprune/relu.h
  *     others      as clprune/keep.h says where it lists them
  *
  * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep), INVALID_SIZE (samples outside of the store,
@@ -109,11 +110,12 @@ CLPRUNE_API clprune_status clprune_saved_product_nt(const clprune_saved *saved, 
 CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
 
 /* Samples [first, first + count), clipped to those there are, as they are kept: the matrix of a
- * DENSE store, the BSR matrix of a PRUNED one, the codes of a GELU_CODE one. The matrices have no
- * rows, the BSR matrix no samples, where the form is another. */
+ * DENSE store, the BSR matrix of a PRUNED one, the codes of a GELU_CODE one, the bits of a MASK
+ * one. The matrices have no rows, the BSR matrix no samples, where the form is another. */
 CLPRUNE_API clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count);
 CLPRUNE_API clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count);
 CLPRUNE_API clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count);
+CLPRUNE_API clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count);
 
 #ifdef __cplusplus
 }

@@ -60,7 +60,8 @@ typedef struct clprune__form {
     FORM(mean)                                                                                     \
     FORM(gelu_code)                                                                                \
     FORM(quantised)                                                                                \
-    FORM(pooled)
+    FORM(pooled)                                                                                   \
+    FORM(mask)
 
 #define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
 CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
@@ -68,11 +69,12 @@ CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);
 
-/* What clprune_saved_dense, _bsr and _codes give, where the form is theirs. */
+/* What clprune_saved_dense, _bsr, _codes and _mask give, where the form is theirs. */
 clprune_mat clprune__dense_mat(const clprune__kept *kept, clprune__range range);
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);
 clprune_mat clprune__codes_mat(const clprune__kept *kept, clprune__range range);
+clprune_mat clprune__mask_mat(const clprune__kept *kept, clprune__range range);
 
 /* Samples of `sample` floats each that are worked on at once where they need scratch: as many as 8
  * MiB hold, at least one, at most `count`. */

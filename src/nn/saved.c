@@ -306,6 +306,14 @@ clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t
     return clprune__codes_mat(&saved->kept, clip(saved, first, count));
 }
 
+clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count)
+{
+    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    if (!is_form(saved, &clprune__form_mask))
+        return CLPRUNE_NO_MAT;
+    return clprune__mask_mat(&saved->kept, clip(saved, first, count));
+}
+
 clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
 {

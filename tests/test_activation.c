@@ -1,0 +1,187 @@
+/* Activations that keep what they need in a store: the bits of clprune/relu.h, gelu.h and
+ * gelu_code.h, on what is kept or restored, in parts, with any beta. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct activation_row {
+    const char *name;
+    clprune_activation activation;
+    clprune_keep keep;
+    size_t batch, rows, cols; /* of the long ones, 8 MiB hold fewer samples */
+} activation_row;
+
+static const activation_row rows[] = {
+    {"relu, mask", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_MASK}, 3, 7, 41},
+    {"relu, dense", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
+    {"relu, half of the blocks", CLPRUNE_ACTIVATION_RELU,
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, 3, 7, 41},
+    {"gelu, dense", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_DENSE}, 3, 7, 41},
+    {"gelu, codes of 2 bits", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2},
+        3, 7, 41},
+    {"gelu, fp16", CLPRUNE_ACTIVATION_GELU,
+        {.form = CLPRUNE_FORM_PRUNED, .value_type = CLPRUNE_VALUES_FP16}, 3, 7, 41},
+    {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
+    {"relu, several chunks", CLPRUNE_ACTIVATION_RELU,
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, 5, 400, 2000},
+    {"gelu, several chunks", CLPRUNE_ACTIVATION_GELU,
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, 5, 400, 2000},
+};
+
+/* f' at what the form keeps, as an array. */
+static float *derivative(const activation_row *r, const clprune_saved *saved)
+{
+    const size_t tokens = r->batch * r->rows;
+    test_mat kept = test_mat_make(tokens, r->cols, 0, NULL);
+    TEST_OK(clprune_saved_restore(saved, 0, r->batch, kept.mat, NULL));
+    float *values = test_mat_get(&kept, "kept");
+    test_mat_free(&kept);
+    if (r->keep.form == CLPRUNE_FORM_MASK || r->keep.form == CLPRUNE_FORM_GELU_CODE)
+        return values;
+    for (size_t i = 0; i < tokens * r->cols; i++) {
+        const double h = (double)values[i], pi = 3.14159265358979323846;
+        const double slope = (1 + erf(h / sqrt(2.0))) / 2 + h * exp(-h * h / 2) / sqrt(2 * pi);
+        values[i] = r->activation == CLPRUNE_ACTIVATION_RELU ? (float)(h > 0) : (float)slope;
+    }
+    return values;
+}
+
+static void there_and_back(void **state)
+{
+    const activation_row *r = *state;
+    clprune_context *context = test_context();
+    const size_t tokens = r->batch * r->rows, count = tokens * r->cols;
+    const bool relu = r->activation == CLPRUNE_ACTIVATION_RELU;
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(context, "s", &r->keep, r->batch, r->rows, r->cols, &saved));
+    float *x = test_new_normal(3, count), *b = test_new_normal(4, r->cols);
+    float *dy = test_new_normal(5, count), *old = test_new_normal(6, r->cols);
+    test_mat mx = test_mat_make(tokens, r->cols, 1, x), mb = test_mat_make(1, r->cols, 0, b);
+    test_mat my = test_mat_make(tokens, r->cols, 2, NULL);
+    test_mat plain_x = test_mat_make(tokens, r->cols, 1, x);
+    test_mat plain_y = test_mat_make(tokens, r->cols, 2, NULL);
+    /* Forward, first the last sample, then the others: the bits of the function without a store. */
+    const size_t parts[2][2] = {{r->batch - 1, 1}, {0, r->batch - 1}};
+    for (int i = 0; i < 2; i++) {
+        const size_t first = parts[i][0] * r->rows, part = parts[i][1] * r->rows;
+        cl_event event = NULL;
+        TEST_OK(clprune_activation_forward(context, r->activation, parts[i][0], parts[i][1],
+            clprune_mat_rows(mx.mat, first, part), mb.mat, clprune_mat_rows(my.mat, first, part),
+            saved, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    }
+    TEST_OK(clprune_activation_forward(
+        context, r->activation, 0, r->batch, plain_x.mat, mb.mat, plain_y.mat, NULL, NULL));
+    float *y = test_mat_get(&my, "y"), *plain = test_mat_get(&plain_y, "y");
+    test_same_floats("y", tokens, r->cols, y, plain, "%s", r->name);
+    for (size_t i = 0; i < count; i++) {
+        const double h = (double)x[i] + (double)b[i % r->cols];
+        const double want = relu ? fmax(h, 0) : h * (1 + erf(h / sqrt(2.0))) / 2;
+        if (!(fabs((double)y[i] - want) <= 1e-6 * (1 + fabs(want))))
+            fail_msg("%s: y[%zu] is %g, not %g", r->name, i, (double)y[i], want);
+    }
+    /* Backward. */
+    float *slope = derivative(r, saved);
+    test_mat mdy = test_mat_make(tokens, r->cols, 1, dy);
+    test_mat mdx = test_mat_make(tokens, r->cols, 3, NULL);
+    test_mat mdb = test_mat_make(1, r->cols, 0, old);
+    cl_event event = NULL;
+    TEST_OK(clprune_activation_backward(
+        context, r->activation, 0, r->batch, 0.5f, saved, mdy.mat, mdx.mat, mdb.mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *dx = test_mat_get(&mdx, "dx"), *db = test_mat_get(&mdb, "db");
+    for (size_t i = 0; i < count; i++) {
+        const double want = (double)slope[i] * (double)dy[i];
+        if (!(fabs((double)dx[i] - want) <= 2e-6 * (1 + fabs((double)dy[i]))))
+            fail_msg("%s: dx[%zu] is %g, not %g", r->name, i, (double)dx[i], want);
+    }
+    for (size_t c = 0; c < r->cols; c++) {
+        double want = 0.5 * (double)old[c], size = fabs(want);
+        for (size_t i = c; i < count; i += r->cols) {
+            want += (double)dx[i];
+            size += fabs((double)dx[i]);
+        }
+        if (!(fabs((double)db[c] - want) <= 2 * sqrt((double)tokens) * 6e-8 * size))
+            fail_msg("%s: db[%zu] is %g, not %g", r->name, c, (double)db[c], want);
+    }
+    /* A part alone, in place and without db. */
+    test_mat part = test_mat_make(r->rows, r->cols, 0, dy + r->rows * r->cols);
+    TEST_OK(clprune_activation_backward(
+        context, r->activation, 1, 1, 0, saved, part.mat, part.mat, CLPRUNE_NO_MAT, NULL));
+    float *one = test_mat_get(&part, "dx");
+    test_same_floats("dx", r->rows, r->cols, one, dx + r->rows * r->cols, "%s, a part", r->name);
+    TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, 0, saved,
+        clprune_mat_rows(mdy.mat, 0, 0), clprune_mat_rows(mdx.mat, 0, 0), CLPRUNE_NO_MAT, NULL));
+    float *const arrays[] = {x, b, dy, old, y, plain, slope, dx, db, one};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    test_mat *const mats[] = {&mx, &mb, &my, &plain_x, &plain_y, &mdy, &mdx, &mdb, &part};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_saved_destroy(saved);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4, COLS = 9 };
+    clprune_context *context = test_context(), *other = NULL;
+    const clprune_keep keeps[] = {{.form = CLPRUNE_FORM_MASK},
+        {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4},
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
+    test_mat x = test_mat_make(TOKENS, COLS, 0, NULL), y = test_mat_make(TOKENS, COLS, 0, NULL);
+    clprune_saved *saved = NULL;
+    for (int i = 0; i < 2; i++) { /* each form with the other function */
+        const clprune_activation which = i == 0 ? CLPRUNE_ACTIVATION_GELU : CLPRUNE_ACTIVATION_RELU;
+        TEST_OK(clprune_saved_create(context, "s", &keeps[i], 2, 2, COLS, &saved));
+        TEST_FAILS(
+            clprune_activation_forward(context, which, 0, 2, x.mat, none, y.mat, saved, NULL), bad,
+            "another activation");
+        TEST_FAILS(
+            clprune_activation_backward(context, which, 0, 2, 0, saved, x.mat, y.mat, none, NULL),
+            bad, "another activation");
+        clprune_saved_destroy(saved);
+    }
+    const clprune_activation gelu = CLPRUNE_ACTIVATION_GELU;
+    TEST_OK(clprune_saved_create(context, "s", &keeps[2], 2, 2, COLS, &saved));
+    TEST_FAILS(clprune_activation_forward(
+                   context, (clprune_activation)9, 0, 2, x.mat, none, y.mat, saved, NULL),
+        bad, "activation is 9");
+    TEST_FAILS(clprune_activation_forward(context, gelu, 1, 2, x.mat, none, y.mat, saved, NULL),
+        size, "room");
+    TEST_FAILS(clprune_activation_forward(context, gelu, 0, 1, x.mat, none, y.mat, saved, NULL),
+        size, "x is");
+    TEST_FAILS(clprune_activation_forward(context, gelu, 0, 2, x.mat, none, x.mat, saved, NULL),
+        bad, "y is x");
+    TEST_FAILS(clprune_activation_backward(context, gelu, 2, 1, 0, saved, x.mat, y.mat, none, NULL),
+        size, "room");
+    TEST_FAILS(clprune_activation_backward(context, gelu, 0, 2, 0, NULL, x.mat, y.mat, none, NULL),
+        bad, "saved is NULL");
+    TEST_FAILS(clprune_activation_backward(context, gelu, 0, 1, 0, saved, x.mat, y.mat, none, NULL),
+        size, "dy is");
+    TEST_OK(clprune_context_create(clprune_context_queue(context), NULL, &other));
+    assert_int_equal(
+        clprune_activation_forward(other, gelu, 0, 2, x.mat, none, y.mat, saved, NULL), bad);
+    assert_non_null(strstr(clprune_last_error(other), "another context"));
+    clprune_context_destroy(other);
+    clprune_saved_destroy(saved);
+    test_mat_free(&x);
+    test_mat_free(&y);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
+    test_add(&list, refused, NULL, "what is refused");
+    return test_run_on_devices("activations", &list);
+}
