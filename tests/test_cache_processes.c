@@ -23,15 +23,18 @@ static int child(const char *dir)
     if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
         return 2;
     int wrong = 0;
-    for (size_t rows = 1; rows <= 64 && !wrong; rows *= 8) {
-        clprune_mat mat;
-        static float values[64 * 20];
-        if (clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", rows, 20, &mat) ||
-            clprune_mat_fill(context, 1.25f, mat, NULL) || clprune_mat_read(context, mat, values))
-            wrong = 3;
-        for (size_t i = 0; i < rows * 20; i++)
-            wrong = values[i] == 1.25f ? wrong : 4;
-    }
+    enum { ROWS = 64, COLS = 20 };
+    clprune_mat mat, out;
+    static float values[ROWS * COLS];
+    if (clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", ROWS, COLS, &mat) ||
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "out", ROWS, COLS, &out) ||
+        clprune_mat_fill(context, 1.25f, mat, NULL) ||
+        clprune_relu_forward(context, mat, CLPRUNE_NO_MAT, mat, CLPRUNE_NO_MAT, NULL) ||
+        clprune_token_mean_forward(context, ROWS, 1, mat, out, NULL) ||
+        clprune_mat_read(context, out, values))
+        wrong = 3;
+    for (size_t i = 0; i < ROWS * COLS; i++)
+        wrong = values[i] == 1.25f ? wrong : 4;
     clprune_context_destroy(context);
     return wrong;
 }

@@ -4,7 +4,7 @@
 #include "runtime/launch.h"
 #include "support/test_device.h"
 
-static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
 
 static void test_text(void **state)
 {

@@ -12,7 +12,7 @@
 #include "support/test_folder.h"
 #include "support/test_rng.h"
 
-static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", ""};
+static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
 
 typedef struct warnings {
     int count;
@@ -102,16 +102,16 @@ static void memory_hits(void **state)
         test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *first, *second, *other;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &first),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &first),
         CLPRUNE_SUCCESS);
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &second),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &second),
         CLPRUNE_SUCCESS);
     assert_ptr_equal(first, second);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
     assert_int_equal(clprune_context_cache_stats(context).builds, 1);
     static const char *const others[] = {
-        "-DLOCAL=1 -DROWS=3 -DVW=4", "-DLOCAL=1 -DROWS=2 -DVW=8", "-DLOCAL=2 -DROWS=2 -DVW=4"};
+        "-DLOCAL=1 -DSUMS=1 -DVW=4", "-DLOCAL=1 -DVW=8", "-DLOCAL=2 -DVW=4"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(
             clprune__kernel_get(context, &fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
@@ -288,7 +288,7 @@ static void file_of_another_key(void **state)
         test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=512 -DVW=1", &kernel),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
         CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
     assert_int_equal(test_folder_count(s.dir, name), 1);
@@ -354,7 +354,7 @@ static void vanished_folder(void **state)
     test_folder_remove(base);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=2 -DVW=4", &kernel),
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
         CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
 }
@@ -415,11 +415,11 @@ static void build_failure(void **state)
     static const struct {
         const char *defines, *part;
     } rows[] = {
-        {"-DLOCAL=1 -DROWS=1 -DVW=3", "VW must be 1, 4, 8 or 16"},
-        {"-DVW=1", "fill.cl needs LOCAL, ROWS and VW"},
-        {"-DLOCAL=1 -DROWS=1 -DVW=1 -Dglobal=wrong", "wrong"},
+        {"-DLOCAL=1 -DVW=3", "VW must be 1, 4, 8 or 16"},
+        {"-DVW=1", "rowwise.clh needs LOCAL and VW"},
+        {"-DLOCAL=1 -DVW=1 -Dglobal=wrong", "wrong"},
     };
-    static const char *const files[] = {"cl/common.clh:", "cl/fill.cl:", "cl/"};
+    static const char *const files[] = {"cl/common.clh:", "cl/rowwise.clh:", "cl/"};
     clprune_context *context = test_context();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const clprune__kernel *kernel = (const clprune__kernel *)&rows;
@@ -434,7 +434,7 @@ static void build_failure(void **state)
     }
     /* The context goes on working. */
     const clprune__kernel *kernel;
-    TEST_OK(clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=1 -DVW=1", &kernel));
+    TEST_OK(clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel));
 }
 
 /* The build log that the driver tells; 0: its own. The linker puts this function in front. */
@@ -469,7 +469,7 @@ static void long_build_log(void **state)
         const clprune__kernel *kernel;
         told_log = logs[i];
         const clprune_status status =
-            clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DROWS=1 -DVW=3", &kernel);
+            clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
         told_log = 0;
         assert_int_equal(status, CLPRUNE_BUILD_FAILED);
         const char *error = clprune_last_error(context);
@@ -495,13 +495,13 @@ static void kernels_stay(void **state)
         clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 1, 4, &mat), CLPRUNE_SUCCESS);
     clprune__defines first = {0};
     clprune__define(&first, "LOCAL", 1);
-    clprune__define(&first, "ROWS", 1);
+    clprune__define(&first, "OTHER", 1);
     clprune__define(&first, "VW", 1);
     assert_int_equal(
         clprune__launch_begin(context, &fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
     for (int i = 2; i < 80; i++) {
         char defines[64];
-        (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DROWS=%d -DVW=1", i);
+        (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DOTHER=%d -DVW=1", i);
         assert_int_equal(
             clprune__kernel_get(context, &fill_kernel, defines, &other), CLPRUNE_SUCCESS);
     }
@@ -510,6 +510,7 @@ static void kernels_stay(void **state)
     assert_ptr_equal(launch.kernel, again);
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);
+    clprune__arg_ulong(&launch, 1); /* rows of a group */
     clprune__arg_float(&launch, 3.0f);
     clprune__arg_mat(&launch, mat);
     assert_int_equal(clprune__launch_enqueue(&launch, 1, &one, &one, NULL), CLPRUNE_SUCCESS);

@@ -16,14 +16,13 @@
 # another one: the numbers are close to its own, not the same.
 set -euo pipefail
 
-# The define sets, as src/ passes them on a GPU (CLPRUNE_KERNELS_TILED). ROWS: the row-wise plan of
-# 384 and 1536 columns (ResMLP-S12), of 16 where a reduction keeps its groups few. Several lines for
-# one kernel are several programs.
+# The define sets, as src/ passes them on a GPU (CLPRUNE_KERNELS_TILED). Several lines for one kernel
+# are several programs.
 define_sets() {
     cat <<'TABLE'
-fill                    LOCAL=128 ROWS=8 VW=4
-mat_scale               LOCAL=128 ROWS=8 VW=4
-mat_copy                LOCAL=128 ROWS=8 VW=4
+fill                    LOCAL=128 VW=4
+mat_scale               LOCAL=128 VW=4
+mat_copy                LOCAL=128 VW=4
 mma_probe               M_TILES=2 N_TILES=2 PRECISION=1 MMA_PTX=1
 mma_probe               M_TILES=2 N_TILES=2 PRECISION=2 MMA_PTX=1
 prune_score             LOCAL=32 VW=1 BR=1 BC=1 NORM=0
@@ -102,51 +101,55 @@ bspmm_nn                LOCAL=64 VW=1 BR=1 BC=16 READ_Y=1
 bspmm_nn                LOCAL=64 VW=1 BR=16 BC=16 READ_Y=0
 bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=0
 bspmm_finish            LOCAL=64 PANEL=128 STRIP=8 COLS=64 READ_DW=1
-affine_forward          LOCAL=128 ROWS=8 VW=4
-affine_backward         ACCUMULATE=0 LOCAL=128 ROWS=16 VW=4
-affine_backward         ACCUMULATE=1 LOCAL=128 ROWS=16 VW=4
-affine_weights          LOCAL=128 ROWS=8 VW=4
-affine_center           LOCAL=128 ROWS=8 VW=4
-affine_product          LOCAL=128 ROWS=8 VW=4
-gelu_forward            LOCAL=128 ROWS=2 VW=4
-gelu_forward            BIAS=1 LOCAL=128 ROWS=2 VW=4
-gelu_backward           LOCAL=128 ROWS=2 VW=4
-gelu_backward           SUMS=1 LOCAL=128 ROWS=16 VW=4
-gelu_backward           SUMS=1 AGAIN=1 LOCAL=128 ROWS=16 VW=4
-gelu_code_forward       BITS=2 LOCAL=128 ROWS=2 VW=4
-gelu_code_forward       BITS=2 BIAS=1 LOCAL=128 ROWS=2 VW=4
-gelu_code_forward       BITS=4 LOCAL=128 ROWS=2 VW=4
-gelu_code_forward       BITS=4 BIAS=1 LOCAL=128 ROWS=2 VW=4
-gelu_code_forward       BITS=8 LOCAL=128 ROWS=2 VW=4
-gelu_code_forward       BITS=8 BIAS=1 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=2 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=2 SUMS=1 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=4 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=4 SUMS=1 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=8 LOCAL=128 ROWS=2 VW=4
-gelu_code_backward      BITS=8 SUMS=1 LOCAL=128 ROWS=2 VW=4
-layerscale_forward      LOCAL=128 ROWS=8 VW=4
-layerscale_backward     LOCAL=128 ROWS=16 VW=4
-layerscale_backward     SUMS=2 LOCAL=128 ROWS=16 VW=4
-layerscale_backward     ROW_SUMS=1 LOCAL=128 ROWS=16 VW=4
-layerscale_weights      LOCAL=128 ROWS=2 VW=4
-layerscale_product      LOCAL=128 ROWS=4 TEAM=32 VW=4
-bias_rows               LOCAL=128 ROWS=2 VW=4
-bias_tokens             LOCAL=128 ROWS=8 VW=4
-column_sum_partial      LOCAL=128 ROWS=16 VW=4
+affine_forward          LOCAL=128 VW=4
+affine_backward         READ_DX=0 LOCAL=128 VW=4 SUMS=2
+affine_backward         READ_DX=1 LOCAL=128 VW=4 SUMS=2
+affine_weights          LOCAL=128 VW=4
+affine_center           LOCAL=128 VW=4
+affine_product          LOCAL=128 VW=4 SUMS=2
+gelu_forward            LOCAL=128 VW=4
+gelu_forward            BIAS=1 LOCAL=128 VW=4
+gelu_backward           LOCAL=128 VW=4 SUMS=0 STRIP=1
+gelu_backward           SUMS=1 LOCAL=128 VW=4
+gelu_backward           SUMS=1 AGAIN=1 LOCAL=128 VW=4
+gelu_code_forward       BITS=2 LOCAL=128 VW=4
+gelu_code_forward       BITS=2 BIAS=1 LOCAL=128 VW=4
+gelu_code_forward       BITS=4 LOCAL=128 VW=4
+gelu_code_forward       BITS=4 BIAS=1 LOCAL=128 VW=4
+gelu_code_forward       BITS=8 LOCAL=128 VW=4
+gelu_code_forward       BITS=8 BIAS=1 LOCAL=128 VW=4
+gelu_code_backward      BITS=2 LOCAL=128 VW=4 SUMS=0 STRIP=1
+gelu_code_backward      BITS=2 SUMS=1 LOCAL=128 VW=4
+gelu_code_backward      BITS=4 LOCAL=128 VW=4 SUMS=0 STRIP=1
+gelu_code_backward      BITS=4 SUMS=1 LOCAL=128 VW=4
+gelu_code_backward      BITS=8 LOCAL=128 VW=4 SUMS=0 STRIP=1
+gelu_code_backward      BITS=8 SUMS=1 LOCAL=128 VW=4
+layerscale_forward      LOCAL=128 VW=4
+layerscale_backward     LOCAL=128 VW=4 SUMS=1
+layerscale_backward     SUMS=2 LOCAL=128 VW=4
+layerscale_backward     ROW_SUMS=1 LOCAL=128 VW=4 SUMS=1 STRIP=8
+layerscale_weights      LOCAL=128 VW=4
+layerscale_product      LOCAL=128 TEAM=32 VW=4
+bias_rows               LOCAL=128 VW=4
+bias_tokens             LOCAL=128 VW=4
+column_sum_partial      LOCAL=128 VW=4 SUMS=1
 column_sum_final        LANES=8 LOCAL=128 VW=4
-column_sum_final        ACCUMULATE=1 LANES=8 LOCAL=128 VW=4
-row_sum                 LOCAL=128 ROWS=4 TEAM=32 VW=4
-patch_cut               LOCAL=128 PATCH=16 ROWS=4 VW=4
-patch_cut               LOCAL=128 PATCH=4 ROWS=64 VW=4
-patch_cut               LOCAL=128 PATCH=14 ROWS=4 VW=1
-patch_put               LOCAL=128 PATCH=16 ROWS=4 VW=4
-token_mean_forward      LOCAL=128 ROWS=8 VW=4
-token_mean_backward     LOCAL=128 ROWS=8 VW=4
-token_mix_input         LOCAL=128 ROWS=8 VW=4
-token_mix_backward      LOCAL=128 ROWS=16 VW=4
-cross_entropy_forward   LOCAL=128 ROWS=4 TEAM=32 VW=4
-cross_entropy_backward  LOCAL=128 ROWS=4 TEAM=32 VW=4
+column_sum_final        READ_SUM=1 LANES=8 LOCAL=128 VW=4
+relu_forward            LOCAL=128 VW=8 SUMS=0 STRIP=1 BIAS=0 KEEP=1
+relu_forward            LOCAL=128 VW=8 SUMS=0 STRIP=1 BIAS=1 KEEP=1
+relu_backward           LOCAL=128 VW=8 SUMS=0 STRIP=1
+relu_backward           LOCAL=128 VW=8 SUMS=1
+row_sum                 LOCAL=128 TEAM=32 VW=4
+patch_cut               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
+patch_cut               LOCAL=128 PATCH=4 VW=4 SUMS=0 STRIP=1
+patch_cut               LOCAL=128 PATCH=14 VW=1 SUMS=0 STRIP=1
+patch_put               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
+token_mean_forward      LOCAL=128 VW=4
+token_mean_backward     LOCAL=128 VW=4
+token_mix_input         LOCAL=128 VW=4
+token_mix_backward      LOCAL=128 VW=4 SUMS=3 STRIP=8
+cross_entropy_forward   LOCAL=128 TEAM=32 VW=4
+cross_entropy_backward  LOCAL=128 TEAM=32 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
 sgd                     CHUNK=2048 LOCAL=128 MOMENTUM=1 SLICES=16 TEAM=128 VW=4
 adamw                   CHUNK=2048 LOCAL=128 MOMENTUM=0 SLICES=16 TEAM=128 VW=4
