@@ -1,9 +1,9 @@
 /* The kept blocks of each block column, in row order: what BSpMM walks instead of the block rows.
  *
- * A sample's rows are cut into segments of SEG rows. For segment s of sample n and block column j,
+ * A sample's rows are cut into segments of `segment` rows. For segment s of sample n and block column j,
  *     entries[n * keep * BR + e] = (row, value row),  column_start[j] <= e < column_start[j + 1],
  *     column_start = starts + (n * segments + s) * (block_cols + 1),
- * one entry for each row in [s * SEG, (s + 1) * SEG) of a kept block of column j: `row` counts from
+ * one entry for each row in [s * segment, (s + 1) * segment) of a kept block of column j: `row` counts from
  * the segment's first row, `value row` is k * BR + r, row r of kept block k. Rows that overhang the
  * sample have no entry.
  *
@@ -12,8 +12,8 @@
  * where each list goes on; on GPUs work-items take
  * block columns in turn and look their column up in each block row by bisection. Local memory:
  * LOCAL * 4 bytes. */
-#if !defined(LOCAL) || !defined(BR) || !defined(SEG)
-#error "bspmm_lists.cl needs LOCAL, BR and SEG"
+#if !defined(LOCAL) || !defined(BR)
+#error "bspmm_lists.cl needs LOCAL and BR"
 #endif
 #define LINE 8 /* entries of a cache line */
 
@@ -32,14 +32,15 @@ static inline int find_column(global const int *col, int begin, const int end, c
 }
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const ulong rows,
-    const ulong block_cols, const ulong block_rows, const ulong segments, const ulong keep,
+    const ulong block_cols, const ulong block_rows, const ulong segment, const ulong segments,
+    const ulong keep,
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
     global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
     const ulong entries_offset, global uint2 *restrict entries)
 {
     const ulong n = get_group_id(0) / segments;
-    const ulong first = get_group_id(0) % segments * SEG;
-    const ulong last = min(first + SEG, rows);
+    const ulong first = get_group_id(0) % segments * segment;
+    const ulong last = min(first + segment, rows);
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     starts += starts_offset + get_group_id(0) * (block_cols + 1);

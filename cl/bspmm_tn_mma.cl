@@ -149,11 +149,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
                 if (j + i < block_cols && step + 1 < steps)
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
-            const uint last = (uint)min((ulong)SEG, rows - s * SEG) - 1;
+            const uint last = (uint)min(segment, rows - s * segment) - 1;
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
-                dy_read[k] = read_outputs(
-                    ROW(dy, n * rows + s * SEG + min(me / QUADS + k * ROWS, last)), first_output,
+                if (k * ROWS < segment)
+                    dy_read[k] = read_outputs(
+                    ROW(dy, n * rows + s * segment + min(me / QUADS + k * ROWS, last)), first_output,
                     outputs);
             s++;
             if (s == segments)
@@ -169,7 +170,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
         if (step < steps) {
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
-                if (me / QUADS + k * ROWS < SEG && me < ROWS * QUADS)
+                if (me / QUADS + k * ROWS < segment && me < ROWS * QUADS)
                     *(local dy_word *)((local uint *)dy_vectors[now] +
                                        (me / QUADS + k * ROWS) * PITCH + me % QUADS * WORD) =
                         round_outputs(dy_read[k]);

@@ -99,11 +99,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
                 if (j + i < block_cols && step + 1 < steps)
                     begin[i] = bounds[i], end[i] = bounds[i + 1];
             }
-            const uint last = (uint)min((ulong)SEG, rows - s * SEG) - 1;
+            const uint last = (uint)min(segment, rows - s * segment) - 1;
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
-                dy_read[k] = read_outputs(
-                    ROW(dy, n * rows + s * SEG + min(team + k * TEAMS, last)), first_output, outputs);
+                if (k * TEAMS < segment)
+                    dy_read[k] = read_outputs(
+                    ROW(dy, n * rows + s * segment + min(team + k * TEAMS, last)), first_output, outputs);
             s++;
             if (s == segments)
                 s = 0, n++;
@@ -116,7 +117,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
         if (step < steps) {
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
-                if (team + k * TEAMS < SEG)
+                if (team + k * TEAMS < segment)
                     dy_tile[now][(team + k * TEAMS) * LANES + lane] = dy_read[k];
 #pragma unroll
             for (uint i = 0; i < SLOTS; i++)

@@ -5,7 +5,7 @@
  *
  * P counts panels of PANEL = 16 * V outputs, c runs over the padded columns block_cols * BC.
  *
- *       dy_n, SEG rows            xs_n, block column j           partial
+ *       dy_n, `segment` rows      xs_n, block column j           partial
  *     +----+------+-----+        +-----+----+-----+          +------------------+
  *     |    |panel |     |   t -> |     |kept|     |          | CB x PANEL tile  |  in registers
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+
@@ -20,6 +20,8 @@
  *
  * The values of a column lie scattered over the sample, and the rows of the next panel far apart:
  * both are prefetched. `entries` holds AHEAD more elements than there are entries.
+ *
+ * Segments have `segment` rows, at most SEG, so that a program serves every number of rows.
  *
  * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V accumulators. V: 1 to 8. */
 #if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(AHEAD)
@@ -78,8 +80,8 @@ static inline void multiply_rows(global const uint2 *entries, const uint count, 
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const ulong batch,
-    const ulong rows, const ulong outputs, const ulong block_cols, const ulong segments,
-    const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
+    const ulong rows, const ulong outputs, const ulong block_cols, const ulong segment,
+    const ulong segments, const ulong keep, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy),
     const ulong values_offset, global const float *restrict values, const ulong starts_offset,
     global const uint *restrict starts, const ulong entries_offset,
     global const uint2 *restrict entries, const ulong partial_offset,
@@ -92,7 +94,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const
     const ulong split = get_group_id(1), splits = get_num_groups(1);
     const ulong first_sample = split * batch / splits, end_sample = (split + 1) * batch / splits;
     const ulong panel_size = block_cols * BC * PANEL;
-    const uint fetch_rows = (uint)((SEG * CB + block_cols * BC - 1) / (block_cols * BC));
+    const uint fetch_rows = (uint)((segment * CB + block_cols * BC - 1) / (block_cols * BC));
     values += values_offset;
     starts += starts_offset;
     entries += entries_offset;
@@ -102,14 +104,14 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_tn_vector(const
         global const float *x = values + n * keep * BR * BC;
         for (ulong s = 0; s < segments; s++) {
             const bool fresh = n == first_sample && s == 0;
-            const uint height = (uint)min((ulong)SEG, rows - s * SEG);
+            const uint height = (uint)min(segment, rows - s * segment);
             global const uint *column_start = starts + (n * segments + s) * (block_cols + 1);
-            global const float *segment = ROW(dy, n * rows + s * SEG);
+            global const float *top = ROW(dy, n * rows + s * segment);
             for (ulong p = first_panel; p < end_panel; p++) {
-                load_panel(panel, segment + p * PANEL, dy_ld, height, outputs - p * PANEL);
-                global const float *next = segment + (p + 1) * PANEL;
+                load_panel(panel, top + p * PANEL, dy_ld, height, outputs - p * PANEL);
+                global const float *next = top + (p + 1) * PANEL;
                 if (p + 1 == end_panel) /* then the first panel of the next rows */
-                    next = segment + height * dy_ld + first_panel * PANEL;
+                    next = top + height * dy_ld + first_panel * PANEL;
                 for (ulong j = 0; j < block_cols; j++) {
                     const uint begin = column_start[j], count = column_start[j + 1] - begin;
                     if (count == 0 && !fresh)

@@ -434,6 +434,55 @@ static void narrow_values(void **state)
     }
 }
 
+/* Forward and backward of one layer for samples of `length` rows. */
+static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out)
+{
+    enum { BATCH = 2 };
+    clprune_saved *saved;
+    float *values = test_new_normal(81, BATCH * length * (in + out));
+    test_mat x = test_mat_make(BATCH * length, in, 0, values);
+    test_mat y = test_mat_make(BATCH * length, out, 0, values);
+    test_mat w = test_mat_make(out, in, 0, values), b = test_mat_make(1, out, 0, values);
+    test_mat dw = test_mat_make(out, in, 0, NULL), db = test_mat_make(1, out, 0, NULL);
+    TEST_OK(clprune_linear_saved_create(layer, BATCH, length, "x", &saved));
+    TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, b.mat, y.mat, saved, NULL));
+    TEST_OK(
+        clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+    clprune_saved_destroy(saved);
+    test_mat *mats[] = {&x, &y, &w, &b, &dw, &db};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(values);
+}
+
+/* The number of rows is no define: after the shortest and the longest samples, which may take
+ * different tiles, no other length builds a program. */
+static void lengths_build_nothing(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {7, 300, 16, 33, 50, 64, 100, 196, 197, 256};
+    enum { IN = 48, OUT = 40 };
+    clprune_context *context = test_context();
+    clprune_linear *layer;
+    const clprune_linear_desc desc = {.in = IN,
+        .out = OUT,
+        .keep = {
+            .form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .index_type = CLPRUNE_INDEX_BITMAP}};
+    TEST_OK(clprune_linear_create(context, &desc, &layer));
+    uint64_t after_two = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        run_rows(layer, lengths[i], IN, OUT);
+        const clprune_cache_stats stats = clprune_context_cache_stats(context);
+        const uint64_t programs = stats.builds + stats.disk_hits;
+        if (i == 1)
+            after_two = programs;
+        if (i > 1 && programs != after_two)
+            fail_msg("samples of %zu rows took %d more programs", lengths[i],
+                (int)(programs - after_two));
+    }
+    clprune_linear_destroy(layer);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -448,5 +497,6 @@ int main(void)
     }
     test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
     test_add(&list, narrow_values, NULL, "narrow values");
+    test_add(&list, lengths_build_nothing, NULL, "ten lengths build no program twice");
     return test_run_on_devices("linear", &list);
 }

@@ -72,12 +72,12 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "BR", xs->desc.block.rows);
-    clprune__define(&defines, "SEG", plan->segment);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_lists_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, plan->segment);
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_index(&launch, &scratch->index);
@@ -127,6 +127,7 @@ void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *p
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, operands->outputs);
     clprune__arg_ulong(launch, operands->sizes->block_cols);
+    clprune__arg_ulong(launch, plan->segment);
     clprune__arg_ulong(launch, plan->segments);
     clprune__arg_ulong(launch, desc->keep);
 }

@@ -14,6 +14,7 @@ typedef struct clprune__bspmm_plan {
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
+    size_t segment_most;  /* the bound for which the kernel is built, whatever the rows of a sample */
     size_t segments;      /* of a sample */
     size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
     size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
@@ -54,7 +55,7 @@ size_t clprune__largest_divisor(size_t n, size_t limit);
 /* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
  * memory. */
 size_t clprune__fitting_rows(
-    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows);
+    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes);
 
 /* Splits of the batch for kernels of plan->panels x plan->groups groups. */
 size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspmm_plan *plan,

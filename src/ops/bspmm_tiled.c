@@ -25,11 +25,11 @@ static void choose_teams(
 }
 
 size_t clprune__fitting_rows(
-    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes, size_t rows)
+    const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes)
 {
     const size_t bytes = (size_t)clprune__min(context->facts.local_memory, (uint64_t)1 << 30);
     const size_t fit = bytes > fixed_bytes ? (bytes - fixed_bytes) / row_bytes : 1;
-    return clprune__max(1, clprune__min(clprune__min(most, rows), fit));
+    return clprune__max(1, clprune__min(most, fit));
 }
 
 /* Not more groups than run at once, as a few that are left over take as long as all the others. */
@@ -57,7 +57,7 @@ void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm
     const clprune_block block = operands->xs->desc.block;
     clprune__define(defines, "BC", block.cols);
     clprune__define(defines, "BR", block.rows);
-    clprune__define(defines, "SEG", plan->segment);
+    clprune__define(defines, "SEG", plan->segment_most);
     clprune__define(defines, "CT", plan->tile);
     clprune__define(defines, "LANES", plan->lanes);
     clprune__define(defines, "TEAMS", plan->teams);
@@ -85,8 +85,8 @@ clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const
     plan.splits =
         clprune__tiled_splits(context, &plan, tuning->tiled_tn.groups_per_unit, xs->desc.batch);
     const size_t lists = plan.teams * plan.slots;
-    plan.segment = clprune__fitting_rows(context, tuning->tiled_tn.segment_rows,
-        32 * plan.lanes + 16 * lists, 8 * lists, xs->desc.rows);
+    plan.segment = plan.segment_most = clprune__fitting_rows(
+        context, tuning->tiled_tn.segment_rows, 32 * plan.lanes + 16 * lists, 8 * lists);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
@@ -117,8 +117,8 @@ clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const
     choose_teams(context, &plan, context->ops->tuning.tiled_nt.panel, TILED_TEAMS);
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
-    plan.segment = clprune__fitting_rows(
-        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed, xs->desc.rows);
+    plan.segment = plan.segment_most = clprune__fitting_rows(
+        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     plan.groups = clprune__ceil_div(plan.segments, plan.teams);
     plan.splits = clprune__tiled_splits(

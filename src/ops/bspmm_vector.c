@@ -34,7 +34,8 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
     const size_t near =
         clprune__max(1, tuning->bspmm_tn.panel_bytes / (plan.panel * sizeof(float)));
-    plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, clprune__min(fits, near)));
+    plan.segment_most = clprune__min(fits, near);
+    plan.segment = clprune__ceil_div(rows, clprune__ceil_div(rows, plan.segment_most));
     plan.segments = clprune__ceil_div(rows, plan.segment);
     return plan;
 }
@@ -83,7 +84,7 @@ clprune_status clprune__multiply_tn_vector(clprune_context *context,
     clprune__define(&defines, "CB", plan->tile);
     clprune__define(&defines, "BC", block.cols);
     clprune__define(&defines, "BR", block.rows);
-    clprune__define(&defines, "SEG", plan->segment);
+    clprune__define(&defines, "SEG", plan->segment_most);
     clprune__define(&defines, "AHEAD", plan->ahead);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_tn_vector_kernel, &defines, &launch));
@@ -110,7 +111,7 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
     plan.splits =
         choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
             plan.panels, xs->desc.batch);
-    plan.segment = tuning->bspmm_nt.segment_rows; /* the rows of entries count from its start */
+    plan.segment = plan.segment_most = tuning->bspmm_nt.segment_rows;
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
@@ -127,7 +128,7 @@ clprune_status clprune__multiply_nt_vector(clprune_context *context,
     clprune__define(&defines, "P", plan->tile);
     clprune__define(&defines, "BC", block.cols);
     clprune__define(&defines, "BR", block.rows);
-    clprune__define(&defines, "SEG", plan->segment);
+    clprune__define(&defines, "SEG", plan->segment_most);
     clprune__define(&defines, "CHUNK", chunk);
     clprune__define(&defines, "AHEAD", plan->ahead);
     const size_t local[2] = {1, 1}, global[2] = {plan->panels, plan->splits};
