@@ -7,6 +7,8 @@
  * the segment's first row, `value row` is k * BR + r, row r of kept block k. Rows that overhang the
  * sample have no entry.
  *
+ * With EVEN_ROWS each block row of a sample keeps keep / block_rows blocks, and crow is not read.
+ *
  * Group g takes segment g % segments of sample n = g / segments of crow and col, from their offsets
  * on. On CPUs (LOCAL 1) it counts and then places the blocks in order, asking early for the line
  * where each list goes on; on GPUs work-items take
@@ -16,6 +18,15 @@
 #error "bspmm_lists.cl needs LOCAL and BR"
 #endif
 #define LINE 8 /* entries of a cache line */
+
+#ifndef EVEN_ROWS
+#define EVEN_ROWS 0
+#endif
+#if EVEN_ROWS
+#define CROW(i) ((int)((i) * (keep / block_rows)))
+#else
+#define CROW(i) (crow[i])
+#endif
 
 /* The position of column j among the ascending col[begin .. end), or `end` if it is not there. */
 static inline int find_column(global const int *col, int begin, const int end, const int j)
@@ -48,14 +59,14 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
 
     /* Entries of the rows before this segment; a segment may begin inside a block row. */
     const ulong begin_row = first / BR, end_row = (last + BR - 1) / BR;
-    const uint before = (uint)crow[begin_row] * BR +
-                        (uint)(first % BR) * (uint)(crow[begin_row + 1] - crow[begin_row]);
+    const uint before = (uint)CROW(begin_row) * BR +
+                        (uint)(first % BR) * (uint)(CROW(begin_row + 1) - CROW(begin_row));
 #if LOCAL == 1
     for (ulong j = 0; j <= block_cols; j++)
         starts[j] = 0;
     for (ulong i = begin_row; i < end_row; i++) {
         const uint height = (uint)(min((i + 1) * BR, last) - max(i * BR, first));
-        for (int k = crow[i]; k < crow[i + 1]; k++)
+        for (int k = CROW(i); k < CROW(i + 1); k++)
             starts[col[k] + 1] += height;
     }
     starts[0] = before;
@@ -64,7 +75,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     /* starts[j] is the cursor of column j while placing; afterwards it stands at the start of
      * column j + 1, so shifting by one restores it. */
     for (ulong i = begin_row; i < end_row; i++)
-        for (int k = crow[i]; k < crow[i + 1]; k++)
+        for (int k = CROW(i); k < CROW(i + 1); k++)
             for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++) {
                 const uint e = starts[col[k]]++;
                 PREFETCH_WRITE(entries + e + LINE);
@@ -82,7 +93,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     uint count = 0;
     for (ulong j = first_column; j < last_column; j++)
         for (ulong i = begin_row; i < end_row; i++)
-            if (find_column(col, crow[i], crow[i + 1], (int)j) < crow[i + 1])
+            if (find_column(col, CROW(i), CROW(i + 1), (int)j) < CROW(i + 1))
                 count += (uint)(min((i + 1) * BR, last) - max(i * BR, first));
     run_entries[me] = count;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -92,8 +103,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     for (ulong j = first_column; j < last_column; j++) {
         starts[j] = next;
         for (ulong i = begin_row; i < end_row; i++) {
-            const int k = find_column(col, crow[i], crow[i + 1], (int)j);
-            if (k == crow[i + 1])
+            const int k = find_column(col, CROW(i), CROW(i + 1), (int)j);
+            if (k == CROW(i + 1))
                 continue;
             for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++)
                 entries[next++] =

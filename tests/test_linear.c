@@ -32,6 +32,10 @@ static const layer_row rows[] = {
     {"linear, 1x16, 1", false, 2, 5, 32, 6, {0, 0}, 10, true},
     {"linear, deep and wide", false, 1, 3, 800, 70, {0, 0}, 5, true},
     {"linear, one row", false, 1, 1, 16, 1, {0, 0}, 5, true},
+    {"linear, samples of one row", false, 35, 1, 75, 20, {0, 0}, 7, true},
+    {"linear, many samples of one row", false, 1030, 1, 40, 9, {1, 4}, 5, true},
+    {"linear, samples of one block row", false, 6, 3, 33, 17, {3, 7}, 5, true},
+    {"linear, samples of part of a block row", false, 6, 2, 33, 17, {3, 7}, 5, true},
     {"linear, no samples", false, 0, 10, 33, 20, {0, 0}, 7, true},
     {"token, dense", true, 3, 33, 10, 12, {0, 0}, 0, true},
     {"token, 1x16, 0.7", true, 3, 48, 20, 20, {0, 0}, 7, true},
@@ -455,6 +459,53 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
     free(values);
 }
 
+/* dw of samples of one row has the same bits whatever stores the index. */
+static void one_row_indices(void **state)
+{
+    (void)state;
+    static const clprune_index_type types[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP};
+    static const clprune_value_type values[] = {CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_INT8};
+    enum { BATCH = 70, IN = 75, OUT = 20 };
+    clprune_context *context = test_context();
+    float *x_values = test_new_normal(82, BATCH * IN),
+          *dy_values = test_new_normal(83, BATCH * OUT);
+    test_mat x = test_mat_make(BATCH, IN, 1, x_values), y = test_mat_make(BATCH, OUT, 0, dy_values);
+    test_mat w = test_mat_make(OUT, IN, 0, x_values), out = test_mat_make(BATCH, OUT, 0, NULL);
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    for (size_t v = 0; v < 2; v++) {
+        test_mat dw[2];
+        for (size_t i = 0; i < 2; i++) {
+            clprune_linear *layer;
+            clprune_saved *saved;
+            const clprune_linear_desc desc = {.in = IN,
+                .out = OUT,
+                .keep = {.form = CLPRUNE_FORM_PRUNED,
+                    .sparsity = 0.4f,
+                    .value_type = values[v],
+                    .index_type = types[i]}};
+            dw[i] = test_mat_make(OUT, IN, i, NULL);
+            TEST_OK(clprune_linear_create(context, &desc, &layer));
+            TEST_OK(clprune_linear_saved_create(layer, BATCH, 1, "x", &saved));
+            TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, out.mat, saved, NULL));
+            TEST_OK(clprune_linear_backward(
+                layer, BATCH, 0, saved, y.mat, none, none, dw[i].mat, none, NULL));
+            clprune_saved_destroy(saved);
+            clprune_linear_destroy(layer);
+        }
+        float *a = test_mat_get(&dw[0], "dw"), *b = test_mat_get(&dw[1], "dw");
+        test_same_floats("dw", OUT, IN, a, b, "two index types");
+        test_mat_free(&dw[0]);
+        test_mat_free(&dw[1]);
+        free(a);
+        free(b);
+    }
+    test_mat *mats[] = {&x, &y, &w, &out};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(x_values);
+    free(dy_values);
+}
+
 /* The number of rows is no define: after the shortest and the longest samples, which may take
  * different tiles, no other length builds a program. */
 static void lengths_build_nothing(void **state)
@@ -497,6 +548,7 @@ int main(void)
     }
     test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
     test_add(&list, narrow_values, NULL, "narrow values");
+    test_add(&list, one_row_indices, NULL, "samples of one row, index types");
     test_add(&list, lengths_build_nothing, NULL, "ten lengths build no program twice");
     return test_run_on_devices("linear", &list);
 }

@@ -1,5 +1,7 @@
 #include "clprune/bspmm.h"
 
+#include <limits.h>
+
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
@@ -20,6 +22,7 @@ size_t clprune__largest_divisor(size_t n, size_t limit)
     return 1;
 }
 
+/* xs: the matrix as the kernels see it. */
 static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     clprune__bspmm_scratch *scratch)
@@ -35,8 +38,6 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
     REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW, "scratch of a product with %zu splits", plan->splits);
-    TRY(clprune__bsr_values(context, xs, &scratch->values));
-    TRY(clprune__bsr_read_index(context, xs, sizes, &scratch->index));
     TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
     TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
     TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
@@ -72,6 +73,7 @@ static clprune_status list_columns(clprune_context *context, const clprune_bsr *
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "BR", xs->desc.block.rows);
+    clprune__define(&defines, "EVEN_ROWS", scratch->even_rows);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_lists_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, xs->desc.rows);
@@ -162,17 +164,22 @@ typedef struct family {
         const clprune__bspmm_operands *operands);
 } family;
 
-/* dw = alpha * product + beta * dw, where there is something to sum. */
+/* dw = alpha * product + beta * dw, where there is something to sum. `stored` is the matrix as it
+ * is stored, operands.xs as the kernels see it. */
 static clprune_status multiply(clprune_context *context, family kernels, float alpha, float beta,
+    const clprune_bsr *stored, const clprune_bsr_sizes *stored_sizes,
     clprune__bspmm_operands operands, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__bspmm_scratch scratch;
+    clprune__bspmm_scratch scratch = {
+        .even_rows = operands.sizes->block_rows != stored_sizes->block_rows};
     const clprune_bsr *xs = operands.xs;
     const clprune_bsr_sizes *sizes = operands.sizes;
     const clprune__bspmm_plan plan = kernels.plan(context, xs, sizes, operands.outputs);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     operands.scratch = &scratch;
+    TRY(clprune__bsr_values(context, stored, &scratch.values));
+    TRY(clprune__bsr_read_index(context, stored, stored_sizes, &scratch.index));
     TRY(take_scratch(context, xs, sizes, &plan, &scratch));
     TRY(list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
@@ -180,6 +187,30 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
 done:
     clprune__scratch_end(context, mark);
     return status;
+}
+
+/* Rows that are worth a sample of their own. */
+enum { JOINED_ROWS = 256 };
+
+/* Samples of one block row, as a plain MLP has them, are lists of an entry or none. The values and
+ * columns of several in a row are those of one sample of as many block rows, which tn multiplies
+ * faster: as few samples as occupy the compute units. Others stay as they are. */
+static void join_samples(const clprune_context *context, clprune_bsr *xs, clprune_bsr_sizes *sizes)
+{
+    clprune_bsr_desc *desc = &xs->desc;
+    if (sizes->block_rows != 1 || desc->rows != desc->block.rows || desc->batch == 0)
+        return;
+    const size_t worth = clprune__max(1, desc->batch * desc->rows / JOINED_ROWS);
+    const size_t samples =
+        clprune__largest_divisor(desc->batch, clprune__min(worth, context->facts.compute_units));
+    const size_t run = desc->batch / samples;
+    if (run > INT_MAX / desc->keep) /* crow and col are 32 bits */
+        return;
+    desc->batch = samples;
+    desc->rows *= run;
+    desc->keep *= run;
+    sizes->block_rows = run;
+    sizes->blocks = run * sizes->block_cols;
 }
 
 static family tn_family(const clprune_context *context)
@@ -204,8 +235,11 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
-    const clprune__bspmm_operands operands = {dy, dy.cols, xs, &sizes, NULL};
-    TRY(multiply(context, tn_family(context), alpha, beta, operands, dw, event));
+    clprune_bsr joined = *xs;
+    clprune_bsr_sizes joined_sizes = sizes;
+    join_samples(context, &joined, &joined_sizes);
+    const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes, NULL};
+    TRY(multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:
     return status;
 }
@@ -237,7 +271,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL};
-    TRY(multiply(context, nt_family(context), alpha, beta, operands, dw, event));
+    TRY(multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:
     return status;
 }

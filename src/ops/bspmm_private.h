@@ -14,13 +14,14 @@ typedef struct clprune__bspmm_plan {
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
-    size_t segment_most;  /* the bound for which the kernel is built, whatever the rows of a sample */
-    size_t segments;      /* of a sample */
-    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
-    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
-    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
-    size_t slots;         /* of tn's tiled kernel: tiles of a team */
-    size_t groups;        /* of the tiled kernels, for a panel and a split */
+    size_t
+        segment_most; /* the bound for which the kernel is built, whatever the rows of a sample */
+    size_t segments;  /* of a sample */
+    size_t panel_run; /* of tn's vector kernel: panels that a group takes in turn */
+    size_t ahead;     /* of the vector kernels: list entries to spare for their prefetches */
+    size_t lanes, teams; /* of the tiled kernels: work-items of a team, teams of a group */
+    size_t slots;        /* of tn's tiled kernel: tiles of a team */
+    size_t groups;       /* of the tiled kernels, for a panel and a split */
 } clprune__bspmm_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -29,6 +30,7 @@ typedef struct clprune__bspmm_scratch {
     size_t starts_offset, entries_offset, partial_offset;
     clprune__region values; /* in fp32 */
     clprune__index index;
+    bool even_rows; /* each block row keeps as many blocks; index.crow does not apply */
 } clprune__bspmm_scratch;
 
 /* What a launch multiplies. */
