@@ -89,7 +89,7 @@ static const clprune__tuning_entry entries[] = {
     BLAST("Pad", 4, 27, "PAD_WPTY", 1, 16),
 };
 
-/* What no CPU was searched for: the tiled kernels and matrix units are not the engine there.
+/* Not searched for on CPUs, where the tiled kernels, tensor cores and CLBlast are not the engine.
  * CLBlast's kernel does not block the inner size, so a long one would fall out of the caches. */
 #define CPU_COMMON                                                                                 \
     .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
@@ -99,8 +99,7 @@ static const clprune__tuning_entry entries[] = {
     .clblast = {.inner_run = 512}
 
 /* Found by search on an AVX-512 CPU with PoCL 3.1: 32 registers of 16 floats, 48 KiB and 2 MiB of
- * caches. CLBlast 1.5.3's defaults for CPUs run at a tenth of OpenBLAS there; this set is 4 to 8
- * times faster: a work-item computes 16 x 16 results in sixteen registers, without local memory. */
+ * caches. */
 static const clprune__tuning cpu_avx512 = {
     .source = "cpu-avx512",
     .gemm = {.accumulators = 28,
@@ -127,18 +126,11 @@ static const clprune__tuning cpu_avx512 = {
         .segment_rows = 256,
         .groups_per_unit = 8},
     CPU_COMMON,
-    .blast = {1, 1, 16, 1, 4, 4, 64, 4, 4, 64, 0, 0, 0, 0, 16, 1, /* Xgemm */
-        48,                                                       /* GemmRoutine */
-        16, 0, 0, 4,                                              /* Transpose */
-        0, 32, 1,                                                 /* Padtranspose */
-        32, 8, 1, 1},                                             /* Pad */
-    .blast_set = {true, true, true, true, true},
 };
 
 /* Derived, not measured. AVX2 has 16 registers of 8 floats: six accumulators of 16 take twelve, the
  * panel's vector two, a broadcast value one. A panel one vector wide, 256 deep, takes half of a
- * first-level cache of 32 KiB; 96 rows of op(a) beside it fit a second-level cache of 256 KiB.
- * CLBlast's defaults stay: 16 x 16 results would not fit the registers. */
+ * first-level cache of 32 KiB; 96 rows of op(a) beside it fit a second-level cache of 256 KiB. */
 static const clprune__tuning cpu_avx2 = {
     .source = "cpu-avx2",
     .gemm = {.accumulators = 6,
@@ -182,14 +174,12 @@ static clprune__tuning cpu_avx512_amd(void)
     return row;
 }
 
-/* CLBlast knows GPUs better; the vector kernels keep the values of cpu-avx512. */
+/* The vector kernels keep the values of cpu-avx512. */
 static clprune__tuning gpu_row(void)
 {
     clprune__tuning row = cpu_avx512;
     (void)snprintf(row.source, sizeof row.source, "gpu");
     row.clblast.inner_run = 0;
-    memset(row.blast, 0, sizeof row.blast);
-    memset(row.blast_set, 0, sizeof row.blast_set);
     return row;
 }
 
