@@ -62,6 +62,8 @@ typedef struct work {
     clprune_context *context, *safe, *dry;
     clprune_mat x, y;
     clprune_bsr kept;
+    clprune_linear *layer;
+    clprune_saved *saved;
     clprune_optimizer *optimizer;
     clprune_param param;
 } work;
@@ -79,6 +81,11 @@ static int use_parents_objects(void *what)
     CHECK(clprune_mat_read(w->context, w->x, host) == CLPRUNE_FORKED);
     CHECK(clprune_gemm(w->context, false, true, 1, 0, w->x, w->x, w->y, NULL) == CLPRUNE_FORKED);
     CHECK(clprune_context_finish(w->context) == CLPRUNE_FORKED);
+    CHECK(clprune_saved_store(w->saved, 0, 1, w->x, NULL) == CLPRUNE_FORKED);
+    clprune_saved *saved = w->saved;
+    CHECK(clprune_linear_saved_create(w->layer, 1, 4, "s", &saved) == CLPRUNE_FORKED);
+    CHECK(saved == NULL);
+    CHECK(clprune_optimizer_step(w->optimizer, 1, NULL) == CLPRUNE_FORKED);
     CHECK(clprune_context_set_queue(w->context, NULL) == CLPRUNE_FORKED);
     CHECK(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, 1, &mat) == CLPRUNE_FORKED);
     CHECK(mat.buffer == NULL && mat.rows == 0);
@@ -99,6 +106,8 @@ static int destroy_parents_objects(void *what)
     work *w = what;
     clprune_optimizer_destroy(w->optimizer);
     clprune_bsr_destroy(w->context, &w->kept);
+    clprune_saved_destroy(w->saved);
+    clprune_linear_destroy(w->layer);
     clprune_buffer_release(w->context, w->x.buffer);
     CHECK(clprune_memory_query(w->context, CLPRUNE_MEMORY_INPUT).count == 1);
     clprune_context_destroy(w->context);
@@ -144,6 +153,9 @@ static void make_work(work *w)
     clprune_bsr_desc desc = shape;
     desc.keep = 9;
     TEST_OK(clprune_bsr_create(w->context, CLPRUNE_MEMORY_ACTIVATIONS, "kept", &desc, &w->kept));
+    const clprune_linear_desc linear = {.in = 16, .out = 4, .keep = {.form = CLPRUNE_FORM_DENSE}};
+    TEST_OK(clprune_linear_create(w->context, &linear, &w->layer));
+    TEST_OK(clprune_linear_saved_create(w->layer, 1, 4, "saved", &w->saved));
     w->param = (clprune_param){.name = "p", .value = w->x, .grad = w->x};
     w->param.value.rows = w->param.grad.rows = 2;
     w->param.grad.offset = 32;
@@ -165,6 +177,8 @@ static void child(void **state)
         assert_true(host[i] == 16 * 9.0f);
     assert_int_equal(clprune_context_finish(w.safe), CLPRUNE_SUCCESS);
     clprune_optimizer_destroy(w.optimizer);
+    clprune_saved_destroy(w.saved);
+    clprune_linear_destroy(w.layer);
     clprune_context_destroy(w.context);
     clprune_context_destroy(w.safe);
     clprune_context_destroy(w.dry);

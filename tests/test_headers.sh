@@ -71,6 +71,15 @@ cl_mem use_both(clprune_context *context, cl_event event, clprune_allocator *all
 CODE
 }
 
+# Numbers of enumerators are part of the ABI, so each is written out.
+unnumbered=$(awk '/^typedef enum/ { inside = 1 } /^ *}/ { inside = 0 }
+    inside && /^ *CLPRUNE_[A-Z0-9_]+ *[,\/]|^ *CLPRUNE_[A-Z0-9_]+ *$/ { print FILENAME ": " $1 }
+    inside && /\{ *CLPRUNE_[A-Z0-9_]+ *,/ { print FILENAME ": " $0 }' include/clprune/*.h)
+if [ -n "$unnumbered" ]; then
+    echo "FAILED: enumerators without a number: $unnumbered"
+    failures=$((failures + 1))
+fi
+
 versions="100 110 120 200 210 220 300"
 
 # No macro of OpenCL is set by clprune's headers, in the preprocessor's own words.
@@ -96,19 +105,10 @@ for version in unset $versions; do
     compiles "version $version, cl.h, clprune"
 done
 
-# Each header by itself before and after OpenCL's, and all of them in fifteen shuffled orders with
-# OpenCL's header somewhere among them.
-for header in include/clprune/*.h; do
-    name=clprune/${header##*/}
-    printf '#include "%s"\n#define CL_TARGET_OPENCL_VERSION 220\n#include <CL/cl.h>\nint use;\n' \
-        "$name" >"$folder/case.c"
-    compiles "$name, version 220, cl.h"
-    printf '#define CL_TARGET_OPENCL_VERSION 110\n#include <CL/cl.h>\n#include "%s"\nint use;\n' \
-        "$name" >"$folder/case.c"
-    compiles "version 110, cl.h, $name"
-done
+# All headers in seven shuffled orders with OpenCL's somewhere among them. That each stands alone is
+# for test_layers.sh.
 seed=1
-while [ $seed -le 15 ]; do
+while [ $seed -le 7 ]; do
     version=$(echo "$versions" | cut -d' ' -f$((seed % 7 + 1)))
     {
         for header in include/clprune/*.h; do

@@ -105,6 +105,12 @@ _Static_assert(CLPRUNE_FORM_DENSE == 0 && CLPRUNE_FORM_PRUNED == 1 && CLPRUNE_FO
 _Static_assert(
     CLPRUNE_OPTIMIZER_SGD == 0 && CLPRUNE_OPTIMIZER_ADAMW == 1 && CLPRUNE_OPTIMIZER_LAMB == 2, "");
 
+_Static_assert(CLPRUNE_FORM_QUANTISED == 4 && CLPRUNE_FORM_POOLED == 5 &&
+                   CLPRUNE_ROUNDING_STOCHASTIC == 0 && CLPRUNE_ROUNDING_NEAREST == 1 &&
+                   CLPRUNE_ACCESS_READ == 1 && CLPRUNE_ACCESS_WRITE == 2 &&
+                   CLPRUNE_ACCESS_READ_WRITE == 3,
+    "");
+
 static void version(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 enum { BATCH = 4, ROWS = 10, TOKENS = BATCH * ROWS, IN = 64, OUT = 16, STEPS = 5, RUNS = 20 };
 enum { X = TOKENS * IN, W = OUT * IN, MOST_THREADS = 3 };
 
-/* A little training run: a layer whose input is kept pruned fits y to numbers that are given. */
+/* A little training run: a layer whose input is kept pruned is trained. */
 typedef struct job {
     clprune_context *context;
     unsigned seed;
@@ -31,14 +31,16 @@ static void *train(void *what)
     job *j = what;
     clprune_context *c = j->context;
     clprune_mat x = {0}, y = {0}, w = {0}, dw = {0};
-    clprune_bsr kept = {0};
+    clprune_linear *layer = NULL;
+    clprune_saved *kept = NULL;
     clprune_optimizer *optimizer = NULL;
-    const clprune_bsr_desc shape = {.batch = BATCH,
-        .rows = ROWS,
-        .cols = IN,
-        .block = {1, 8},
-        .keep = 31,
-        .value_type = j->seed % 2 == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_FP16};
+    const clprune_linear_desc desc = {.in = IN,
+        .out = OUT,
+        .keep = {.form = CLPRUNE_FORM_PRUNED,
+            .sparsity = 0.6f,
+            .block = {1, 8},
+            .criterion = CLPRUNE_CRITERION_SAMPLED,
+            .value_type = j->seed % 2 == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_FP16}};
     const clprune_optimizer_desc adamw = {.kind = CLPRUNE_OPTIMIZER_ADAMW,
         .beta1 = 0.9f,
         .beta2 = 0.999f,
@@ -49,16 +51,18 @@ static void *train(void *what)
     DO(clprune_mat_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "y", TOKENS, OUT, &y));
     DO(clprune_mat_create(c, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
     DO(clprune_mat_create(c, CLPRUNE_MEMORY_GRADIENTS, "dw", OUT, IN, &dw));
-    DO(clprune_bsr_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "kept", &shape, &kept));
+    DO(clprune_linear_create(c, &desc, &layer));
+    DO(clprune_linear_saved_create(layer, BATCH, ROWS, "kept", &kept));
     const clprune_param param = {.name = "w", .value = w, .grad = dw, .decay = true};
     DO(clprune_optimizer_create(c, &adamw, 1, &param, &optimizer));
     DO(clprune_mat_write(c, w, numbers));
     for (unsigned step = 0; step < STEPS; step++) {
         DO(clprune_mat_write(c, x, numbers));
-        DO(clprune_gemm(c, false, true, 1, 0, x, w, y, NULL));
-        DO(clprune_prune(c, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, step, x, &kept, NULL));
-        DO(clprune_mat_fill(c, (float)step, x, NULL)); /* it is kept */
-        DO(clprune_bspmm_tn(c, 0.01f, 0, y, &kept, dw, NULL));
+        clprune_saved_set_seed(kept, step);
+        DO(clprune_linear_forward(layer, BATCH, x, w, CLPRUNE_NO_MAT, y, kept, NULL));
+        DO(clprune_gelu_forward(c, y, CLPRUNE_NO_MAT, y, NULL));
+        DO(clprune_linear_backward(
+            layer, BATCH, 0, kept, y, w, x, dw, CLPRUNE_NO_MAT, NULL)); /* x is dx */
         DO(clprune_optimizer_step(optimizer, 1e-2f, NULL));
     }
     DO(clprune_mat_read(c, w, j->w));
@@ -66,7 +70,8 @@ done:
     if (j->status != CLPRUNE_SUCCESS)
         (void)snprintf(j->told, sizeof j->told, "%s", clprune_last_error(c));
     clprune_optimizer_destroy(optimizer);
-    clprune_bsr_destroy(c, &kept);
+    clprune_saved_destroy(kept);
+    clprune_linear_destroy(layer);
     clprune_buffer_release(c, x.buffer);
     clprune_buffer_release(c, y.buffer);
     clprune_buffer_release(c, w.buffer);

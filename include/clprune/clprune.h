@@ -22,7 +22,15 @@
  * next wait for events. Sizes and offsets are in elements unless a
  * name says bytes. Nothing is allocated or built once the shapes of a step have been seen. The
  * numbers of enumerators are part of the ABI. Options and descriptions end in `reserved` fields,
- * which must be zero: zero-initialise a description, then set what matters. */
+ * which must be zero: zero-initialise a description, then set what matters.
+ *
+ * For bindings of other languages: enums have the size of int, bool is _Bool, small structs such as
+ * clprune_mat are passed and returned by value. Strings that go in are copied; strings that come
+ * out are not to be freed. An event is valid after success only; after a failure, new handles are
+ * NULL. clprune_..._create is undone by clprune_..._destroy, clprune_buffer_create and
+ * clprune_mat_create by clprune_buffer_release, clprune_mat_wrap by clprune_mat_unwrap. OpenCL
+ * keeps a released buffer alive for the commands that use it. context.h has the rules for threads
+ * and processes. */
 #ifndef CLPRUNE_CLPRUNE_H
 #define CLPRUNE_CLPRUNE_H
 

@@ -42,10 +42,13 @@ typedef enum clprune_log_level {
     CLPRUNE_LOG_INFO = 2     /* program builds, cache hits, kernel choices */
 } clprune_log_level;
 
-/* Receives one message without a trailing newline; `message` lives only during the call. */
+/* Receives one message without a trailing newline; `message` lives only during the call. It runs in
+ * the thread whose call logs, with the lock of a thread-safe context held: it must not wait for
+ * another thread that uses the context. */
 typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *message);
 
-/* Where device memory comes from. Both functions or neither must be set. */
+/* Where device memory comes from. Both functions or neither must be set. They run in the thread
+ * whose call needs or releases memory, and must outlive the context. */
 typedef struct clprune_allocator {
     /* Returns a buffer of `bytes` > 0, or NULL with *error (OpenCL's cl_int) set to an OpenCL error
      * code. */
@@ -72,8 +75,8 @@ typedef enum clprune_precision {
 
 /* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
  *
- * The environment is read when a context is created. "" is as unset; a value that cannot be is
- * INVALID_ARGUMENT, or NO_DEVICE; a cache that cannot be is a warning in the log:
+ * The environment is read when a context is created. "" counts as unset. Invalid values fail
+ * creation; an unusable cache only warns in the log:
  *     CLPRUNE_DEVICE, CLPRUNE_CACHE_DIR, CLPRUNE_MEM_LIMIT
  *                       defaults of the options below
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
@@ -111,12 +114,12 @@ typedef struct clprune_context_options {
  * is referenced after the call but allocator and log. On failure *context is NULL and
  * clprune_last_error(NULL) tells the reason.
  * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option or tuning file),
- * OPENCL_ERROR, OUT_OF_HOST_MEMORY. */
+ * OPENCL_ERROR, OUT_OF_HOST_MEMORY, FORKED (see above). */
 CLPRUNE_API clprune_status clprune_context_create(
     cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
 
-/* Waits for the queue, then releases everything the context owns; accepts NULL. Objects made from
- * the context (layers, buffers, optimizers) must be destroyed before it. */
+/* Waits for the queue, then releases everything the context owns; accepts NULL. Layers, stores and
+ * optimizers made from the context must be destroyed before it; buffers still booked go with it. */
 CLPRUNE_API void clprune_context_destroy(clprune_context *context);
 
 /* The OpenCL objects behind a context; not retained for the caller. */
@@ -148,8 +151,8 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
 /* The text of the last failure on `context`, with file:line, the failed expression, the OpenCL code
  * and, for BUILD_FAILED, the build log; "" before the first failure. For a thread-safe context: the
  * last failure of the calling thread, whichever of them it used. With NULL: the last failure
- * on the calling thread of clprune_context_create or a query: of devices, tuning or sizes. Valid
- * until the next call. */
+ * on the calling thread of clprune_context_create or a query: of devices, tuning or sizes. Never
+ * NULL; valid until the next call that fails in the same context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
 /* Counters of the program cache since the context was created. */

@@ -62,7 +62,7 @@ CLPRUNE_API void clprune_memory_reset_peak(clprune_context *context);
 
 typedef struct clprune_memory_entry {
     clprune_memory_category category;
-    const char *name; /* owned by the ledger */
+    const char *name; /* owned by the ledger: valid during the visit */
     uint64_t bytes;
 } clprune_memory_entry;
 
