@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "support/test_layer.h"
 
 enum { SUMS = 5, TOKENS = 12, PATCH = 4, CHANNELS = 3, PIXELS = CHANNELS * PATCH * PATCH };

@@ -1,6 +1,6 @@
 /* The internal bias additions and sums over rows or features, over all shapes. */
 #include "nn/bias.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "support/test_layer.h"
 
 /* want[c] of sum_r x[r][c], with its bound. */

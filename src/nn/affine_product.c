@@ -1,6 +1,6 @@
 /* The affine in front of a linear layer, without its output. */
 #include "clprune/affine.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "nn/scale_weights.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"

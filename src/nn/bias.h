@@ -1,8 +1,8 @@
-/* Products with a bias, and bias additions in place. */
+/* Bias additions in place. */
 #ifndef CLPRUNE_NN_BIAS_H
 #define CLPRUNE_NN_BIAS_H
 
-#include "ops/gemm_private.h"
+#include "clprune/matrix.h"
 
 /* y[r][c] += b[0][c]. b: 1 x d; y: M x d, apart from b. */
 clprune_status clprune__bias_rows(
@@ -12,15 +12,8 @@ clprune_status clprune__bias_rows(
 clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size_t tokens,
     clprune_mat b, clprune_mat y, cl_event *event);
 
-/* y = x * w^T + 1 * b. x: M x k; w: d x k; b: 1 x d, or none where its buffer is NULL; y: M x d,
- * apart from the others. scores: NULL, or norms of x's blocks that the product makes on its way
- * where it can; where it cannot scores->to.buffer is NULL afterwards. */
-clprune_status clprune__product_rows(clprune_context *context, clprune_mat x, clprune_mat w,
-    clprune_mat b, clprune_mat y, clprune__gemm_scores *scores, cl_event *event);
-
-/* y_n = w * x_n + b^T * 1 for each of `batch` >= 1 samples. x: (batch * p) x d; w: tokens x p; b: 1
- * x tokens, or none; y: (batch * tokens) x d, apart from the others. */
-clprune_status clprune__product_tokens(clprune_context *context, size_t batch, clprune_mat x,
-    clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+/* Fails unless b is 1 x count and lies apart from y. */
+clprune_status clprune__check_bias(
+    clprune_context *context, clprune_mat b, size_t count, clprune_mat y);
 
 #endif

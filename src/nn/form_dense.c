@@ -1,6 +1,6 @@
 /* DENSE: x as it is. */
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "nn/form.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"

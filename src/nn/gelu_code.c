@@ -1,7 +1,7 @@
 #include "clprune/gelu_code.h"
 
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"

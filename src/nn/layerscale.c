@@ -1,6 +1,6 @@
 #include "clprune/layerscale.h"
 
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "core/checked.h"
-#include "nn/bias.h"
-#include "nn/column_sum.h"
+#include "nn/biased_product.h"
+#include "nn/sums.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"

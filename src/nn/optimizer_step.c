@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "nn/optimizer_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"

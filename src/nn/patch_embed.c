@@ -1,8 +1,8 @@
 #include "clprune/patch_embed.h"
 
 #include "core/checked.h"
-#include "nn/bias.h"
-#include "nn/column_sum.h"
+#include "nn/biased_product.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"

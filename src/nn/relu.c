@@ -1,7 +1,7 @@
 #include "clprune/relu.h"
 
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/rowwise.h"

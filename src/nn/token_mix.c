@@ -1,7 +1,7 @@
 #include "clprune/token_mix.h"
 
 #include "core/checked.h"
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 #include "nn/form.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"

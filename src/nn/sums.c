@@ -1,4 +1,4 @@
-#include "nn/column_sum.h"
+#include "nn/sums.h"
 
 #include "core/checked.h"
 #include "runtime/check.h"

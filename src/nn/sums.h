@@ -1,7 +1,7 @@
 /* Sums over rows or over features, in a fixed order: the bias gradients of the linear layers, and
  * the second stage of the kernels that leave partial sums (clprune__sums_plan). */
-#ifndef CLPRUNE_NN_COLUMN_SUM_H
-#define CLPRUNE_NN_COLUMN_SUM_H
+#ifndef CLPRUNE_NN_SUMS_H
+#define CLPRUNE_NN_SUMS_H
 
 #include "clprune/matrix.h"
 
