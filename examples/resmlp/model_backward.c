@@ -183,8 +183,8 @@ static clprune_status mlp_coded_chunk(
         block->kept[KEEP_GELU], range.first, range.count, beta, dx, dw->fc2_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dx, work->fc2_w, dfc1, NULL));
     /* gelu = GELU(fc1) */
-    TRY(clprune_gelu_code_backward(context, beta, block->policy->rule[KEEP_FC1].keep.bits, dfc1,
-        resmlp_codes(model, block, range), dfc1, dw->fc1_b, NULL));
+    TRY(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, range.first, range.count,
+        beta, block->kept[KEEP_FC1], dfc1, dfc1, dw->fc1_b, NULL));
     /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
     TRY(clprune_saved_product_tn(
         block->kept[KEEP_X2], range.first, range.count, beta, dfc1, dw->fc1_w, NULL));

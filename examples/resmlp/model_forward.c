@@ -23,12 +23,6 @@ clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range
     return clprune_mat_rows(mat, range.first * model->tokens, range.count * model->tokens);
 }
 
-clprune_mat resmlp_codes(const resmlp *model, const resmlp_block *block, resmlp_range range)
-{
-    (void)model;
-    return clprune_saved_codes(block->kept[KEEP_FC1], range.first, range.count);
-}
-
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
 {
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
@@ -112,16 +106,11 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     TRY(clprune_linear_forward(model->fc1, range.count, norm2, w->fc1_w, fc1_b, fc1,
         training ? kept[KEEP_NORM2] : NULL, NULL));
     TRY(resmlp_forget_made(model, KEEP_NORM2));
-    if (training && codes)
-        TRY(clprune_gelu_code_forward(context, block->policy->rule[KEEP_FC1].keep.bits, fc1, gelu_b,
-            gelu, resmlp_codes(model, block, range), NULL));
-    else
-        TRY(clprune_gelu_forward(context, fc1, gelu_b, gelu, NULL));
-    if (!codes)
-        TRY(keep(training, kept[KEEP_FC1], range, fc1));
-    else
+    TRY(clprune_activation_forward(context, CLPRUNE_ACTIVATION_GELU, range.first, range.count, fc1,
+        gelu_b, gelu, training ? kept[KEEP_FC1] : NULL, NULL));
+    if (codes) /* gelu is in fc1's place */
         TRY(keep(training, kept[KEEP_GELU], range, gelu));
-    if (!codes) /* else gelu is there */
+    else
         TRY(resmlp_forget_made(model, KEEP_FC1));
     TRY(clprune_linear_forward(model->fc2, range.count, gelu, w->fc2_w, w->fc2_b, fc2,
         training && !codes ? kept[KEEP_GELU] : NULL, NULL));
