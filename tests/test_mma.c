@@ -371,20 +371,23 @@ static void choices(void **state)
 {
     (void)state;
     const clprune_context_options none = {0}, tf32 = {.precision = CLPRUNE_PRECISION_TF32};
+    const clprune_context_options fp32 = {.precision = CLPRUNE_PRECISION_FP32};
     assert_int_equal(clprune_context_precision(NULL), CLPRUNE_PRECISION_FP32);
     assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_FP32), "fp32");
     assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_TF32), "tf32");
     assert_string_equal(clprune_precision_name(CLPRUNE_PRECISION_BF16), "bf16");
     assert_null(clprune_precision_name((clprune_precision)(CLPRUNE_PRECISION_BF16 + 1)));
     assert_null(clprune_precision_name((clprune_precision)-1));
+    assert_null(clprune_precision_name(CLPRUNE_PRECISION_DEFAULT));
     assert_int_equal(clprune_context_precision(test_context()), CLPRUNE_PRECISION_FP32);
-    creation_fails((clprune_context_options){.precision = (clprune_precision)3}, "precision is 3");
+    creation_fails((clprune_context_options){.precision = (clprune_precision)4}, "precision is 4");
     creation_fails((clprune_context_options){.precision = (clprune_precision)-1}, "precision");
     test_debug("mma=emulated");
     assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
     test_environment("CLPRUNE_PRECISION", "bf16");
     assert_int_equal(precision_of(none), CLPRUNE_PRECISION_BF16);
     assert_int_equal(precision_of(tf32), CLPRUNE_PRECISION_TF32); /* an option wins */
+    assert_int_equal(precision_of(fp32), CLPRUNE_PRECISION_FP32);
     test_environment("CLPRUNE_PRECISION", "fp32");
     assert_int_equal(precision_of(none), CLPRUNE_PRECISION_FP32);
     test_environment("CLPRUNE_PRECISION", "");

@@ -436,6 +436,18 @@ for precision in fp32 tf32; do
         fail "the summary does not say $precision"
 done
 grep -q 'multiplied in tf32' out || fail "the run does not say tf32"
+# Without the option the environment decides, for a resumed run the checkpoint.
+export CLPRUNE_PRECISION=tf32
+expect 0 "" $once --precision fp32 --output-dir fp32_again --summary-json fp32.json
+grep -q '"precision": "fp32"' fp32.json || fail "--precision fp32 does not win over CLPRUNE_PRECISION"
+results fp32_again/log.csv >have
+results fp32/log.csv | cmp -s have - || fail "--precision fp32 is not fp32 under CLPRUNE_PRECISION"
+expect 0 "" $once --output-dir tf32_default --summary-json tf32.json
+grep -q '"precision": "tf32"' tf32.json || fail "CLPRUNE_PRECISION is not taken"
+export CLPRUNE_PRECISION=bf16
+expect 0 "" --resume tf32_default/last.ckpt --epochs 2 --summary-json tf32.json
+grep -q '"precision": "tf32"' tf32.json || fail "a resumed run changes its precision"
+unset CLPRUNE_PRECISION
 results fp32/log.csv >want
 results tf32/log.csv >have
 cmp -s want have && fail "--precision tf32 changes nothing"

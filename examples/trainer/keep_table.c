@@ -199,8 +199,8 @@ keep_rule keep_preset_rule(
     return rule;
 }
 
-void keep_preset_rules(
-    const keep_table *table, size_t preset, const clprune_keep *how, size_t blocks, keep_rule *rules)
+void keep_preset_rules(const keep_table *table, size_t preset, const clprune_keep *how,
+    size_t blocks, keep_rule *rules)
 {
     for (size_t block = 0; block < blocks; ++block)
         for (size_t i = 0; i < table->in_block; ++i)

@@ -114,7 +114,7 @@ keep_rule keep_preset_rule(
     const keep_table *table, size_t preset, size_t entry, const clprune_keep *how);
 
 /* All rules of a preset. */
-void keep_preset_rules(
-    const keep_table *table, size_t preset, const clprune_keep *how, size_t blocks, keep_rule *rules);
+void keep_preset_rules(const keep_table *table, size_t preset, const clprune_keep *how,
+    size_t blocks, keep_rule *rules);
 
 #endif

@@ -27,18 +27,13 @@ const char *options_preset(const options *o)
     return o->model->keep->preset_names[o->activations];
 }
 
-/* No positions in options_indices and options_criteria: the preset decides. */
-enum {
-    INDICES_BY_PRESET = CLPRUNE_INDEX_SMALLEST + 1,
-    CRITERION_BY_PRESET = CLPRUNE_CRITERION_SAMPLED + 1
-};
-
 static const options defaults = {
     .data = "generated",
     .sparsity = 0.5,
     .block = {1, 16},
-    .criterion = CRITERION_BY_PRESET,
-    .indices = INDICES_BY_PRESET,
+    .criterion = OPTIONS_UNSET, /* the preset's */
+    .indices = OPTIONS_UNSET,   /* likewise */
+    .precision = OPTIONS_UNSET,
     .epochs = 10,
     .batch_size = 64,
     .optimizer = OPTIONS_ADAMW,
@@ -72,9 +67,9 @@ void options_settle(options *o)
     const keep_preset_row *preset = &o->model->keep->presets[o->activations];
     if (!keep_preset_prunes(o->model->keep, o->activations))
         o->sparsity = 0;
-    if (o->criterion == CRITERION_BY_PRESET)
+    if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
-    if (o->indices == INDICES_BY_PRESET)
+    if (o->indices == OPTIONS_UNSET)
         o->indices = preset->index_type;
 }
 
@@ -258,7 +253,7 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
     for (size_t i = 0; i < count; ++i) {
         const option_row row = option_row_at(o->model, i);
         char value[TEXT_MOST - 32];
-        if (row.memory == OPTION_FORGET)
+        if (row.memory == OPTION_FORGET || !option_is_set(&row, o))
             continue;
         option_print(&row, o, value, sizeof value);
         used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row.name, value) + 1;

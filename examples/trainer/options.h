@@ -16,6 +16,10 @@
 
 enum { OPTIONS_MOST = 48 }; /* options there may be */
 
+/* A choice that was not made: what it means follows later, or is left to the library. Checkpoints
+ * do not have it. */
+#define OPTIONS_UNSET SIZE_MAX
+
 /* One option; see options_table.h. */
 typedef struct option_row option_row;
 
@@ -38,7 +42,7 @@ typedef struct options {
     size_t criterion; /* clprune_criterion */
     size_t values;    /* clprune_value_type */
     size_t indices;   /* clprune_index_type */
-    size_t precision; /* clprune_precision */
+    size_t precision; /* position in options_precisions, or OPTIONS_UNSET: the library's default */
     size_t gelu_code; /* position in options_gelu_codes */
     const char *keep_file;
 
@@ -102,6 +106,9 @@ bool options_restore(options *o, const char *text, size_t size, fault *f);
 /* How a preset prunes and codes; its form is not set. */
 clprune_keep options_keep(const options *o);
 
+/* The precision that a context is to be created with, DEFAULT included. */
+clprune_precision options_precision(const options *o);
+
 /* How many bits the codes of GELU's derivative have. */
 unsigned options_gelu_code_bits(const options *o);
 
@@ -112,7 +119,7 @@ extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
 extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_indices[];    /* by clprune_index_type */
-extern const char *const options_precisions[]; /* by clprune_precision */
+extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */
 extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 

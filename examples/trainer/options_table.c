@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
-const char *const options_criteria[] = {"largest", "sampled", NULL};
+const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
@@ -73,7 +73,8 @@ static const option_row rows[] = {
         "norm that ranks blocks: l2 (the default), l1 or max", NEEDS_PRUNING_OR_FILE),
     CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
         "sampled: draw the kept blocks at random and weight them, so that the "
-        "expected weight gradients are the dense ones; largest: keep the blocks of largest norm",
+        "expected weight gradients are the dense ones; random: the same with equal probabilities; "
+        "largest: keep the blocks of largest norm; default: the preset's",
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
         "number format of kept blocks: fp32 (the default), fp16, bf16, or int8 with one scale per "
@@ -86,8 +87,9 @@ static const option_row rows[] = {
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
     CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
-        "operand precision of weight gradients from pruned inputs: fp32 (the default), or tf32 or "
-        "bf16 on tensor cores (NVIDIA, compute capability 8.0 or later); other devices use fp32"),
+        "operand precision of weight gradients from pruned inputs: fp32, or tf32 or bf16 on tensor "
+        "cores (NVIDIA, compute capability 8.0 or later; other devices use fp32); default "
+        "$CLPRUNE_PRECISION, else fp32"),
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
         "lines that override --activations for single blocks and tensors, such as 'blocks.0 x "
         "dense' (see keep_file.h); the checkpoint keeps a copy"),

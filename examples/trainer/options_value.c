@@ -172,6 +172,18 @@ void options_block_text(clprune_block block, char *text, size_t size)
     (void)snprintf(text, size, "%zux%zu", block.rows, block.cols);
 }
 
+clprune_precision options_precision(const options *o)
+{
+    return o->precision == OPTIONS_UNSET
+               ? CLPRUNE_PRECISION_DEFAULT
+               : (clprune_precision)(CLPRUNE_PRECISION_FP32 + o->precision);
+}
+
+bool option_is_set(const option_row *row, const options *o)
+{
+    return row->kind != OPTION_CHOICE || *(const size_t *)field_of(row, o) != OPTIONS_UNSET;
+}
+
 unsigned options_gelu_code_bits(const options *o)
 {
     return 2u << o->gelu_code;

@@ -37,7 +37,7 @@ static void say_start(trainer *t)
     const clprune_precision precision = clprune_context_precision(t->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", multiplied in %s",
-            options_precisions[precision]);
+            clprune_precision_name(precision));
     if (keep_preset_codes(t->type->keep, o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));

@@ -37,7 +37,7 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "criterion", options_criteria[o->criterion]);
     json_text(j, "values", options_values[o->values]);
     json_text(j, "indices", options_indices[o->indices]);
-    json_text(j, "precision", options_precisions[clprune_context_precision(t->context)]);
+    json_text(j, "precision", clprune_precision_name(clprune_context_precision(t->context)));
     if (keep_preset_codes(t->type->keep, o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
     if (o->keep_text != NULL)

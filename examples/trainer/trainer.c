@@ -85,12 +85,17 @@ static void say_warning(void *user, clprune_log_level level, const char *message
 
 static bool open_device(trainer *t, fault *f)
 {
-    const bool rounds = t->options->precision != CLPRUNE_PRECISION_FP32;
+    const clprune_precision precision = options_precision(t->options);
+    const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
     const clprune_context_options wanted = {.device = t->options->device,
-        .precision = (clprune_precision)t->options->precision,
+        .precision = precision,
         .log = rounds ? say_warning : NULL,
         .log_user = t};
-    return trainer_create_context(&wanted, &t->context, f) == CLPRUNE_SUCCESS;
+    if (trainer_create_context(&wanted, &t->context, f) != CLPRUNE_SUCCESS)
+        return false;
+    if (precision == CLPRUNE_PRECISION_DEFAULT) /* a resumed run takes the same */
+        t->options->precision = clprune_context_precision(t->context) - CLPRUNE_PRECISION_FP32;
+    return true;
 }
 
 static bool create_model(trainer *t, fault *f)

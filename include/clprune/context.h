@@ -67,10 +67,11 @@ typedef enum clprune_kernels {
 /* What the products with a block-sparse matrix that matrix units can do (clprune_bspmm_tn,
  * clprune_bspmm_nt) may round their operands to; sums stay in fp32. */
 typedef enum clprune_precision {
-    CLPRUNE_PRECISION_FP32 = 0, /* not at all */
-    CLPRUNE_PRECISION_TF32 = 1, /* 10 bits behind the point, ties away from zero: 2^-11 of each
-                                   operand */
-    CLPRUNE_PRECISION_BF16 = 2  /* 7 bits behind the point, ties to even: 2^-8 of each operand */
+    CLPRUNE_PRECISION_DEFAULT = 0, /* as an option: $CLPRUNE_PRECISION, else FP32 */
+    CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */
+    CLPRUNE_PRECISION_TF32 = 2,    /* 10 bits behind the point, ties away from zero: 2^-11 of each
+                                      operand */
+    CLPRUNE_PRECISION_BF16 = 3     /* 7 bits behind the point, ties to even: 2^-8 of each operand */
 } clprune_precision;
 
 /* Zero-initialise, then set what matters; NULL and 0 mean the default said here.
@@ -81,7 +82,7 @@ typedef enum clprune_precision {
  *                       defaults of the options below
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
- *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = FP32
+ *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; of a word given twice the last
  *                       one counts:
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
@@ -99,7 +100,7 @@ typedef struct clprune_context_options {
     clprune_allocator allocator; /* default: clCreateBuffer and clReleaseMemObject */
     clprune_log_fn log;          /* default: nothing is logged */
     void *log_user;
-    clprune_precision precision; /* default $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. For
+    clprune_precision precision; /* DEFAULT: $CLPRUNE_PRECISION (fp32, tf32, bf16), else FP32. For
                                     NVIDIA's devices of compute capability 8.0 or later; where the
                                     device is another, or its probe fails, fp32 serves, with a
                                     warning to the log. The probe builds and runs a small kernel

@@ -17,7 +17,8 @@ static const clprune__kernel_def mma_probe_kernel = {"mma_probe.cl", "mma_probe"
 
 #define COMPUTE_CAPABILITY_MAJOR 0x4000 /* of cl_nv_device_attribute_query */
 
-static const char *const names[] = {"fp32", "tf32", "bf16"};
+/* By clprune_precision; DEFAULT has none. */
+static const char *const names[] = {NULL, "fp32", "tf32", "bf16"};
 
 enum { WARP = 32, PRECISIONS = sizeof names / sizeof names[0] };
 
@@ -34,7 +35,8 @@ void clprune__mma_defines(
 {
     clprune__define(defines, "M_TILES", m_tiles);
     clprune__define(defines, "N_TILES", n_tiles);
-    clprune__define(defines, "PRECISION", context->ops->precision);
+    /* 1: TF32, 2: bf16 */
+    clprune__define(defines, "PRECISION", context->ops->precision - CLPRUNE_PRECISION_FP32);
     clprune__define(defines, "MMA_PTX", !context->ops->mma_emulated);
 }
 
@@ -50,10 +52,10 @@ static clprune_status choose_precision(clprune_context *context, clprune_precisi
     const char *environment = getenv("CLPRUNE_PRECISION");
     REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT, "options.precision is %d",
         (int)option);
-    context->ops->precision = option;
-    if (option != CLPRUNE_PRECISION_FP32 || environment == NULL || environment[0] == '\0')
+    context->ops->precision = option != CLPRUNE_PRECISION_DEFAULT ? option : CLPRUNE_PRECISION_FP32;
+    if (option != CLPRUNE_PRECISION_DEFAULT || environment == NULL || environment[0] == '\0')
         goto done;
-    size_t i = 0;
+    size_t i = CLPRUNE_PRECISION_FP32;
     while (i < PRECISIONS && strcmp(environment, names[i]) != 0)
         i++;
     REQUIRE(i < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,

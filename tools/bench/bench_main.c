@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     const clprune_context_options options = {
         .device = settings.device, .precision = settings.precision};
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
-    if (settings.precision != CLPRUNE_PRECISION_FP32 &&
+    if (settings.precision != CLPRUNE_PRECISION_DEFAULT &&
         clprune_context_precision(b.context) != settings.precision)
         fprintf(stderr, "clprune-bench: --precision %s is not to be had; this is %s\n",
             clprune_precision_name(settings.precision),

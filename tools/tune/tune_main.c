@@ -94,7 +94,7 @@ static void open_device(tune *t, const char *device)
     clprune_context *start = NULL;
     (void)unsetenv("CLPRUNE_TUNING");
     CHECK(NULL, clprune_context_create(NULL, &options, &t->base));
-    if (t->precision != CLPRUNE_PRECISION_FP32 &&
+    if (t->precision != CLPRUNE_PRECISION_DEFAULT &&
         t->precision != clprune_context_precision(t->base)) {
         fputs("clprune-tune: --precision: the device does not have it\n", stderr);
         exit(EXIT_DEVICE);
