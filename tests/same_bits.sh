@@ -114,25 +114,26 @@ blocks.4 x pruned sparsity=0.25
 last     x    dense
 RULES
 
+# Sampled blocks of runs that NEW begins are drawn from another stream than OLD's, so these runs go on
+# from a checkpoint of OLD.
 run dense "" =
-run "paper, largest" "$paper --criterion largest" =
-run "pruned" "$pruned" "$new_pruned"
-run "pruned, int8, bitmap" "$pruned --values int8 --indices bitmap --block 4x4" \
-    "$new_pruned --values int8 --indices bitmap --block 4x4"
+run "paper" "$paper --criterion largest" =
+run "paper, int8, bitmap" "$paper --criterion largest --values int8 --indices bitmap --block 4x4" =
+run "pruned, largest" "$pruned --criterion largest" "$new_pruned --criterion largest"
 run exact "--activations exact --epochs 2" =
 run "exact, batch 96" "--activations exact --train-limit 101 --batch-size 96" =
 run exact-tokens "--activations exact-tokens --optimizer lamb --clip-norm 1" =
-run "compact, fp32" "$compact" =
-run "compact, fp16, int16" "$compact --values fp16 --indices int16" =
-run "compact, int8, 4 bits" "$compact --values int8 --gelu-code 4 --optimizer sgd" =
-run "compact, keep file" "$compact --keep-file rules" =
+run "compact, largest" "$compact --criterion largest" =
 resume "resumed dense" ""
 resume "resumed paper" "$paper --criterion largest"
 resume "resumed sampled" "$pruned"
+resume "resumed int8, bitmap" "$pruned --values int8 --indices bitmap --block 4x4"
+resume "resumed compact, fp32" "$compact"
+resume "resumed fp16, int16" "$compact --values fp16 --indices int16"
+resume "resumed int8, 4 bits" "$compact --values int8 --gelu-code 4 --optimizer sgd"
 resume "resumed keep file" "$compact --keep-file rules"
-# CLPRUNE_KERNELS is for OLD, which may be a version without CLPRUNE_DEBUG.
-CLPRUNE_DEBUG=kernels=vector CLPRUNE_KERNELS=vector run "vector" "$paper --criterion largest" =
-CLPRUNE_DEBUG=kernels=tiled CLPRUNE_KERNELS=tiled run "tiled" "$compact --values fp16" =
+CLPRUNE_KERNELS=vector run "vector" "$paper --criterion largest" =
+CLPRUNE_KERNELS=tiled run "tiled" "$compact --values fp16 --criterion largest" =
 run "tiny on 32 px" "--image-size 32 --patch-size 4 --train-limit 16 --batch-size 8 --test-limit 8" =
 
 echo "$differences differences"

@@ -10,6 +10,7 @@
 
 #include "checkpoint.h"
 #include "gradient_check.h"
+#include "rng.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "trainer.h"
@@ -22,6 +23,8 @@ typedef struct linear_model {
     trainer_state state;
     trainer_watch_fn *watch;
     void *watch_user;
+    uint64_t seeds[8]; /* of the first steps, in a run with a device */
+    size_t steps;
 } linear_model;
 
 static const char *const archs[] = {"small", "large", NULL};
@@ -131,7 +134,9 @@ static const trainer_state *states(void *model, size_t *count)
 
 static void set_seed(void *model, uint64_t seed)
 {
-    (void)model, (void)seed;
+    linear_model *m = model;
+    if (m->steps < sizeof m->seeds / sizeof m->seeds[0])
+        m->seeds[m->steps++] = seed;
 }
 
 static void watch(void *model, trainer_watch_fn *told, void *user)
@@ -353,6 +358,87 @@ static void gradients_of_the_same_state(void **state)
     options_close(&o);
 }
 
+static uint64_t seed_from(rng_domain domain, uint64_t seed, uint32_t a)
+{
+    rng r = rng_open(seed, domain, a, 0);
+    const uint64_t high = rng_next(&r);
+    return high << 32 | rng_next(&r);
+}
+
+/* The seeds of the steps of a run, which has done one already. */
+static void check_seeds(const trainer *t, rng_domain domain, uint32_t first)
+{
+    const linear_model *m = t->model;
+    assert_int_equal(m->steps, 2);
+    for (size_t i = 0; i < m->steps; i++)
+        assert_true(m->seeds[i] == seed_from(domain, 1, first + (uint32_t)i));
+}
+
+/* Copies a checkpoint, with another record `streams`; 0: without it. */
+static void with_streams(const char *from, const char *to, uint64_t streams)
+{
+    fault f = {0};
+    checkpoint c;
+    checkpoint_writer writer;
+    assert_true(checkpoint_open(from, &c, &f));
+    assert_non_null(checkpoint_get(&c, "streams", CHECKPOINT_U64, 1, 1, &f));
+    assert_true(checkpoint_create(to, &writer, &f));
+    for (size_t i = 0; i < c.count; i++) {
+        const checkpoint_record *record = &c.records[i];
+        const bool is = strcmp(record->name, "streams") == 0;
+        if (!is || streams != 0)
+            checkpoint_put(&writer, record->name, record->type, record->rows, record->cols,
+                is ? &streams : record->data);
+    }
+    assert_true(checkpoint_commit(&writer, &f));
+    checkpoint_close(&c);
+}
+
+/* Steps draw from a stream that no initial parameter was drawn from; runs that began before that
+ * was so go on with the stream that they had. */
+static void streams(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 16];
+    options o;
+    trainer t;
+    fault f;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(old, sizeof old, "%s/old.ckpt", folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 2 --steps 2 --output-dir %s", small, folder);
+    assert_true(open_run(&with_state, arguments, &o, &t, &f));
+    train(&t, &f);
+    check_seeds(&t, RNG_PRUNE, 0);
+    for (size_t i = 0; i < 2; i++) /* at the tensors that there are, and beyond */
+        for (uint32_t tensor = 0; tensor < 300; tensor++)
+            assert_true(((linear_model *)t.model)->seeds[i] != seed_from(RNG_INIT, 1, tensor));
+    trainer_close(&t);
+    options_close(&o);
+    static const struct {
+        uint64_t streams;
+        rng_domain domain;
+    } rows[] = {{0, RNG_INIT}, {1, RNG_INIT}, {2, RNG_PRUNE}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        with_streams(last, old, rows[i].streams);
+        (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 2", old);
+        if (!open_run(&with_state, arguments, &o, &t, &f))
+            fail_msg("%s", f.text);
+        train(&t, &f);
+        check_seeds(&t, rows[i].domain, 2);
+        trainer_close(&t);
+        options_close(&o);
+    }
+    with_streams(last, old, 3);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s", old);
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    assert_non_null(strstr(f.text, "random streams, 3, are unknown"));
+    options_close(&o);
+    test_folder_remove(folder);
+}
+
 /* What the command line says of a model comes from its table. */
 static void options_of_the_model(void **state)
 {
@@ -393,6 +479,7 @@ int main(void)
     test_add(&list, state_is_missed, NULL, "a state that is missed");
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
+    test_add(&list, streams, NULL, "streams");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);
 }

@@ -22,13 +22,6 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* Streams of their own, beside those that rng.h lists: a = position of the tensor, b = 0. */
-static rng open_stream(uint64_t seed, size_t tensor)
-{
-    enum { RNG_INIT = 5 };
-    return rng_open(seed, (rng_domain)RNG_INIT, (uint32_t)tensor, 0);
-}
-
 /* In (0, 1): never 0, whose logarithm the normal draw takes. */
 static double uniform(rng *r)
 {
@@ -78,7 +71,7 @@ clprune_status resmlp_init(resmlp *model, uint64_t seed)
     for (size_t i = 0; i < model->tensors; ++i) {
         const resmlp_tensor tensor = resmlp_arch_tensor(&model->arch, i);
         const size_t count = tensor.rows * tensor.cols;
-        rng r = open_stream(seed, i);
+        rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
         free(values);
         values = malloc(count * sizeof *values);
         if (values == NULL) {

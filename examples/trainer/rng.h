@@ -18,7 +18,8 @@ typedef enum rng_domain {
     RNG_AUGMENT = 2, /* a = epoch, b = image index */
     RNG_IMAGE = 3,   /* a = split, b = image index: the scene of a generated image */
     RNG_NOISE = 4,   /* a = split, b = image index: its pixel noise */
-    RNG_PRUNE = 5    /* a, b = low and high half of the step: the draws of sampled pruning */
+    RNG_INIT = 5,    /* a = tensor, b = 0: initial parameters */
+    RNG_PRUNE = 6    /* a, b = low and high half of the step: the draws of sampled pruning */
 } rng_domain;
 
 /* One stream of 2^34 draws. A plain value: a copy continues on its own. The fields are private. */

@@ -242,6 +242,7 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
     *t = (trainer){
         .options = o,
         .type = o->model,
+        .streams = TRAINER_STREAMS,
         .progress = progress_begin(o->quiet),
         .began = clock_seconds(),
         .train_loss = (double)NAN,

@@ -35,6 +35,11 @@ typedef struct trainer_position {
     uint64_t peak_bytes;    /* likewise reached */
 } trainer_position;
 
+/* Which random streams a run draws from; a resumed run draws from those that it began with.
+ *     1   sampled pruning at step i and the initial values of tensor i shared one stream
+ *     2   each has its own: rng.h */
+enum { TRAINER_STREAMS = 2 };
+
 typedef struct trainer {
     options *options; /* not owned; sizes that were left open are filled in */
     dataset *data;
@@ -57,6 +62,7 @@ typedef struct trainer {
     bool saved;            /* it was, by this process */
     progress progress;
 
+    uint64_t streams; /* TRAINER_STREAMS, or what a run of an older program drew from */
     trainer_position at;
     uint64_t steps_per_epoch;
     uint64_t steps_here; /* done by this process */

@@ -34,7 +34,8 @@ clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, 
     const float lr = (float)clprune_schedule_lr(&t->schedule, t->at.step);
     const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
 
-    rng r = rng_open(o->seed, RNG_PRUNE, (uint32_t)t->at.step, (uint32_t)(t->at.step >> 32));
+    const rng_domain domain = t->streams == 1 ? RNG_INIT : RNG_PRUNE;
+    rng r = rng_open(o->seed, domain, (uint32_t)t->at.step, (uint32_t)(t->at.step >> 32));
     const uint64_t high = rng_next(&r);
     t->type->set_seed(t->model, high << 32 | rng_next(&r));
     TRY(t->type->forward(t->model, count, images, true));

@@ -5,6 +5,7 @@
  *     options               the settings of the run, "name=value" strings
  *     keep                  the text of --keep-file; only where there is one
  *     dataset               name of the data set
+ *     streams               which random streams the run draws from (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           images that were timed in the epoch
@@ -17,6 +18,7 @@
  */
 #include "trainer.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +126,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
         checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
             t->options->keep_text);
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
+    checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &t->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
     checkpoint_put(
@@ -187,7 +190,8 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 /* What a record of another kind says of the run would not be followed. */
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
-    static const char *const names[] = {"options", "keep", "dataset", "position", "sums", "log"};
+    static const char *const names[] = {
+        "options", "keep", "dataset", "streams", "position", "sums", "log"};
     static const char *const folders[] = {"param/", "state0/", "state1/", "model/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
@@ -204,6 +208,22 @@ static bool check_records(const checkpoint *c, const char *program, fault *f)
     return true;
 }
 
+static bool take_streams(trainer *t, const checkpoint *c, fault *f)
+{
+    t->streams = 1;
+    if (checkpoint_find(c, "streams") == NULL)
+        return true;
+    const uint64_t *streams = checkpoint_get(c, "streams", CHECKPOINT_U64, 1, 1, f);
+    if (streams == NULL)
+        return false;
+    t->streams = *streams;
+    return (t->streams >= 1 && t->streams <= TRAINER_STREAMS) ||
+           fault_set(f, CODE_DATA,
+               "%s: its random streams, %" PRIu64 ", are unknown; a newer %s may "
+               "have written it",
+               c->path, t->streams, t->type->program);
+}
+
 bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
 {
     const checkpoint_record *log = checkpoint_find(c, "log");
@@ -216,7 +236,8 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
     if (position[1] > t->steps_per_epoch)
         return fault_set(f, CODE_DATA, "%s: its position is outside of an epoch", c->path);
-    if (!check_records(c, t->type->program, f) || !check_data(t, c, f) || !check_tensors(t, c, f))
+    if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
+        !check_tensors(t, c, f))
         return false;
 
     t->at = (trainer_position){
