@@ -132,8 +132,10 @@ resume "resumed compact, fp32" "$compact"
 resume "resumed fp16, int16" "$compact --values fp16 --indices int16"
 resume "resumed int8, 4 bits" "$compact --values int8 --gelu-code 4 --optimizer sgd"
 resume "resumed keep file" "$compact --keep-file rules"
-CLPRUNE_KERNELS=vector run "vector" "$paper --criterion largest" =
-CLPRUNE_KERNELS=tiled run "tiled" "$compact --values fp16 --criterion largest" =
+# Programs read the one variable or, before there was it, the other.
+CLPRUNE_KERNELS=vector CLPRUNE_DEBUG=kernels=vector run "vector" "$paper --criterion largest" =
+CLPRUNE_KERNELS=tiled CLPRUNE_DEBUG=kernels=tiled \
+    run "tiled" "$compact --values fp16 --criterion largest" =
 run "tiny on 32 px" "--image-size 32 --patch-size 4 --train-limit 16 --batch-size 8 --test-limit 8" =
 
 echo "$differences differences"
