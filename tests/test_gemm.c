@@ -352,6 +352,47 @@ static void blast_temporary(void **state)
     test_mat_free(&c);
 }
 
+static cl_uint references_of(cl_context cl)
+{
+    cl_uint count = 0;
+    assert_int_equal(
+        clGetContextInfo(cl, CL_CONTEXT_REFERENCE_COUNT, sizeof count, &count, NULL), CL_SUCCESS);
+    return count;
+}
+
+/* CLBlast's programs refer to the OpenCL context; the last context that used CLBlast drops them.
+ * The first case of the list, as the context under test may use CLBlast later. */
+static void blast_lets_go(void **state)
+{
+    (void)state;
+    const clprune_context_options options = {.device = test_device_selection()};
+    clprune_context *owner, *context[2];
+    float value;
+    assert_int_equal(clprune_context_create(NULL, &options, &owner), CLPRUNE_SUCCESS);
+    const cl_uint before = references_of(clprune_context_cl(owner));
+    test_debug("gemm=clblast");
+    for (int i = 0; i < 2; i++) {
+        clprune_mat m[3];
+        assert_int_equal(clprune_context_create(clprune_context_queue(owner), NULL, &context[i]),
+            CLPRUNE_SUCCESS);
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(clprune_mat_create(context[i], CLPRUNE_MEMORY_INPUT, "m", 1, 1, &m[k]),
+                CLPRUNE_SUCCESS);
+            assert_int_equal(clprune_mat_fill(context[i], 3, m[k], NULL), CLPRUNE_SUCCESS);
+        }
+        assert_int_equal(
+            clprune_gemm(context[i], false, false, 1, 0, m[0], m[1], m[2], NULL), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_read(context[i], m[2], &value), CLPRUNE_SUCCESS);
+        assert_true(value == 9);
+    }
+    test_debug(NULL);
+    clprune_context_destroy(context[0]);
+    assert_true(references_of(clprune_context_cl(owner)) > before + 1); /* programs of the other */
+    clprune_context_destroy(context[1]);
+    assert_int_equal(references_of(clprune_context_cl(owner)), before);
+    clprune_context_destroy(owner);
+}
+
 /* Threads whose contexts make their first products with CLBlast at the same time, again and again.
  * The last context clears CLBlast's cache, so each round begins from nothing. */
 enum { THREADS = 4, ROUNDS = 3, SIDE = 24 };
@@ -410,6 +451,7 @@ static void blast_threads(void **state)
 int main(void)
 {
     test_list list = {0};
+    test_add(&list, blast_lets_go, NULL, "CLBlast lets go of a context");
     for (size_t i = 0; i < SHAPES; i++)
         if (!test_small() || i < 4)
             test_add(&list, product, &shapes[i], "M %zu, N %zu, K %zu", shapes[i].m, shapes[i].n,
