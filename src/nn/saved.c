@@ -209,7 +209,7 @@ static clprune_status check_context(clprune_context *context, const clprune_save
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(saved->context == context, CLPRUNE_INVALID_ARGUMENT, "saved is of another context");
+    TRY(clprune__check_same_context(context, "saved", saved->context));
 done:
     return status;
 }
