@@ -35,12 +35,12 @@
 #endif
 #define PANEL (16 * V)
 
-/* local panel[k][j] = 0 for `depth` rows, beyond column `width`. */
+/* local panel[k][j] = 0 for `depth` rows, beyond column `width`, and some columns before. */
 static inline void pad_panel(local float *panel, const uint depth, const uint width)
 {
     for (uint k = 0; k < depth && width < PANEL; k++)
-        for (uint j = width; j < PANEL; j++)
-            panel[k * PANEL + j] = 0.0f;
+        for (uint j = width / 16 * 16; j < PANEL; j += 16)
+            *(local float16 *)(panel + k * PANEL + j) = (float16)(0.0f);
 }
 
 /* How op(b) is read; quantise_panel.clh has the same for codes. B_PANEL is element (k, column), for
@@ -137,10 +137,17 @@ static inline void multiply_tile(const float alpha, const float old, global cons
         for (uint j = 0; j < width; j++)
             rows[r * PANEL + j] += BIAS_AT(r, j);
 #endif
-    for (uint r = 0; r < height; r++)
-        for (uint j = 0; j < width; j++)
-            tile[r * ldc + j] = old == 0.0f ? rows[r * PANEL + j]
-                                            : fma(old, tile[r * ldc + j], rows[r * PANEL + j]);
+    for (uint r = 0; r < height; r++) {
+        global float *to = tile + r * ldc;
+        const float *from = rows + r * PANEL;
+        uint j = 0;
+        for (; j + 16 <= width; j += 16) {
+            const float16 scaled = vload16(0, from + j);
+            STORE16(old == 0.0f ? scaled : fma((float16)(old), vload16(0, to + j), scaled), to + j);
+        }
+        for (; j < width; j++)
+            to[j] = old == 0.0f ? from[j] : fma(old, to[j], from[j]);
+    }
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulong m,

@@ -76,9 +76,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(cons
     MAT_IN_RESTRICT(sums), MAT_OUT_RESTRICT(dw))
 {
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-    for (ulong row = first; row < last; row++)
-        for (ulong k = get_local_id(0); k < cells; k += LOCAL) {
-            const place_range p = cell_places(k, height, width, cell);
+    for (ulong k = get_local_id(0); k < cells; k += LOCAL) {
+        const place_range p = cell_places(k, height, width, cell);
+        for (ulong row = first; row < last; row++) {
             const float sum = AT(sums, row, k);
             for (ulong i = p.top; i < p.bottom; i++)
                 for (ulong j = p.left; j < p.right; j++) {
@@ -90,6 +90,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(cons
 #endif
                 }
         }
+    }
 }
 #else
 
