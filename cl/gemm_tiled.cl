@@ -106,14 +106,16 @@ static inline void read_codes_across(const quantised b, const ulong first, const
             row < inner && column < cols ? cols - column : 0);
     }
 }
-#define B_IN QUANTISED_IN(b)
+#define GEMM_TILED gemm_tiled_quantised
+#define B_IN       QUANTISED_IN(b)
 #if TRANSPOSE_B
 #define READ_B(k) read_codes_along(b, first_column, n, k, inner, b_read)
 #else
 #define READ_B(k) read_codes_across(b, first_column, n, k, inner, b_read)
 #endif
 #else
-#define B_IN MAT_IN_RESTRICT(b)
+#define GEMM_TILED gemm_tiled
+#define B_IN       MAT_IN_RESTRICT(b)
 #if TRANSPOSE_B
 #define READ_B(k) read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
 #else
@@ -143,7 +145,7 @@ static inline void write_four(const float4 sum, const float old, const float4 bi
 #endif
 }
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void gemm_tiled(const ulong m,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const ulong m,
     const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
     const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
     const ulong stride_c

@@ -47,6 +47,7 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
  * the prefetch of B_WORDS(n) words a row. COPY_PANEL fills local panel[..][..] with op(b)[k ..][column
  * ..], `depth` rows of `width`. */
 #ifndef BITS
+#define GEMM_VECTOR        gemm_vector
 #define B_IN               MAT_IN_RESTRICT(b)
 #define B_PANEL(k, column) (b_buffer + (TRANSPOSE_B ? (column)*b_ld + (k) : (k)*b_ld + (column)))
 #define B_WORDS(n)         (n)
@@ -150,7 +151,7 @@ static inline void multiply_tile(const float alpha, const float old, global cons
     }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_vector(const ulong m,
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulong m,
     const ulong n, const ulong inner, const uint depth, const ulong panel_run, const float alpha,
     const float beta, MAT_IN_RESTRICT(a), const ulong stride_a, B_IN,
     const ulong stride_b, MAT_OUT_RESTRICT(c), const ulong stride_c

@@ -62,6 +62,19 @@ gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=2 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=1 AV=1 BV=1 CV=1
+gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
+gemm_tiled_quantised    TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
+gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=8 GROUP=64
+sample_sum              LOCAL=64 CHUNK=256 STRIP=1 VW=4 READ_DW=0
+sample_sum              LOCAL=64 CHUNK=256 STRIP=1 VW=4 READ_DW=1
+quantise                BITS=4 GROUP=64 STOCHASTIC=0 LOCAL=128
+quantise                BITS=4 GROUP=64 STOCHASTIC=1 LOCAL=128
+quantise                BITS=8 GROUP=64 STOCHASTIC=1 LOCAL=128
+dequantise              BITS=4 GROUP=64 LOCAL=128
+pool_rows               LOCAL=128 VW=4 MEAN=0
+pool_rows               LOCAL=128 VW=4 MEAN=1
+pool_spread             LOCAL=128 VW=4
+pool_columns            LOCAL=128 VW=4 READ_DW=0
 bspmm_lists             LOCAL=64 BR=1 SEG=256
 bspmm_lists             LOCAL=64 BR=16 SEG=256
 bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4
@@ -163,7 +176,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" gemm_vector bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2

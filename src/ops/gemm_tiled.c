@@ -7,7 +7,7 @@
 
 static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", ""};
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
-    "gemm_tiled.cl", "gemm_tiled", "quantise.clh"};
+    "gemm_tiled.cl", "gemm_tiled_quantised", "quantise.clh"};
 
 /* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };

@@ -9,7 +9,7 @@
 static const clprune__kernel_def gemm_vector_kernel = {
     "gemm_vector.cl", "gemm_vector", "panel.clh score.clh"};
 static const clprune__kernel_def gemm_vector_quantised_kernel = {
-    "gemm_vector.cl", "gemm_vector", "panel.clh quantise.clh quantise_panel.clh"};
+    "gemm_vector.cl", "gemm_vector_quantised", "panel.clh quantise.clh quantise_panel.clh"};
 
 /* The widest tile that the kernels are written for. */
 #define MAX_VECTORS 8

@@ -107,9 +107,9 @@ struct bench_op {
     bool dense_is_forward;
 };
 
-/* Three tables, each ended by a name of NULL, and all operations in the order of `all`. */
-extern const bench_op bench_products[], bench_pruning[], bench_layers[];
-extern const bench_op *const bench_tables[3];
+/* Four tables, each ended by a name of NULL, and all operations in the order of `all`. */
+extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[];
+extern const bench_op *const bench_tables[4];
 const bench_op *bench_op_find(const char *name, const char *form);
 
 /* For the `prepare` steps: a random matrix; the pruned x. */

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const bench_op *const bench_tables[3] = {bench_products, bench_pruning, bench_layers};
+const bench_op *const bench_tables[4] = {
+    bench_products, bench_forms, bench_pruning, bench_layers};
 
 _Noreturn void bench_fail(const clprune_context *context, clprune_status status)
 {
