@@ -14,12 +14,18 @@ exempt="clprune_context_create clprune_context_create_dry clprune_context_destro
 # unguarded HEADERS -- SOURCES: the names without ENTER, then how many functions were looked for.
 unguarded() {
     awk -v exempt="$(echo $exempt)" '
-        function list_objects(    count, statement, i, name, free) {
+        function list_objects(    count, statement, i, name, types, free) {
             gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", text)
             count = split(text, statement, ";")
+            for (i = 1; i <= count; i++) # a plan holds numbers only, and belongs to no context
+                if (match(statement[i], /typedef struct clprune_[a-z_]+ clprune_[a-z_]+$/)) {
+                    name = statement[i]
+                    sub(/.* /, "", name)
+                    if (name != "clprune_plan")
+                        types = types (types == "" ? "" : "|") name
+                }
             for (i = 1; i <= count; i++) {
-                if (statement[i] !~ /CLPRUNE_API/ ||
-                    statement[i] !~ /clprune_(context|saved|linear|optimizer) \*[a-z]/)
+                if (statement[i] !~ /CLPRUNE_API/ || statement[i] !~ "(" types ") [*][a-z]")
                     continue
                 match(statement[i], /clprune_[a-z0-9_]+\(/)
                 name = substr(statement[i], RSTART, RLENGTH - 1)
@@ -56,7 +62,7 @@ missing=$(echo "$told" | sed '$d')
 # The checker itself must see a breach.
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
-printf 'CLPRUNE_API int clprune_bad(\n    clprune_context *context);\nCLPRUNE_API int clprune_good(clprune_context *context);\n' >"$folder/a.h"
+printf 'typedef struct clprune_context clprune_context;\nCLPRUNE_API int clprune_bad(\n    clprune_context *context);\nCLPRUNE_API int clprune_good(clprune_context *context);\n' >"$folder/a.h"
 printf 'int clprune_bad(clprune_context *context)\n{\n    return 0;\n}\nint clprune_good(clprune_context *context)\n{\n    ENTER(context);\n}\n' >"$folder/a.c"
 planted=$(unguarded "$folder/a.h" "$folder/a.c" | tr '\n' ' ')
 [ "$planted" = "clprune_bad 2 functions " ] || missing="$missing checker: $planted"
