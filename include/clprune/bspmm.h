@@ -1,18 +1,23 @@
-/* BSpMM: products with a batched BSR matrix xs, of batch samples of rows x cols.
+/* BSpMM: products with a batched BSR matrix xs of `batch` samples of rows x cols.
  *
  *     tn   dw = alpha * sum_n dy_n^T * xs_n + beta * dw    blocks along an output axis (fc1, fc2)
  *     nt   dw = alpha * sum_n dy_n * xs_n^T + beta * dw    blocks along the reduction (token layer)
  *     nn   y_n = alpha * xs_n * w + beta * y_n             for each sample
  *
- * Sums run in fp32 in a fixed order: the same device gives the same bits. In a context that asked
- * for it, and whose device can (clprune_context_precision), tn and nt round their operands first,
- * to TF32 or bf16: by at most u = 2^-11 or 2^-8 of each, of the result by (2 u + u^2) sum |dy|
- * |xs|. Sizes of zero behave as BLAS: an empty sum scales the output by beta, and beta = 0 never
- * reads it. Outputs must not overlap inputs. Narrow values are widened first, to 4 * batch * keep *
- * BR * BC bytes of scratch, and narrow indices to 4 * batch * (keep + block_rows + 1): where memory
- * counts, multiply a few samples at a time (clprune_bsr_samples, beta = 1). xs is trusted: validate
- * a BSR you did not make (clprune_bsr_validate). Errors: INVALID_SIZE, INVALID_ARGUMENT,
- * SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */
+ * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. If the context's
+ * precision (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first. The
+ * relative error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of
+ * the result at most (2 u + u^2) sum |dy| |xs|. nn always runs in fp32.
+ *
+ * Sizes of zero behave as in BLAS: an empty sum scales the output by beta. beta = 0 never reads the
+ * output. Outputs must not overlap inputs.
+ *
+ * Scratch. Values narrower than fp32 are widened first, to 4 * batch * keep * BR * BC bytes; index
+ * types other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it, multiply a
+ * few samples at a time (clprune_bsr_samples, beta = 1).
+ *
+ * xs is not checked: call clprune_bsr_validate for a BSR matrix of your own. Errors: INVALID_SIZE,
+ * INVALID_ARGUMENT, SIZE_OVERFLOW, OUT_OF_DEVICE_MEMORY (scratch). */
 #ifndef CLPRUNE_BSPMM_H
 #define CLPRUNE_BSPMM_H
 

@@ -6,7 +6,7 @@
  *     values [batch][keep][BR][BC]     of the value type
  *     scales [batch][keep]             bf16, for INT8 alone: block k is scales[n][k] * values[n][k]
  *
- * and the index says which blocks these are. For sample n, block row i and kept block k:
+ * and the index stores the positions of these blocks. For sample n, block row i and kept block k:
  *
  *     INT32   crow [batch][block_rows + 1]  int32: block row i has blocks crow[n][i] <= k <
  *                                           crow[n][i + 1]; from 0 to `keep` in every sample
@@ -15,9 +15,9 @@
  *     INT16   crow                          as above, int32
  *             col  [batch][keep]            uint16; for at most 65536 block columns
  *     BITMAP  bitmap [batch][ceil(blocks / 8)]  bytes: bit i % 8 (1 << i % 8) of byte i / 8 is set
- *                                           where block i, row-major in the sample, is kept; `keep`
- *                                           bits of a sample are set, those behind its last block
- *                                           are clear. Neither crow nor col.
+ *                                           if block i, row-major in the sample, is kept. A sample
+ *                                           has `keep` set bits; the bits after its last block are
+ *                                           clear. There is no crow and no col.
  *
  * All sizes follow from the shape and the sparsity, so memory is known before training starts. */
 #ifndef CLPRUNE_BSR_H
@@ -37,16 +37,17 @@ typedef struct clprune_block {
 /* How the kept values are stored; all arithmetic is fp32. Packing rounds to the nearest value, ties
  * to even; NaN stays NaN and Inf stays Inf.
  *
- *     FP16  IEEE half: relative error 2^-11 from 2^-14 to 65504, absolute 2^-25 below. Larger
- *           finite values become 65504, so that packing makes no Inf.
- *     BF16  the upper half of an fp32: relative error 2^-8. Finite values beyond its largest,
- *           2^128 - 2^120, become that.
- *     INT8  q in -127 .. 127 and a scale for each block: its largest magnitude / 127, rounded up to
- *           bf16, which makes the step at most 1 + 2^-7 times as long; absolute error 1/252 of that
- *           magnitude. q is the nearest for the scale that is stored, and scale * q is exact. A
- *           block below 127 * 2^-126 becomes zero, of scale 0: no scale is subnormal; elements that
- *           are may count as zero. One NaN or Inf makes its scale not finite, and the whole block
- *           NaN when read. */
+ *     FP16  IEEE half. Relative error 2^-11 from 2^-14 to 65504, absolute error 2^-25 below.
+ *           Larger finite values become 65504, never Inf.
+ *     BF16  The upper half of an fp32: relative error 2^-8. Larger finite values become the
+ *           largest bf16, 2^128 - 2^120.
+ *     INT8  Integers q in -127 .. 127, and a scale for each block. The scale is the block's largest
+ *           magnitude / 127, rounded up to bf16 (by at most a factor of 1 + 2^-7). q is the nearest
+ *           for the rounded scale, and scale * q is exact; the absolute error is at most 1/252 of
+ *           the largest magnitude. A block whose magnitudes are below 127 * 2^-126 becomes zero
+ *           with scale 0, because scales are never subnormal. Subnormal elements may count as zero.
+ *           A NaN or Inf in a block makes the scale NaN or Inf, and the whole block reads as NaN.
+ */
 typedef enum clprune_value_type {
     CLPRUNE_VALUES_FP32 = 0,
     CLPRUNE_VALUES_FP16 = 1,
@@ -54,14 +55,13 @@ typedef enum clprune_value_type {
     CLPRUNE_VALUES_INT8 = 3
 } clprune_value_type;
 
-/* How it is stored which blocks are kept; a product has the same bits with any of them. All but
- * INT32 are written and read by way of up to 4 * batch * (keep + block_rows + 1) bytes of scratch.
- */
+/* How the index is stored. Products have the same bits with each type. Types other than INT32 are
+ * converted through scratch of up to 4 * batch * (keep + block_rows + 1) bytes. */
 typedef enum clprune_index_type {
     CLPRUNE_INDEX_INT32 = 0,
     CLPRUNE_INDEX_INT16 = 1,
     CLPRUNE_INDEX_BITMAP = 2,
-    CLPRUNE_INDEX_SMALLEST = 3 /* stands for that of the fewest bytes, the first of equals */
+    CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; the first of equals */
 } clprune_index_type;
 
 typedef struct clprune_bsr_desc {
@@ -73,40 +73,39 @@ typedef struct clprune_bsr_desc {
     clprune_index_type index_type;
 } clprune_bsr_desc;
 
-/* Where the parts of a BSR matrix begin in their buffers: bytes, multiples of the size of a part's
- * elements. */
+/* Byte offsets of the parts of a BSR matrix in their buffers; each a multiple of the part's element
+ * size. */
 typedef struct clprune_bsr_offsets {
     size_t values, crow, col, scales, bitmap;
 } clprune_bsr_offsets;
 
-/* A BSR matrix is transparent: fill it from your own buffers, or use clprune_bsr_create. All parts
- * may lie in one buffer. */
+/* A BSR matrix. Fill the struct with your own buffers, or use clprune_bsr_create. All parts may lie
+ * in one buffer. */
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values;
-    cl_mem crow, col;           /* of INT32 and INT16; else not read */
-    cl_mem scales;              /* of INT8; else not read */
-    cl_mem bitmap;              /* of BITMAP; else not read */
-    size_t first;               /* the parts hold this many samples before those of the matrix */
-    clprune_bsr_offsets offset; /* 0: a part begins with its buffer */
+    cl_mem crow, col;           /* INT32, INT16; ignored otherwise */
+    cl_mem scales;              /* INT8; ignored otherwise */
+    cl_mem bitmap;              /* BITMAP; ignored otherwise */
+    size_t first;               /* samples that the parts hold before the matrix's first sample */
+    clprune_bsr_offsets offset; /* 0: the part begins at the start of its buffer */
 } clprune_bsr;
 
 typedef struct clprune_bsr_sizes {
     size_t block_rows, block_cols;
     size_t blocks;                 /* of one sample: block_rows * block_cols */
-    clprune_index_type index_type; /* as described; where that is SMALLEST, which one it is */
+    clprune_index_type index_type; /* the described type; for SMALLEST the type it stands for */
     size_t values_bytes;
     size_t crow_bytes, col_bytes; /* 0 for BITMAP */
-    size_t bitmap_bytes;          /* 0 but for BITMAP */
-    size_t scales_bytes;          /* 0 but for INT8 */
+    size_t bitmap_bytes;          /* 0 except for BITMAP */
+    size_t scales_bytes;          /* 0 except for INT8 */
     size_t total_bytes;           /* the sum of the five */
     size_t dense_bytes;           /* batch * rows * cols * 4 */
 } clprune_bsr_sizes;
 
-/* How many of `blocks` blocks are kept at a sparsity in [0, 1]: blocks - round_half_up(sparsity *
- * blocks), the rounding that reproduces Table II of arXiv 2311.16883. The product is formed from
- * the float's shortest decimal, so that 0.7f means 0.7. A sparsity outside [0, 1], also NaN, keeps
- * all. */
+/* The number of blocks kept of `blocks` at a sparsity in [0, 1]: blocks - round_half_up(sparsity *
+ * blocks). This rounding reproduces Table II of arXiv 2311.16883. The float is read as its shortest
+ * decimal: 0.7f means 0.7. A sparsity outside [0, 1] or NaN keeps all blocks. */
 CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
 
 /* Computes all sizes without touching a device; checks for overflow.
@@ -117,8 +116,8 @@ CLPRUNE_API clprune_status clprune_bsr_size_query(
     const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 
 /* Creates the buffers, booked under `category` as name.values, name.crow and name.col or
- * name.bitmap, and, for INT8, name.scales; their content is undefined until packed. bsr->desc is
- * *desc with the index type that it is made of, never SMALLEST. On failure *bsr is zeroed. */
+ * name.bitmap, and, for INT8, name.scales. Their contents are undefined until packed. bsr->desc
+ * becomes *desc, with SMALLEST replaced by the type it stands for. On failure *bsr is zeroed. */
 CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
     clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
     clprune_bsr *bsr);
@@ -126,25 +125,25 @@ CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
 /* Releases the buffers that clprune_bsr_create made and zeroes *bsr; accepts NULL and zeroes. */
 CLPRUNE_API void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr);
 
-/* Samples [first, first + count) of a matrix, clipped to those it has: a view of the same buffers,
- * which every function here takes, so that a part of a batch can be packed, unpacked or multiplied
- * alone. Nothing is allocated; do not destroy it. */
+/* A view of samples [first, first + count), clipped to the samples of the matrix. Functions that
+ * take a BSR matrix take a view too, so part of a batch can be packed, unpacked or multiplied. The
+ * view shares the matrix's buffers; do not destroy it. */
 CLPRUNE_API clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t count);
 
-/* Packs the blocks of x that `mask` marks. x: (batch * rows) x cols. mask: batch * blocks bytes,
- * row-major over the blocks of a sample, non-zero = kept, with exactly `keep` kept in each sample;
- * NULL keeps all and requires keep = blocks. Writes values, scales and the index. */
+/* Packs the blocks of x that `mask` marks: writes values, scales and the index. x: (batch * rows) x
+ * cols. mask: batch * blocks bytes, row-major over the blocks of a sample; non-zero means kept,
+ * exactly `keep` blocks in each sample. mask NULL keeps all blocks and needs keep = blocks. */
 CLPRUNE_API clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event);
 
-/* Writes the dense form: kept blocks at their place, zero elsewhere. y: (batch * rows) x cols. */
+/* Writes the dense form: kept blocks in place, zero elsewhere. y: (batch * rows) x cols. */
 CLPRUNE_API clprune_status clprune_bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event);
 
-/* Checks a BSR matrix that the user brings: buffer sizes; crow from 0 to keep and never falling,
- * col in range and ascending in each block row; `keep` bits of a bitmap's sample set, none behind
- * its last block; scales zero or normal, finite and not negative. Blocking: reads the index and the
- * scales back. The last error says which entry broke which rule. Errors: INVALID_BSR,
+/* Checks a BSR matrix made by the caller: buffer sizes; crow ascends from 0 to keep; col is in
+ * range and ascends in each block row; a bitmap has `keep` set bits per sample, none after its last
+ * block; scales are zero or normal, finite and not negative. Blocks, because it reads the index and
+ * scales back. The last error names the entry and the broken rule. Errors: INVALID_BSR,
  * INVALID_ARGUMENT, INVALID_SIZE, UNSUPPORTED (a dry context). */
 CLPRUNE_API clprune_status clprune_bsr_validate(clprune_context *context, const clprune_bsr *bsr);
 

@@ -12,15 +12,15 @@ extern "C" {
  *     log_p[n][k] = logits[n][k] - max_n - log sum_k exp(logits[n][k] - max_n)
  *     loss[n][0]  = -sum_k q[k] * log_p[n][k]
  *     hit[n][0]   = 1 where the label has the largest logit (ties: the lowest class), else 0
- * logits, log_p: batch x classes, may be the same matrix; labels: int32, batch of them, in
- * [0, classes); loss, hit: batch x 1; hit may be CLPRUNE_NO_MAT. A label out of range makes the
- * row's loss NaN and touches nothing else. smoothing in [0, 1). */
+ * logits, log_p: batch x classes, may be the same matrix; labels: `batch` int32 in [0, classes);
+ * loss, hit: batch x 1; hit may be CLPRUNE_NO_MAT. A label out of range makes the row's loss NaN;
+ * other rows are not affected. smoothing in [0, 1). */
 CLPRUNE_API clprune_status clprune_cross_entropy_forward(clprune_context *context, float smoothing,
     clprune_mat logits, cl_mem labels, clprune_mat log_p, clprune_mat loss, clprune_mat hit,
     cl_event *event);
 
-/* dlogits[n][k] = scale * (exp(log_p[n][k]) - q[k]): the gradient of scale * sum_n loss[n], so
- * scale = 1 / batch for the mean. dlogits may be log_p. */
+/* dlogits[n][k] = scale * (exp(log_p[n][k]) - q[k]), the gradient of scale * sum_n loss[n]. For the
+ * mean loss use scale = 1 / batch. dlogits may be log_p. */
 CLPRUNE_API clprune_status clprune_cross_entropy_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event);
 

@@ -13,22 +13,23 @@ CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, 
     clprune_mat t, clprune_mat ls, clprune_mat y, cl_event *event);
 
 /* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. The gradient of x
- * is dy itself. dt may be t. In the same pass over memory, the bias gradient of the layer that made
- * t, each CLPRUNE_NO_MAT to skip it:
- *     db[c]        = sum_r dt[r][c] + beta * db[c], of a linear layer, 1 x d;
- *     db_tokens[q] = sum over n and c of dt[n * p + q][c] + beta * db_tokens[q], of a token linear
- * layer of p outputs, 1 x p with p a divisor of M. With beta 0 the old sums are not read. dls, db
- * and db_tokens lie apart from all. Sums run in a fixed order. Errors: INVALID_ARGUMENT,
- * INVALID_SIZE. */
+ * is dy itself. The same pass over memory can compute the bias gradient of the layer that made t;
+ * pass CLPRUNE_NO_MAT to skip one:
+ *     linear layer over features: db[c] = sum_r dt[r][c] + beta * db[c]; db: 1 x d
+ *     linear layer over rows with p outputs: db_tokens[q] = sum over n and c of dt[n * p + q][c]
+ *                                            + beta * db_tokens[q]; db_tokens: 1 x p, p divides M
+ * beta = 0 never reads the old sums. dt may be t. dls, db and db_tokens must not overlap other
+ * arguments. Sums run in a fixed order. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     clprune_mat t, clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
     clprune_mat db_tokens, cl_event *event);
 
-/* Where a linear layer makes the branch, y = x + ls * (g * w^T + b), neither its output nor the
- * gradient of that is needed: dg = dy * scaled, and the weight gradient is taken with dy itself.
- * w, scaled, dw: d x i; ls, b, db, dls: 1 x d.
+/* A LayerScale after a linear layer, y = x + ls * (g * w^T + b), has a backward pass that needs
+ * neither the linear layer's output nor its gradient: dg = dy * scaled, and the weight gradient
+ * follows from dy^T * g. The next two functions compute it. w, scaled, dw: d x i; ls, b, db, dls:
+ * 1 x d.
  *
- * scaled[o][c] = ls[o] * w[o][c]; may be w. */
+ * scaled[o][c] = ls[o] * w[o][c]; scaled may be w. */
 CLPRUNE_API clprune_status clprune_layerscale_weights(
     clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event);
 
@@ -37,8 +38,9 @@ CLPRUNE_API clprune_status clprune_layerscale_weights(
  *                 + beta * dls[o]
  *     dw[o][c] <- ls[o] * dw[o][c]
  *     db[o]    <- ls[o] * db[o]
- * With beta 0 the old dls is not read. dw and db belong to one pass: to accumulate them, give
- * matrices of their own. No argument may overlap an output. Sums run in a fixed order. */
+ * beta = 0 never reads the old dls. dw and db have no such factor: to accumulate them over passes,
+ * use separate matrices for each pass and add them. No argument may overlap an output. Sums run in
+ * a fixed order. */
 CLPRUNE_API clprune_status clprune_layerscale_backward_product(clprune_context *context, float beta,
     clprune_mat w, clprune_mat b, clprune_mat ls, clprune_mat dls, clprune_mat dw, clprune_mat db,
     cl_event *event);

@@ -1,8 +1,8 @@
 /* A matrix: a row-major window of fp32 elements in a device buffer.
  *
- * One legend in the whole library: n samples (batch), p tokens (rows of one sample), d features,
- * o outputs, M rows, N columns, K inner size, BR x BC block, keep = kept blocks of a sample.
- * A batch of samples is one matrix of batch * rows rows. */
+ * Letters in all headers: n sample, p tokens (rows of one sample), d features, o outputs, M rows,
+ * N columns, K inner size, BR x BC block, keep = kept blocks of a sample. A batch of samples is one
+ * matrix of batch * rows rows. */
 #ifndef CLPRUNE_MATRIX_H
 #define CLPRUNE_MATRIX_H
 
@@ -48,15 +48,15 @@ static inline clprune_mat clprune_mat_rows(clprune_mat mat, size_t first, size_t
 CLPRUNE_API clprune_status clprune_mat_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t rows, size_t cols, clprune_mat *mat);
 
-/* Creates `count` dense matrices side by side in one buffer, so that one launch can reach them all:
- * mats[i] has its rows and cols on entry and is the matrix on return. Each is booked under its own
- * name, names[i]. clprune_buffer_release(context, mats[0].buffer) releases them together. On
- * failure each has a NULL buffer. Errors as clprune_mat_create. */
+/* Creates `count` dense matrices in one buffer, so that one launch can use them all. On entry
+ * mats[i] has its rows and cols; on return it is the matrix. Each is booked under its own name,
+ * names[i]. clprune_buffer_release(context, mats[0].buffer) releases them together. On failure each
+ * has a NULL buffer. Errors as clprune_mat_create. */
 CLPRUNE_API clprune_status clprune_mats_create(clprune_context *context,
     clprune_memory_category category, size_t count, const char *const *names, clprune_mat *mats);
 
-/* Blocking copies between a matrix and a dense host array of rows * cols floats. They wait for the
- * work enqueued before them. */
+/* Copies between a matrix and a dense host array of rows * cols floats. Both block until the copy,
+ * and all work enqueued before it, is done. */
 CLPRUNE_API clprune_status clprune_mat_write(
     clprune_context *context, clprune_mat mat, const float *host);
 CLPRUNE_API clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host);

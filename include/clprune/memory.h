@@ -1,6 +1,6 @@
 /* Device memory: one allocator for every buffer, with a ledger by category and name.
  *
- * The memory figures of a program are read off this ledger, never computed by hand. Drivers
+ * The ledger counts every buffer of the library, so it gives a program's memory figures. Drivers
  * allocate lazily and rarely fail at creation, so the ledger also enforces the context's budget. */
 #ifndef CLPRUNE_MEMORY_H
 #define CLPRUNE_MEMORY_H
@@ -18,42 +18,42 @@ extern "C" {
     X(CLPRUNE_MEMORY_GRADIENTS, 2, "gradients")     /* of the parameters */                        \
     X(CLPRUNE_MEMORY_OPTIMIZER, 3, "optimizer")     /* moments and trust ratios */                 \
     X(CLPRUNE_MEMORY_ACTIVATIONS, 4, "activations") /* kept from forward to backward */            \
-    X(CLPRUNE_MEMORY_WORKSPACE, 5, "workspace")     /* everything that dies within a pass */       \
-    X(CLPRUNE_MEMORY_ARENA, 6,                                                                     \
-        "arena") /* one buffer that planned activations and workspace share */
+    X(CLPRUNE_MEMORY_WORKSPACE, 5, "workspace")     /* scratch, and tensors of one pass */         \
+    X(CLPRUNE_MEMORY_ARENA, 6, "arena") /* one buffer shared by planned activations and workspace  \
+                                         */
 
 typedef enum clprune_memory_category {
 #define CLPRUNE_MEMORY_ENUM(name, number, text) name = number,
     CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)
 #undef CLPRUNE_MEMORY_ENUM
-        CLPRUNE_MEMORY_CATEGORIES = 7,               /* how many there are */
-    CLPRUNE_MEMORY_TOTAL = CLPRUNE_MEMORY_CATEGORIES /* all of them together, as a query */
+        CLPRUNE_MEMORY_CATEGORIES = 7,               /* the number of categories */
+    CLPRUNE_MEMORY_TOTAL = CLPRUNE_MEMORY_CATEGORIES /* all categories, for clprune_memory_query */
 } clprune_memory_category;
 
 /* "input", "parameters", ..., "total"; "unknown" outside the list. */
 CLPRUNE_API const char *clprune_memory_category_name(clprune_memory_category category);
 
-/* Creates a read-write buffer of `bytes` (0 becomes 1 byte in OpenCL and 0 in the ledger) that is
- * booked under `category` with a copy of `name`. On failure *buffer is NULL.
+/* Creates a read-write buffer of `bytes` bytes and books it under `category` with a copy of `name`.
+ * A request of 0 bytes allocates 1 byte and books 0. On failure *buffer is NULL.
  * Errors: OUT_OF_DEVICE_MEMORY (over the budget or the device's limit; nothing was allocated),
  * OUT_OF_HOST_MEMORY, INVALID_ARGUMENT, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_buffer_create(clprune_context *context,
     clprune_memory_category category, const char *name, size_t bytes, cl_mem *buffer);
 
-/* Takes the buffer, under all its names, out of the ledger and releases it; accepts NULL. OpenCL
- * keeps it alive until the commands that use it are done. A buffer the ledger does not know is left
- * alone. */
+/* Removes the buffer and all its names from the ledger and releases it; accepts NULL. OpenCL keeps
+ * it alive until the commands that use it are done. A buffer that is not in the ledger is not
+ * released. */
 CLPRUNE_API void clprune_buffer_release(clprune_context *context, cl_mem buffer);
 
 typedef struct clprune_memory_usage {
     uint64_t live;  /* bytes booked now */
     uint64_t peak;  /* highest `live` since creation or the last reset */
-    uint64_t count; /* names booked now: of buffers, or of matrices that share one */
+    uint64_t count; /* names booked now; matrices that share a buffer have a name each */
 } clprune_memory_usage;
 
-/* The figures of one category, or of all with CLPRUNE_MEMORY_TOTAL (whose peak is the peak of the
- * sum, not the sum of the peaks). Activations and workspace that lie in an arena (clprune/plan.h)
- * count in their category, but not in the total: there the arena does. */
+/* The figures of one category, or of all with CLPRUNE_MEMORY_TOTAL, whose peak is the peak of the
+ * sum. Activations and workspace in an arena (clprune/plan.h) count in their category; the total
+ * counts the arena instead. */
 CLPRUNE_API clprune_memory_usage clprune_memory_query(
     const clprune_context *context, clprune_memory_category category);
 

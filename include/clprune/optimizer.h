@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* One tensor and its gradient, windows of equal size; not owned. No element may be in two of an
- * optimizer's tensors: a step updates them all at once. */
+/* One tensor and its gradient, windows of equal size; not owned. The tensors of an optimizer must
+ * not overlap, because a step updates them all at once. */
 typedef struct clprune_param {
     const char *name; /* copied into the ledger's names of the state */
     clprune_mat value, grad;
@@ -23,8 +23,8 @@ typedef struct clprune_param {
  *   SGD    g += wd * p; v = momentum * v + g (v = g at t = 1); p -= lr * v          (PyTorch's SGD)
  *   ADAMW  p -= lr * wd * p; m, v = Adam moments of g;
  *          p -= lr * m^ / (sqrt(v^) + eps), ^ = bias-corrected                      (1711.05101)
- *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r, the ratio 1
- *          where either norm is 0                                      (1904.00962, Algorithm 2) */
+ *   LAMB   r = m^ / (sqrt(v^) + eps) + wd * p; p -= lr * |p|/|r| * r; the ratio is 1
+ *          if either norm is 0                                         (1904.00962, Algorithm 2) */
 typedef enum clprune_optimizer_kind {
     CLPRUNE_OPTIMIZER_SGD = 0,
     CLPRUNE_OPTIMIZER_ADAMW = 1,
@@ -34,33 +34,33 @@ typedef enum clprune_optimizer_kind {
 typedef struct clprune_optimizer_desc {
     clprune_optimizer_kind kind;
     float momentum;     /* SGD; 0 keeps no state */
-    float beta1, beta2; /* ADAMW, LAMB: 0.9 and 0.999 are usual */
-    float eps;          /* ADAMW 1e-8, LAMB 1e-6 are usual */
+    float beta1, beta2; /* ADAMW, LAMB; commonly 0.9 and 0.999 */
+    float eps;          /* commonly 1e-8 for ADAMW, 1e-6 for LAMB */
     float weight_decay;
     uint64_t reserved[4]; /* zeros */
 } clprune_optimizer_desc;
 
 typedef struct clprune_optimizer clprune_optimizer;
 
-/* Creates the state, zeroed and booked under optimizer, and a table of the tensors. `params` is
- * copied; the buffers in it must outlive the optimizer.
+/* Creates the optimizer with its state, zeroed and booked under optimizer. `params` is copied; the
+ * buffers in it must outlive the optimizer.
  *
- * The tensors whose values lie in one buffer and whose gradients lie in one are updated together
- * (see clprune_mats_create); with B such pairs of buffers, however many tensors, a step enqueues B
- * kernels (LAMB 2 B + 1) and clipping 2 B + 2. On failure *optimizer is NULL. Errors:
- * INVALID_ARGUMENT, INVALID_SIZE, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+ * One kernel updates all tensors that share a value buffer and a gradient buffer (see
+ * clprune_mats_create). With B such pairs of buffers, a step enqueues B kernels (LAMB 2 B + 1) and
+ * clipping 2 B + 2. On failure *optimizer is NULL. Errors: INVALID_ARGUMENT, INVALID_SIZE,
+ * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_optimizer_create(clprune_context *context,
     const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,
     clprune_optimizer **optimizer);
 CLPRUNE_API void clprune_optimizer_destroy(clprune_optimizer *optimizer); /* accepts NULL */
 
-/* One update of every parameter from its gradient. lr must be finite and >= 0. */
+/* Updates every parameter from its gradient. lr must be finite and >= 0. */
 CLPRUNE_API clprune_status clprune_optimizer_step(
     clprune_optimizer *optimizer, float lr, cl_event *event);
 
-/* Scales every gradient by min(1, max_norm / |g|), |g| the l2 norm over all of them, on the device
- * without a round trip. NaN and Inf norms leave the gradients as they are. norm: 1 x 1, receives
- * |g|; CLPRUNE_NO_MAT if unwanted. max_norm > 0. */
+/* Scales every gradient by min(1, max_norm / |g|), with |g| the l2 norm over all gradients. Runs on
+ * the device; the host does not wait. If |g| is NaN or Inf, the gradients are unchanged. norm:
+ * 1 x 1, receives |g|, or CLPRUNE_NO_MAT. max_norm > 0. */
 CLPRUNE_API clprune_status clprune_optimizer_clip(
     clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event);
 

@@ -1,4 +1,5 @@
-/* Patch embedding: a convolution whose kernel equals its stride, so a product with cut patches. */
+/* Patch embedding: a convolution whose kernel size equals its stride, computed as a product of the
+ * image's patches with the weight. */
 #ifndef CLPRUNE_PATCH_EMBED_H
 #define CLPRUNE_PATCH_EMBED_H
 
@@ -9,7 +10,7 @@ extern "C" {
 #endif
 
 /* Images are `channels` planes of height x width (NCHW); height and width are multiples of patch.
- * Tokens run row by row over the patches: p = (height / patch) * (width / patch) of them. */
+ * The p = (height / patch) * (width / patch) tokens are the patches, row by row. */
 typedef struct clprune_patch_embed_desc {
     size_t channels, height, width;
     size_t patch;
@@ -17,17 +18,16 @@ typedef struct clprune_patch_embed_desc {
     uint64_t reserved[4]; /* zeros */
 } clprune_patch_embed_desc;
 
-/* y = cut(images) * w^T + b. images: batch x (channels * height * width); w: out x (channels *
- * patch * patch), the convolution's weight in PyTorch's order; b: 1 x out; y: (batch * p) x out.
- * The cut patches live in scratch. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
+/* y = cut(images) * w^T + b; cut makes a row of each patch, in scratch. images: batch x (channels *
+ * height * width); w: out x (channels * patch * patch), the convolution's weight in PyTorch's
+ * order; b: 1 x out; y: (batch * p) x out. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_patch_embed_forward(clprune_context *context,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event);
 
-/* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the
- * patches of dy * w put back, overwritten. Each may be CLPRUNE_NO_MAT to skip it. With beta 0 dw
- * and db are not read; 1 adds to them, for a batch that is taken in parts, which bounds the
- * scratch. */
+/* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the rows
+ * of dy * w put back as patches, overwritten. CLPRUNE_NO_MAT skips any of the three. beta = 0 never
+ * reads dw and db; beta = 1 accumulates. To bound the scratch, process a batch in parts. */
 CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);

@@ -1,9 +1,10 @@
-/* Saved activations of host memory, for programs that hold their tensors there: each call wraps the
- * memory (clprune/wrap.h), so nothing is copied on CPU devices where it is aligned.
+/* Stores for tensors in host memory. Each call wraps the memory (clprune/wrap.h); on CPU devices,
+ * aligned memory is not copied.
  *
- * Matrices are row-major; ld is the elements from one row to the next, at least the columns. The
- * calls wait: on return the memory is the caller's again, and results are in it. They are otherwise
- * as clprune_saved_store, _restore and _product_tn. Errors as theirs and clprune_mat_wrap's. */
+ * Matrices are row-major; ld is the number of elements from one row to the next, at least the
+ * columns. The calls wait: on return the results are in host memory, and the caller may use it
+ * again. Otherwise they are as clprune_saved_store, _restore and _product_tn. Errors as for these
+ * and for clprune_mat_wrap. */
 #ifndef CLPRUNE_SAVED_HOST_H
 #define CLPRUNE_SAVED_HOST_H
 
@@ -14,16 +15,16 @@
 extern "C" {
 #endif
 
-/* Keeps x, (count * rows) x cols, as samples [first, first + count). */
+/* Stores x, (count * rows) x cols, as samples [first, first + count). */
 CLPRUNE_API clprune_status clprune_saved_store_host(
     clprune_saved *saved, size_t first, size_t count, const float *x, size_t x_ld);
 
-/* x = what is kept of samples [first, first + count), (count * rows) x cols. */
+/* Restores samples [first, first + count) to x, (count * rows) x cols. */
 CLPRUNE_API clprune_status clprune_saved_restore_host(
     const clprune_saved *saved, size_t first, size_t count, float *x, size_t x_ld);
 
-/* dw = sum_n dy_n^T * x_n + beta * dw over samples [first, first + count) of the kept x. dy:
- * (count * rows) x o; dw: o x cols, apart from dy; beta = 0 never reads it. */
+/* dw = sum_n dy_n^T * x_n + beta * dw, summed over samples [first, first + count) of the stored x.
+ * dy: (count * rows) x o; dw: o x cols, must not overlap dy; beta = 0 never reads it. */
 CLPRUNE_API clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t first,
     size_t count, float beta, size_t o, const float *dy, size_t dy_ld, float *dw, size_t dw_ld);
 

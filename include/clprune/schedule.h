@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 typedef struct clprune_schedule {
-    double base, min;       /* learning rates at the end of the warm-up and of the training */
+    double base, min; /* learning rates at the end of the warm-up and at the end of training */
     uint64_t warmup, total; /* steps; warmup <= total */
 } clprune_schedule;
 

@@ -39,8 +39,8 @@ typedef enum clprune_status {
 /* The identifier of a status, such as "CLPRUNE_INVALID_SIZE"; never NULL, static storage. */
 CLPRUNE_API const char *clprune_status_name(clprune_status status);
 
-/* One sentence about a status; never NULL, static storage. The particulars of a failure (which
- * argument, which OpenCL code, the build log) are in clprune_last_error. */
+/* One sentence about a status; never NULL, static storage. clprune_last_error has the details of a
+ * failure: which argument, which OpenCL code, the build log. */
 CLPRUNE_API const char *clprune_status_string(clprune_status status);
 
 #ifdef __cplusplus

@@ -2,8 +2,8 @@
  *
  *     y_n = x_n + ls * (w * n_n + b^T * 1),    n = alpha * x + beta,    for each sample
  *
- * is affine, token linear layer and LayerScale with residual, one after the other; those are also
- * its forward pass. Neither n nor the output of the token linear layer need be kept. */
+ * It consists of affine, linear layer over rows, and LayerScale with residual. For the forward pass
+ * call these three. The backward pass needs neither n nor the linear layer's output. */
 #ifndef CLPRUNE_TOKEN_MIX_H
 #define CLPRUNE_TOKEN_MIX_H
 
@@ -22,15 +22,14 @@ typedef struct clprune_token_mix {
     clprune_mat ls;          /* 1 x d */
 } clprune_token_mix;
 
-/* x: (batch * p) x d, as in the forward pass. dx: the same size, dy on entry, on return the
- * gradient of x, residual path included. work: the same size, overwritten. With u_n = w^T * dy_n:
- *     dx = dy + alpha * ls * u
- *     d ls    = sum of n * u + sum_p b[p] * dy[p]     (sum of (w n + b) * dy, w moved to dy's side)
- *     d alpha = sum of x * ls * u,   d beta = sum of ls * u
- *     d w     = sum_n dy_n * (ls * n_n)^T,   d b[p] = sum over n and c of ls[c] * dy_n[p][c]
- * Each gradient in *grads becomes its value above + beta * its old value, which beta 0 does not
- * read. All are sums over samples, so a backward pass can go through a batch in parts, with x, dx
- * and work of a part alone. All matrices lie apart. Sums run in a fixed order. */
+/* x: (batch * p) x d, as in the forward pass. dx: the same size; dy on entry, the gradient of x
+ * with the residual path on return. work: the same size, overwritten. With u_n = w^T * dy_n: dx =
+ * dy + alpha * ls * u d ls    = sum of n * u + sum_p b[p] * dy[p]     (sum of (w n + b) * dy, w
+ * moved to dy's side) d alpha = sum of x * ls * u,   d beta = sum of ls * u d w     = sum_n dy_n *
+ * (ls * n_n)^T,   d b[p] = sum over n and c of ls[c] * dy_n[p][c] Each gradient in *grads becomes
+ * the value above + beta * its old value; beta = 0 never reads the old value. With beta = 1 the
+ * caller can process a batch in parts, since gradients are sums over samples. Matrices must not
+ * overlap. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_token_mix_backward(clprune_context *context, float beta,
     size_t batch, clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event);
