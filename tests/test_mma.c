@@ -1,4 +1,4 @@
-/* Products on matrix units, by their emulation and, where the device has them, by its own: against
+/* Products on tensor cores, by their emulation and, where the device has them, by its own: against
  * the double reference of rounded and of exact operands, and what a context makes of a wish. */
 #include <math.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static float *product_on(
 }
 
 /* Within the bound of fp32 sums of rounded operands, and within what rounding may move the exact
- * sum by: with operands off by at most u, (2 u + u^2) sum |a||b|. Matrix units may cut off where
+ * sum by: with operands off by at most u, (2 u + u^2) sum |a||b|. Tensor cores may truncate where
  * fp32 rounds, which the bound allows for four times over. */
 static void against_reference(void **state)
 {
@@ -140,7 +140,7 @@ static void against_reference(void **state)
     clprune_context *context = open_narrow(setups[r->setup], NULL);
     if (clprune_context_precision(context) != precision) {
         clprune_context_destroy(context);
-        skip(); /* without matrix units */
+        skip(); /* without tensor cores */
     }
     const sides side = sides_of(r->product, c->desc, c->outputs);
     const size_t elements_out = side.out_rows * side.out_cols;

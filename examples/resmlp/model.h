@@ -51,8 +51,8 @@ typedef struct resmlp_block {
  * passes say when the contents of each are dead (clprune_buffer_forget), so that a memory plan may
  * give its place to another.
  *
- * C is `chunk` samples' part of T: what a half of a block works on where it keeps only its input.
- * TC and HC are T and H, or their chunk where all blocks concerned work so. */
+ * C is the part of T for `chunk` samples: the rows processed at once when half a block is
+ * recomputed. TC and HC are T and H, or their chunk where all blocks concerned work so. */
 typedef struct resmlp_workspace {
     clprune_mat stream; /* T: the residual stream of the forward pass, where it is not made in the
                            storage of x or x2: each half of a block adds to it in place */

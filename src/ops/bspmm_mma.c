@@ -1,4 +1,4 @@
-/* How the products run on matrix units: teams are warps, whose operands are rounded. */
+/* The products on tensor cores: a team is a warp, and operands are rounded. */
 #include "core/checked.h"
 #include "ops/bspmm_private.h"
 #include "ops/mma.h"
@@ -57,8 +57,8 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
     const size_t panel_row = 2 * (panel_words(context, plan.panel) + 8) * sizeof(cl_uint);
     const size_t fixed = panel_row + 16 * lists * clprune__mma_depth(context) +
                          plan.teams * clprune__mma_local(context, m_tiles(&plan), n_tiles(&plan));
-    plan.segment_most = clprune__fitting_rows(
-        context, tuning->mma_tn.segment_rows, panel_row + 16 * lists, fixed);
+    plan.segment_most =
+        clprune__fitting_rows(context, tuning->mma_tn.segment_rows, panel_row + 16 * lists, fixed);
     plan.segments = clprune__ceil_div(rows, plan.segment_most);
     plan.segment = clprune__ceil_div(rows, plan.segments);
     return plan;
@@ -105,8 +105,8 @@ clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const c
         clprune__round_up(plan.tile, depth) * panel_words(context, plan.panel) + 32;
     const size_t fixed = 4 * words + plan.teams * (8 + 16 * depth) +
                          plan.teams * clprune__mma_local(context, m_tiles(&plan), 1);
-    plan.segment = plan.segment_most = clprune__fitting_rows(context,
-        tuning->mma_nt.segment_rows, plan.teams * (4 * (plan.panel + 8) + 16), fixed);
+    plan.segment = plan.segment_most = clprune__fitting_rows(
+        context, tuning->mma_nt.segment_rows, plan.teams * (4 * (plan.panel + 8) + 16), fixed);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     plan.groups = clprune__ceil_div(plan.segments, plan.teams);
     plan.splits =

@@ -14,14 +14,13 @@ typedef struct clprune__bspmm_plan {
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
-    size_t
-        segment_most; /* the bound for which the kernel is built, whatever the rows of a sample */
-    size_t segments;  /* of a sample */
-    size_t panel_run; /* of tn's vector kernel: panels that a group takes in turn */
-    size_t ahead;     /* of the vector kernels: list entries to spare for their prefetches */
-    size_t lanes, teams; /* of the tiled kernels: work-items of a team, teams of a group */
-    size_t slots;        /* of tn's tiled kernel: tiles of a team */
-    size_t groups;       /* of the tiled kernels, for a panel and a split */
+    size_t segment_most;  /* the bound for which the kernel is built; independent of `rows` */
+    size_t segments;      /* of a sample */
+    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
+    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
+    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
+    size_t slots;         /* of tn's tiled kernel: tiles of a team */
+    size_t groups;        /* of the tiled kernels, for a panel and a split */
 } clprune__bspmm_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -96,7 +95,7 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
 clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 
-/* bspmm_tn_mma.cl and bspmm_nt_mma.cl, for matrix units: context->precision is not FP32. */
+/* bspmm_tn_mma.cl and bspmm_nt_mma.cl, for tensor cores: context->precision is not FP32. */
 clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);
 clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const clprune_bsr *xs,

@@ -11,15 +11,16 @@ static const clprune__kernel_def bspmm_tn_vector_kernel = {
 static const clprune__kernel_def bspmm_nt_vector_kernel = {
     "bspmm_nt_vector.cl", "bspmm_nt_vector", "panel.clh"};
 
-/* Runs of samples, so that there are groups enough for every compute unit. */
+/* The number of parts to cut the batch into, so that every compute unit has a group. */
 static size_t choose_splits(size_t wanted, size_t groups, size_t batch)
 {
     return clprune__max(1, clprune__min(batch, clprune__ceil_div(wanted, clprune__max(groups, 1))));
 }
 
-/* tn's vector kernel with tiles of `columns`, or those of narrower blocks: segments whose panel of
- * dy fits the first-level cache. With `longer`, narrower blocks take no wider panels for it, as
- * long as that leaves half of the accumulators, which hide the latency of an addition. */
+/* Plans tn's vector kernel with tiles of `columns` (or of narrower blocks) and segments whose panel
+ * of dy fits the first-level cache. `longer`: size panels as if tiles were up to twice as wide, so
+ * segments stay long; this uses at least half of the accumulators, enough to hide the latency of an
+ * addition. */
 static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs, size_t columns, bool longer)
 {

@@ -50,13 +50,13 @@ typedef struct clprune__index {
 /* Four kernel parameters: crow and col as regions. */
 void clprune__arg_index(clprune__launch *launch, const clprune__index *index);
 
-/* Writes the index of `bsr` from a mask of bytes, batch * blocks from its offset on; no buffer: all
- * blocks are kept. *index: where crow and col lie; not in `bsr` but in scratch, taken from the
- * caller's, where it stores them otherwise. */
+/* Writes the index of `bsr` from a mask of batch * blocks bytes; a mask without buffer keeps all
+ * blocks. Sets *index to crow and col: if bsr stores another index form, they are expanded into
+ * caller-scoped scratch. */
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__index *index);
 
-/* *index: where crow and col of `bsr` lie, likewise. */
+/* Sets *index to crow and col of `bsr`, expanded in the same way. */
 clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, clprune__index *index);
 

@@ -17,7 +17,7 @@ typedef struct clprune__ops {
     clprune__tuning tuning;
     clprune__gemm_engine gemm_engine;
     clprune_precision precision; /* operands of bspmm_tn and bspmm_nt */
-    bool mma_emulated;           /* OpenCL C stands in for matrix units */
+    bool mma_emulated;           /* OpenCL C emulates tensor cores */
     bool blast_ready;            /* CLBlast was told this context's parameters */
     cl_mem blast_temp;           /* CLBlast's temporary, in a buffer of its own */
     size_t blast_temp_bytes;

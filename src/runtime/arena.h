@@ -16,18 +16,18 @@ typedef struct clprune__place {
 } clprune__place;
 
 typedef struct clprune__arena {
-    bool used;     /* there is a plan, or was */
-    cl_mem buffer; /* NULL: none, or nothing is placed in it */
+    bool used;     /* a plan was given to the context */
+    cl_mem buffer; /* NULL: no plan, or an empty one */
     clprune__place *places;
     size_t count;
 } clprune__arena;
 
-/* *planned: there is a place for such a buffer, which is *buffer; it is NULL where what is
- * forgotten is poisoned, for then no place is shared. */
+/* Sets *planned to whether the plan has a free place for such a buffer, and *buffer to that place.
+ * In poison mode *buffer is NULL: no places are shared, so the buffer is allocated as usual. */
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned);
 
-/* No more places are given; those taken stay. */
+/* Gives no more places; buffers that have one keep it. */
 void clprune__arena_close(clprune_context *context);
 
 #endif

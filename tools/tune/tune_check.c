@@ -127,7 +127,7 @@ static bool check_sparse(
         status = clprune_context_finish(context);
     float *got = read_output(t, c.c);
     bool good = status == CLPRUNE_SUCCESS;
-    /* Operands as the matrix units take them; those may cut off sums where fp32 rounds. */
+    /* Operands as tensor cores take them; these may truncate sums where fp32 rounds. */
     for (size_t i = 0; i < dy_rows * dy_cols; i++)
         dy[i] = rounded(t->precision, dy[i]);
     for (size_t i = 0; i < d->batch * d->rows * d->cols; i++)
