@@ -18,7 +18,8 @@ static clprune_status check(clprune_context *context, clprune_activation activat
     *info = clprune_saved_describe(saved);
     REQUIRE(info->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
                                                                       : CLPRUNE_FORM_MASK),
-        CLPRUNE_INVALID_ARGUMENT, "a store of form %s, which is another activation's",
+        CLPRUNE_INVALID_ARGUMENT,
+        "saved has form %s, which keeps the derivative of another activation",
         clprune_form_name(info->keep.form));
 done:
     return status;
@@ -28,7 +29,8 @@ static clprune_status check_activation(clprune_context *context, clprune_activat
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(activation == CLPRUNE_ACTIVATION_RELU || activation == CLPRUNE_ACTIVATION_GELU,
-        CLPRUNE_INVALID_ARGUMENT, "activation is %d", (int)activation);
+        CLPRUNE_INVALID_ARGUMENT, "activation is %d, expected a clprune_activation",
+        (int)activation);
 done:
     return status;
 }
@@ -44,7 +46,7 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     if (saved != NULL) {
         TRY(check(context, activation, saved, &info));
         REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-            "%zu samples from sample %zu on, with room for %zu", count, first, info.batch);
+            "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
         TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
@@ -61,7 +63,8 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
         TRY(clprune_gelu_forward(context, x, b, y, last));
     if (saved != NULL && !fused) {
         REQUIRE(relu || !clprune__same_mat(x, y), CLPRUNE_INVALID_ARGUMENT,
-            "y is x, which a store of form %s must keep", clprune_form_name(info.keep.form));
+            "y is x, but a store of form %s keeps x; use another matrix for y",
+            clprune_form_name(info.keep.form));
         TRY(clprune_saved_store(saved, first, count, relu ? y : x, event));
     }
 done:
@@ -104,7 +107,7 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     TRY(check_activation(context, activation));
     TRY(check(context, activation, saved, &info));
     REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-        "%zu samples from sample %zu on, with room for %zu", count, first, info.batch);
+        "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
     TRY(clprune__check_mat(context, "dy", dy, count * info.rows, info.cols));
     TRY(clprune__check_mat(context, "dx", dx, count * info.rows, info.cols));
     if (info.keep.form == CLPRUNE_FORM_GELU_CODE) {

@@ -27,8 +27,8 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = logits.rows, classes = logits.cols;
     const bool has_hit = !clprune__is_absent(hit);
-    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT, "smoothing is %g",
-        (double)smoothing);
+    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
+        "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
     TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
     enum { LOGITS, LOG_P, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
@@ -57,8 +57,8 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t batch = log_p.rows, classes = log_p.cols;
-    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT, "smoothing is %g",
-        (double)smoothing);
+    REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
+        "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
     TRY(clprune__check_mat(context, "log_p", log_p, batch, classes));
     TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
     TRY(clprune__check_mat(context, "dlogits", dlogits, batch, classes));

@@ -20,7 +20,7 @@ static clprune_status code_sizes(
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
     REQUIRE(clprune__mul(kept->batch, kept->rows, &rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu rows", kept->batch, kept->rows);
+        "%zu samples of %zu rows overflow size_t", kept->batch, kept->rows);
     status = clprune_gelu_code_size_query(rows, kept->cols, kept->keep.bits, codes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
 done:

@@ -16,7 +16,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((unsigned)keep->rounding <= CLPRUNE_ROUNDING_NEAREST, CLPRUNE_INVALID_ARGUMENT,
-        "rounding is %d", (int)keep->rounding);
+        "rounding is %d, expected a clprune_rounding", (int)keep->rounding);
     if (keep->group == 0)
         keep->group = DEFAULT_GROUP;
     size_t words;

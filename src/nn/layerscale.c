@@ -38,8 +38,8 @@ static clprune_status check_backward(clprune_context *context, clprune_mat t, cl
         {"db", db, 1, cols, .optional = true},
         {"db_tokens", db_tokens, 1, tokens, .optional = true}};
     TRY(clprune__check_operands(context, operands, DT, ALL));
-    REQUIRE(!rest, CLPRUNE_INVALID_SIZE, "db_tokens has %zu columns, t %zu rows, not a multiple",
-        tokens, rows);
+    REQUIRE(!rest, CLPRUNE_INVALID_SIZE,
+        "db_tokens has %zu columns, expected a divisor of the %zu rows of t", tokens, rows);
 done:
     return status;
 }

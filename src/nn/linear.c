@@ -24,7 +24,7 @@ clprune_status clprune_linear_create(
     *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(desc->axis == CLPRUNE_AXIS_FEATURES || desc->axis == CLPRUNE_AXIS_ROWS,
-        CLPRUNE_INVALID_ARGUMENT, "axis is %d", (int)desc->axis);
+        CLPRUNE_INVALID_ARGUMENT, "axis is %d, expected a clprune_axis", (int)desc->axis);
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     TRY(clprune__keep_settle(context, &desc->keep, &keep));
     clprune_linear *made = malloc(sizeof *made);
@@ -80,11 +80,11 @@ static clprune_status size_samples(
     if (desc->axis == CLPRUNE_AXIS_FEATURES) {
         const size_t each = batch > 0 ? mat.rows / batch : 0;
         REQUIRE(each * batch == mat.rows, CLPRUNE_INVALID_SIZE,
-            "%s has %zu rows, expected a multiple of %zu samples", name, mat.rows, batch);
+            "%s has %zu rows, expected a multiple of the batch, %zu", name, mat.rows, batch);
         *s = (sample_sizes){each, desc->in, each, desc->out};
     } else {
         REQUIRE(clprune__mul(batch, desc->in, &rows) && clprune__mul(batch, desc->out, &rows),
-            CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
+            CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", batch);
         *s = (sample_sizes){desc->in, mat.cols, desc->out, mat.cols};
     }
 done:

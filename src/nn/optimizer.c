@@ -36,23 +36,24 @@ static clprune_status check_desc(clprune_context *context, const clprune_optimiz
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(isfinite(desc->weight_decay) && desc->weight_decay >= 0, CLPRUNE_INVALID_ARGUMENT,
-        "weight_decay is %g", (double)desc->weight_decay);
+        "weight_decay is %g, expected a finite value >= 0", (double)desc->weight_decay);
     switch (desc->kind) {
     case CLPRUNE_OPTIMIZER_SGD:
         REQUIRE(isfinite(desc->momentum) && desc->momentum >= 0, CLPRUNE_INVALID_ARGUMENT,
-            "momentum is %g", (double)desc->momentum);
+            "momentum is %g, expected a finite value >= 0", (double)desc->momentum);
         break;
     case CLPRUNE_OPTIMIZER_ADAMW:
     case CLPRUNE_OPTIMIZER_LAMB:
-        REQUIRE(desc->beta1 >= 0 && desc->beta1 < 1, CLPRUNE_INVALID_ARGUMENT, "beta1 is %g",
-            (double)desc->beta1);
-        REQUIRE(desc->beta2 >= 0 && desc->beta2 < 1, CLPRUNE_INVALID_ARGUMENT, "beta2 is %g",
-            (double)desc->beta2);
-        REQUIRE(isfinite(desc->eps) && desc->eps >= 0, CLPRUNE_INVALID_ARGUMENT, "eps is %g",
-            (double)desc->eps);
+        REQUIRE(desc->beta1 >= 0 && desc->beta1 < 1, CLPRUNE_INVALID_ARGUMENT,
+            "beta1 is %g, expected a value in [0, 1)", (double)desc->beta1);
+        REQUIRE(desc->beta2 >= 0 && desc->beta2 < 1, CLPRUNE_INVALID_ARGUMENT,
+            "beta2 is %g, expected a value in [0, 1)", (double)desc->beta2);
+        REQUIRE(isfinite(desc->eps) && desc->eps >= 0, CLPRUNE_INVALID_ARGUMENT,
+            "eps is %g, expected a finite value >= 0", (double)desc->eps);
         break;
     default:
-        REQUIRE(false, CLPRUNE_INVALID_ARGUMENT, "kind %d does not exist", (int)desc->kind);
+        REQUIRE(false, CLPRUNE_INVALID_ARGUMENT, "kind is %d, expected a clprune_optimizer_kind",
+            (int)desc->kind);
     }
 done:
     return status;
@@ -134,13 +135,15 @@ static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_
     clprune_mat *mats = calloc(made->tensors, sizeof *mats);
     char **names = calloc(made->tensors, sizeof *names);
     size_t count = 0, bytes = 0;
-    REQUIRE(mats != NULL && names != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu states", made->tensors);
+    REQUIRE(mats != NULL && names != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu states",
+        made->tensors);
     for (size_t i = 0; i < optimizer->count; i++) {
         const clprune__tensor *t = &optimizer->tensors[i];
         if (t->bundle != b)
             continue;
         names[count] = state_name(optimizer, i, slot);
-        REQUIRE(names[count] != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "the name of a state");
+        REQUIRE(
+            names[count] != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the name of a state");
         mats[count].rows = t->param.value.rows;
         mats[count].cols = t->param.value.cols;
         bytes += t->count * sizeof(float);
@@ -201,7 +204,8 @@ static clprune_status create_table(clprune_optimizer *optimizer)
     if (optimizer->rows == 0)
         goto done;
     table = calloc(optimizer->rows, sizeof *table);
-    REQUIRE(table != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a table of %zu rows", optimizer->rows);
+    REQUIRE(table != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a table of %zu rows",
+        optimizer->rows);
     for (size_t i = 0; i < optimizer->count; i++) {
         const clprune__tensor *t = &optimizer->tensors[i];
         clprune__bundle *b = &optimizer->bundles[t->bundle];
@@ -237,7 +241,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
         TRY(check_param(context, i, &params[i]));
 
     made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "an optimizer");
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");
     made->context = context;
     made->desc = *desc;
     made->slots = slots_of(desc);
@@ -246,7 +250,7 @@ clprune_status clprune_optimizer_create(clprune_context *context,
         made->tensors = calloc(count, sizeof *made->tensors);
         made->bundles = calloc(count, sizeof *made->bundles);
         REQUIRE(made->tensors != NULL && made->bundles != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-            "%zu parameters", count);
+            "no memory for %zu parameters", count);
     }
     made->count = count;
     for (size_t i = 0; i < count; i++) {

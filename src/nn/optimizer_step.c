@@ -188,7 +188,8 @@ clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT, "lr is %g", (double)lr);
+    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "lr is %g, expected a finite value >= 0", (double)lr);
     const moments m = moments_of(optimizer);
     if (optimizer->desc.kind == CLPRUNE_OPTIMIZER_LAMB && optimizer->rows > 0)
         TRY(step_lamb(optimizer, &m, lr));
@@ -255,7 +256,8 @@ clprune_status clprune_optimizer_clip(
     clprune__scratch_mark mark = {0};
     bool marked = false;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g", (double)max_norm);
+    REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g, expected a value > 0",
+        (double)max_norm);
     const bool has_norm = !clprune__is_absent(norm);
     if (has_norm)
         TRY(clprune__check_mat(context, "norm", norm, 1, 1));

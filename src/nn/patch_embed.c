@@ -27,10 +27,10 @@ static clprune_status measure(
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
-    REQUIRE(desc->patch > 0, CLPRUNE_INVALID_ARGUMENT, "patch is 0");
+    REQUIRE(desc->patch > 0, CLPRUNE_INVALID_ARGUMENT, "patch is 0, expected at least 1");
     REQUIRE(desc->height % desc->patch == 0 && desc->width % desc->patch == 0,
-        CLPRUNE_INVALID_ARGUMENT, "%zu x %zu is no multiple of the patch, %zu", desc->height,
-        desc->width, desc->patch);
+        CLPRUNE_INVALID_ARGUMENT, "images are %zu x %zu, expected multiples of the patch, %zu",
+        desc->height, desc->width, desc->patch);
     s->patches_x = desc->width / desc->patch;
     REQUIRE(clprune__mul3(desc->channels, desc->height, desc->width, &s->image) &&
                 clprune__mul(desc->height / desc->patch, s->patches_x, &s->tokens) &&

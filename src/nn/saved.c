@@ -37,7 +37,8 @@ clprune_status clprune__keep_settle(
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
     const clprune__form *form = clprune__form_of(keep->form);
-    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT, "form is %d", (int)keep->form);
+    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
     TRY(clprune__check_reserved(context, "keep", keep->reserved, sizeof keep->reserved));
     *settled = *keep;
     if (form->settle != NULL)
@@ -56,10 +57,11 @@ static clprune_status sizes_of(
     REQUIRE(clprune__mul3(kept->batch, kept->rows, kept->cols, &dense) &&
                 clprune__mul(dense, sizeof(float), &found.dense_bytes) &&
                 found.dense_bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN,
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu", kept->batch, kept->rows, kept->cols);
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
+        kept->cols);
     TRY(clprune__form_of(kept->keep.form)->sizes(context, kept, &found));
-    REQUIRE(found.bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN, CLPRUNE_SIZE_OVERFLOW, "%zu bytes",
-        found.bytes);
+    REQUIRE(found.bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN, CLPRUNE_SIZE_OVERFLOW,
+        "a blob of %zu bytes overflows size_t", found.bytes);
     found.bytes = clprune__round_up(found.bytes, CLPRUNE_SAVED_ALIGN);
     *sizes = found;
 done:
@@ -135,11 +137,12 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(begin(context, keep, batch, rows, cols, &made, &needed));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE,
-        "%zu samples of %zu x %zu take %zu bytes; %zu are lent", batch, rows, cols, needed, bytes);
+        "%zu samples of %zu x %zu need %zu bytes; the region has %zu", batch, rows, cols, needed,
+        bytes);
     REQUIRE(offset % CLPRUNE_SAVED_ALIGN == 0, CLPRUNE_INVALID_ARGUMENT,
         "offset is %zu, expected a multiple of %d bytes", offset, CLPRUNE_SAVED_ALIGN);
-    REQUIRE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW, "%zu bytes from byte %zu on",
-        bytes, offset);
+    REQUIRE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW,
+        "%zu bytes from byte %zu overflow size_t", bytes, offset);
     TRY(clprune__check_buffer(context, "buffer", buffer, end, 1));
     made->lent = true;
     made->bytes = bytes;
@@ -175,7 +178,7 @@ clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t 
     kept.cols = cols;
     TRY(sizes_of(context, &kept, &sizes));
     REQUIRE(sizes.bytes <= saved->bytes, CLPRUNE_INVALID_SIZE,
-        "%zu samples of %zu x %zu take %zu bytes; the store has room for %zu", batch, rows, cols,
+        "%zu samples of %zu x %zu need %zu bytes; the store has %zu", batch, rows, cols,
         sizes.bytes, saved->bytes);
     saved->kept = kept;
 done:
@@ -236,7 +239,7 @@ clprune_status clprune__saved_check(
         "saved holds samples of %zu x %zu, expected %zu x %zu", saved->kept.rows, saved->kept.cols,
         rows, cols);
     REQUIRE(batch <= saved->kept.batch, CLPRUNE_INVALID_SIZE,
-        "saved: %zu samples, with room for %zu", batch, saved->kept.batch);
+        "the call has %zu samples, but saved holds at most %zu", batch, saved->kept.batch);
 done:
     return status;
 }
@@ -262,7 +265,7 @@ static clprune_status check_range(const clprune_saved *saved, clprune__range ran
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     const size_t batch = saved->kept.batch;
     REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
-        "%zu samples from sample %zu on, with room for %zu", range.count, range.first, batch);
+        "samples: %zu from sample %zu, but the store holds %zu", range.count, range.first, batch);
 done:
     return status;
 }
@@ -432,7 +435,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     TRY(check_range(saved, range));
     const clprune__kept *kept = &saved->kept;
     REQUIRE(clprune__mul(count, dw.rows, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
-        "dy of %zu samples of %zu rows", count, dw.rows);
+        "dy: %zu samples of %zu rows overflow size_t", count, dw.rows);
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, kept->cols));
     TRY(clprune__check_mat(context, "dw", dw, dw.rows, kept->rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));

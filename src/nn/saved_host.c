@@ -12,7 +12,7 @@ static clprune_status measure(clprune_context *context, const clprune_saved *sav
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     const clprune_saved_info info = clprune_saved_describe(saved);
     REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-        "%zu samples from sample %zu on, with room for %zu", count, first, info.batch);
+        "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
     *rows = count * info.rows;
     *cols = info.cols;
 done:

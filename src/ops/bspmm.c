@@ -37,7 +37,8 @@ static clprune_status take_scratch(clprune_context *context, const clprune_bsr *
                       clprune__mul(entries, sizeof(cl_uint2), &entries) &&
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
                       clprune__mul3(partial, plan->panel, sizeof(float), &partial);
-    REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW, "scratch of a product with %zu splits", plan->splits);
+    REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW,
+        "the scratch of a product with %zu splits overflows size_t", plan->splits);
     TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
     TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
     TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
@@ -263,7 +264,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     const size_t outputs = dw.rows;
     size_t dy_rows;
     REQUIRE(clprune__mul(xs->desc.batch, outputs, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
-        "dy of %zu samples of %zu rows", xs->desc.batch, outputs);
+        "dy: %zu samples of %zu rows overflow size_t", xs->desc.batch, outputs);
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, xs->desc.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));

@@ -77,11 +77,11 @@ static clprune_status check_types(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
-        "value type is %d", (int)desc->value_type);
+        "value_type is %d, expected a clprune_value_type", (int)desc->value_type);
     REQUIRE((unsigned)desc->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
-        "index type is %d", (int)desc->index_type);
+        "index_type is %d, expected a clprune_index_type", (int)desc->index_type);
     REQUIRE(index_fits(desc->index_type, sizes), CLPRUNE_INVALID_ARGUMENT,
-        "%zu block columns; an index of int16 has at most 65536", sizes->block_cols);
+        "%zu block columns; INT16 allows at most 65536, use INT32 or BITMAP", sizes->block_cols);
 done:
     return status;
 }
@@ -94,15 +94,15 @@ clprune_status clprune__check_bsr_desc(
     *sizes = (clprune_bsr_sizes){0};
     clprune_bsr_sizes s;
     REQUIRE(desc->block.rows > 0 && desc->block.cols > 0, CLPRUNE_INVALID_ARGUMENT,
-        "a block of %zu x %zu", desc->block.rows, desc->block.cols);
+        "block is %zu x %zu, expected sides of at least 1", desc->block.rows, desc->block.cols);
     s.block_rows = clprune__ceil_div(desc->rows, desc->block.rows);
     s.block_cols = clprune__ceil_div(desc->cols, desc->block.cols);
     REQUIRE(clprune__mul(s.block_rows, s.block_cols, &s.blocks) && s.blocks <= INT_MAX &&
                 s.block_rows < INT_MAX,
-        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu blocks in a sample; indices are int32", s.block_rows,
-        s.block_cols);
-    REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks",
-        desc->keep, s.blocks);
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu blocks in a sample, expected at most 2^31 - 1",
+        s.block_rows, s.block_cols);
+    REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT,
+        "keep is %zu, expected at most the %zu blocks", desc->keep, s.blocks);
     TRY(check_types(context, desc, &s));
     s.index_type = choose_index(desc, &s);
     const bool scaled = desc->value_type == CLPRUNE_VALUES_INT8;
@@ -155,7 +155,7 @@ static clprune_status sizes_to_end(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_desc desc = bsr->desc;
     REQUIRE(clprune__add(bsr->first, desc.batch, &desc.batch), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples from sample %zu on", bsr->desc.batch, bsr->first);
+        "%zu samples from sample %zu overflow size_t", bsr->desc.batch, bsr->first);
     TRY(clprune__check_bsr_desc(context, &desc, sizes));
 done:
     return status;
@@ -193,10 +193,9 @@ static clprune_status check_part(clprune_context *context, const bsr_part *part)
     if (part->bytes == 0)
         goto done;
     REQUIRE(part->offset % part->align == 0, CLPRUNE_INVALID_ARGUMENT,
-        "%s begins at byte %zu, which is no multiple of %zu", part->name, part->offset,
-        part->align);
+        "%s begins at byte %zu, expected a multiple of %zu", part->name, part->offset, part->align);
     REQUIRE(clprune__add(part->offset, part->bytes, &end), CLPRUNE_SIZE_OVERFLOW,
-        "%s begins at byte %zu", part->name, part->offset);
+        "%s begins at byte %zu and its end overflows size_t", part->name, part->offset);
     TRY(clprune__check_buffer(context, part->name, part->buffer, end, 1));
 done:
     return status;
@@ -385,7 +384,7 @@ clprune_status clprune_bsr_pack(
     const clprune_bsr_desc *desc = &bsr->desc;
     if (mask == NULL)
         REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
-            "without a mask all %zu blocks are kept, but keep is %zu", sizes.blocks, desc->keep);
+            "mask is NULL, which keeps all %zu blocks, but keep is %zu", sizes.blocks, desc->keep);
     else
         TRY(clprune__check_buffer(context, "mask", mask, desc->batch * sizes.blocks, 1));
     TRY(clprune__bsr_pack(context, x, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));

@@ -35,7 +35,7 @@ static clprune_status take_ints(
     clprune_status status = CLPRUNE_SUCCESS;
     size_t bytes;
     REQUIRE(clprune__mul3(bsr->desc.batch, count, sizeof(cl_int), &bytes), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu indices", bsr->desc.batch, count);
+        "%zu samples of %zu indices overflow size_t", bsr->desc.batch, count);
     TRY(clprune__scratch_take(context, bytes, &ints->buffer, &ints->offset));
     ints->offset /= sizeof(cl_int);
 done:

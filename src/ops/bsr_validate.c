@@ -17,7 +17,8 @@ static clprune_status validate_lists(clprune_context *context, size_t n, const i
     REQUIRE(crow[0] == 0, CLPRUNE_INVALID_BSR, "crow[%zu][0] is %d, expected 0", n, (int)crow[0]);
     for (size_t i = 0; i < sizes->block_rows; i++)
         REQUIRE(crow[i] <= crow[i + 1] && crow[i + 1] >= 0 && (size_t)crow[i + 1] <= keep,
-            CLPRUNE_INVALID_BSR, "crow[%zu][%zu] is %d after %d, with %zu blocks kept", n, i + 1,
+            CLPRUNE_INVALID_BSR,
+            "crow[%zu][%zu] is %d after %d, expected an ascending value up to keep = %zu", n, i + 1,
             (int)crow[i + 1], (int)crow[i], keep);
     REQUIRE((size_t)crow[sizes->block_rows] == keep, CLPRUNE_INVALID_BSR,
         "crow[%zu][%zu] is %d, expected keep = %zu", n, sizes->block_rows,
@@ -25,8 +26,8 @@ static clprune_status validate_lists(clprune_context *context, size_t n, const i
     for (size_t i = 0; i < sizes->block_rows; i++)
         for (int32_t k = crow[i]; k < crow[i + 1]; k++) {
             REQUIRE(col[k] >= 0 && (size_t)col[k] < sizes->block_cols, CLPRUNE_INVALID_BSR,
-                "col[%zu][%d] is %d, of %zu block columns", n, (int)k, (int)col[k],
-                sizes->block_cols);
+                "col[%zu][%d] is %d, expected 0 to below the %zu block columns", n, (int)k,
+                (int)col[k], sizes->block_cols);
             REQUIRE(k == crow[i] || col[k - 1] < col[k], CLPRUNE_INVALID_BSR,
                 "col[%zu][%d] is %d after %d: not ascending in block row %zu", n, (int)k,
                 (int)col[k], (int)col[k - 1], i);
@@ -44,7 +45,7 @@ static clprune_status validate_bitmap(clprune_context *context, size_t n, const 
     for (size_t i = 0; i < 8 * clprune__bitmap_bytes(sizes->blocks); i++) {
         const bool set = (bitmap[i / 8] >> i % 8 & 1) != 0;
         REQUIRE(!set || i < sizes->blocks, CLPRUNE_INVALID_BSR,
-            "bitmap[%zu] has bit %zu set, of %zu blocks", n, i, sizes->blocks);
+            "bitmap[%zu] has bit %zu set, but a sample has %zu blocks", n, i, sizes->blocks);
         marked += set;
     }
     REQUIRE(marked == keep, CLPRUNE_INVALID_BSR, "bitmap[%zu] marks %zu blocks, expected %zu", n,
@@ -59,7 +60,7 @@ static clprune_status read_back(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     *host = malloc(clprune__max(bytes, 1));
-    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes", bytes);
+    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu bytes", bytes);
     TRY(clprune__transfer_read(context, buffer, offset, bytes, *host));
 done:
     return status;
@@ -80,7 +81,7 @@ static clprune_status validate_crow_and_col(
     TRY(read_back(
         context, bsr->col, bsr->offset.col + bsr->first * keep * size, sizes->col_bytes, &col));
     wide = malloc(clprune__max(keep, 1) * sizeof *wide);
-    REQUIRE(wide != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu columns", keep);
+    REQUIRE(wide != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu columns", keep);
     for (size_t n = 0; n < bsr->desc.batch; n++) {
         for (size_t k = n * keep; k < (n + 1) * keep; k++)
             wide[k - n * keep] = narrow ? ((uint16_t *)col)[k] : ((int32_t *)col)[k];
@@ -123,7 +124,8 @@ static clprune_status validate_scales(
         REQUIRE(scale >= 0.0f && isfinite(scale), CLPRUNE_INVALID_BSR, "scales[%zu][%zu] is %g",
             i / keep, i % keep, (double)scale);
         REQUIRE(fpclassify(scale) != FP_SUBNORMAL, CLPRUNE_INVALID_BSR,
-            "scales[%zu][%zu] is %g, a subnormal", i / keep, i % keep, (double)scale);
+            "scales[%zu][%zu] is %g, expected zero or a normal number", i / keep, i % keep,
+            (double)scale);
     }
 done:
     free(scales);

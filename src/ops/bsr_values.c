@@ -70,7 +70,8 @@ clprune_status clprune__bsr_values(
         goto done;
     }
     REQUIRE(clprune__mul3(desc->batch * desc->keep, block, sizeof(float), &bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu widened blocks", desc->batch, desc->keep);
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu widened blocks overflow size_t", desc->batch,
+        desc->keep);
     TRY(clprune__scratch_take(context, bytes, &values->buffer, &values->offset));
     values->offset /= sizeof(float);
     TRY(widen(context, bsr, block, *values));

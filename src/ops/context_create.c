@@ -42,7 +42,7 @@ static clprune_status create(
         TRY(clprune__check_reserved(
             NULL, "device", setup.device->reserved, sizeof setup.device->reserved));
     REQUIRE((unsigned)options->kernels <= CLPRUNE_KERNELS_TILED, CLPRUNE_INVALID_ARGUMENT,
-        "options.kernels is %d", (int)options->kernels);
+        "options.kernels is %d, expected a clprune_kernels", (int)options->kernels);
     TRY(clprune__switches_read(&switches));
     setup.options = options;
     setup.kernels = options->kernels != CLPRUNE_KERNELS_AUTO ? options->kernels : switches.kernels;

@@ -34,7 +34,8 @@ static clprune_status check_last_sample(
     clprune_status status = CLPRUNE_SUCCESS;
     size_t shift;
     REQUIRE(clprune__mul(batch - 1, stride, &shift) && clprune__add(mat.offset, shift, &mat.offset),
-        CLPRUNE_SIZE_OVERFLOW, "the last of %zu samples of %s", batch, name);
+        CLPRUNE_SIZE_OVERFLOW, "the offset of the last of %zu samples of %s overflows size_t",
+        batch, name);
     TRY(clprune__check_mat(context, name, mat, mat.rows, mat.cols));
 done:
     return status;
@@ -113,8 +114,8 @@ static clprune_status check_b(
         goto done;
     }
     TRY(clprune__check_quantised(context, "b", q));
-    REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of b",
-        job->batch);
+    REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW,
+        "b: the rows of %zu samples overflow size_t", job->batch);
     REQUIRE(q->desc.rows == all_rows && q->desc.cols == cols, CLPRUNE_INVALID_SIZE,
         "quantised b is %zu x %zu, expected %zu x %zu", q->desc.rows, q->desc.cols, all_rows, cols);
     job->stride_b = rows;

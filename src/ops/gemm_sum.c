@@ -51,7 +51,7 @@ static clprune_status check(clprune_context *context, size_t batch, clprune_mat 
     clprune_status status = CLPRUNE_SUCCESS;
     size_t dy_rows, x_rows;
     REQUIRE(clprune__mul(batch, dw.rows, &dy_rows) && clprune__mul(batch, dw.cols, &x_rows),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples", batch);
+        CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", batch);
     TRY(clprune__check_mat(context, "dw", dw, dw.rows, dw.cols));
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, dy.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));

@@ -50,8 +50,8 @@ static clprune_status choose_precision(clprune_context *context, clprune_precisi
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const char *environment = getenv("CLPRUNE_PRECISION");
-    REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT, "options.precision is %d",
-        (int)option);
+    REQUIRE((unsigned)option < PRECISIONS, CLPRUNE_INVALID_ARGUMENT,
+        "options.precision is %d, expected a clprune_precision", (int)option);
     context->ops->precision = option != CLPRUNE_PRECISION_DEFAULT ? option : CLPRUNE_PRECISION_FP32;
     if (option != CLPRUNE_PRECISION_DEFAULT || environment == NULL || environment[0] == '\0')
         goto done;
@@ -157,7 +157,7 @@ done:
     return status;
 }
 
-/* Writes why the matrix units cannot serve; an empty text: they can. */
+/* Writes the reason why tensor cores are not usable, or an empty text if they are. */
 static void probe(clprune_context *context, char *reason, size_t size)
 {
     reason[0] = '\0';

@@ -25,9 +25,9 @@ static clprune_status count_rows(clprune_context *context, const clprune__pool_g
     size_t batch, size_t *rows, size_t *cell_rows)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(grid->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0");
+    REQUIRE(grid->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0, expected at least 1");
     REQUIRE(clprune__mul3(batch, grid->height, grid->width, rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu x %zu rows", batch, grid->height, grid->width);
+        "%zu samples of %zu x %zu rows overflow size_t", batch, grid->height, grid->width);
     *cell_rows = batch * clprune__pool_cells(grid);
 done:
     return status;

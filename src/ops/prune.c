@@ -110,7 +110,8 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
+    REQUIRE(
+        is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
     TRY(clprune__check_bsr_desc(context, desc, &sizes));
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
     TRY(clprune__check_buffer(
@@ -128,8 +129,10 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     size_t count;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu blocks", batch, blocks);
-    REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT, "keep is %zu of %zu blocks", keep, blocks);
+        "%zu samples of %zu blocks, expected at most 2^31 - 1 blocks and SIZE_MAX in all", batch,
+        blocks);
+    REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT,
+        "keep is %zu, expected at most the %zu blocks", keep, blocks);
     TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
     TRY(select_best(context, batch, blocks, keep, (clprune__region){scores, 0},
@@ -158,8 +161,10 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     const clprune__region none = {NULL, 0};
     const clprune__criterion *rule = clprune__criterion_of(criterion);
     TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
-    REQUIRE(is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d", (int)norm);
-    REQUIRE(rule != NULL, CLPRUNE_INVALID_ARGUMENT, "criterion is %d", (int)criterion);
+    REQUIRE(
+        is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
+    REQUIRE(rule != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)criterion);
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == sizes.blocks) {
         TRY(clprune__bsr_pack(context, x, mask, NULL, bsr, &sizes, event));

@@ -46,7 +46,8 @@ clprune_status clprune__quantised_words(
     REQUIRE(clprune__add(code_words(desc), group_words(desc), &row) &&
                 clprune__mul(desc->rows, row, words) &&
                 clprune__mul(*words, sizeof(cl_uint), &bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu codes of %u bits", desc->rows, desc->cols, desc->bits);
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu codes of %u bits overflow size_t", desc->rows, desc->cols,
+        desc->bits);
 done:
     return status;
 }
@@ -119,9 +120,10 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     clprune_status status = CLPRUNE_SUCCESS;
     size_t elements;
     TRY(check_dense(context, q, "x", x));
-    REQUIRE(sample_rows > 0, CLPRUNE_INVALID_ARGUMENT, "sample_rows is 0");
+    REQUIRE(sample_rows > 0, CLPRUNE_INVALID_ARGUMENT, "sample_rows is 0, expected at least 1");
     REQUIRE(clprune__mul(sample_rows, x.cols, &elements) && elements <= UINT32_MAX,
-        CLPRUNE_SIZE_OVERFLOW, "samples of %zu x %zu", sample_rows, x.cols);
+        CLPRUNE_SIZE_OVERFLOW, "samples are %zu x %zu, expected fewer than 2^32 elements",
+        sample_rows, x.cols);
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
     clprune__defines defines = {0};
     clprune__quantised_defines(q, &defines);

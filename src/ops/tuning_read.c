@@ -210,7 +210,8 @@ static clprune_status read_file(
     REQUIRE(
         stat(path, &info) == 0 && (!S_ISREG(info.st_mode) || (file = fopen(path, "rb")) != NULL),
         CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s: %s", path, strerror(errno));
-    REQUIRE(file != NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: %.1000s is not a file", path);
+    REQUIRE(file != NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: %.1000s is not a regular file",
+        path);
     *text = malloc(MOST_BYTES + 1);
     REQUIRE(*text != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %.1000s", path);
     *size = fread(*text, 1, MOST_BYTES + 1, file);

@@ -66,7 +66,7 @@ static clprune_status note(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__record *record = context->record;
-    REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "%llu commands",
+    REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to note %llu commands",
         (unsigned long long)record->commands);
     for (size_t i = 0; i < count; i++)
         if (buffers[i] != NULL)
@@ -154,7 +154,8 @@ static clprune_status booked_size(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
     *bytes = 0;
-    REQUIRE(entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is no buffer of this dry context", name);
+    REQUIRE(
+        entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s was not created in this dry context", name);
     for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
         *bytes += (size_t)entry->bytes;
 done:

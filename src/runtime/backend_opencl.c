@@ -35,8 +35,8 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
         group *= local[i];
     }
     REQUIRE(group <= kernel->max_work_group, CLPRUNE_UNSUPPORTED,
-        "kernel %s needs work-groups of %zu, this device can run %zu", kernel->def->entry, group,
-        kernel->max_work_group);
+        "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
+        kernel->def->entry, group, kernel->max_work_group);
     TRY(set_arguments(launch));
     TRY_CL(clEnqueueNDRangeKernel(
         context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event));

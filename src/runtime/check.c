@@ -22,10 +22,11 @@ clprune_status clprune__check_mat(
     if (rows == 0 || cols == 0)
         goto done;
     REQUIRE(mat.buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s has no buffer", name);
-    REQUIRE(mat.ld >= cols, CLPRUNE_INVALID_SIZE, "%s has ld %zu, less than its %zu columns", name,
-        mat.ld, cols);
+    REQUIRE(mat.ld >= cols, CLPRUNE_INVALID_SIZE,
+        "%s has ld %zu, expected at least its %zu columns", name, mat.ld, cols);
     size_t end;
-    REQUIRE(mat_end(mat, &end), CLPRUNE_SIZE_OVERFLOW, "%s ends beyond the address space", name);
+    REQUIRE(
+        mat_end(mat, &end), CLPRUNE_SIZE_OVERFLOW, "%s: offset + rows * ld overflows size_t", name);
     TRY(clprune__check_buffer(context, name, mat.buffer, end, sizeof(float)));
 done:
     return status;
@@ -41,7 +42,7 @@ clprune_status clprune__check_buffer(
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "%s is NULL", name);
     size_t needed, bytes;
     REQUIRE(clprune__mul(count, size, &needed), CLPRUNE_SIZE_OVERFLOW,
-        "%s: %zu elements of %zu bytes", name, count, size);
+        "%s: %zu elements of %zu bytes overflow size_t", name, count, size);
     TRY(context->backend->size(context, name, buffer, &bytes));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE, "%s needs %zu bytes, its buffer has %zu", name,
         needed, bytes);
@@ -71,7 +72,7 @@ clprune_status clprune__check_apart(
         goto done;
     size_t end_a, end_b;
     REQUIRE(mat_end(a, &end_a) && mat_end(b, &end_b), CLPRUNE_SIZE_OVERFLOW,
-        "%s or %s ends beyond the address space", name_a, name_b);
+        "%s or %s: offset + rows * ld overflows size_t", name_a, name_b);
     REQUIRE(end_a <= b.offset || end_b <= a.offset || are_side_by_side(a, b),
         CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s", name_a, name_b);
 done:

@@ -74,7 +74,8 @@ static clprune_status choose_limit(clprune_context *context, uint64_t option)
     uint64_t limit = option;
     if (limit == 0 && environment != NULL && environment[0] != '\0')
         REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
-            "CLPRUNE_MEM_LIMIT is \"%.100s\", expected bytes as in 1500M or 2G", environment);
+            "CLPRUNE_MEM_LIMIT is \"%.100s\", expected a number of bytes such as 1500M or 2G",
+            environment);
     context->ledger->limit = limit != 0 ? limit : context->facts.global_memory;
 done:
     return status;
@@ -117,7 +118,7 @@ static clprune_status read_device_facts(clprune_context *context)
     clprune_status status = CLPRUNE_SUCCESS;
     context->facts = clprune__device_describe(context->device);
     REQUIRE(context->facts.compute_units > 0, CLPRUNE_OPENCL_ERROR,
-        "the device does not describe itself");
+        "the device reports 0 compute units; its OpenCL driver does not work");
 done:
     return status;
 }
@@ -145,7 +146,8 @@ static clprune_status open_dry(clprune_context *made, const clprune_device_info 
     made->allocator = clprune__dry_allocator;
     made->facts = device != NULL ? *device : clprune__dry_device();
     REQUIRE(made->facts.compute_units > 0 && made->facts.max_work_group > 0,
-        CLPRUNE_INVALID_ARGUMENT, "a device without compute units or work-groups");
+        CLPRUNE_INVALID_ARGUMENT,
+        "device.compute_units or device.max_work_group is 0, expected at least 1");
     if (made->facts.global_memory == 0)
         made->facts.global_memory = UINT64_MAX;
 done:
@@ -195,7 +197,8 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     const clprune_context_options *options = setup->options;
     *out = NULL;
     REQUIRE((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
-        CLPRUNE_INVALID_ARGUMENT, "the allocator lacks one of its two functions");
+        CLPRUNE_INVALID_ARGUMENT,
+        "options.allocator has one of allocate and release; set both or neither");
     clprune_context *made = allocate();
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     made->log = options->log;

@@ -37,7 +37,8 @@ static clprune_status enumerate(device_table *table)
         goto done;
     TRY_CL(code);
     platforms = calloc(platform_count, sizeof(cl_platform_id));
-    REQUIRE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%u platforms", platform_count);
+    REQUIRE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms",
+        platform_count);
     TRY_CL(clGetPlatformIDs(platform_count, platforms, NULL));
     for (cl_uint p = 0; p < platform_count; p++) {
         cl_uint count = 0;
@@ -51,7 +52,8 @@ static clprune_status enumerate(device_table *table)
             realloc(table->devices, (table->count + count) * sizeof *table->devices);
         if (grown != NULL)
             table->devices = grown;
-        REQUIRE(devices != NULL && grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%u devices", count);
+        REQUIRE(devices != NULL && grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+            "no memory for a list of %u devices", count);
         TRY_CL(clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, count, devices, NULL));
         for (cl_uint d = 0; d < count; d++)
             table->devices[table->count++] = (found_device){platforms[p], devices[d], p, d};
@@ -185,9 +187,11 @@ clprune_status clprune__device_select(
     }
     if (any && chosen == NULL && table.count > 0)
         chosen = &table.devices[0];
-    REQUIRE(table.count > 0, CLPRUNE_NO_DEVICE, "no OpenCL device is installed");
-    REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE, "none of the %zu OpenCL devices matches \"%.100s\"",
-        table.count, selection);
+    REQUIRE(table.count > 0, CLPRUNE_NO_DEVICE,
+        "no OpenCL device is installed; install a driver, on Debian for CPUs: pocl-opencl-icd");
+    REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE,
+        "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them", table.count,
+        selection);
     *platform = chosen->platform;
     *device = chosen->device;
 done:

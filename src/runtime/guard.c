@@ -48,7 +48,7 @@ clprune_status clprune__claim_opencl(void)
     unsigned user = 0;
     if (!atomic_compare_exchange_strong(&opencl_generation, &user, generation + 1))
         REQUIRE(user == generation + 1, CLPRUNE_FORKED,
-            "the parent of this process has used OpenCL; fork first, or exec a new program");
+            "the parent process used OpenCL before the fork; fork first, or exec a new program");
 done:
     return status;
 }
@@ -102,7 +102,7 @@ clprune_status clprune__guard_open(clprune_context *context, bool thread_safe)
     described = pthread_mutexattr_init(&recursive) == 0;
     REQUIRE(described && pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE) == 0 &&
                 pthread_mutex_init(&lock->mutex, &recursive) == 0,
-        CLPRUNE_OUT_OF_HOST_MEMORY, "no lock to be had");
+        CLPRUNE_OUT_OF_HOST_MEMORY, "the system could not create a lock");
     context->lock = lock;
     lock = NULL;
 done:

@@ -88,13 +88,13 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     *buffer = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE((unsigned)category < CLPRUNE_MEMORY_CATEGORIES, CLPRUNE_INVALID_ARGUMENT,
-        "category %d does not exist", (int)category);
+        "category is %d, expected a clprune_memory_category", (int)category);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *name = parts[i].name;
         REQUIRE(name != NULL, CLPRUNE_INVALID_ARGUMENT, "name is NULL");
         REQUIRE(clprune__add(bytes, parts[i].bytes, &bytes), CLPRUNE_SIZE_OVERFLOW,
-            "%zu buffers up to %s", i + 1, name);
+            "the bytes of %zu buffers, up to %s, overflow size_t", i + 1, name);
     }
     const char *first = parts[0].name;
     clprune__ledger *ledger = context->ledger;
@@ -103,10 +103,10 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
         CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", first,
-        count > 1 ? " with what shares its buffer" : "", bytes, (unsigned long long)total->live,
+        count > 1 ? " and the matrices in its buffer" : "", bytes, (unsigned long long)total->live,
         (unsigned long long)ledger->limit);
     REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no room to book %s", first);
+        "no memory to book %s", first);
     written = ledger->entries + ledger->count;
 
     cl_int code = CL_SUCCESS;
@@ -215,7 +215,8 @@ static clprune_status touch(
     if (entry->spans_count == entry->spans_capacity) {
         const size_t capacity = 2 * entry->spans_capacity + 4;
         clprune_plan_span *spans = realloc(entry->spans, capacity * sizeof *spans);
-        REQUIRE(spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "the lives of %s", entry->name);
+        REQUIRE(spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the lives of %s",
+            entry->name);
         entry->spans = spans;
         entry->spans_capacity = capacity;
     }
@@ -240,7 +241,8 @@ static clprune_status find(clprune_context *context, cl_mem buffer, clprune__led
 {
     clprune_status status = CLPRUNE_SUCCESS;
     *entry = clprune__ledger_next(context->ledger, buffer, NULL);
-    REQUIRE(*entry != NULL, CLPRUNE_INVALID_ARGUMENT, "a buffer that is not of this dry context");
+    REQUIRE(
+        *entry != NULL, CLPRUNE_INVALID_ARGUMENT, "the buffer was not created in this dry context");
 done:
     return status;
 }

@@ -34,7 +34,8 @@ clprune_status clprune_plan_begin(clprune_context *context)
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT, "the context is not dry");
+    REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "the context is not dry; use one from clprune_context_create_dry");
     context->record->begun = true;
     context->record->planned_from = context->ledger->created;
 done:
@@ -90,8 +91,9 @@ static clprune_status copy_entry(
         .spans = copy_of(from->spans, from->spans_count * sizeof *from->spans),
         .spans_count = from->spans_count};
     REQUIRE(to->entry.name != NULL && to->entry.spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "a plan with %s", from->name);
-    REQUIRE(from->bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s", from->name);
+        "no memory for the plan entry of %s", from->name);
+    REQUIRE(
+        from->bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s is too large to plan", from->name);
     to->room = clprune__round_up(clprune__max((size_t)from->bytes, 1), CLPRUNE__ARENA_ALIGN);
     const clprune__record *record = context->record;
     uint64_t floor = from->spans_count == 0 ? context->scratch->most : 0;
@@ -109,8 +111,8 @@ static clprune_status sum_up(clprune_context *context, clprune_plan *plan)
     clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t commands = plan->totals.commands;
     uint64_t *change = calloc((size_t)commands + 1, sizeof *change), live = 0;
-    REQUIRE(
-        change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%llu commands", (unsigned long long)commands);
+    REQUIRE(change != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %llu commands",
+        (unsigned long long)commands);
     for (size_t i = 0; i < plan->count; i++) {
         const clprune_plan_entry *entry = &plan->buffers[i].entry;
         plan->totals.buffer_bytes += entry->bytes;
@@ -142,13 +144,13 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     const clprune__record *record = context->record;
     const clprune__ledger *ledger = context->ledger;
     plan = calloc(1, sizeof *plan);
-    REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a plan");
+    REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan");
     plan->totals.commands = record->commands;
     plan->totals.scratch_bytes = context->scratch->most;
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     REQUIRE(plan->scratch != NULL && plan->buffers != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "a plan of %zu buffers", ledger->count);
+        "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
         if (is_planned(context, entry))

@@ -154,7 +154,7 @@ clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan)
         .best = calloc(room, sizeof *s.best),
         .lowest = UINT64_MAX};
     REQUIRE(s.overlap != NULL && s.order != NULL && s.low != NULL && s.best != NULL,
-        CLPRUNE_OUT_OF_HOST_MEMORY, "a plan of %zu buffers", plan->count);
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", plan->count);
     find_overlaps(&s);
     const size_t rounds = clprune__max(1, clprune__min(MOST_ROUNDS, MOST_WORK / (room * room)));
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {

@@ -13,7 +13,7 @@ static clprune_status add_place(clprune_context *context, clprune_memory_categor
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
     char *copy = strdup(name);
-    REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a place for %s", name);
+    REQUIRE(copy != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the place of %s", name);
     arena->places[arena->count++] = (clprune__place){category, copy, bytes, offset, false};
 done:
     return status;
@@ -25,7 +25,8 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     clprune_status status = CLPRUNE_SUCCESS;
     bool began = false;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT, "the context is dry");
+    REQUIRE(context->record == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "the context is dry; a plan is used in a context with a device");
     if (plan == NULL) {
         clprune__arena_close(context);
         return status;
@@ -36,7 +37,8 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     TRY_CL(clGetDeviceInfo(
         context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));
     REQUIRE(CLPRUNE__ARENA_ALIGN * 8 % align == 0, CLPRUNE_UNSUPPORTED,
-        "the device aligns buffers to %u bits", align);
+        "the device aligns sub-buffers to %u bits, the plan to %u; run without a plan", align,
+        (unsigned)CLPRUNE__ARENA_ALIGN * 8);
     const clprune_plan_totals *totals = &plan->totals;
     if (!context->poison)
         TRY(clprune_buffer_create(
@@ -44,7 +46,8 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     arena->used = true;
     began = true;
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
-    REQUIRE(arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu places", plan->count);
+    REQUIRE(
+        arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu places", plan->count);
     TRY(add_place(
         context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, totals->scratch_bytes, 0));
     for (size_t i = 0; i < plan->count; i++) {

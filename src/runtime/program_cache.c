@@ -222,7 +222,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     char *key = NULL, *file_key = NULL;
     const size_t key_size = strlen(def->file) + strlen(defines) + 2;
     key = malloc(key_size);
-    REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a program key of %zu bytes", key_size);
+    REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a program key of %zu bytes",
+        key_size);
     (void)snprintf(key, key_size, "%s %s", def->file, defines);
     for (size_t i = 0; i < cache->programs_count; i++)
         if (cache->programs[i].hash == hash && strcmp(cache->programs[i].key, key) == 0) {
@@ -232,7 +233,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
         }
     REQUIRE(grow((void **)&cache->programs, cache->programs_count, &cache->programs_capacity,
                 sizeof *cache->programs),
-        CLPRUNE_OUT_OF_HOST_MEMORY, "%zu programs", cache->programs_count);
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of more than %zu programs",
+        cache->programs_count);
 
     source_list list;
     TRY(collect_sources(context, def, &list));
@@ -275,10 +277,10 @@ static clprune_status kernel_make(clprune_context *context, const clprune__kerne
     clprune_status status = CLPRUNE_SUCCESS;
     cl_program program;
     clprune__kernel *made = calloc(1, sizeof *made);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel");
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a kernel");
     made->def = def;
     made->defines = strdup(defines);
-    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "a kernel's key");
+    REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the key of a kernel");
     TRY(program_get(context, def, defines, &program));
     cl_int code;
     made->kernel = clCreateKernel(program, def->entry, &code);
@@ -315,7 +317,8 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     }
     REQUIRE(grow((void **)&cache->kernels, cache->kernels_count, &cache->kernels_capacity,
                 sizeof *cache->kernels),
-        CLPRUNE_OUT_OF_HOST_MEMORY, "%zu kernels", cache->kernels_count);
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of more than %zu kernels",
+        cache->kernels_count);
     clprune__kernel *made = NULL;
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};

@@ -11,7 +11,7 @@ clprune_status clprune__queue_facts(
     cl_command_queue_properties properties;
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
     REQUIRE((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, CLPRUNE_INVALID_ARGUMENT,
-        "the queue is out-of-order; clprune needs an in-order queue");
+        "the queue is out-of-order; create it without CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), device, NULL));
     TRY_CL(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), cl, NULL));
 done:
@@ -24,9 +24,10 @@ clprune_status clprune_context_wait(clprune_context *context, size_t count, cons
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(count > 0 && events != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "no events to wait for: count is %zu, events is %s", count,
+        "count is %zu and events is %s, expected at least one event", count,
         events == NULL ? "NULL" : "not NULL");
-    REQUIRE(count <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW, "%zu events", count);
+    REQUIRE(count <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
+        "count is %zu events, expected fewer than 2^32", count);
     TRY(context->backend->wait(context, count, events));
 done:
     return status;

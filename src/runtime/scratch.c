@@ -54,7 +54,7 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
         scratch->open = 0;
     }
     REQUIRE(scratch->chunks < CLPRUNE__SCRATCH_CHUNKS, CLPRUNE_INTERNAL_ERROR,
-        "scratch is nested too deeply");
+        "more than %d scratch chunks are open", CLPRUNE__SCRATCH_CHUNKS);
     size_t size = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
     if (scratch->chunks == 0)
         size = clprune__max(size, scratch->reserve);
@@ -76,7 +76,7 @@ clprune_status clprune__scratch_take(
     clprune__scratch *scratch = context->scratch;
     size_t padded;
     REQUIRE(clprune__add(bytes, CLPRUNE__SCRATCH_ALIGN - 1, &padded), CLPRUNE_SIZE_OVERFLOW,
-        "%zu bytes of scratch", bytes);
+        "%zu bytes of scratch overflow size_t", bytes);
     /* Zero bytes take one unit, because `used > 0` marks a chunk as borrowed. */
     padded = clprune__max(padded - padded % CLPRUNE__SCRATCH_ALIGN, CLPRUNE__SCRATCH_ALIGN);
     if (scratch->open == 0 ||
@@ -130,7 +130,7 @@ clprune_status clprune__scratch_mat(
     size_t bytes, offset = 0;
     *mat = CLPRUNE_NO_MAT;
     REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
-        "a scratch matrix of %zu x %zu", rows, cols);
+        "the bytes of a %zu x %zu scratch matrix overflow size_t", rows, cols);
     TRY(clprune__scratch_take(context, bytes, &mat->buffer, &offset));
     mat->offset = offset / sizeof(float);
     mat->rows = rows;

@@ -42,7 +42,8 @@ static clprune_status copy(clprune_context *context, const clprune__wrap *w, boo
     float *dense = w->host, *packed = NULL;
     if (w->ld != w->cols) {
         packed = malloc(w->bytes);
-        REQUIRE(packed != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu bytes to copy", w->bytes);
+        REQUIRE(packed != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a copy of %zu bytes",
+            w->bytes);
         dense = packed;
     }
     for (size_t r = 0; packed != NULL && to_device && r < w->rows; r++)
@@ -139,17 +140,19 @@ clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t ro
     size_t last, bytes;
     REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
     REQUIRE(access >= CLPRUNE_ACCESS_READ && access <= CLPRUNE_ACCESS_READ_WRITE,
-        CLPRUNE_INVALID_ARGUMENT, "access is %d, expected 1 to 3", (int)access);
+        CLPRUNE_INVALID_ARGUMENT,
+        "access is %d, expected CLPRUNE_ACCESS_READ, _WRITE or _READ_WRITE (1 to 3)", (int)access);
     if (rows == 0 || cols == 0) {
         *mat = clprune_mat_of(NULL, rows, cols);
         goto done;
     }
     REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
-    REQUIRE(ld >= cols, CLPRUNE_INVALID_ARGUMENT, "ld is %zu, less than the %zu columns", ld, cols);
+    REQUIRE(ld >= cols, CLPRUNE_INVALID_ARGUMENT, "ld is %zu, expected at least the %zu columns",
+        ld, cols);
     REQUIRE((uintptr_t)host % sizeof(float) == 0, CLPRUNE_INVALID_ARGUMENT,
-        "host is not aligned to a float");
+        "host is not aligned to 4 bytes, the size of a float");
     REQUIRE(clprune__mul(rows, ld, &last) && clprune__mul(last, sizeof(float), &bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu rows of %zu elements", rows, ld);
+        CLPRUNE_SIZE_OVERFLOW, "%zu rows of %zu elements overflow size_t", rows, ld);
     w = calloc(1, sizeof *w);
     REQUIRE(w != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to wrap a matrix");
     *w = (clprune__wrap){.host = host, .rows = rows, .cols = cols, .ld = ld, .access = access};
