@@ -16,7 +16,7 @@ static void usage(FILE *stream)
     fprintf(stream,
         "usage: clprune-info [--device TEXT] [--list]\n"
         "  --device TEXT  \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
-        "  --list         the devices only\n"
+        "  --list         print the devices only\n"
         "  --help\n");
 }
 

@@ -26,13 +26,13 @@ _Noreturn void tune_fail(const clprune_context *context, clprune_status status)
 static void usage(FILE *stream)
 {
     fputs("usage: clprune-tune [options]\n"
-          "  --op NAME       gemm, bspmm-tn, bspmm-nt, blast or all (all that the device uses)\n"
-          "  --quick         few shapes, coarse steps, 30 seconds an operation\n"
-          "  --precision P   fp32 (the default); tf32 or bf16: of the products on matrix\n"
-          "                  units\n"
-          "  --time SECONDS  of search for each operation (600)\n"
-          "  --output FILE   where the row goes, replaced at once at the end (stdout)\n"
-          "  --c             prints the row as C source too, for the built-in table\n"
+          "  --op NAME       gemm, bspmm-tn, bspmm-nt, blast, or all that the device uses (all)\n"
+          "  --quick         few shapes, coarse steps, 30 seconds per operation\n"
+          "  --precision P   fp32 (the default); tf32 or bf16 tune the products on tensor\n"
+          "                  cores\n"
+          "  --time SECONDS  search time for each operation (600)\n"
+          "  --output FILE   file for the row, replaced as a whole at the end (stdout)\n"
+          "  --c             also print the row as C source for the built-in table\n"
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
           "  --help\n"
           "$CLPRUNE_TUNING, where set, is where the search starts. Progress goes to stderr.\n",
