@@ -16,7 +16,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
         (int)keep->norm);
     REQUIRE(clprune__criterion_of(keep->criterion) != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "criterion is %d", (int)keep->criterion);
+        "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)keep->criterion);
     REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)keep->value_type);
     REQUIRE((unsigned)keep->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
