@@ -24,7 +24,7 @@ static options options_of(size_t preset)
 
 static void base(const options *o, keep_rule *rules)
 {
-    const clprune_keep how = options_keep(o);
+    const keep_how how = options_how(o);
     assert_int_equal(keep_rules_count(&resmlp_keep, DEPTH), RULES);
     keep_preset_rules(&resmlp_keep, o->activations, &how, DEPTH, rules);
 }
@@ -56,6 +56,9 @@ static void same_rule(const keep_rule *got, const keep_rule *want)
     assert_int_equal(a->value_type, b->value_type);
     assert_int_equal(a->index_type, b->index_type);
     assert_int_equal(a->bits, b->bits);
+    assert_int_equal(a->group, b->group);
+    assert_int_equal(a->rounding, b->rounding);
+    assert_int_equal(a->cell, b->cell);
 }
 
 /* All rules are those of the preset but for `tensor` of blocks [first, end). */
@@ -93,23 +96,61 @@ static void lines(void **state)
                                   .criterion = CLPRUNE_CRITERION_LARGEST,
                                   .value_type = CLPRUNE_VALUES_INT8,
                                   .index_type = CLPRUNE_INDEX_BITMAP,
-                                  .bits = 2}};
+                                  .bits = 4,
+                                  .group = 64,
+                                  .cell = 2}};
     apply(&o,
         "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
         "indices=bitmap\n",
         rules);
     only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
     /* What a line does not say, the options do. */
-    keep_rule rule = {.keep = options_keep(&o)};
-    rule.keep.form = CLPRUNE_FORM_PRUNED;
+    keep_rule rule = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
     rule.keep.value_type = CLPRUNE_VALUES_BF16;
     apply(&o, "blocks.1 x pruned values=bf16\n", rules);
     only(&o, rules, 1, 2, KEEP_X, &rule);
-    rule.keep = options_keep(&o);
-    rule.keep.form = CLPRUNE_FORM_GELU_CODE;
+    rule.keep = options_keep(&o, CLPRUNE_FORM_GELU_CODE);
     rule.keep.bits = 8;
     apply(&o, "blocks.2 fc1 code bits=8\n", rules);
     only(&o, rules, 2, 3, KEEP_FC1, &rule);
+    rule.keep = options_keep(&o, CLPRUNE_FORM_QUANTISED);
+    apply(&o, "blocks.2 gelu quantised\n", rules);
+    assert_int_equal(rule_of(rules, 2, KEEP_GELU)->keep.bits, 4);
+    only(&o, rules, 2, 3, KEEP_GELU, &rule);
+    rule.keep.bits = 8;
+    rule.keep.group = 128;
+    rule.keep.rounding = CLPRUNE_ROUNDING_NEAREST;
+    apply(&o, "blocks.2 gelu quantised bits=8 group=128 rounding=nearest\n", rules);
+    only(&o, rules, 2, 3, KEEP_GELU, &rule);
+    rule.keep = options_keep(&o, CLPRUNE_FORM_POOLED);
+    rule.keep.cell = 3;
+    apply(&o, "blocks.* x2 pooled cell=3\n", rules);
+    only(&o, rules, 0, DEPTH, KEEP_X2, &rule);
+    apply(&o, "blocks.0 x pruned criterion=random\n", rules);
+    assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.criterion, CLPRUNE_CRITERION_RANDOM);
+}
+
+/* What is pooled has the grid of the model's tokens, whichever line or preset pools it. */
+static void grids(void **state)
+{
+    (void)state;
+    enum { POOLED = 7 };
+    keep_rule rules[RULES];
+    trainer_sizes sizes = {.arch = 4, .image = 48, .extra = {8}};
+    assert_null(resmlp_model.settle(&sizes));
+    assert_true(sizes.blocks >= DEPTH);
+    sizes.blocks = DEPTH;
+    const options o = options_of(POOLED);
+    apply(&o, "blocks.0 norm1 dense\nlast x pooled cell=3\n", rules);
+    keep_set_grids(&resmlp_keep, &sizes, rules);
+    for (size_t i = 0; i < RULES; i++) {
+        const bool pooled = keep_has_form(&rules[i], CLPRUNE_FORM_POOLED);
+        assert_int_equal(rules[i].keep.grid_height, pooled ? 6 : 0);
+        assert_int_equal(rules[i].keep.grid_width, pooled ? 6 : 0);
+    }
+    assert_true(keep_has_form(rule_of(rules, 0, KEEP_NORM1), CLPRUNE_FORM_DENSE));
+    assert_true(keep_has_form(rule_of(rules, 1, KEEP_NORM1), CLPRUNE_FORM_POOLED));
+    assert_true(keep_has_form(&rules[RULES - 1], CLPRUNE_FORM_POOLED));
 }
 
 static void later_lines_win(void **state)
@@ -118,8 +159,7 @@ static void later_lines_win(void **state)
     keep_rule rules[RULES];
     const options o = options_of(COMPACT);
     const keep_rule dense = {0};
-    keep_rule pruned = {.keep = options_keep(&o)};
-    pruned.keep.form = CLPRUNE_FORM_PRUNED;
+    const keep_rule pruned = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
     apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", rules);
     only(&o, rules, 2, 3, KEEP_X, &dense);
     apply(&o, "blocks.2 x dense\nblocks.* x pruned\n", rules);
@@ -160,7 +200,8 @@ static void refused(void **state)
             "rules:1: a block has the tensors x, norm1, tokens, x2, norm2, fc1, gelu, fc2, not "
             "'n1'"},
         {DENSE, "blocks.0 x Dense",
-            "rules:1: dense, pruned, recomputed, code or mean is expected, not 'Dense'"},
+            "rules:1: dense, pruned, quantised, pooled, recomputed, code or mean is expected, not "
+            "'Dense'"},
         {DENSE, "blocks.0 x pruned", "rules:1: pruned needs sparsity=X"},
         {DENSE, "blocks.0 x pruned sparsity=2", "rules:1: sparsity: '2' is not a number from 0"},
         {DENSE, "blocks.0 x pruned sparsity=", "sparsity: '' is not a number"},
@@ -172,7 +213,15 @@ static void refused(void **state)
         {DENSE, "blocks.0 x dense sparsity=0.5",
             "rules:1: sparsity belongs to pruned, not to dense"},
         {COMPACT, "blocks.0 fc1 code sparsity=0.5", "sparsity belongs to pruned, not to code"},
-        {COMPACT, "blocks.0 gelu pruned bits=4", "bits belongs to code, not to pruned"},
+        {COMPACT, "blocks.0 gelu pruned bits=4",
+            "bits belongs to code or quantised, not to pruned"},
+        {DENSE, "blocks.0 gelu quantised bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
+        {DENSE, "blocks.0 gelu quantised group=24", "rules:1: group: '24' is not one of 16 32"},
+        {DENSE, "blocks.0 gelu quantised cell=2", "cell belongs to pooled, not to quantised"},
+        {DENSE, "blocks.0 gelu pooled cell=0", "rules:1: cell: '0' is not a whole number from 1"},
+        {DENSE, "blocks.0 gelu pooled group=64", "group belongs to quantised, not to pooled"},
+        {EXACT, "blocks.0 x quantised\nblocks.0 x2 recomputed",
+            "rules:2: blocks.0: x2 cannot be recomputed while x is not dense"},
         {COMPACT, "blocks.0 fc1 code bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
         {DENSE, "last gelu dense", "rules:1: last has the tensors x, not 'gelu'"},
         {DENSE, "\nblocks.1 gelu code", "rules:2: blocks.1: only fc1 can be kept as a code"},
@@ -243,6 +292,6 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(later_lines_win),
-        cmocka_unit_test(refused), cmocka_unit_test(files)};
+        cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(grids)};
     return cmocka_run_group_tests_name("keep_file", tests, NULL, NULL);
 }

@@ -112,6 +112,16 @@ static const struct version_row {
         "activations=paper;criterion=largest;", "--values int8: the run in c has fp32", 0, 0},
     {"before --gelu-code, given otherwise", {"--resume", "c", "--gelu-code", "8", NULL},
         "activations=paper;", "--gelu-code 8: the run in c has 2", 0, 0},
+    {"with --criterion random", {"--resume", "c", NULL}, "activations=paper;criterion=random;",
+        NULL, CLPRUNE_CRITERION_RANDOM, CLPRUNE_VALUES_FP32, "paper"},
+    {"before --code-bits, given otherwise", {"--resume", "c", "--code-bits", "8", NULL},
+        "activations=paper;", "--code-bits 8: the run in c has 4", 0, 0, NULL},
+    {"before --group, given otherwise", {"--resume", "c", "--group", "16", NULL},
+        "activations=paper;", "--group 16: the run in c has 64", 0, 0, NULL},
+    {"before --rounding, given otherwise", {"--resume", "c", "--rounding", "nearest", NULL},
+        "activations=paper;", "--rounding nearest: the run in c has stochastic", 0, 0, NULL},
+    {"before --pool, given otherwise", {"--resume", "c", "--pool", "3", NULL}, "activations=paper;",
+        "--pool 3: the run in c has 2", 0, 0, NULL},
     {"of a newer program", {"--resume", "c", NULL}, "activations=paper;rotation=on;",
         "c: the setting 'rotation=on' is unknown; a newer resmlp-train", 0, 0},
 };
@@ -149,6 +159,8 @@ static const struct criterion_row {
         CLPRUNE_CRITERION_SAMPLED},
     {"pruned, largest", {"--activations", "pruned", "--criterion", "largest", NULL},
         CLPRUNE_CRITERION_LARGEST},
+    {"pruned, random", {"--activations", "pruned", "--criterion", "random", NULL},
+        CLPRUNE_CRITERION_RANDOM},
     {"dense", {NULL}, CLPRUNE_CRITERION_SAMPLED},
 };
 
@@ -162,9 +174,54 @@ static void criterion(void **state)
     options_close(&o);
 }
 
+/* How tensors are kept in a form, from options, and from a checkpoint that has them. */
+static const struct form_row {
+    const char *name;
+    const char *arguments[6];
+    const char *settings;
+    unsigned bits, group;
+    clprune_rounding rounding;
+    unsigned cell, gelu_bits;
+} form_rows[] = {
+    {"by default", {NULL}, NULL, 4, 64, CLPRUNE_ROUNDING_STOCHASTIC, 2, 2},
+    {"of an older program", {"--resume", "c", NULL}, "activations=compact;gelu-code=8;", 4, 64,
+        CLPRUNE_ROUNDING_STOCHASTIC, 2, 8},
+    {"8 bits, groups of 256",
+        {"--activations", "quantised", "--code-bits", "8", "--group=256", NULL}, NULL, 8, 256,
+        CLPRUNE_ROUNDING_STOCHASTIC, 2, 2},
+    {"to nearest", {"--activations", "quantised", "--rounding", "nearest", "--group=16", NULL},
+        NULL, 4, 16, CLPRUNE_ROUNDING_NEAREST, 2, 2},
+    {"pooled", {"--activations", "pooled", "--pool", "3", NULL}, NULL, 4, 64,
+        CLPRUNE_ROUNDING_STOCHASTIC, 3, 2},
+    {"a checkpoint", {"--resume", "c", NULL},
+        "activations=quantised;code-bits=2;group=48;rounding=nearest;pool=7;", 2, 48,
+        CLPRUNE_ROUNDING_NEAREST, 7, 2},
+};
+
+static void forms(void **state)
+{
+    const struct form_row *row = *state;
+    options o;
+    fault f = {0};
+    assert_true(make_options(row->arguments, row->settings, &o, &f));
+    const clprune_keep keep = options_keep(&o, CLPRUNE_FORM_QUANTISED);
+    const keep_how how = options_how(&o);
+    assert_int_equal(keep.form, CLPRUNE_FORM_QUANTISED);
+    assert_int_equal(keep.bits, row->bits);
+    assert_int_equal(keep.group, row->group);
+    assert_int_equal(keep.rounding, row->rounding);
+    assert_int_equal(keep.cell, row->cell);
+    assert_int_equal(how.keep.bits, row->bits);
+    assert_int_equal(how.gelu_bits, row->gelu_bits);
+    assert_int_equal(options_keep(&o, CLPRUNE_FORM_GELU_CODE).bits, row->gelu_bits);
+    options_close(&o);
+}
+
 int main(void)
 {
     test_list list = {0};
+    for (size_t i = 0; i < sizeof form_rows / sizeof form_rows[0]; i++)
+        test_add(&list, forms, &form_rows[i], "forms: %s", form_rows[i].name);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         test_add(&list, indices, &rows[i], "indices: %s", rows[i].name);
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)

@@ -2,11 +2,12 @@
  * recomputed tensors leave every gradient as it is, against PyTorch's golden values. */
 #include "golden/golden_model.h"
 
-enum { DENSE, PAPER, PRUNED, EXACT, EXACT_TOKENS, COMPACT, PRESETS };
+enum { DENSE, PAPER, PRUNED, EXACT, EXACT_TOKENS, COMPACT, QUANTISED, POOLED, PRESETS };
 
 static keep_policy preset(size_t index)
 {
-    return keep_preset(index, (clprune_keep){.sparsity = 0.5f, .block = {1, 16}, .bits = 2});
+    return keep_preset(
+        index, (clprune_keep){.sparsity = 0.5f, .block = {1, 16}, .bits = 2, .cell = 2});
 }
 
 /* A form, or AGAIN for what is recomputed. */
@@ -15,6 +16,9 @@ enum {
     BLOCKS = CLPRUNE_FORM_PRUNED,
     MEAN = CLPRUNE_FORM_MEAN,
     CODE = CLPRUNE_FORM_GELU_CODE,
+    CODES = CLPRUNE_FORM_QUANTISED,
+    CELLS = CLPRUNE_FORM_POOLED,
+    MASK = CLPRUNE_FORM_MASK,
     AGAIN = 100
 };
 
@@ -35,12 +39,17 @@ static void presets(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "dense", "paper", "pruned", "exact", "exact-tokens", "compact"};
+        "dense", "paper", "pruned", "exact", "exact-tokens", "compact", "quantised", "pooled"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
-    static const char want[PRESETS][10] = {
-        "ddddddddd", "dpddpdpdd", "dpddpdpdd", "drrdrdrrm", "drrrrdrrm", "prrprcprm"};
-    static const int forms[128] = {
-        ['d'] = AS_IS, ['p'] = BLOCKS, ['r'] = AGAIN, ['m'] = MEAN, ['c'] = CODE};
+    static const char want[PRESETS][10] = {"ddddddddd", "dpddpdpdd", "dpddpdpdd", "drrdrdrrm",
+        "drrrrdrrm", "prrprcprm", "dqddqdqdd", "doddododd"};
+    static const int forms[128] = {['d'] = AS_IS,
+        ['p'] = BLOCKS,
+        ['r'] = AGAIN,
+        ['m'] = MEAN,
+        ['c'] = CODE,
+        ['q'] = CODES,
+        ['o'] = CELLS};
     for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
         char why[128];
@@ -54,11 +63,13 @@ static void presets(void **state)
         assert_int_equal(resmlp_keep.presets[i].criterion,
             i == PAPER ? CLPRUNE_CRITERION_LARGEST : CLPRUNE_CRITERION_SAMPLED);
         assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT);
+        assert_int_equal(keep_preset_quantises(&resmlp_keep, i), i == QUANTISED);
+        assert_int_equal(keep_preset_pools(&resmlp_keep, i), i == POOLED);
         assert_int_equal(resmlp_keep.presets[i].index_type,
             i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
         assert_int_equal(keep_codes(&policy), i == COMPACT);
-        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT);
-        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT);
+        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT && i <= COMPACT);
+        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT && i <= COMPACT);
     }
     assert_null(resmlp_keep.preset_names[PRESETS]);
     const keep_policy unpruned = keep_preset(PAPER, (clprune_keep){.sparsity = 0});
@@ -103,6 +114,12 @@ static void policies_without_sense(void **state)
         {EXACT_TOKENS, KEEP_X, BLOCKS, "not dense"},
         {DENSE, KEEP_GELU, CODE, "only fc1"},
         {DENSE, KEEP_FC1, CODE, "fc1's code"},
+        {QUANTISED, KEEP_X2, MASK, "x2 cannot be kept as mask"},
+        {QUANTISED, KEEP_NORM1, AGAIN, "norm1 cannot be recomputed while tokens is kept"},
+        {POOLED, KEEP_GELU, AGAIN, "gelu cannot be recomputed while norm2 is kept"},
+        {EXACT_TOKENS, KEEP_X, CODES, "not dense"},
+        {EXACT_TOKENS, KEEP_X, CELLS, "not dense"},
+        {COMPACT, KEEP_NORM2, CODES, "norm2 must be recomputed where fc1 is a code"},
         {COMPACT, KEEP_NORM2, AS_IS, "norm2 must be recomputed where fc1 is a code"},
         {COMPACT, KEEP_FC2, BLOCKS, "norm2 cannot be recomputed while fc2 is kept"},
         {COMPACT, KEEP_GELU, AGAIN, "gelu cannot be recomputed where fc1 is a code"},
@@ -205,6 +222,105 @@ static void policies_by_block(void **state)
         for (size_t chunk = 0; chunk < 2; chunk++)
             check_gradients_of(row, make_fixture_each(row, blocks, row->batch, row->batch), chunk);
     }
+}
+
+/* All gradients of a policy, one after the other. */
+static float *gradients_of(const golden_resmlp_case *row, const keep_policy *policy)
+{
+    fixture f = make_fixture(row, policy, row->batch, row->batch);
+    size_t elements = 0;
+    resmlp_set_seed(&f.model, 7);
+    forward(&f, true);
+    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+    for (size_t i = 0; i < f.model.tensors; i++)
+        elements += f.model.params[i].grad.rows * f.model.params[i].grad.cols;
+    float *all = new_floats(elements), *next = all;
+    for (size_t i = 0; i < f.model.tensors; i++) {
+        const clprune_mat grad = f.model.params[i].grad;
+        TEST_OK(clprune_mat_read(test_context(), grad, next));
+        next += grad.rows * grad.cols;
+    }
+    free_fixture(&f);
+    return all;
+}
+
+static bool is_linear_weight(const char *name)
+{
+    return strstr(name, "linear_tokens.weight") || strstr(name, "fc1.weight") ||
+           strstr(name, "fc2.weight");
+}
+
+/* The gradient of each tensor is off by some fraction of its norm in [least, most]: those of linear
+ * layers' weights, and, where `all`, the others; else these are dense's bits. */
+static void check_distance(const golden_resmlp_case *row, const keep_policy *policy, bool all,
+    double least, double most, const float *dense)
+{
+    char exempt[64]; /* its dy is the same at all tokens, so that means of cells suffice */
+    (void)snprintf(exempt, sizeof exempt, "blocks.%u.mlp_channels.fc2.weight%s",
+        (unsigned)row->depth - 1,
+        policy->rule[KEEP_GELU].keep.form == CLPRUNE_FORM_POOLED ? "" : "?");
+    float *got = gradients_of(row, policy);
+    size_t first = 0;
+    for (size_t i = 0; i < row->parameters; i++) {
+        const golden_tensor *tensor = &golden_resmlp_tensors[row->first + i];
+        const size_t count = tensor->count;
+        const bool weight = is_linear_weight(tensor->name);
+        const double norm = golden_norm(count, dense + first);
+        float *off = new_floats(count);
+        for (size_t k = 0; k < count; k++)
+            off[k] = got[first + k] - dense[first + k];
+        const double distance = golden_norm(count, off) / norm;
+        free(off);
+        const double lower = strcmp(tensor->name, exempt) == 0 ? 0 : least;
+        if (weight && !(distance >= lower && distance <= most))
+            fail_msg("%s: off by %g, not by %g to %g", tensor->name, distance, lower, most);
+        if (!weight && !(distance <= (all ? most : 0)))
+            fail_msg("%s: off by %g", tensor->name, distance);
+        first += count;
+    }
+    free(got);
+}
+
+static keep_policy all_kept(clprune_keep keep)
+{
+    keep_policy policy = {.last_x = {.keep = keep}};
+    for (int i = 0; i < KEEP_TENSORS; i++)
+        policy.rule[i] = policy.last_x;
+    return policy;
+}
+
+/* Quantised and pooled tensors: near dense where much is kept, farther where less is; pooled by
+ * cells of one place they are dense. */
+static void forms(void **state)
+{
+    const golden_resmlp_case *row = *state;
+    const unsigned side = row->image / row->patch;
+    const keep_policy plain = preset(DENSE);
+    float *dense = gradients_of(row, &plain);
+    static const struct {
+        unsigned bits;
+        double least, most;
+    } codes[] = {{8, 1e-4, 0.03}, {4, 0.005, 0.4}};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        for (int rounding = 0; rounding <= CLPRUNE_ROUNDING_NEAREST; rounding++) {
+            const keep_policy policy = keep_preset(QUANTISED,
+                (clprune_keep){
+                    .bits = codes[i].bits, .group = 64, .rounding = (clprune_rounding)rounding});
+            check_distance(row, &policy, false, codes[i].least, codes[i].most, dense);
+        }
+    const clprune_keep fine = {
+        .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST};
+    const keep_policy everything = all_kept(fine);
+    check_distance(row, &everything, true, 1e-4, 0.05, dense);
+    clprune_keep cells = {
+        .form = CLPRUNE_FORM_POOLED, .cell = 1, .grid_height = side, .grid_width = side};
+    const keep_policy single = keep_preset(POOLED, cells), all_single = all_kept(cells);
+    check_distance(row, &single, false, 0, bound, dense);
+    check_distance(row, &all_single, true, 0, bound, dense);
+    cells.cell = 2;
+    const keep_policy four = keep_preset(POOLED, cells);
+    check_distance(row, &four, false, 0.01, 2, dense);
+    free(dense);
 }
 
 static void fill(resmlp *model, const char *part, float value)
@@ -404,6 +520,7 @@ int main(void)
             continue;
         test_add(&list, chunks, row, "chunks %s", row->name);
         test_add(&list, policies_by_block, row, "policies by block %s", row->name);
+        test_add(&list, forms, row, "quantised and pooled %s", row->name);
         test_add(&list, far_from_zero, row, "far from zero %s", row->name);
         test_add(&list, same_bits, row, "same bits %s", row->name);
         test_add(&list, kept_bytes, row, "kept bytes %s", row->name);

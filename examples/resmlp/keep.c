@@ -37,7 +37,7 @@ static const keep_entry entries[] = {
 };
 
 static const char *const preset_names[] = {
-    "dense", "paper", "pruned", "exact", "exact-tokens", "compact", NULL};
+    "dense", "paper", "pruned", "exact", "exact-tokens", "compact", "quantised", "pooled", NULL};
 
 /* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
 static const keep_preset_row presets[] = {
@@ -52,6 +52,10 @@ static const keep_preset_row presets[] = {
         "keep two, and run the token layer twice"},
     {"prrprcprm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "keep three pruned, sampled blocks, and a code of GELU's derivative"},
+    {"dqddqdqdd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the inputs of linear layers as codes of --code-bits bits"},
+    {"doddododd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the means of the inputs of linear layers over cells of neighbouring tokens"},
 };
 
 /* The sampled criterion was an option of preset paper, and its default, before it had a preset. */
@@ -70,8 +74,10 @@ static const keep_rung ladder[] = {
 static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
 {
     const resmlp_arch arch = resmlp_arch_of(sizes);
-    (void)block; /* all are alike */
-    return (keep_shape){resmlp_arch_tokens(&arch), keep_features(&arch, entry)};
+    const size_t side = arch.image / arch.patch; /* patches, row by row */
+    (void)block;                                 /* all are alike */
+    return (keep_shape){resmlp_arch_tokens(&arch), keep_features(&arch, entry), .grid_height = side,
+        .grid_width = side};
 }
 
 const keep_table resmlp_keep = {
@@ -124,9 +130,10 @@ bool keep_policy_check(const keep_policy *policy, char *why, size_t size)
 
 keep_policy keep_preset(size_t preset, clprune_keep how)
 {
+    const keep_how settings = {how, how.bits};
     keep_policy policy;
     for (size_t i = 0; i < KEEP_TENSORS; ++i)
-        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &how);
-    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &how);
+        policy.rule[i] = keep_preset_rule(&resmlp_keep, preset, i, &settings);
+    policy.last_x = keep_preset_rule(&resmlp_keep, preset, KEEP_TENSORS, &settings);
     return policy;
 }

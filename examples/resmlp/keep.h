@@ -66,7 +66,8 @@ bool keep_recomputes_mlp(const keep_policy *policy);
 /* Whether fc1 is kept as a code. */
 bool keep_codes(const keep_policy *policy);
 
-/* The preset at a position in resmlp_keep.preset_names; see keep_preset_rule. */
+/* The preset at a position in resmlp_keep.preset_names; see keep_preset_rule. how.bits: of GELU's
+ * code and of quantised tensors. */
 keep_policy keep_preset(size_t preset, clprune_keep how);
 
 #endif

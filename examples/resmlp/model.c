@@ -422,7 +422,7 @@ static clprune_status add_store(const resmlp *model, const clprune_keep *keep, s
         bytes->as_is += sizes.values_bytes;
     else if (keep->form == CLPRUNE_FORM_GELU_CODE)
         bytes->codes += sizes.values_bytes;
-    else
+    else /* blocks, codes of quantised tensors, cells */
         bytes->values += sizes.values_bytes;
 done:
     return status;

@@ -147,7 +147,7 @@ typedef struct resmlp_kept_bytes {
     uint64_t all;             /* what they take, rounding included */
     uint64_t dense;           /* what they would take if all were kept dense */
     uint64_t as_is;           /* what the policy keeps dense, means included */
-    uint64_t values, indices; /* of the pruned ones */
+    uint64_t values, indices; /* of what is pruned, quantised or pooled */
     uint64_t codes;           /* of GELU's derivative */
 } resmlp_kept_bytes;
 

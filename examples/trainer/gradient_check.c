@@ -74,7 +74,7 @@ static bool open_twin(const trainer *t, twin *exact, fault *f)
     const keep_table *table = t->type->keep;
     const size_t batch = (size_t)t->options->batch_size, blocks = t->sizes.blocks;
     const clprune_context_options wanted = {.device = t->options->device};
-    const clprune_keep how = {0};
+    const keep_how how = {0};
     size_t count;
     keep_rule *dense = malloc(keep_rules_count(table, blocks) * sizeof *dense);
     bool good = dense != NULL || fault_set(f, CODE_MEMORY, "out of memory");

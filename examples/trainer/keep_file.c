@@ -21,6 +21,8 @@ static const struct {
     {"pruned", CLPRUNE_FORM_PRUNED},
     {"code", CLPRUNE_FORM_GELU_CODE},
     {"mean", CLPRUNE_FORM_MEAN},
+    {"quantised", CLPRUNE_FORM_QUANTISED},
+    {"pooled", CLPRUNE_FORM_POOLED},
 };
 
 enum { FORMS = sizeof forms / sizeof *forms };
@@ -37,6 +39,10 @@ static const struct {
     {"values", "values", "pruned"},
     {"indices", "indices", "pruned"},
     {"bits", "gelu-code", "code"},
+    {"bits", "code-bits", "quantised"},
+    {"group", "group", "quantised"},
+    {"rounding", "rounding", "quantised"},
+    {"cell", "pool", "pooled"},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -195,7 +201,9 @@ static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, f
             return true;
         }
     if (strcmp(l->words[2], "recomputed") != 0)
-        return wrong(l, f, "dense, pruned, recomputed, code or mean is expected, not", l->words[2]);
+        return wrong(l, f,
+            "dense, pruned, quantised, pooled, recomputed, code or mean is expected, not",
+            l->words[2]);
     rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
     rule->keep.form = entry->instead;
     return true;
@@ -205,15 +213,19 @@ static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, f
 static bool set_one(const line *l, const char *word, options *o, fault *f)
 {
     const size_t length = strcspn(word, "=");
+    char forms_of[64] = ""; /* that have the setting */
     for (size_t i = 0; i < SETTINGS; ++i) {
         fault inner = {0};
         if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0')
             continue;
         if (word[length] != '=')
             return wrong(l, f, "a value is missing after", word);
-        if (strcmp(settings[i].form, l->words[2]) != 0)
-            return fault_set(f, CODE_DATA, "%s:%zu: %s belongs to %s, not to %s", l->source,
-                l->number, settings[i].key, settings[i].form, l->words[2]);
+        if (strcmp(settings[i].form, l->words[2]) != 0) {
+            const size_t used = strlen(forms_of);
+            (void)snprintf(forms_of + used, sizeof forms_of - used, "%s%s", used == 0 ? "" : " or ",
+                settings[i].form);
+            continue;
+        }
         const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
         if (index == option_rows_count(o->model))
             break;
@@ -223,8 +235,13 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
         return fault_set(f, CODE_DATA, "%s:%zu: %s: %s", l->source, l->number, settings[i].key,
             inner.text + strcspn(inner.text, "'"));
     }
+    if (forms_of[0] != '\0')
+        return fault_set(f, CODE_DATA, "%s:%zu: %.*s belongs to %s, not to %s", l->source,
+            l->number, (int)length, word, forms_of, l->words[2]);
     return wrong(l, f,
-        "sparsity=, block=, norm=, criterion=, values=, indices= or bits= is expected, not", word);
+        "sparsity=, block=, norm=, criterion=, values=, indices=, bits=, group=, rounding= or "
+        "cell= is expected, not",
+        word);
 }
 
 /* What a line says of its tensor. */
@@ -244,9 +261,8 @@ static bool read_rule(
     if (form == CLPRUNE_FORM_PRUNED && !sparsity && settled.values == CLPRUNE_VALUES_FP32)
         return fault_set(f, CODE_DATA, "%s:%zu: pruned needs sparsity=X: the run has none",
             l->source, l->number);
-    if (form == CLPRUNE_FORM_PRUNED || form == CLPRUNE_FORM_GELU_CODE)
-        rule->keep = options_keep(&settled);
-    rule->keep.form = form;
+    if (form != CLPRUNE_FORM_DENSE && form != CLPRUNE_FORM_MEAN)
+        rule->keep = options_keep(&settled, form);
     return true;
 }
 

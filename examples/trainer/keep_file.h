@@ -5,14 +5,17 @@
  *     blocks.*   gelu   pruned      sparsity=0.5 block=16 values=fp16
  *     blocks.0   x2     dense
  *     blocks.11  fc1    code        bits=8
+ *     blocks.*   norm1  quantised   bits=4 group=64 rounding=nearest
+ *     blocks.*   norm2  pooled      cell=2
  *     last       x      recomputed  # the last block's output
  *
  * PATTERN: one block, all blocks, or a place outside of the blocks; TENSOR: a name in the model's
- * keep_table; FORM: dense, pruned, recomputed, code
- * or mean.
+ * keep_table; FORM: dense, pruned, quantised, pooled,
+ * recomputed, code or mean.
  * Settings are those of the options: sparsity, block, norm, criterion, values and indices of what
- * is pruned, bits of a code; what a line does not say, the options of the run do. Later lines win.
- * # begins a comment.
+ * is pruned; bits (--code-bits), group and rounding of what is quantised; cell (--pool) of what is
+ * pooled; bits (--gelu-code) of a code. What a line does not say, the options of the run do. Later
+ * lines win. # begins a comment.
  */
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H

@@ -3,6 +3,8 @@
 #include <stdio.h> /* snprintf */
 #include <string.h>
 
+#include "trainer_model.h"
+
 size_t keep_rules_count(const keep_table *table, size_t blocks)
 {
     return blocks * table->in_block + table->count - table->in_block;
@@ -90,8 +92,9 @@ static bool check_recomputed(const block_view *view, size_t entry, char *why, si
 
 static bool allows(const keep_entry *entry, clprune_form form)
 {
-    return form == CLPRUNE_FORM_DENSE || form == CLPRUNE_FORM_PRUNED ||
-           (entry->forms & KEEP_SET(form)) != 0;
+    const keep_set always = KEEP_SET(CLPRUNE_FORM_DENSE) | KEEP_SET(CLPRUNE_FORM_PRUNED) |
+                            KEEP_SET(CLPRUNE_FORM_QUANTISED) | KEEP_SET(CLPRUNE_FORM_POOLED);
+    return ((always | entry->forms) & KEEP_SET(form)) != 0;
 }
 
 /* For a form that a tensor does not allow. */
@@ -155,14 +158,29 @@ bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep
     return good;
 }
 
+static bool preset_has(const keep_table *table, size_t preset, char letter)
+{
+    return strchr(table->presets[preset].forms, letter) != NULL;
+}
+
 bool keep_preset_prunes(const keep_table *table, size_t preset)
 {
-    return strchr(table->presets[preset].forms, 'p') != NULL;
+    return preset_has(table, preset, 'p');
 }
 
 bool keep_preset_codes(const keep_table *table, size_t preset)
 {
-    return strchr(table->presets[preset].forms, 'c') != NULL;
+    return preset_has(table, preset, 'c');
+}
+
+bool keep_preset_quantises(const keep_table *table, size_t preset)
+{
+    return preset_has(table, preset, 'q');
+}
+
+bool keep_preset_pools(const keep_table *table, size_t preset)
+{
+    return preset_has(table, preset, 'o');
 }
 
 bool keep_codes_exist(const keep_table *table)
@@ -173,25 +191,37 @@ bool keep_codes_exist(const keep_table *table)
     return false;
 }
 
-keep_rule keep_preset_rule(
-    const keep_table *table, size_t preset, size_t entry, const clprune_keep *how)
+static keep_rule rule_like(const clprune_keep *keep, clprune_form form)
 {
+    keep_rule rule = {.keep = *keep};
+    rule.keep.form = form;
+    return rule;
+}
+
+keep_rule keep_preset_rule(
+    const keep_table *table, size_t preset, size_t entry, const keep_how *how)
+{
+    const bool fp32 = how->keep.value_type == CLPRUNE_VALUES_FP32;
     keep_rule rule = {0}; /* dense */
     switch (table->presets[preset].forms[entry]) {
     case 'r':
         rule.recomputed = true;
         break;
     case 'c':
-        rule.keep = (clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = how->bits};
+        rule.keep = (clprune_keep){.form = CLPRUNE_FORM_GELU_CODE, .bits = how->gelu_bits};
         break;
     case 'm':
         rule.keep.form = CLPRUNE_FORM_MEAN;
         break;
     case 'p':
-        if (how->sparsity > 0.0f || how->value_type != CLPRUNE_VALUES_FP32) {
-            rule.keep = *how;
-            rule.keep.form = CLPRUNE_FORM_PRUNED;
-        }
+        if (how->keep.sparsity > 0.0f || !fp32)
+            rule = rule_like(&how->keep, CLPRUNE_FORM_PRUNED);
+        break;
+    case 'q':
+        rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
+        break;
+    case 'o':
+        rule = rule_like(&how->keep, CLPRUNE_FORM_POOLED);
         break;
     default:
         break;
@@ -199,12 +229,25 @@ keep_rule keep_preset_rule(
     return rule;
 }
 
-void keep_preset_rules(const keep_table *table, size_t preset, const clprune_keep *how,
-    size_t blocks, keep_rule *rules)
+void keep_preset_rules(
+    const keep_table *table, size_t preset, const keep_how *how, size_t blocks, keep_rule *rules)
 {
     for (size_t block = 0; block < blocks; ++block)
         for (size_t i = 0; i < table->in_block; ++i)
             rules[keep_rule_at(table, blocks, block, i)] = keep_preset_rule(table, preset, i, how);
     for (size_t i = table->in_block; i < table->count; ++i)
         rules[keep_rule_at(table, blocks, 0, i)] = keep_preset_rule(table, preset, i, how);
+}
+
+void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_rule *rules)
+{
+    for (size_t i = 0; i < table->count; ++i)
+        for (size_t block = 0; block < (i < table->in_block ? sizes->blocks : 1); ++block) {
+            keep_rule *rule = &rules[keep_rule_at(table, sizes->blocks, block, i)];
+            const keep_shape shape = table->shape(sizes, block, i);
+            if (!keep_has_form(rule, CLPRUNE_FORM_POOLED))
+                continue;
+            rule->keep.grid_height = (unsigned)shape.grid_height;
+            rule->keep.grid_width = (unsigned)shape.grid_width;
+        }
 }

@@ -46,13 +46,14 @@ typedef struct keep_entry {
     const char *again;    /* the formula that gives the tensor again; NULL: there is none ... */
     const char *never;    /* ... and this is the reason */
     keep_needs recompute; /* what computing it again demands */
-    keep_set forms;       /* beside DENSE and PRUNED: the sum of KEEP_SET(clprune_form) */
+    keep_set forms;       /* beside DENSE, PRUNED, QUANTISED and POOLED: the sum of
+                             KEEP_SET(clprune_form) */
     keep_needs code;      /* what GELU_CODE demands */
     clprune_form instead; /* the form that "recomputed" means in a keep file; DENSE: none, it is
                              recomputed in fact */
 } keep_entry;
 
-/* One letter per entry: dense, pruned, recomputed, code, mean. */
+/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, pooled (o). */
 typedef struct keep_preset_row {
     const char *forms;
     clprune_criterion criterion;   /* the default of --criterion */
@@ -71,9 +72,11 @@ typedef struct keep_rung {
     clprune_value_type value_type;
 } keep_rung;
 
-/* A tensor's part of one sample. */
+/* A tensor's part of one sample. POOLED averages over cells of a grid of grid_height x grid_width =
+ * rows places, one along the other; both 0: the rows lie in one line. */
 typedef struct keep_shape {
     size_t rows, cols;
+    size_t grid_height, grid_width;
 } keep_shape;
 
 struct trainer_sizes; /* trainer_model.h */
@@ -100,21 +103,32 @@ size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t
 bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
     char *why, size_t size);
 
-/* Whether a preset prunes tensors, so that --sparsity means something; whether it keeps codes. */
+/* Whether a preset prunes tensors, so that --sparsity means something; whether it keeps codes of
+ * GELU's derivative, quantises or pools. */
 bool keep_preset_prunes(const keep_table *table, size_t preset);
 bool keep_preset_codes(const keep_table *table, size_t preset);
+bool keep_preset_quantises(const keep_table *table, size_t preset);
+bool keep_preset_pools(const keep_table *table, size_t preset);
 
 /* Whether any preset keeps codes. */
 bool keep_codes_exist(const keep_table *table);
 
-/* The rule of one entry in a preset. `how` says how the preset prunes and codes; its form is not
- * read. At sparsity 0 with fp32 values PRUNED becomes DENSE: indices would cost and save nothing.
- */
+/* The settings of a preset's forms. */
+typedef struct keep_how {
+    clprune_keep keep;  /* of all forms but GELU_CODE; its form is not read */
+    unsigned gelu_bits; /* of GELU_CODE */
+} keep_how;
+
+/* The rule of one entry in a preset. At sparsity 0 with fp32 values PRUNED becomes DENSE: indices
+ * would cost and save nothing. */
 keep_rule keep_preset_rule(
-    const keep_table *table, size_t preset, size_t entry, const clprune_keep *how);
+    const keep_table *table, size_t preset, size_t entry, const keep_how *how);
 
 /* All rules of a preset. */
-void keep_preset_rules(const keep_table *table, size_t preset, const clprune_keep *how,
-    size_t blocks, keep_rule *rules);
+void keep_preset_rules(
+    const keep_table *table, size_t preset, const keep_how *how, size_t blocks, keep_rule *rules);
+
+/* Writes the grid of each tensor's shape into the rules that pool it. sizes are settled. */
+void keep_set_grids(const keep_table *table, const struct trainer_sizes *sizes, keep_rule *rules);
 
 #endif

@@ -114,6 +114,8 @@ typedef struct kept_bytes {
     uint64_t as_is;           /* what is kept dense, means included */
     uint64_t values, indices; /* of the pruned ones */
     uint64_t codes;           /* of GELU's derivative */
+    uint64_t quantised;       /* codes, scales and zeros */
+    uint64_t pooled;          /* means of cells */
 } kept_bytes;
 
 static bool add_tensor(
@@ -136,6 +138,12 @@ static bool add_tensor(
     case CLPRUNE_FORM_GELU_CODE:
         bytes->codes += sizes.values_bytes;
         break;
+    case CLPRUNE_FORM_QUANTISED:
+        bytes->quantised += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_POOLED:
+        bytes->pooled += sizes.values_bytes;
+        break;
     default:
         bytes->values += sizes.values_bytes;
         bytes->indices += sizes.index_bytes;
@@ -156,7 +164,7 @@ static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
     return true;
 }
 
-/* "pruned fp16", "code 2 bits", "recomputed". */
+/* "pruned fp16", "quantised 4 bits", "pooled 2x2", "code 2 bits", "recomputed". */
 static void form_text(const keep_rule *rule, char *text, size_t size)
 {
     const char *form = clprune_form_name(rule->keep.form);
@@ -166,6 +174,12 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
         (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
     else if (rule->keep.form == CLPRUNE_FORM_GELU_CODE)
         (void)snprintf(text, size, "code %u bits", rule->keep.bits);
+    else if (rule->keep.form == CLPRUNE_FORM_QUANTISED)
+        (void)snprintf(text, size, "%s %u bits", form, rule->keep.bits);
+    else if (rule->keep.form == CLPRUNE_FORM_POOLED)
+        (void)snprintf(text, size, "%s %u%s%.0u", form, rule->keep.cell,
+            rule->keep.grid_height == 0 ? "" : "x",
+            rule->keep.grid_height == 0 ? 0 : rule->keep.cell);
     else
         (void)snprintf(text, size, "%s", form);
 }
@@ -217,6 +231,10 @@ static void print_kept(const kept_bytes *bytes, uint64_t kept)
     print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
     if (bytes->codes != 0)
         print_line("codes of GELU's derivative", bytes->codes);
+    if (bytes->quantised != 0)
+        print_line("quantised: codes, scales, zeros", bytes->quantised);
+    if (bytes->pooled != 0)
+        print_line("pooled: means of cells", bytes->pooled);
     print_line("together", kept);
     print_line("all dense they would be", all_dense);
     if (all_dense >= kept)

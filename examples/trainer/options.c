@@ -34,6 +34,11 @@ static const options defaults = {
     .criterion = OPTIONS_UNSET, /* the preset's */
     .indices = OPTIONS_UNSET,   /* likewise */
     .precision = OPTIONS_UNSET,
+    .code_bits = 1, /* 4 */
+    .group = 3,     /* 64 */
+    .rounding = CLPRUNE_ROUNDING_STOCHASTIC,
+    .pool = 2,
+    .gradient_draws = 1,
     .epochs = 10,
     .batch_size = 64,
     .optimizer = OPTIONS_ADAMW,
@@ -130,15 +135,15 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     const keep_table *keep = o->model->keep;
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
     char presets[256];
-    bool good = keep_preset_prunes(keep, o->activations);
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
         return true;
-    if (row->needs == NEEDS_PRUNING_OR_FILE)
-        good = good || o->keep_file != NULL;
-    if (row->needs == NEEDS_CODES)
-        good = keep_preset_codes(keep, o->activations);
+    if (option_preset_fits(keep, o->activations, row->needs) ||
+        (option_takes_file(row->needs) && o->keep_file != NULL))
+        return true;
     option_needed_presets(o->model, row->needs, presets, sizeof presets);
-    return good || fault_set(f, CODE_USAGE, "--%s needs --activations %s", row->name, presets);
+    if (presets[0] == '\0')
+        return fault_set(f, CODE_USAGE, "--%s needs --keep-file", row->name);
+    return fault_set(f, CODE_USAGE, "--%s needs --activations %s", row->name, presets);
 }
 
 /* Options that make sense only together. */
@@ -146,6 +151,8 @@ static bool check_together(const options *o, fault *f)
 {
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
+    if (o->gradient_draws > 1 && o->gradient_check == 0)
+        return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
     if (o->test_only && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
@@ -267,7 +274,8 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
  * it. */
 static const struct {
     const char *name, *value;
-} before[] = {{"criterion", "largest"}, {"values", "fp32"}, {"gelu-code", "2"}};
+} before[] = {{"criterion", "largest"}, {"values", "fp32"}, {"gelu-code", "2"}, {"code-bits", "4"},
+    {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"}};
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {

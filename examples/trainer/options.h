@@ -14,7 +14,7 @@
 #include "fault.h"
 #include "trainer_model.h"
 
-enum { OPTIONS_MOST = 48 }; /* options there may be */
+enum { OPTIONS_MOST = 56 }; /* options there may be */
 
 /* A choice that was not made: what it means follows later, or is left to the library. Checkpoints
  * do not have it. */
@@ -44,6 +44,10 @@ typedef struct options {
     size_t indices;   /* clprune_index_type */
     size_t precision; /* position in options_precisions, or OPTIONS_UNSET: the library's default */
     size_t gelu_code; /* position in options_gelu_codes */
+    size_t code_bits; /* position in options_code_bits */
+    size_t group;     /* position in options_groups */
+    size_t rounding;  /* clprune_rounding */
+    uint64_t pool;    /* places of a cell's side */
     const char *keep_file;
 
     uint64_t epochs, batch_size;
@@ -59,6 +63,7 @@ typedef struct options {
     const char *resume;
     uint64_t steps;          /* 0: all epochs */
     uint64_t gradient_check; /* batches; 0: none */
+    uint64_t gradient_draws; /* of each of them */
     const char *summary_json;
     const char *plan_csv;
     uint64_t memory_limit; /* bytes; 0: none */
@@ -103,14 +108,21 @@ bool options_save(const options *o, char **text, size_t *size, fault *f);
  * this one does not have is CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 
-/* How a preset prunes and codes; its form is not set. */
-clprune_keep options_keep(const options *o);
+/* How a run keeps a tensor in a form; settings that the form does not read are set, too. POOLED
+ * lacks its grid: keep_set_grids. */
+clprune_keep options_keep(const options *o, clprune_form form);
+
+/* How a preset keeps its tensors. */
+keep_how options_how(const options *o);
 
 /* The precision that a context is to be created with, DEFAULT included. */
 clprune_precision options_precision(const options *o);
 
-/* How many bits the codes of GELU's derivative have. */
+/* How many bits the codes of GELU's derivative have; those of quantised tensors; how many columns
+ * of these share a scale. */
 unsigned options_gelu_code_bits(const options *o);
+unsigned options_quantised_bits(const options *o);
+unsigned options_quantised_group(const options *o);
 
 /* The line of text that says a block shape: "1x16". */
 void options_block_text(clprune_block block, char *text, size_t size);
@@ -121,6 +133,9 @@ extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_indices[];    /* by clprune_index_type */
 extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */
 extern const char *const options_gelu_codes[]; /* bits */
+extern const char *const options_code_bits[];  /* bits */
+extern const char *const options_groups[];     /* columns */
+extern const char *const options_roundings[];  /* by clprune_rounding */
 extern const char *const options_optimizers[]; /* by options_optimizer */
 
 #endif

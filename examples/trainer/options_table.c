@@ -10,6 +10,10 @@ const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
+const char *const options_code_bits[] = {"2", "4", "8", NULL};
+const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
+    "160", "176", "192", "208", "224", "240", "256", NULL};
+const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
 
 #define FIELD(name) offsetof(options, name)
@@ -86,6 +90,19 @@ static const option_row rows[] = {
         NEEDS_PRUNING),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
+    CHOICE("code-bits", OPTION_MATCH, code_bits, options_code_bits, "BITS",
+        "bits per element of quantised tensors: 2, 4 (the default) or 8", NEEDS_QUANTISING_OR_FILE),
+    CHOICE("group", OPTION_MATCH, group, options_groups, "N",
+        "columns of quantised tensors that share a scale and a zero: a multiple of 16, 16 to 256; "
+        "default 64",
+        NEEDS_QUANTISING_OR_FILE),
+    CHOICE("rounding", OPTION_MATCH, rounding, options_roundings, "NAME",
+        "rounding of quantised tensors: stochastic (the default), so that the expected weight "
+        "gradients are the dense ones, or nearest",
+        NEEDS_QUANTISING_OR_FILE),
+    COUNT("pool", OPTION_MATCH, pool, 1, 65536,
+        "pooled tensors keep the mean of each cell of N x N neighbouring rows; default 2",
+        NEEDS_POOLING_OR_FILE),
     CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
         "operand precision of weight gradients from pruned inputs: fp32, or tf32 or bf16 on tensor "
         "cores (NVIDIA, compute capability 8.0 or later; other devices use fp32); default "
@@ -122,6 +139,9 @@ static const option_row rows[] = {
         "stop after N steps; tests only with --test-limit, writes files only with --output-dir"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
         "at the end, compare each gradient with that of a dense model on N training batches"),
+    COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
+        "with --gradient-check: repeat each batch with N seeds, and report bias and noise; default "
+        "1"),
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
@@ -205,12 +225,32 @@ static void append(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
+bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs)
+{
+    switch (needs) {
+    case NEEDS_CODES:
+        return keep_preset_codes(keep, preset);
+    case NEEDS_QUANTISING_OR_FILE:
+        return keep_preset_quantises(keep, preset);
+    case NEEDS_POOLING_OR_FILE:
+        return keep_preset_pools(keep, preset);
+    default:
+        return keep_preset_prunes(keep, preset);
+    }
+}
+
+bool option_takes_file(option_needs needs)
+{
+    return needs == NEEDS_PRUNING_OR_FILE || needs == NEEDS_QUANTISING_OR_FILE ||
+           needs == NEEDS_POOLING_OR_FILE;
+}
+
 void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size)
 {
     const keep_table *keep = model->keep;
     size_t fit[OPTIONS_MOST], count = 0;
     for (size_t i = 0; keep->preset_names[i] != NULL && count < OPTIONS_MOST; ++i)
-        if (needs == NEEDS_CODES ? keep_preset_codes(keep, i) : keep_preset_prunes(keep, i))
+        if (option_preset_fits(keep, i, needs))
             fit[count++] = i;
     text[0] = '\0';
     for (size_t i = 0; i < count; ++i)
@@ -241,6 +281,8 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
     if (row->needs == NEEDS_NOTHING)
         return;
     option_needed_presets(model, row->needs, presets, sizeof presets);
-    append(text, size, "; needs --activations %s%s", presets,
-        row->needs == NEEDS_PRUNING_OR_FILE ? ", or --keep-file" : "");
+    append(text, size, "; needs %s%s%s", presets[0] == '\0' ? "" : "--activations ", presets,
+        !option_takes_file(row->needs) ? ""
+        : presets[0] == '\0'           ? "--keep-file"
+                                       : ", or --keep-file");
 }

@@ -27,7 +27,9 @@ typedef enum option_needs {
     NEEDS_NOTHING,
     NEEDS_PRUNING,         /* a preset that prunes */
     NEEDS_PRUNING_OR_FILE, /* such a preset, or a keep file */
-    NEEDS_CODES            /* a preset that keeps codes; models without one lack the option */
+    NEEDS_CODES,           /* a preset that keeps codes; models without one lack the option */
+    NEEDS_QUANTISING_OR_FILE,
+    NEEDS_POOLING_OR_FILE
 } option_needs;
 
 struct option_row {
@@ -49,6 +51,10 @@ option_row option_row_at(const trainer_model *model, size_t index);
 /* The index of an option; option_rows_count where there is none. The name, without dashes, has
  * `length` bytes. */
 size_t option_index(const trainer_model *model, const char *name, size_t length);
+
+/* Whether a preset gives an option a meaning; whether a keep file may do so, too. */
+bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs);
+bool option_takes_file(option_needs needs);
 
 /* The names of the presets that an option needs: "paper or compact". */
 void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size);

@@ -189,15 +189,35 @@ unsigned options_gelu_code_bits(const options *o)
     return 2u << o->gelu_code;
 }
 
-clprune_keep options_keep(const options *o)
+unsigned options_quantised_bits(const options *o)
 {
-    return (clprune_keep){.sparsity = (float)o->sparsity,
+    return 2u << o->code_bits;
+}
+
+unsigned options_quantised_group(const options *o)
+{
+    return 16u * (unsigned)(o->group + 1);
+}
+
+keep_how options_how(const options *o)
+{
+    return (keep_how){options_keep(o, CLPRUNE_FORM_QUANTISED), options_gelu_code_bits(o)};
+}
+
+clprune_keep options_keep(const options *o, clprune_form form)
+{
+    return (clprune_keep){.form = form,
+        .sparsity = (float)o->sparsity,
         .block = o->block,
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
         .value_type = (clprune_value_type)o->values,
         .index_type = (clprune_index_type)o->indices,
-        .bits = options_gelu_code_bits(o)};
+        .bits =
+            form == CLPRUNE_FORM_GELU_CODE ? options_gelu_code_bits(o) : options_quantised_bits(o),
+        .group = options_quantised_group(o),
+        .rounding = (clprune_rounding)o->rounding,
+        .cell = (unsigned)o->pool};
 }
 
 void option_print(const option_row *row, const options *o, char *text, size_t size)

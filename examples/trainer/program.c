@@ -21,10 +21,11 @@ static void say_start(trainer *t)
     char device[256], block[64], kept[512], extras[128] = "";
     summary_device(t, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
+    const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
     if (o->sparsity > 0)
-        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s, %s by %s norm",
-            options_preset(o), o->sparsity, block, options_criteria[o->criterion],
-            options_norms[o->norm]);
+        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s, %s%s%s%s", options_preset(o),
+            o->sparsity, block, options_criteria[o->criterion], random ? "" : " by ",
+            random ? "" : options_norms[o->norm], random ? "" : " norm");
     else
         (void)snprintf(kept, sizeof kept, "%s", options_preset(o));
     if (o->values != CLPRUNE_VALUES_FP32)
@@ -41,6 +42,13 @@ static void say_start(trainer *t)
     if (keep_preset_codes(t->type->keep, o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
             ", GELU's derivative in %u bits", options_gelu_code_bits(o));
+    if (keep_preset_quantises(t->type->keep, o->activations))
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
+            ", codes of %u bits in groups of %u, %s rounding", options_quantised_bits(o),
+            options_quantised_group(o), options_roundings[o->rounding]);
+    if (keep_preset_pools(t->type->keep, o->activations))
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", cells of %llu x %llu",
+            (unsigned long long)o->pool, (unsigned long long)o->pool);
     if (o->keep_text != NULL)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", overridden by %s",
             o->keep_file != NULL ? o->keep_file : o->resume);

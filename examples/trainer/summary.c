@@ -40,6 +40,13 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "precision", clprune_precision_name(clprune_context_precision(t->context)));
     if (keep_preset_codes(t->type->keep, o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
+    if (keep_preset_quantises(t->type->keep, o->activations)) {
+        json_count(j, "code_bits", options_quantised_bits(o));
+        json_count(j, "group", options_quantised_group(o));
+        json_text(j, "rounding", options_roundings[o->rounding]);
+    }
+    if (keep_preset_pools(t->type->keep, o->activations))
+        json_count(j, "pool", o->pool);
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);
     json_text(j, "optimizer", options_optimizers[o->optimizer]);

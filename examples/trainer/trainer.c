@@ -104,13 +104,15 @@ static bool create_model(trainer *t, fault *f)
     const keep_table *table = t->type->keep;
     const size_t blocks = t->sizes.blocks;
     const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
-    const clprune_keep how = options_keep(o);
+    const keep_how how = options_how(o);
     keep_rule *rules = t->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
         keep_preset_rules(table, o->activations, &how, blocks, rules);
     if (good && o->keep_text != NULL)
         good = keep_file_apply(o->keep_text, source, o, blocks, rules, f);
+    if (good)
+        keep_set_grids(table, &t->sizes, rules);
     good =
         good && fault_check(f, t->context,
                     t->type->create(t->context, &t->sizes, rules, (size_t)o->batch_size, &t->model),
