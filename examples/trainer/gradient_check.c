@@ -15,9 +15,11 @@ typedef struct twin {
     tally tally;
 } twin;
 
-/* Two gradients on the host. */
+/* On the host: two gradients of a tensor, and of all tensors, one after the other, the mean over
+ * the draws of a batch. */
 typedef struct pair {
     float *got, *exact;
+    double *means; /* NULL with one draw */
 } pair;
 
 /* Elements of the largest parameter or state. */
@@ -36,6 +38,15 @@ static size_t largest(const trainer *t)
         most = count > most ? count : most;
     }
     return most;
+}
+
+/* Elements of all parameters. */
+static size_t all_elements(const trainer *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->params_count; ++i)
+        count += t->params[i].value.rows * t->params[i].value.cols;
+    return count;
 }
 
 static bool copy_mat(
@@ -128,20 +139,35 @@ static bool make_gradients(const trainer *t, void *model, batch_feed *feed, tall
                f, feed->context, passes(t, model, feed, count, loss, hit), "--gradient-check");
 }
 
-static void add(gradient_sums *sums, size_t count, const pair *host)
+/* The spread by Welford's update of the mean: that of equal draws is 0 exactly. */
+static void add_spread(
+    gradient_sums *sums, uint64_t draw, size_t count, const float *got, double *mean)
 {
     for (size_t i = 0; i < count; ++i) {
-        const double got = (double)host->got[i], exact = (double)host->exact[i];
-        sums->product += got * exact;
-        sums->got += got * got;
-        sums->exact += exact * exact;
-        sums->off += (got - exact) * (got - exact);
+        const double before = draw == 0 ? 0 : mean[i], off = (double)got[i] - before;
+        mean[i] = draw == 0 ? (double)got[i] : before + off / (double)(draw + 1);
+        sums->spread += draw == 0 ? 0 : off * ((double)got[i] - mean[i]);
     }
 }
 
-static bool compare(
-    const trainer *t, const twin *exact, const pair *host, gradient_check *check, fault *f)
+void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
+    const float *exact, double *mean)
 {
+    for (size_t i = 0; i < count; ++i) {
+        const double g = (double)got[i], e = (double)exact[i];
+        sums->product += g * e;
+        sums->got += g * g;
+        sums->exact += e * e;
+        sums->off += (g - e) * (g - e);
+    }
+    if (mean != NULL)
+        add_spread(sums, draw, count, got, mean);
+}
+
+static bool compare(const trainer *t, const twin *exact, uint64_t draw, const pair *host,
+    gradient_check *check, fault *f)
+{
+    size_t elements = 0;
     for (size_t i = 0; i < check->tensors; ++i) {
         const clprune_mat got = t->params[i].grad, want = exact->params[i].grad;
         if (!fault_check(f, t->context, clprune_mat_read(t->context, got, host->got),
@@ -149,9 +175,25 @@ static bool compare(
             !fault_check(f, exact->context, clprune_mat_read(exact->context, want, host->exact),
                 "reading a gradient"))
             return false;
-        add(&check->sums[i], got.rows * got.cols, host);
+        gradient_add(&check->sums[i], draw, got.rows * got.cols, host->got, host->exact,
+            host->means == NULL ? NULL : host->means + elements);
+        elements += got.rows * got.cols;
     }
     return true;
+}
+
+/* Seeds differ between batches and between draws. */
+static bool compare_draws(trainer *t, const twin *exact, uint64_t batch, size_t count,
+    const pair *host, gradient_check *check, fault *f)
+{
+    const uint32_t *indices = t->order + batch * t->options->batch_size;
+    bool good = true;
+    for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
+        t->type->set_seed(t->model, 1 + batch + draw * t->options->gradient_check);
+        good = make_gradients(t, t->model, &t->feed, &t->tally, indices, count, f) &&
+               compare(t, exact, draw, host, check, f);
+    }
+    return good;
 }
 
 static bool compare_batches(
@@ -164,11 +206,9 @@ static bool compare_batches(
     for (uint64_t i = 0; good && i < wanted && i < t->steps_per_epoch; ++i) {
         const uint64_t first = i * o->batch_size, left = o->train_limit - first;
         const size_t count = (size_t)(left < o->batch_size ? left : o->batch_size);
-        t->type->set_seed(t->model, i + 1);
-        good = make_gradients(t, t->model, &t->feed, &t->tally, t->order + first, count, f) &&
-               make_gradients(
+        good = make_gradients(
                    t, exact->model, &exact->feed, &exact->tally, t->order + first, count, f) &&
-               compare(t, exact, host, check, f);
+               compare_draws(t, exact, i, count, host, check, f);
         check->batches += good;
     }
     return good;
@@ -177,13 +217,16 @@ static bool compare_batches(
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
 {
     const size_t most = largest(t);
-    *check = (gradient_check){.tensors = t->params_count};
+    const uint64_t draws = t->options->gradient_draws;
+    *check = (gradient_check){.tensors = t->params_count, .draws = draws};
     if (t->options->gradient_check == 0)
         return true;
-    pair host = {malloc(most * sizeof(float)), malloc(most * sizeof(float))};
+    pair host = {malloc(most * sizeof(float)), malloc(most * sizeof(float)),
+        draws > 1 ? malloc(all_elements(t) * sizeof(double)) : NULL};
     check->sums = calloc(check->tensors, sizeof *check->sums);
     twin exact = {0};
-    bool good = host.got != NULL && host.exact != NULL && check->sums != NULL;
+    bool good = host.got != NULL && host.exact != NULL && check->sums != NULL &&
+                (draws == 1 || host.means != NULL);
     if (!good)
         (void)fault_set(f, CODE_MEMORY, "no memory for %zu gradients", check->tensors);
     good = good && open_twin(t, &exact, f) && copy_parameters(t, &exact, host.exact, f) &&
@@ -191,6 +234,7 @@ bool gradient_check_run(trainer *t, gradient_check *check, fault *f)
     close_twin(t, &exact);
     free(host.got);
     free(host.exact);
+    free(host.means);
     return good;
 }
 
@@ -210,15 +254,42 @@ double gradient_relative_error(const gradient_sums *sums)
     return sqrt(sums->off) / sqrt(sums->exact);
 }
 
+/* sums->exact counts each batch once a draw. */
+static double noise_squares(const gradient_sums *sums, uint64_t draws)
+{
+    return sums->spread * (double)draws / (double)(draws - 1) / sums->exact;
+}
+
+double gradient_noise(const gradient_sums *sums, uint64_t draws)
+{
+    return sqrt(noise_squares(sums, draws));
+}
+
+double gradient_bias(const gradient_sums *sums, uint64_t draws)
+{
+    const double squares = sums->off / sums->exact - noise_squares(sums, draws);
+    return sqrt(squares < 0 ? 0 : squares);
+}
+
 void gradient_check_print(const gradient_check *check, const trainer *t)
 {
     if (check->batches == 0)
         return;
-    (void)printf("\n%-46s %10s %14s   over %" PRIu64 " batches\n", "gradient beside dense's",
-        "cosine", "relative error", check->batches);
-    for (size_t i = 0; i < check->tensors; ++i)
-        (void)printf("%-46s %10.6f %14.3e\n", t->params[i].name, gradient_cosine(&check->sums[i]),
-            gradient_relative_error(&check->sums[i]));
+    const bool draws = check->draws > 1;
+    (void)printf("\n%-46s %10s %14s%s   over %" PRIu64 " batches", "gradient beside dense's",
+        "cosine", "relative error", draws ? "       bias      noise" : "", check->batches);
+    if (draws)
+        (void)printf(" of %" PRIu64 " draws", check->draws);
+    (void)printf("\n");
+    for (size_t i = 0; i < check->tensors; ++i) {
+        const gradient_sums *sums = &check->sums[i];
+        (void)printf("%-46s %10.6f %14.3e", t->params[i].name, gradient_cosine(sums),
+            gradient_relative_error(sums));
+        if (draws)
+            (void)printf(" %10.3e %10.3e", gradient_bias(sums, check->draws),
+                gradient_noise(sums, check->draws));
+        (void)printf("\n");
+    }
 }
 
 void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
@@ -227,10 +298,16 @@ void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
         return;
     json_open(j, "gradient_check");
     json_count(j, "batches", check->batches);
+    json_count(j, "draws", check->draws);
     for (size_t i = 0; i < check->tensors; ++i) {
         json_open(j, t->params[i].name);
         json_real(j, "cosine", gradient_cosine(&check->sums[i]));
         json_real(j, "relative_error", gradient_relative_error(&check->sums[i]));
+        json_real(j, "norm", sqrt(check->sums[i].exact / (double)check->draws));
+        if (check->draws > 1) {
+            json_real(j, "bias", gradient_bias(&check->sums[i], check->draws));
+            json_real(j, "noise", gradient_noise(&check->sums[i], check->draws));
+        }
         json_close(j);
     }
     json_close(j);

@@ -1,5 +1,18 @@
-/* gradient_check.h: what a saved-activation policy costs: the gradient of each parameter beside
- * that of the same model on the same images with everything kept dense. */
+/*
+ * gradient_check.h: what a saved-activation policy costs: the gradient of each parameter beside
+ * that of the same model on the same images with everything kept dense.
+ *
+ * Of policies that draw, each batch is repeated with several seeds, which tells bias from noise.
+ * With g_k the gradient of draw k of K, m their mean over k and e the exact one:
+ *
+ *     error^2 = mean over k of |g_k - e|^2 / |e|^2
+ *     noise^2 = sum over k of |g_k - m|^2 / (K - 1) / |e|^2
+ *     bias^2  = |m - e|^2 / |e|^2 - noise^2 / K      the second term is the noise left in m
+ *             = error^2 - noise^2
+ *
+ * noise^2 and bias^2 are unbiased estimates. Over several batches numerators and |e|^2 are added
+ * up.
+ */
 #ifndef TRAINER_GRADIENT_CHECK_H
 #define TRAINER_GRADIENT_CHECK_H
 
@@ -12,18 +25,19 @@ typedef struct gradient_sums {
     double product;    /* got * exact */
     double got, exact; /* squares */
     double off;        /* squares of got - exact */
+    double spread;     /* squares of got - the draws' mean */
 } gradient_sums;
 
 typedef struct gradient_check {
-    uint64_t batches;
+    uint64_t batches, draws;
     size_t tensors;
     gradient_sums *sums; /* (tensors), in the order of the trainer's params */
 } gradient_check;
 
-/* Compares on the first --gradient-check batches of the epoch that would come next, without
- * augmentation and without a step of the optimizer; nothing to do where that is 0. The exact model
- * lives on a context of its own, so that the ledger of the run is left alone. Gradients of the
- * trainer's model are overwritten. Close in any case. */
+/* Compares on the first --gradient-check batches of the epoch that would come next, each
+ * --gradient-draws times, without augmentation and without a step of the optimizer; nothing to do
+ * where that is 0. The exact model lives on a context of its own, so that the ledger of the run is
+ * left alone. Gradients of the trainer's model are overwritten. Close in any case. */
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 
@@ -32,6 +46,16 @@ double gradient_cosine(const gradient_sums *sums);
 
 /* |got - exact| / |exact|, l2; NaN where the exact gradient is zero. */
 double gradient_relative_error(const gradient_sums *sums);
+
+/* As above; `bias` is 0 where the estimate of its square is negative. NaN with fewer than two
+ * draws, and where the exact gradient is zero. */
+double gradient_bias(const gradient_sums *sums, uint64_t draws);
+double gradient_noise(const gradient_sums *sums, uint64_t draws);
+
+/* Adds draw number `draw`, from 0 on, of a batch to *sums. mean: (count) the mean of the batch's
+ * draws so far, not read by draw 0; NULL with one draw. */
+void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
+    const float *exact, double *mean);
 
 /* A table on stdout, a line a tensor; the same as a member "gradient_check" of a JSON object. Both
  * do nothing where nothing was compared. */
