@@ -21,6 +21,11 @@ int main(void)
     MEMBER(clprune_keep, value_type);
     MEMBER(clprune_keep, index_type);
     MEMBER(clprune_keep, bits);
+    MEMBER(clprune_keep, group);
+    MEMBER(clprune_keep, rounding);
+    MEMBER(clprune_keep, cell);
+    MEMBER(clprune_keep, grid_height);
+    MEMBER(clprune_keep, grid_width);
     MEMBER(clprune_keep, reserved);
     STRUCTURE(clprune_saved_sizes);
     MEMBER(clprune_saved_sizes, bytes);

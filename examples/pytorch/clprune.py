@@ -35,8 +35,9 @@ import os
 import threading
 import warnings
 import weakref
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from ctypes import (
+    POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p)
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -54,10 +55,11 @@ class Error(RuntimeError):
 # How a tensor is kept
 # ---------------------------------------------------------------------------------------------
 
-FORMS = {"dense": 0, "pruned": 1, "gelu_code": 3}
+FORMS = {"dense": 0, "pruned": 1, "gelu_code": 3, "quantised": 4, "pooled": 5, "mask": 6}
 NORMS = {"l2": 0, "l1": 1, "max": 2}
-CRITERIA = {"largest": 0, "sampled": 1}
+CRITERIA = {"largest": 0, "sampled": 1, "random": 2}
 VALUES = {"fp32": 0, "fp16": 1, "bf16": 2, "int8": 3}
+ROUNDINGS = {"stochastic": 0, "nearest": 1}
 
 
 def _number(names: Dict[str, int], what: str, name: str) -> int:
@@ -71,14 +73,24 @@ def _number(names: Dict[str, int], what: str, name: str) -> int:
 class Keep:
     """How an activation is kept (clprune_keep in clprune/keep.h).
 
-    form       "pruned": the kept blocks of each sample; "dense": all of it in fp32, for comparison;
-               "gelu_code": the derivative of GELU, `bits` bits an element
-    sparsity   the share of the blocks of a sample that is dropped, 0 to 1
-    block      rows and columns of a block
-    criterion  "sampled": blocks are drawn, and scaled so that the expected gradient is the dense
-               one; "largest": the blocks of the largest norm
-    norm       "l2", "l1" or "max": what ranks blocks
-    values     "fp32", "fp16", "bf16" or "int8": how kept values are stored
+    form       "pruned"     the kept blocks of each sample
+               "quantised"  codes of `bits` bits, with a scale and a zero for each `group` columns
+               "pooled"     the mean of each cell of neighbouring rows (tokens)
+               "dense"      all of it in fp32, for comparison
+               "gelu_code"  for GELU: its derivative in `bits` bits
+               "mask"       for ReLU: one bit an element, whether it is positive
+    sparsity   pruned: the share of the blocks of a sample that is dropped, 0 to 1
+    block      pruned: rows and columns of a block
+    criterion  pruned: "sampled", blocks are drawn, and scaled so that the expected gradient is the
+               dense one; "largest", the blocks of the largest norm; "random", as "sampled" but
+               whatever their norm
+    norm       pruned: "l2", "l1" or "max", what ranks blocks
+    values     pruned: "fp32", "fp16", "bf16" or "int8", how kept values are stored
+    bits       quantised, gelu_code: 2, 4 or 8
+    group      quantised: a multiple of 16 up to 256
+    rounding   quantised: "stochastic", which is unbiased, or "nearest"
+    cell       pooled: the side of a cell, in places of the grid
+    grid       pooled: height and width of the grid that the rows of a sample form; (0, 0): a line
     """
 
     form: str = "pruned"
@@ -88,6 +100,10 @@ class Keep:
     norm: str = "l2"
     values: str = "fp32"
     bits: int = 8
+    group: int = 64
+    rounding: str = "stochastic"
+    cell: int = 2
+    grid: Tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         self.c  # fails where a name is wrong
@@ -105,14 +121,20 @@ class Keep:
             norm=_number(NORMS, "norm", self.norm),
             criterion=_number(CRITERIA, "criterion", self.criterion),
             value_type=_number(VALUES, "values", self.values),
-            index_type=3,  # the one of the fewest bytes
+            index_type=_SMALLEST,
             bits=self.bits,
+            group=self.group,
+            rounding=_number(ROUNDINGS, "rounding", self.rounding),
+            cell=self.cell,
+            grid_height=self.grid[0],
+            grid_width=self.grid[1],
         )
 
     @property
     def draws(self) -> bool:
         """Whether storing needs a seed."""
-        return self.form == "pruned" and self.criterion == "sampled"
+        return (self.form == "pruned" and self.criterion != "largest"
+                or self.form == "quantised" and self.rounding == "stochastic")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +173,12 @@ class _Keep(ctypes.Structure):
         ("value_type", c_int),
         ("index_type", c_int),
         ("bits", c_uint),
-        ("reserved", c_uint64 * 4),
+        ("group", c_uint),
+        ("rounding", c_int),
+        ("cell", c_uint),
+        ("grid_height", c_uint),
+        ("grid_width", c_uint),
+        ("reserved", c_uint64 * 2),
     ]
 
 
@@ -174,30 +201,31 @@ class _Mat(ctypes.Structure):
     ]
 
 
-# name: (result, arguments); "status" results are checked, and become an Error.
+_SMALLEST = 3  # CLPRUNE_INDEX_SMALLEST
+_READ, _WRITE = 1, 2  # clprune_access
+_RELU, _GELU = 0, 1  # clprune_activation
+
+# name: (result, arguments); a "status" is checked, and becomes an Error.
 _FUNCTIONS = {
     "version": (c_uint32, []),
     "last_error": (c_char_p, [c_void_p]),
     "status_name": (c_char_p, [c_int]),
     "context_create": ("status", [c_void_p, c_void_p, POINTER(c_void_p)]),
-    "buffer_create": ("status", [c_void_p, c_int, c_char_p, c_size_t, POINTER(c_void_p)]),
-    "buffer_release": (None, [c_void_p, c_void_p]),
-    "mat_write": ("status", [c_void_p, _Mat, c_void_p]),
-    "mat_read": ("status", [c_void_p, _Mat, c_void_p]),
-    "saved_size_query": (
-        "status", [POINTER(_Keep), c_size_t, c_size_t, c_size_t, POINTER(_Sizes)]),
-    "saved_create_in": (
-        "status",
-        [c_void_p, POINTER(_Keep), c_size_t, c_size_t, c_size_t, c_void_p, c_size_t, c_size_t,
-         POINTER(c_void_p)]),
+    "mat_wrap": ("status", [c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, c_int,
+                            POINTER(_Mat)]),
+    "mat_unwrap": ("status", [c_void_p, POINTER(_Mat)]),
+    "saved_size_query": ("status", [POINTER(_Keep), c_size_t, c_size_t, c_size_t,
+                                    POINTER(_Sizes)]),
+    "saved_create_in": ("status", [c_void_p, POINTER(_Keep), c_size_t, c_size_t, c_size_t,
+                                   c_void_p, c_size_t, c_size_t, POINTER(c_void_p)]),
     "saved_destroy": (None, [c_void_p]),
     "saved_set_seed": (None, [c_void_p, c_uint64]),
-    "saved_store": ("status", [c_void_p, c_size_t, c_size_t, _Mat, c_void_p]),
-    "saved_restore": ("status", [c_void_p, c_size_t, c_size_t, _Mat, c_void_p]),
-    "saved_product_tn": (
-        "status", [c_void_p, c_size_t, c_size_t, c_float, _Mat, _Mat, c_void_p]),
+    "saved_store_host": ("status", [c_void_p, c_size_t, c_size_t, c_void_p, c_size_t]),
+    "saved_product_tn_host": ("status", [c_void_p, c_size_t, c_size_t, c_float, c_size_t, c_void_p,
+                                         c_size_t, c_void_p, c_size_t]),
+    "activation_backward": ("status", [c_void_p, c_int, c_size_t, c_size_t, c_float, c_void_p,
+                                       _Mat, _Mat, _Mat, c_void_p]),
 }
-_WORKSPACE = 5  # CLPRUNE_MEMORY_WORKSPACE
 
 
 class _Library:
@@ -230,38 +258,37 @@ class _Library:
         result = self._functions[name](*arguments)
         if _FUNCTIONS[name][0] != "status" or result == 0:
             return result
-        text = b""
-        for context in (self._context, None):
-            text = text or self._functions["last_error"](context) or b""
+        context = None if name in ("context_create", "saved_size_query") else self._context
+        text = self._functions["last_error"](context)
         raise Error(
             f"clprune_{name}: {self._functions['status_name'](result).decode()}: {text.decode()}")
 
     @contextlib.contextmanager
-    def _buffer(self, count: int, source: Optional[Tensor] = None) -> Iterator[_Mat]:
-        """A matrix of one row of `count` floats on the device, with the bytes of `source`."""
-        buffer = c_void_p()
-        self.call("buffer_create", self._context, _WORKSPACE, b"pytorch", 4 * count, byref(buffer))
+    def _wrapped(self, tensor: Tensor, rows: int, access: int) -> Iterator[_Mat]:
+        """A contiguous tensor as a matrix of so many rows of 4-byte elements. On CPU devices it is
+        the same memory, on others a copy."""
+        cols = tensor.numel() * tensor.element_size() // 4 // rows
+        mat = _Mat()
+        self.call("mat_wrap", self._context, tensor.data_ptr(), rows, cols, cols, access,
+                  byref(mat))
         try:
-            mat = _Mat(buffer, 0, 1, count, count)
-            if source is not None:
-                self.call("mat_write", self._context, mat, source.data_ptr())
             yield mat
         finally:
-            self.call("buffer_release", self._context, buffer)
-
-    def _read(self, mat: _Mat, target: Tensor) -> None:
-        self.call("mat_read", self._context, mat, target.data_ptr())
+            self.call("mat_unwrap", self._context, byref(mat))
 
     @contextlib.contextmanager
-    def _store(self, keep: Keep, shape: Shape, blob: _Mat) -> Iterator[c_void_p]:
-        """A store of the library in the blob's buffer."""
+    def _store(self, keep: Keep, shape: Shape, blob: Tensor, access: int) -> Iterator[c_void_p]:
+        """A store of the library in the blob's memory."""
+        if blob.data_ptr() % 4:  # a hook of saved tensors gave it back somewhere else
+            blob = blob.clone()
         saved = c_void_p()
-        self.call("saved_create_in", self._context, byref(keep.c), shape.batch, shape.rows,
-                  shape.cols, blob.buffer, 0, 4 * blob.cols, byref(saved))
-        try:
-            yield saved
-        finally:
-            self.call("saved_destroy", saved)
+        with self._wrapped(blob, 1, access) as room:
+            self.call("saved_create_in", self._context, byref(keep.c), shape.batch, shape.rows,
+                      shape.cols, room.buffer, 4 * room.offset, blob.numel(), byref(saved))
+            try:
+                yield saved
+            finally:
+                self.call("saved_destroy", saved)
 
     def sizes(self, keep: Keep, shape: Shape) -> _Sizes:
         """The bytes that a tensor of this shape takes when kept like that."""
@@ -275,42 +302,41 @@ class _Library:
         shape = Shape.of(x)
         blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8)
         seed = int(torch.randint(2**63 - 1, (), dtype=torch.int64)) if keep.draws else 0
-        with self.lock, self._buffer(x.numel(), x) as data, \
-                self._buffer(blob.numel() // 4) as room, self._store(keep, shape, room) as saved:
+        with self.lock, self._store(keep, shape, blob, _WRITE) as saved:
             self.call("saved_set_seed", saved, seed)
-            self.call("saved_store", saved, 0, shape.batch, _matrix(data, shape.cols), None)
-            self._read(room, blob)
+            self.call("saved_store_host", saved, 0, shape.batch, x.data_ptr(), shape.cols)
         return blob
-
-    def restore(self, keep: Keep, shape: Shape, blob: Tensor) -> Tensor:
-        """What was kept, dense: (batch * rows) x cols. For GELU the derivative."""
-        x = torch.empty(shape.batch * shape.rows, shape.cols)
-        with self.lock, self._buffer(x.numel()) as data, \
-                self._buffer(blob.numel() // 4, blob) as room, \
-                self._store(keep, shape, room) as saved:
-            self.call("saved_restore", saved, 0, shape.batch, _matrix(data, shape.cols), None)
-            self._read(data, x)
-        return x
 
     def product_tn(self, keep: Keep, shape: Shape, blob: Tensor, dy: Tensor) -> Tensor:
         """dw = dy^T * x of the kept x. dy: (batch * rows) x out, float32, contiguous."""
-        dw = torch.empty(dy.shape[1], shape.cols)
-        with self.lock, self._buffer(dy.numel(), dy) as given, self._buffer(dw.numel()) as made, \
-                self._buffer(blob.numel() // 4, blob) as room, \
-                self._store(keep, shape, room) as saved:
-            self.call("saved_product_tn", saved, 0, shape.batch, 0.0, _matrix(given, dy.shape[1]),
-                      _matrix(made, shape.cols), None)
-            self._read(made, dw)
+        out = dy.shape[1]
+        dw = torch.empty(out, shape.cols)
+        with self.lock, self._store(keep, shape, blob, _READ) as saved:
+            self.call("saved_product_tn_host", saved, 0, shape.batch, 0.0, out, dy.data_ptr(), out,
+                      dw.data_ptr(), shape.cols)
         return dw
 
-
-def _matrix(row: _Mat, cols: int) -> _Mat:
-    """The floats of a row as a matrix of `cols` columns."""
-    return _Mat(row.buffer, 0, row.cols // max(cols, 1), cols, cols)
+    def activation_backward(self, function: int, keep: Keep, shape: Shape, blob: Tensor,
+                            dy: Tensor) -> Tensor:
+        """dx = dy * f'(x), from what was kept of x. dy: float32, contiguous."""
+        dx, rows = torch.empty_like(dy), shape.batch * shape.rows
+        with self.lock, self._store(keep, shape, blob, _READ) as saved, \
+                self._wrapped(dy, rows, _READ) as given, self._wrapped(dx, rows, _WRITE) as made:
+            self.call("activation_backward", self._context, function, 0, shape.batch, 0.0, saved,
+                      given, made, _Mat(), None)
+        return dx
 
 
 _library_made: Optional[_Library] = None
 _library_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _library_lock
+    _library_lock = threading.Lock()  # the one before may be held by a thread of the parent
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _library() -> _Library:
@@ -367,7 +393,12 @@ def _keep_input(keep: Keep, x: Tensor) -> Tensor:
 
 
 def _keep(keep: Keep, x: Tensor) -> Tensor:
-    return _library().store(keep, x.detach().to(torch.float32).contiguous())
+    return _library().store(keep, _floats(x))
+
+
+def _floats(x: Tensor) -> Tensor:
+    """x as the library reads it: float32, contiguous."""
+    return x.detach().to(torch.float32).contiguous()
 
 
 class _LinearFunction(torch.autograd.Function):
@@ -388,56 +419,32 @@ class _LinearFunction(torch.autograd.Function):
         if ctx.needs_input_grad[0]:  # y = x * w^T
             dx = dy.matmul(weight)
         if ctx.needs_input_grad[1]:
-            dw = _library().product_tn(ctx.keep, ctx.shape, blob, rows.float().contiguous())
+            dw = _library().product_tn(ctx.keep, ctx.shape, blob, _floats(rows))
             dw = dw.to(weight.dtype)
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
             db = rows.sum(0)
         return dx, dw, db, None, None
 
 
-class _GeluFunction(torch.autograd.Function):
-    """y = gelu(x), with the derivative as a code in place of x."""
+class _ActivationFunction(torch.autograd.Function):
+    """y = forward(x), with what the backward pass of an activation function needs in place of x."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, approximate: str, keep: Keep, blob: Tensor):
-        ctx.keep, ctx.shape = keep, Shape.of(x)
+    def forward(ctx, x: Tensor, forward: Callable[[Tensor], Tensor], function: int, keep: Keep,
+                blob: Tensor):
+        ctx.function, ctx.keep, ctx.shape = function, keep, Shape.of(x)
         ctx.save_for_backward(blob)
-        return F.gelu(x, approximate=approximate)
+        y = forward(x)
+        if y is x:  # ReLU in place
+            ctx.mark_dirty(x)
+        return y
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, dy: Tensor):
+    def backward(ctx, dy: Tensor):  # y = f(x)
         (blob,) = ctx.saved_tensors
-        slope = _library().restore(ctx.keep, ctx.shape, blob)
-        return dy * slope.view(dy.shape).to(dy.dtype), None, None, None
-
-
-_BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
-
-
-def _keep_signs(x: Tensor) -> Tensor:
-    """One bit an element, x > 0: the first in the lowest bit of a byte."""
-    bits = F.pad((x.detach() > 0).reshape(-1), (0, -x.numel() % 8)).view(-1, 8)
-    return (bits * _BITS).sum(1, dtype=torch.uint8)
-
-
-class _ReluFunction(torch.autograd.Function):
-    """y = max(x, 0), with one bit an element, x > 0, in place of y."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, inplace: bool, mask: Tensor):
-        ctx.save_for_backward(mask)
-        if not inplace:
-            return F.relu(x)
-        ctx.mark_dirty(x)
-        return x.relu_()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, dy: Tensor):
-        (mask,) = ctx.saved_tensors
-        kept = (mask.unsqueeze(1) & _BITS).view(-1)[: dy.numel()].view(dy.shape) != 0
-        return torch.where(kept, dy, dy.new_zeros(())), None, None
+        dx = _library().activation_backward(ctx.function, ctx.keep, ctx.shape, blob, _floats(dy))
+        return dx.to(dy.dtype), None, None, None, None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -476,7 +483,7 @@ class _Converted:
     last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
 
     def _note(self, x: Tensor, blob: Tensor) -> None:
-        self.last = (x.numel() * x.element_size(), blob.numel())
+        self.last = (x.numel() * x.element_size(), blob.numel() * blob.element_size())
 
 
 class Linear(_Converted, nn.Linear):
@@ -497,9 +504,10 @@ class Linear(_Converted, nn.Linear):
         return f"{super().extra_repr()}, {_describe(self.keep)}"
 
 
-class GELU(_Converted, nn.GELU):
-    """nn.GELU that keeps a code of its derivative. With approximate="tanh" the derivative is that
-    of the exact GELU, which differs by less than 0.001."""
+class _Activation(_Converted):
+    """What ReLU and GELU have in common; `function` is the library's number of it."""
+
+    function: int
 
     def forward(self, x: Tensor) -> Tensor:
         if not (self.training and torch.is_grad_enabled() and x.requires_grad and x.numel()):
@@ -507,28 +515,31 @@ class GELU(_Converted, nn.GELU):
         _check(self, x)
         blob = _keep(self.keep, x)
         self._note(x, blob)
-        return _GeluFunction.apply(x, self.approximate, self.keep, blob)
+        return _ActivationFunction.apply(x, super().forward, self.function, self.keep, blob)
 
 
-class ReLU(_Converted, nn.ReLU):
+class ReLU(_Activation, nn.ReLU):
     """nn.ReLU that keeps one bit an element."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not (self.training and torch.is_grad_enabled() and x.requires_grad and x.numel()):
-            return super().forward(x)
-        _check(self, x)
-        mask = _keep_signs(x)
-        self._note(x, mask)
-        return _ReluFunction.apply(x, self.inplace, mask)
+    function = _RELU
+
+
+class GELU(_Activation, nn.GELU):
+    """nn.GELU that keeps a code of its derivative. With approximate="tanh" the derivative is that
+    of the exact GELU, which differs by less than 0.001."""
+
+    function = _GELU
 
 
 def _describe(keep: Keep) -> str:
-    if keep.form == "pruned":
-        return f"kept: {keep.criterion} {keep.block[0]}x{keep.block[1]} at sparsity {keep.sparsity}, {keep.values}"
-    return f"kept: {keep.form}"
+    read = {"pruned": ("sparsity", "block", "criterion", "values"),
+            "quantised": ("bits", "group", "rounding"), "pooled": ("cell", "grid")}
+    return ", ".join([f"keep={keep.form}"] + [
+        f"{name}={getattr(keep, name)}" for name in read.get(keep.form, ())])
 
 
-_VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqueeze", "Alias", "TBackward")
+_VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqueeze", "Alias",
+          "TBackward")
 
 
 def _warn_where_kept_anyway(module: nn.Module, x: Tensor) -> None:
@@ -563,14 +574,15 @@ def convert_(model: nn.Module, sparsity: float = 0.7, *, gelu_bits: int = 8,
     kinds      which of nn.Linear, nn.ReLU and nn.GELU are converted
     skip       names of modules that stay as they are, as model.named_modules() has them; "*" and
                "?" match any characters
-    how        fields of Keep for linear layers: block, criterion, norm, values, form
+    how        other fields of Keep for linear layers: form, block, criterion, values, bits, ...
 
     Parameters, state_dict, hooks and isinstance(module, nn.Linear) stay as they are. Modules that
     were converted before get the new settings. Subclasses of nn.Linear and nn.MultiheadAttention
     are left alone with a warning.
     """
     linear = Keep(sparsity=sparsity, **how)
-    keeps = {Linear: linear, GELU: Keep(form="gelu_code", bits=gelu_bits), ReLU: None}
+    keeps = {Linear: linear, GELU: Keep(form="gelu_code", bits=gelu_bits),
+             ReLU: Keep(form="mask")}
     attention: List[nn.Module] = []
     for name, module in model.named_modules():
         if isinstance(module, nn.MultiheadAttention):
