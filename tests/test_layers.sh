@@ -54,7 +54,7 @@ check_trainer() {
         model=${model#examples/}
         model=${model%/}
         case $model in trainer | pytorch | '*') continue ;; esac
-        for file in $(grep -rlwi -e "$model" -e "$model[_-][a-z0-9_-]*" examples/trainer); do
+        for file in $(grep -rlwi --include="*.[ch]" -e "$model" -e "$model[_-][a-z0-9_-]*" examples/trainer); do
             breach "$file names $model; examples/trainer knows no model"
         done
         for file in $(find examples/trainer -name '*.[ch]'); do
