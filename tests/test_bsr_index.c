@@ -104,7 +104,7 @@ static void sizes(void **state)
     clprune_bsr_sizes s;
     for (int i = 0; i < 2; i++) {
         const clprune_bsr_desc unknown = test_with_index(golden, i == 0 ? 4 : -1);
-        TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "index type");
+        TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "index_type");
     }
 }
 
@@ -173,7 +173,7 @@ static const struct break_row {
     {"one too few", 0, 0x04, "bitmap[0] marks 4 blocks, expected 5"},
     {"one too many", 3, 0x09, "bitmap[1] marks 6 blocks, expected 5"},
     {"none", 2, 0x00, "bitmap[1] marks 1 blocks"},
-    {"the first padding bit", 1, 0x1b, "bitmap[0] has bit 12 set, of 12 blocks"},
+    {"the first padding bit", 1, 0x1b, "bitmap[0] has bit 12 set, but a sample has 12 blocks"},
     {"the last padding bit, and the count is right", 3, 0x80, "bitmap[1] has bit 15 set"},
 };
 
@@ -202,8 +202,8 @@ static void broken_int16(void **state)
         size_t at;
         uint16_t value;
         const char *part;
-    } breaks[] = {{9, 4, "col[1][4] is 4, of 4"}, {4, 65535, "col[0][4] is 65535"},
-        {3, 3, "col[0][4] is 3 after 3"}};
+    } breaks[] = {{9, 4, "col[1][4] is 4, expected 0 to below the 4"},
+        {4, 65535, "col[0][4] is 65535"}, {3, 3, "col[0][4] is 3 after 3"}};
     const clprune_bsr_desc d = test_with_index(golden, CLPRUNE_INDEX_INT16);
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         uint16_t col[10];
@@ -257,7 +257,7 @@ static void bad_parts(void **state)
     TEST_FAILS(clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_SIZE, "col");
     bad.desc.index_type = (clprune_index_type)9;
     TEST_FAILS(
-        clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "index type");
+        clprune_bsr_unpack(context, &bad, y.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "index_type");
     bad = b.bsr;
     bad.bitmap = y.mat.buffer;
     clprune_mat over = y.mat;

@@ -305,7 +305,7 @@ static void sizes(void **state)
     }
     const clprune_bsr_desc unknown = {1, 4, 4, {1, 4}, 1, (clprune_value_type)4};
     clprune_bsr_sizes s;
-    TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value type");
+    TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value_type");
 }
 
 static void booked(void **state)
@@ -343,7 +343,7 @@ static void bad_parts(void **state)
     TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_SIZE_OVERFLOW, "");
     bad = p.bsr.bsr;
     bad.desc.value_type = (clprune_value_type)-1;
-    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "value type");
+    TEST_FAILS(clprune_bsr_unpack(context, &bad, y, NULL), CLPRUNE_INVALID_ARGUMENT, "value_type");
     clprune_mat over = clprune_mat_of(p.bsr.scales.buffer, 8, 64);
     over.cols = over.ld = 1;
     const clprune_bsr narrow = {.desc = {2, 4, 1, {1, 1}, 4, CLPRUNE_VALUES_INT8},

@@ -187,7 +187,7 @@ static void lent(void **state)
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, size = CLPRUNE_INVALID_SIZE;
     TEST_FAILS(clprune_saved_create_in(
                    context, &row->keep, BATCH, ROWS, COLS, buffer, BEFORE, sizes.bytes - 1, &saved),
-        size, "lent");
+        size, "the region has");
     TEST_FAILS(clprune_saved_create_in(
                    context, &row->keep, BATCH, ROWS, COLS, buffer, 4, sizes.bytes, &saved),
         bad, "offset");
@@ -232,7 +232,7 @@ static void shapes(void **state)
     }
     TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
     TEST_FAILS(clprune_saved_reshape(saved, 20 * BATCH, ROWS, 20 * COLS), CLPRUNE_INVALID_SIZE,
-        "has room for");
+        "the store has");
     TEST_FAILS(clprune_saved_reshape(saved, SIZE_MAX / 2, ROWS, COLS), CLPRUNE_SIZE_OVERFLOW, NULL);
     const clprune_saved_info info = clprune_saved_describe(saved);
     assert_int_equal(info.batch, BATCH); /* as before what was refused */

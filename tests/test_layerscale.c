@@ -347,7 +347,8 @@ static void invalid(void **state)
     TEST_FAILS(BACKWARD(clprune_mat_rows(y.mat, 1, 1), none), bad, "db overlaps dy");
     TEST_FAILS(BACKWARD(dls.mat, none), bad, "db overlaps dls");
     TEST_FAILS(BACKWARD(none, narrow.mat), size, "db_tokens is");
-    TEST_FAILS(BACKWARD(none, short_row.mat), size, "db_tokens has 5 columns, t 4 rows");
+    TEST_FAILS(BACKWARD(none, short_row.mat), size,
+        "db_tokens has 5 columns, expected a divisor of the 4 rows");
     TEST_FAILS(BACKWARD(none, first_of(db.mat, 3)), size, "db_tokens has 3 columns");
     TEST_FAILS(BACKWARD(none, first_of(db.mat, 0)), size, "db_tokens has 0 columns");
     TEST_FAILS(BACKWARD(db.mat, first_of(db.mat, 2)), bad, "db_tokens overlaps db");

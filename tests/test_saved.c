@@ -335,10 +335,12 @@ static void ranges_refused(void **state)
     static const size_t firsts[] = {BATCH - 1, BATCH + 1, SIZE_MAX};
     for (size_t i = 0; i < 3; i++) {
         const size_t first = firsts[i];
-        TEST_FAILS(clprune_saved_store(saved, first, 2, two, NULL), bad, "with room for 3");
-        TEST_FAILS(clprune_saved_restore(saved, first, 2, two, NULL), bad, "with room for 3");
-        TEST_FAILS(clprune_saved_product_tn(saved, first, 2, 0, two, dw, NULL), bad, "room");
-        TEST_FAILS(clprune_saved_product_nt(saved, first, 2, 0, two, dw, NULL), bad, "room");
+        TEST_FAILS(clprune_saved_store(saved, first, 2, two, NULL), bad, "the store holds 3");
+        TEST_FAILS(clprune_saved_restore(saved, first, 2, two, NULL), bad, "the store holds 3");
+        TEST_FAILS(
+            clprune_saved_product_tn(saved, first, 2, 0, two, dw, NULL), bad, "the store holds 3");
+        TEST_FAILS(
+            clprune_saved_product_nt(saved, first, 2, 0, two, dw, NULL), bad, "the store holds 3");
     }
     TEST_FAILS(clprune_saved_restore(saved, 0, 1, two, NULL), bad, "x");
     TEST_FAILS(clprune_saved_store(saved, 0, 1, two, NULL), bad, "x");

@@ -134,8 +134,8 @@ static void refused(void **state)
     assert_int_equal(clprune_saved_product_tn_host(NULL, 0, 1, 0, OUT, x, OUT, dw, COLS), bad);
     TEST_FAILS(clprune_saved_store_host(saved, 0, 1, NULL, COLS), bad, "host is NULL");
     TEST_FAILS(clprune_saved_store_host(saved, 0, 1, x, COLS - 1), bad, "ld is 32");
-    TEST_FAILS(clprune_saved_store_host(saved, 3, 3, x, COLS), size, "3 samples from sample 3");
-    TEST_FAILS(clprune_saved_restore_host(saved, 0, SIZE_MAX, x, COLS), size, "room for 5");
+    TEST_FAILS(clprune_saved_store_host(saved, 3, 3, x, COLS), size, "3 from sample 3");
+    TEST_FAILS(clprune_saved_restore_host(saved, 0, SIZE_MAX, x, COLS), size, "the store holds 5");
     TEST_FAILS(clprune_saved_product_tn_host(saved, 6, 0, 0, OUT, x, OUT, dw, COLS), size,
         "from sample 6");
     TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, 0, OUT, NULL, OUT, dw, COLS), bad,

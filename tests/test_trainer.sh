@@ -455,8 +455,8 @@ expect 2 "--precision bf16: the run in tf32/last.ckpt has tf32" \
     --resume tf32/last.ckpt --precision bf16
 export CLPRUNE_DEBUG=mma=auto
 expect 0 "" $once --precision bf16 --steps 1 --summary-json auto.json
-grep -q '"precision": "bf16"' auto.json || grep -q 'bf16 is not to be had' out ||
-    fail "a precision that is not to be had is not mentioned"
+grep -q '"precision": "bf16"' auto.json || grep -q 'bf16 is not available' out ||
+    fail "an unavailable precision is not mentioned"
 unset CLPRUNE_DEBUG
 
 # ---- divergence ----------------------------------------------------------------------------------

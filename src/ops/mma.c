@@ -163,7 +163,7 @@ static void probe(clprune_context *context, char *reason, size_t size)
     reason[0] = '\0';
     if (!context->ops->mma_emulated && compute_capability(context) < 8) {
         (void)snprintf(
-            reason, size, "the device is none of NVIDIA's, compute capability 8.0 or later");
+            reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
         return;
     }
     /* A probe that fails is no error of the caller's. */
@@ -189,11 +189,11 @@ clprune_status clprune__mma_open(clprune_context *context, clprune_precision opt
     else if (context->backend->runs)
         probe(context, reason, sizeof reason);
     else if (!context->ops->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
-        (void)snprintf(reason, sizeof reason, "the device is none of NVIDIA's");
+        (void)snprintf(reason, sizeof reason, "the device is not an NVIDIA GPU");
     if (reason[0] != '\0') {
         context->ops->precision = CLPRUNE_PRECISION_FP32;
         clprune__log(context, CLPRUNE_LOG_WARNING,
-            "precision %s is not to be had, block-sparse products stay in fp32: %s", names[wanted],
+            "precision %s is not available, block-sparse products stay in fp32: %s", names[wanted],
             reason);
     } else {
         clprune__log(context, CLPRUNE_LOG_INFO, "precision %s, %s", names[wanted],
