@@ -59,9 +59,9 @@ results() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion values indices precision gelu-code keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
-    gradient-check plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
+    gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -94,6 +94,15 @@ expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
 expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
+expect 2 "--group: '24' is not one of 16 32 48 64" --activations quantised --group 24
+expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-bits 3
+expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
+expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
+for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
+    expect 2 "needs --activations quantised" $arguments
+done
+expect 2 "--pool needs --activations pooled" --activations quantised --pool 3
+expect 2 "--gradient-draws needs --gradient-check" --gradient-draws 2
 for arguments in "--block 4" "--norm l1" "--criterion largest" "--activations exact --block 4"; do
     expect 2 "needs --activations paper, pruned or compact" $arguments
 done
@@ -271,6 +280,7 @@ bytes() {
 }
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
     "--activations exact-tokens" "--activations compact --sparsity 0.7 --values int8" \
+    "--activations quantised" "--activations pooled" \
     "--optimizer lamb --clip-norm 1 --values bf16 --activations compact"; do
     expect 0 "" $small --plan $arguments
     cp out plan
@@ -358,6 +368,48 @@ expect 0 "" $small $check --activations paper --sparsity 1
 [ "$(figures cosine check.json | grep -c 'blocks.*weight null$')" = 18 ] ||
     fail "nothing has a cosine: $(figures cosine check.json)"
 
+# Bias and noise of several draws.
+linear='blocks.*(linear_tokens|fc1|fc2).weight'
+# columns FORM: tensor, bias, noise, relative error of the weights of linear layers in FORM.json.
+columns() {
+    for name in bias noise relative_error; do
+        figures $name "$1.json" | sort >$name.figures
+    done
+    join bias.figures noise.figures | join - relative_error.figures | grep -E "$linear" >columns
+    [ "$(wc -l <columns)" = 18 ] || fail "not 18 weights with bias and noise: $(cat columns)"
+}
+drawn="--steps 2 --gradient-check 1 --gradient-draws 16 --quiet --summary-json drawn.json"
+expect 0 "" $small $drawn
+[ "$(figures bias drawn.json | grep -c ' 0$')" = $tensors ] || fail "dense is biased"
+[ "$(figures noise drawn.json | grep -c ' 0$')" = $tensors ] || fail "dense is noisy"
+[ "$(wc -l <out)" = $((tensors + 2)) ] || fail "no table of draws: $(cat out)"
+grep -q 'bias  *noise .*of 16 draws' out || fail "the table does not say bias, noise and draws"
+expect 0 "" $pruned $drawn
+columns drawn
+awk '!($2 > 0.05 && $3 == 0 && $2 == $4) { exit 1 }' columns ||
+    fail "the largest blocks are not biased without noise: $(cat columns)"
+# Over all tensors the bias is far below the noise that 16 draws leave, noise / 4. (The square of a
+# tensor's bias is an estimate that may be negative; here their sum: the errors' less the noises'.)
+unbiased() {
+    columns drawn
+    awk -v most="$1" '!($3 > 0 && $3 < most && $2 < 0.75 * $3) { exit 1 }
+        { bias += $4 ^ 2 - $3 ^ 2; noise += $3 ^ 2 }
+        END { exit !(bias < 0.15 ^ 2 * noise && -bias < 0.15 ^ 2 * noise) }' columns ||
+        fail "not unbiased: $2: $(cat columns)"
+}
+for criterion in sampled random; do
+    expect 0 "" $sampled --criterion $criterion $drawn
+    unbiased 2 $criterion
+done
+expect 0 "" $small --activations quantised --code-bits 2 $drawn
+unbiased 1 "2 bits"
+expect 0 "" $small --activations quantised $drawn
+unbiased 0.3 "4 bits"
+expect 0 "" $small --activations quantised --rounding nearest $drawn
+columns drawn
+awk '!($2 > 0 && $2 < 0.3 && $3 == 0) { exit 1 }' columns ||
+    fail "rounding to nearest is not biased without noise: $(cat columns)"
+
 # ---- resuming ------------------------------------------------------------------------------------
 # Checkpoints of equal runs differ in their times only: seconds, three columns of three rows, and
 # the checksum.
@@ -392,6 +444,42 @@ expect 0 "" --resume part/last.ckpt --indices int32 --memory-report
 int32=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
 [ "$int32" -gt "$int16" ] || fail "--indices is not taken when resuming: $int32 bytes"
 results part/log.csv | cmp -s coded_results - || fail "resuming with other indices gives another log"
+
+# Quantised, pooled, and random blocks: what is said, that it trains, and that resuming gives the
+# same bits.
+quantised="$small --activations quantised --code-bits 8 --group 128"
+pooled="$small --activations pooled --pool 3"
+random="$sampled --criterion random"
+for form in quantised pooled random; do
+    eval "arguments=\$$form"
+    expect 0 "" $arguments --epochs 3 --output-dir $form --summary-json $form.json --memory-report
+    cp out $form.out
+    without_time $form/log.csv >$form.log
+    paste -d, dense/log.csv $form/log.csv | awk -F, '
+        NR > 1 && NR < 4 && ($4 - $15 > 0.2 || $15 - $4 > 0.2 || $21 >= $10) { bad = 1 }
+        END { exit bad }' || fail "$form does not train, or takes dense's memory: $(cat $form/log.csv)"
+    resumed 4 $form $form.log $arguments
+done
+grep -q 'activations quantised, codes of 8 bits in groups of 128, stochastic rounding;' quantised.out ||
+    fail "it does not say what quantised keeps"
+grep -q 'blocks\.\*\.gelu  *6  *quantised 8 bits$' quantised.out || fail "no block quantises its gelu"
+for line in '"code_bits": 8' '"group": 128' '"rounding": "stochastic"'; do
+    grep -q "$line" quantised.json || fail "the summary of quantised has no $line"
+done
+grep -q 'activations pooled, cells of 3 x 3;' pooled.out || fail "it does not say what pooled keeps"
+grep -q 'blocks\.\*\.norm1  *6  *pooled 3x3$' pooled.out || fail "no block pools its norm1"
+grep -q '"pool": 3' pooled.json || fail "the summary of pooled has no cells"
+grep -q 'blocks 1x16, random;' random.out || fail "it does not say that blocks are random"
+grep -q '"criterion": "random"' random.json || fail "the summary does not say that blocks are random"
+expect 2 "--group 64: the run in quantised/last.ckpt has 128" --resume quantised/last.ckpt --group 64
+expect 2 "--pool 2: the run in pooled/last.ckpt has 3" --resume pooled/last.ckpt --pool 2
+expect 2 "--criterion sampled: the run in random/last.ckpt has random" \
+    --resume random/last.ckpt --criterion sampled
+printf 'blocks.* norm1 quantised bits=2\nblocks.1 gelu pooled cell=2\n' >mixed
+expect 0 "" $small --keep-file mixed --code-bits 8 --steps 1 --memory-report
+grep -q 'blocks\.\*\.norm1  *6  *quantised 2 bits$' out || fail "the keep file does not quantise"
+grep -q 'blocks\.\*\.gelu  *1  *pooled 2x2$' out || fail "the keep file does not pool"
+
 expect 0 "" $pruned --epochs 1 --output-dir part
 cp part/last.ckpt one.ckpt
 expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere
