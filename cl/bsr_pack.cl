@@ -4,8 +4,8 @@
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows and copies the blocks
  * crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows are copied in vectors of VW;
- * on GPUs the work-items take consecutive elements of the values. With INT8 they first take blocks
- * in turn, for their scales. No local memory.
+ * on GPUs the work-items take consecutive values. With INT8 and INT4 they first take blocks in turn,
+ * for their scales. With INT4 VW is 1 where BC is odd. No local memory.
  *
  * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see clprune_prune_sampled.
  *
@@ -16,8 +16,9 @@
 #ifndef WEIGHTED
 #define WEIGHTED 0
 #endif
+#define BLOCK STORED_OF(BR * BC)
 #define AHEAD 4 /* block rows between the request for a block and its copy, on CPUs */
-#if VALUES == INT8
+#if SCALED
 #define SCALE(k) WIDEN_SCALE(scales[k])
 #else
 #define SCALE(k) 1.0f
@@ -29,20 +30,21 @@ static inline float weight_of(const float score, const float threshold)
     return score > 0.0f && threshold > score ? threshold / score : 1.0f;
 }
 
-/* Copies `width` floats of a block row, times weight, and pads with zeros to BC. */
+/* Copies `width` floats, times weight, to a row of a block that starts with element `first`, and pads
+ * with zeros to BC. */
 static inline void copy_row(global const float *from, const uint width, const float weight,
-    const float scale, global stored *to)
+    const float scale, global stored *to, const uint first)
 {
     uint c = 0;
     for (; c + VW <= width; c += VW)
-        STORE_STORED(NARROW(weight * LOAD(from + c), scale), to + c);
+        STORE_CODES(NARROW(weight * LOAD(from + c), scale), to, first + c);
     for (; c < width; c++)
-        to[c] = narrow(weight * from[c], scale);
+        SET_CODE(to, first + c, narrow(weight * from[c], scale));
     for (; c < BC; c++)
-        to[c] = 0;
+        SET_CODE(to, first + c, 0);
 }
 
-#if VALUES == INT8
+#if SCALED
 /* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
 static inline ushort block_scale(global const float *x, const ulong ld, const uint height,
     const uint width, const float weight)
@@ -62,7 +64,7 @@ static inline ushort block_scale(global const float *x, const ulong ld, const ui
         for (; c < width; c++)
             largest = max(largest, as_uint(weight * x[c]) & 0x7fffffffu);
     }
-    return narrow_scale(as_float(largest) * (1.0f / 127.0f));
+    return narrow_scale(as_float(largest) * (1.0f / LARGEST));
 }
 #endif
 
@@ -71,7 +73,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     MAT_IN_RESTRICT(x), const ulong crow_offset, global const int *restrict crow,
     const ulong col_offset, global const int *restrict col, const ulong values_offset,
     global stored *restrict values
-#if VALUES == INT8
+#if SCALED
     ,
     const ulong scales_offset, global ushort *restrict scales
 #endif
@@ -86,7 +88,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     const ulong block_row = get_group_id(0) % block_rows;
     crow += crow_offset + n * (block_rows + 1) + block_row;
     col += col_offset + n * keep;
-    values += values_offset + n * keep * BR * BC;
+    values += values_offset + n * keep * BLOCK;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
     /* A mask that marks more than `keep` blocks must not lead beyond the values. */
@@ -98,7 +100,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #else
 #define WEIGHT(k) 1.0f
 #endif
-#if VALUES == INT8
+#if SCALED
     scales += scales_offset + n * keep;
     for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
         const ulong c = (ulong)col[k] * BC;
@@ -118,15 +120,19 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
         const uint width = (uint)min((ulong)BC, cols - c);
         const float weight = WEIGHT(k), scale = SCALE(k);
         for (uint r = 0; r < BR; r++)
-            copy_row(row + r * x_ld + c, r < height ? width : 0, weight, scale,
-                values + (k * BR + r) * BC);
+            copy_row(row + r * x_ld + c, r < height ? width : 0, weight, scale, values + k * BLOCK,
+                r * BC);
     }
 #else
-    for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
-        const ulong k = e / (BR * BC);
-        const uint r = (uint)(e / BC % BR);
-        const ulong c = (ulong)col[k] * BC + e % BC;
-        values[e] = narrow(r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f, SCALE(k));
+    for (ulong i = begin * BLOCK + get_local_id(0); i < end * BLOCK; i += LOCAL) {
+        const ulong k = i / BLOCK;
+        const uint last = min(PER_VALUE * (uint)(i % BLOCK + 1), (uint)(BR * BC));
+        for (uint e = PER_VALUE * (uint)(i % BLOCK); e < last; e++) {
+            const uint r = e / BC;
+            const ulong c = (ulong)col[k] * BC + e % BC;
+            const float value = r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f;
+            SET_CODE(values + k * BLOCK, e, narrow(value, SCALE(k)));
+        }
     }
 #endif
 }
@@ -134,7 +140,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong keep, const ulong values_offset,
     global const stored *restrict values,
-#if VALUES == INT8
+#if SCALED
     const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
@@ -144,8 +150,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     const ulong block_row = get_group_id(0) % block_rows;
     crow += crow_offset + n * (block_rows + 1) + block_row;
     col += col_offset + n * keep;
-    values += values_offset + n * keep * BR * BC;
-#if VALUES == INT8
+    values += values_offset + n * keep * BLOCK;
+#if SCALED
     scales += scales_offset + n * keep;
 #endif
     const ulong height = min((ulong)BR, rows - block_row * BR);
@@ -156,14 +162,15 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
         ulong next = 0;
         for (ulong k = begin; k < end; k++) {
             const ulong c = (ulong)col[k] * BC, stop = min(c + BC, cols);
-            global const stored *from = values + (k * BR + r) * BC;
+            global const stored *from = values + k * BLOCK;
+            ulong e = r * BC;
             const float scale = SCALE(k);
             for (; next < c; next++)
                 row[next] = 0.0f;
-            for (; next + VW <= stop; next += VW, from += VW)
-                STORE(WIDEN(LOAD_STORED(from), scale), row + next);
-            for (; next < stop; next++)
-                row[next] = widen(*from++, scale);
+            for (; next + VW <= stop; next += VW, e += VW)
+                STORE(WIDEN(LOAD_CODES(from, e), scale), row + next);
+            for (; next < stop; next++, e++)
+                row[next] = widen(CODE_AT(from, e), scale);
         }
         for (; next < cols; next++)
             row[next] = 0.0f;
@@ -176,7 +183,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
         const ulong r = e / BC % BR;
         const ulong c = (ulong)col[e / (BR * BC)] * BC + e % BC;
         if (r < height && c < cols)
-            row[r * y_ld + c] = widen(values[e], SCALE(e / (BR * BC)));
+            row[r * y_ld + c] = widen(
+                CODE_AT(values + e / (BR * BC) * BLOCK, e % (BR * BC)), SCALE(e / (BR * BC)));
     }
 #endif
 }

@@ -9,7 +9,7 @@
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const ulong blocks,
     const ulong run, const ulong values_offset, global const stored *restrict values,
-#if VALUES == INT8
+#if SCALED
     const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong widened_offset, global float *restrict widened)
@@ -17,7 +17,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const u
     const ulong begin = get_group_id(0) * run, end = min(begin + run, blocks);
     values += values_offset;
     widened += widened_offset;
-#if VALUES == INT8
+#if SCALED
     scales += scales_offset;
 #define SCALE(b) WIDEN_SCALE(scales[b])
 #else
@@ -26,14 +26,17 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_widen(const u
 #if LOCAL == 1
     for (ulong b = begin; b < end; b++) {
         const float scale = SCALE(b);
-        ulong e = b * BLOCK;
-        for (; e + VW <= (b + 1) * BLOCK; e += VW)
-            STORE(WIDEN(LOAD_STORED(values + e), scale), widened + e);
-        for (; e < (b + 1) * BLOCK; e++)
-            widened[e] = widen(values[e], scale);
+        global const stored *from = values + b * STORED_OF(BLOCK);
+        global float *to = widened + b * BLOCK;
+        ulong e = 0;
+        for (; e + VW <= BLOCK; e += VW)
+            STORE(WIDEN(LOAD_CODES(from, e), scale), to + e);
+        for (; e < BLOCK; e++)
+            to[e] = widen(CODE_AT(from, e), scale);
     }
 #else
     for (ulong e = begin * BLOCK + get_local_id(0); e < end * BLOCK; e += LOCAL)
-        widened[e] = widen(values[e], SCALE(e / BLOCK));
+        widened[e] =
+            widen(CODE_AT(values + e / BLOCK * STORED_OF(BLOCK), e % BLOCK), SCALE(e / BLOCK));
 #endif
 }

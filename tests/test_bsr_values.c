@@ -13,9 +13,9 @@
 #include "support/test_packed.h"
 #include "support/test_rng.h"
 
-static const char *const type_names[] = {"fp32", "fp16", "bf16", "int8"};
+static const char *const type_names[] = {"fp32", "fp16", "bf16", "int8", "int4"};
 
-enum { TYPES = 4 };
+enum { TYPES = 5 };
 
 /* A value type and a shape. */
 typedef struct value_row {
@@ -51,6 +51,8 @@ static bool is_near(clprune_value_type type, float x, float got, float largest)
         return error <= 0x1p-8 * size;
     case CLPRUNE_VALUES_INT8:
         return error <= (double)largest / 252;
+    case CLPRUNE_VALUES_INT4:
+        return error <= (double)largest / 13.8;
     default:
         return got == x;
     }
@@ -145,22 +147,25 @@ static void all_codes(void **state)
     uint16_t *codes = malloc(count * sizeof *codes);
     float *want = malloc(count * sizeof *want);
     uint16_t *scales = malloc(4096 * sizeof *scales);
-    const bool int8 = type == CLPRUNE_VALUES_INT8;
+    const bool scaled = is_scaled(type), int4 = type == CLPRUNE_VALUES_INT4;
     const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
     for (size_t i = 0; i < count; i++) {
         const float scale = 0x1p-10f * (float)(1 + i / 16 % 256); /* exact in bf16 */
         scales[i / 16] = float_format_encode(ref_bf16, scale);
         codes[i] = (uint16_t)i;
-        if (int8)
-            ((int8_t *)codes)[i] = (int8_t)((int)(i % 255) - 127);
-        want[i] = int8 ? scale * (float)((int8_t *)codes)[i]
-                       : (float)float_format_decode(format, codes[i]);
+        const int code = int4 ? (int)(i % 15) - 7 : (int)(i % 255) - 127;
+        unsigned char *byte = (unsigned char *)codes + (int4 ? i / 2 : i);
+        if (int4)
+            *byte = (unsigned char)(i % 2 == 0 ? code & 15 : *byte | (code & 15) << 4);
+        else if (scaled)
+            *byte = (unsigned char)code;
+        want[i] = scaled ? scale * (float)code : (float)float_format_decode(format, codes[i]);
     }
     test_bsr bsr = test_bsr_make(d);
     test_mat x = test_mat_make(64, 1024, 0, want), y = test_mat_make(64, 1024, 0, NULL);
     TEST_OK(clprune_bsr_pack(test_context(), x.mat, NULL, &bsr.bsr, NULL)); /* crow and col */
     uint16_t *got_codes = test_buf_get(&bsr.values, "values");
-    for (size_t i = 0; i < count && !int8; i++)
+    for (size_t i = 0; i < count && !scaled; i++)
         if (got_codes[i] != codes[i] && !isnan(want[i]))
             fail_msg(
                 "code 0x%04x, %g, is packed as 0x%04x", codes[i], (double)want[i], got_codes[i]);
@@ -169,7 +174,7 @@ static void all_codes(void **state)
     assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0, bsr.values.bytes,
                          codes, 0, NULL, NULL),
         CL_SUCCESS);
-    if (int8)
+    if (scaled)
         assert_int_equal(clEnqueueWriteBuffer(queue, bsr.scales.buffer, CL_TRUE, 0,
                              4096 * sizeof *scales, scales, 0, NULL, NULL),
             CL_SUCCESS);
@@ -290,12 +295,12 @@ static void samples_are_clipped(void **state)
 static void sizes(void **state)
 {
     (void)state;
-    static const size_t values[] = {4, 2, 2, 1}, scales[] = {0, 0, 0, 2};
+    static const size_t halves[] = {8, 4, 4, 2, 1}, scales[] = {0, 0, 0, 2, 2}; /* bytes */
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {3, 196, 384, {1, 16}, 1411, (clprune_value_type)type};
         clprune_bsr_sizes s;
         assert_int_equal(clprune_bsr_size_query(&d, &s), CLPRUNE_SUCCESS);
-        assert_int_equal(s.values_bytes, 3 * 1411 * 16 * values[type]);
+        assert_int_equal(s.values_bytes, 3 * 1411 * 8 * halves[type]);
         assert_int_equal(s.scales_bytes, 3 * 1411 * scales[type]);
         assert_int_equal(s.crow_bytes, 3 * 197 * 4);
         assert_int_equal(s.col_bytes, 3 * 1411 * 4);
@@ -303,7 +308,7 @@ static void sizes(void **state)
             s.total_bytes, s.values_bytes + s.scales_bytes + s.crow_bytes + s.col_bytes);
         assert_int_equal(s.dense_bytes, 3 * 196 * 384 * 4);
     }
-    const clprune_bsr_desc unknown = {1, 4, 4, {1, 4}, 1, (clprune_value_type)4};
+    const clprune_bsr_desc unknown = {1, 4, 4, {1, 4}, 1, (clprune_value_type)5};
     clprune_bsr_sizes s;
     TEST_FAILS(clprune_bsr_size_query(&unknown, &s), CLPRUNE_INVALID_ARGUMENT, "value_type");
 }
@@ -313,11 +318,12 @@ static void booked(void **state)
     (void)state;
     static const char *const want[TYPES] = {"v.values=1536 v.crow=40 v.col=96 ",
         "v.values=768 v.crow=40 v.col=96 ", "v.values=768 v.crow=40 v.col=96 ",
-        "v.values=384 v.crow=40 v.col=96 v.scales=48 "};
+        "v.values=384 v.crow=40 v.col=96 v.scales=48 ",
+        "v.values=192 v.crow=40 v.col=96 v.scales=48 "};
     for (int type = 0; type < TYPES; type++) {
         const clprune_bsr_desc d = {2, 4, 64, {1, 16}, 12, (clprune_value_type)type};
         const clprune_bsr made = check_booked(d, want[type]);
-        assert_true((made.scales != NULL) == (type == CLPRUNE_VALUES_INT8));
+        assert_true((made.scales != NULL) == is_scaled((clprune_value_type)type));
     }
 }
 

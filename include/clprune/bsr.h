@@ -4,7 +4,8 @@
  * overhangs an edge is zero-padded in storage. The kept blocks of a sample lie in row-major order:
  *
  *     values [batch][keep][BR][BC]     of the value type
- *     scales [batch][keep]             bf16, for INT8 alone: block k is scales[n][k] * values[n][k]
+ *     scales [batch][keep]             bf16, of INT8 and INT4: block k is scales[n][k] *
+ *                                      values[n][k]
  *
  * and the index stores the positions of these blocks. For sample n, block row i and kept block k:
  *
@@ -47,12 +48,15 @@ typedef struct clprune_block {
  *           the largest magnitude. A block whose magnitudes are below 127 * 2^-126 becomes zero
  *           with scale 0, because scales are never subnormal. Subnormal elements may count as zero.
  *           A NaN or Inf in a block makes the scale NaN or Inf, and the whole block reads as NaN.
- */
+ *     INT4  The same with q in -7 .. 7 and scale = largest magnitude / 7: the absolute error is at
+ *           most 1/13.8 of the largest magnitude; a block below 7 * 2^-126 becomes zero. Two codes
+ *           share a byte, the first in the lower bits; a block is padded to whole bytes. */
 typedef enum clprune_value_type {
     CLPRUNE_VALUES_FP32 = 0,
     CLPRUNE_VALUES_FP16 = 1,
     CLPRUNE_VALUES_BF16 = 2,
-    CLPRUNE_VALUES_INT8 = 3
+    CLPRUNE_VALUES_INT8 = 3,
+    CLPRUNE_VALUES_INT4 = 4
 } clprune_value_type;
 
 /* How the index is stored. Products have the same bits with each type. Types other than INT32 are

@@ -13,7 +13,7 @@
  * multiple of 4 bytes:
  *
  *     DENSE       fp32 [batch * rows][cols]
- *     PRUNED      values, scales (INT8), then crow and col, or the bitmap: see clprune/bsr.h
+ *     PRUNED      values, scales (INT8, INT4), then crow and col, or the bitmap: see clprune/bsr.h
  *     MEAN        fp32 [batch][cols]
  *     GELU_CODE   codes [batch * rows][ceil(cols * bits / 32) * 4 bytes]: see clprune/gelu_code.h
  *     MASK        bits [batch * rows][ceil(cols / 32) * 4 bytes]: see clprune/relu.h

@@ -17,7 +17,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         (int)keep->norm);
     REQUIRE(clprune__criterion_of(keep->criterion) != NULL, CLPRUNE_INVALID_ARGUMENT,
         "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)keep->criterion);
-    REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)keep->value_type);
     REQUIRE((unsigned)keep->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
         "index type is %d", (int)keep->index_type);

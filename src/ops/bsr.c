@@ -34,8 +34,19 @@ size_t clprune_keep_count(size_t blocks, float sparsity)
 
 size_t clprune__value_bytes(clprune_value_type type)
 {
-    static const size_t bytes[] = {4, 2, 2, 1};
+    static const size_t bytes[] = {4, 2, 2, 1, 1};
     return bytes[type];
+}
+
+size_t clprune__block_values(clprune_value_type type, clprune_block block)
+{
+    const size_t elements = block.rows * block.cols;
+    return type == CLPRUNE_VALUES_INT4 ? clprune__ceil_div(elements, 2) : elements;
+}
+
+bool clprune__is_scaled(clprune_value_type type)
+{
+    return type == CLPRUNE_VALUES_INT8 || type == CLPRUNE_VALUES_INT4;
 }
 
 /* Of an element of col; 0 where there is none. */
@@ -76,7 +87,7 @@ static clprune_status check_types(
     clprune_context *context, const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT8, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value_type is %d, expected a clprune_value_type", (int)desc->value_type);
     REQUIRE((unsigned)desc->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
         "index_type is %d, expected a clprune_index_type", (int)desc->index_type);
@@ -105,14 +116,15 @@ clprune_status clprune__check_bsr_desc(
         "keep is %zu, expected at most the %zu blocks", desc->keep, s.blocks);
     TRY(check_types(context, desc, &s));
     s.index_type = choose_index(desc, &s);
-    const bool scaled = desc->value_type == CLPRUNE_VALUES_INT8;
+    const bool scaled = clprune__is_scaled(desc->value_type);
     const bool bitmap = s.index_type == CLPRUNE_INDEX_BITMAP;
     size_t kept, kept_rows, elements, dense;
     const bool fits =
         clprune__mul(desc->batch, desc->keep, &kept) &&
         clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
         clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
-        clprune__mul(elements, clprune__value_bytes(desc->value_type), &s.values_bytes) &&
+        clprune__mul3(kept, clprune__block_values(desc->value_type, desc->block),
+            clprune__value_bytes(desc->value_type), &s.values_bytes) &&
         clprune__mul3(desc->batch, s.block_rows + 1, bitmap ? 0 : sizeof(int32_t), &s.crow_bytes) &&
         clprune__mul(kept, col_bytes(s.index_type), &s.col_bytes) &&
         clprune__mul(desc->batch, bitmap ? clprune__bitmap_bytes(s.blocks) : 0, &s.bitmap_bytes) &&
@@ -277,7 +289,7 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         {"crow", !bitmap, sizes.crow_bytes, &made.crow},
         {"col", !bitmap, sizes.col_bytes, &made.col},
         {"bitmap", bitmap, sizes.bitmap_bytes, &made.bitmap},
-        {"scales", desc->value_type == CLPRUNE_VALUES_INT8, sizes.scales_bytes, &made.scales}};
+        {"scales", clprune__is_scaled(desc->value_type), sizes.scales_bytes, &made.scales}};
     for (int i = 0; i < BSR_PARTS; i++) {
         char full[256];
         if (!part[i].used)
@@ -317,10 +329,11 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     *local = clprune__group_size(context, 64);
     *global = desc->batch * sizes->block_rows * *local;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const bool halves = desc->value_type == CLPRUNE_VALUES_INT4 && desc->block.cols % 2 != 0;
+    const size_t width = halves ? 1 : vector ? clprune__row_vector(desc->block.cols) : 4;
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", *local);
-    clprune__value_defines(
-        desc->value_type, vector ? clprune__row_vector(desc->block.cols) : 4, &defines);
+    clprune__value_defines(desc->value_type, width, &defines);
     clprune__define(&defines, "BR", desc->block.rows);
     clprune__define(&defines, "BC", desc->block.cols);
     if (weighted)
@@ -338,7 +351,7 @@ done:
 static void arg_values(clprune__launch *launch, const clprune_bsr *bsr)
 {
     clprune__arg_region(launch, clprune__bsr_values_region(bsr));
-    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
+    if (clprune__is_scaled(bsr->desc.value_type))
         clprune__arg_region(launch, clprune__bsr_scales_region(bsr));
 }
 

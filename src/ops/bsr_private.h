@@ -36,8 +36,11 @@ clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_
 clprune__region clprune__bsr_values_region(const clprune_bsr *bsr);
 clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr);
 
-/* Bytes of an element of the values. */
+/* Bytes of a value; values of a block, which for INT4 are two elements each; whether blocks have
+ * scales. */
 size_t clprune__value_bytes(clprune_value_type type);
+size_t clprune__block_values(clprune_value_type type, clprune_block block);
+bool clprune__is_scaled(clprune_value_type type);
 
 /* Bytes of a sample's bitmap. */
 size_t clprune__bitmap_bytes(size_t blocks);

@@ -9,7 +9,8 @@ static const clprune__kernel_def bsr_widen_kernel = {"bsr_widen.cl", "bsr_widen"
 clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
 {
     const clprune_bsr_desc *desc = &bsr->desc;
-    const size_t before = bsr->first * desc->keep * desc->block.rows * desc->block.cols;
+    const size_t before =
+        bsr->first * desc->keep * clprune__block_values(desc->value_type, desc->block);
     return (clprune__region){
         bsr->values, bsr->offset.values / clprune__value_bytes(desc->value_type) + before};
 }
@@ -50,7 +51,7 @@ static clprune_status widen(
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));
-    if (bsr->desc.value_type == CLPRUNE_VALUES_INT8)
+    if (clprune__is_scaled(bsr->desc.value_type))
         clprune__arg_region(&launch, clprune__bsr_scales_region(bsr));
     clprune__arg_region(&launch, widened);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));

@@ -49,7 +49,7 @@ double float_format_decode(float_format f, uint16_t code)
     return sign * ldexp(1 + ldexp(fraction, -f.fraction_bits), exponent - bias);
 }
 
-uint16_t int8_ref_scale(size_t count, const float *block)
+uint16_t int_ref_scale(int most, size_t count, const float *block)
 {
     double size = 0;
     for (size_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ uint16_t int8_ref_scale(size_t count, const float *block)
             return float_format_encode(ref_bf16, NAN);
         size = fmax(size, fabs((double)block[i]));
     }
-    const float part = 1.0f / 127.0f;
+    const float part = 1.0f / (float)most;
     const double scale = (double)(float)(size * (double)part);
     if (isinf(scale))
         return float_format_encode(ref_bf16, INFINITY);
@@ -68,9 +68,15 @@ uint16_t int8_ref_scale(size_t count, const float *block)
     return float_format_encode(ref_bf16, (float)ldexp(ceil(ldexp(scale, -unit)), unit));
 }
 
-int8_t int8_ref_encode(float scale, float x)
+int8_t int_ref_encode(float scale, float x)
 {
     if (!(scale > 0.0f && isfinite(scale)))
         return 0;
     return (int8_t)nearbyint((double)(float)((double)x / (double)scale));
+}
+
+int int4_ref_code(const unsigned char *block, size_t e)
+{
+    const int code = e % 2 == 0 ? block[e / 2] % 16 : block[e / 2] / 16;
+    return code < 8 ? code : code - 16;
 }

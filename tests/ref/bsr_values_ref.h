@@ -17,8 +17,11 @@ static const float_format ref_fp16 = {5, 10}, ref_bf16 = {8, 7};
 uint16_t float_format_encode(float_format format, float x);
 double float_format_decode(float_format format, uint16_t code);
 
-/* The scale of a block of int8, a bf16, and the code of one of its elements. */
-uint16_t int8_ref_scale(size_t count, const float *block);
-int8_t int8_ref_encode(float scale, float x);
+/* The scale of a block of integers up to `most`, a bf16, and the code of one of its elements. */
+uint16_t int_ref_scale(int most, size_t count, const float *block);
+int8_t int_ref_encode(float scale, float x);
+
+/* Code e of a block of int4. */
+int int4_ref_code(const unsigned char *block, size_t e);
 
 #endif

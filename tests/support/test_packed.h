@@ -14,28 +14,34 @@
 /* What is stored of a packed fp32 matrix, and its values as they are read. */
 typedef struct stored_ref {
     bsr_ref bsr;      /* values: as they are read */
-    uint16_t *scales; /* bf16, of int8 */
-    void *codes;
+    uint16_t *scales; /* bf16, of int8 and int4 */
+    void *codes;      /* of int4 a byte each */
     size_t code_bytes;
 } stored_ref;
 
+static inline bool is_scaled(clprune_value_type type)
+{
+    return type == CLPRUNE_VALUES_INT8 || type == CLPRUNE_VALUES_INT4;
+}
+
 static inline stored_ref stored_make(const bsr_ref *wide, clprune_value_type type)
 {
-    static const size_t bytes[] = {4, 2, 2, 1};
+    static const size_t bytes[] = {4, 2, 2, 1, 1};
+    const int most = type == CLPRUNE_VALUES_INT4 ? 7 : 127;
     const size_t block = wide->br * wide->bc, kept = wide->batch * wide->keep;
     stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
     s.codes = calloc(kept * block + 1, s.code_bytes);
     s.scales = calloc(kept + 1, sizeof *s.scales);
     s.bsr.values = calloc(kept * block + 1, sizeof(float));
     for (size_t i = 0; i < kept; i++)
-        s.scales[i] = int8_ref_scale(block, wide->values + i * block);
+        s.scales[i] = int_ref_scale(most, block, wide->values + i * block);
     for (size_t i = 0; i < kept * block; i++) {
         const float x = wide->values[i];
         const float scale = (float)float_format_decode(ref_bf16, s.scales[i / block]);
         if (type == CLPRUNE_VALUES_FP32) {
             ((float *)s.codes)[i] = s.bsr.values[i] = x;
-        } else if (type == CLPRUNE_VALUES_INT8) {
-            ((int8_t *)s.codes)[i] = int8_ref_encode(scale, x);
+        } else if (is_scaled(type)) {
+            ((int8_t *)s.codes)[i] = int_ref_encode(scale, x);
             s.bsr.values[i] = scale * (float)((int8_t *)s.codes)[i];
         } else {
             const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
@@ -95,17 +101,34 @@ static inline void packed_free(packed *p)
     test_bsr_free(&p->bsr);
 }
 
-/* Codes equal to the bit. Those of int8 are a division away from x, which OpenCL lets err by 2.5
- * units: a code may be that of the other neighbour where x is so near to the middle. */
+/* The codes of int4 a byte each, to be freed; what pads a block must be zero. */
+static inline int8_t *unpacked_int4(const packed *p, const unsigned char *stored, const char *name)
+{
+    const size_t block = p->wide.br * p->wide.bc, bytes = (block + 1) / 2;
+    const size_t kept = p->wide.batch * p->wide.keep;
+    int8_t *codes = malloc(kept * block + 1);
+    for (size_t i = 0; i < kept; i++) {
+        for (size_t e = 0; e < block; e++)
+            codes[i * block + e] = (int8_t)int4_ref_code(stored + i * bytes, e);
+        if (block % 2 != 0 && stored[i * bytes + bytes - 1] / 16 != 0)
+            fail_msg("%s: block %zu is not padded with 0", name, i);
+    }
+    return codes;
+}
+
+/* Codes equal to the bit. Those of int8 and int4 are a division away from x, which OpenCL lets err
+ * by 2.5 units: a code may be that of the other neighbour where x is so near to the middle. */
 static inline void same_codes(const packed *p, const void *got, const char *name)
 {
     const bsr_ref *wide = &p->wide;
     const size_t block = wide->br * wide->bc, count = wide->batch * wide->keep * block;
-    if (p->bsr.bsr.desc.value_type != CLPRUNE_VALUES_INT8) {
+    if (!is_scaled(p->bsr.bsr.desc.value_type)) {
         test_same_bytes("codes", count * p->ref.code_bytes, got, p->ref.codes, "%s", name);
         return;
     }
-    const int8_t *codes = got, *want = p->ref.codes;
+    int8_t *halves =
+        p->bsr.bsr.desc.value_type == CLPRUNE_VALUES_INT4 ? unpacked_int4(p, got, name) : NULL;
+    const int8_t *codes = halves != NULL ? halves : got, *want = p->ref.codes;
     for (size_t i = 0; i < count; i++) {
         const double scale = float_format_decode(ref_bf16, p->ref.scales[i / block]);
         const double q = (double)wide->values[i] / scale;
@@ -114,6 +137,7 @@ static inline void same_codes(const packed *p, const void *got, const char *name
             fail_msg("%s: code %zu of %g at scale %g is %d, expected %d", name, i,
                 (double)wide->values[i], scale, codes[i], want[i]);
     }
+    free(halves);
 }
 
 static inline void check_packed(const packed *p, const char *name)
@@ -123,7 +147,7 @@ static inline void check_packed(const packed *p, const char *name)
     same_codes(p, codes, name);
     free(codes);
     test_same_index(&p->bsr, &p->wide, name);
-    if (d.value_type == CLPRUNE_VALUES_INT8)
+    if (is_scaled(d.value_type))
         test_same_part(
             &p->bsr.scales, d.batch * d.keep * sizeof(uint16_t), p->ref.scales, "scales", name);
 }
