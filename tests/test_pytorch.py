@@ -118,16 +118,28 @@ class Gradients(Case):
         self.assertLess(error(layer.weight.grad, want), 2e-6)
 
     def test_sampled_is_unbiased(self):
-        layer = nn.Linear(64, 24)
         x = torch.randn(16, 6, 64) * torch.rand(16, 6, 1)
-        dense = gradients(layer, x)[1]
-        clprune.convert_(layer, 0.5)
-        draws = torch.stack([gradients(layer, x)[1] for _ in range(64)]).double()
-        mean = draws.mean(0)
-        spread = ((draws - mean) ** 2).sum() / 63  # variance of a draw, over all elements
-        bias = ((mean - dense.double()) ** 2).sum()
-        self.assertGreater(float(spread), 0)
-        self.assertLess(float(bias), 1.5 * float(spread) / 64)
+        for settings in (dict(criterion="sampled"), dict(criterion="random"),
+                         dict(form="quantised", bits=2)):
+            layer = nn.Linear(64, 24)
+            dense = gradients(layer, x)[1]
+            clprune.convert_(layer, 0.5, **settings)
+            draws = torch.stack([gradients(layer, x)[1] for _ in range(64)]).double()
+            mean = draws.mean(0)
+            spread = ((draws - mean) ** 2).sum() / 63  # variance of a draw, over all elements
+            bias = ((mean - dense.double()) ** 2).sum()
+            self.assertGreater(float(spread), 0)
+            self.assertLess(float(bias), 1.5 * float(spread) / 64, str(settings))
+
+    def test_pooled_is_the_product_with_the_means_of_cells(self):
+        layer, x, dy = nn.Linear(32, 24), torch.randn(3, 16, 32), torch.randn(3, 16, 24)
+        cells = x.view(3, 2, 2, 2, 2, 32).mean((2, 4), keepdim=True)  # of 2 x 2 on a grid of 4 x 4
+        means = cells.expand(3, 2, 2, 2, 2, 32).reshape(-1, 32)
+        clprune.convert_(layer, form="pooled", cell=2, grid=(4, 4))
+        layer(x).backward(dy)
+        self.assertLess(error(layer.weight.grad, dy.view(-1, 24).t() @ means), 2e-6)
+        with self.assertRaisesRegex(RuntimeError, "grid"):
+            layer(torch.randn(3, 15, 32))
 
     def test_the_seed_of_pytorch_decides(self):
         layer = clprune.convert_(nn.Linear(64, 24))
@@ -163,10 +175,24 @@ class Gradients(Case):
         self.assertEqual(gradients(converted, torch.randn(0, 1))[1].abs().sum(), 0)
         gradients(converted, torch.randn(5, 1))
 
+    def test_input_by_name(self):
+        model = clprune.convert_(mlp(8, 8, 8, activation=nn.GELU))
+        for layer in model:
+            layer(input=torch.randn(4, 8, requires_grad=True)).sum().backward()
+
+    @unittest.skipUnless(hasattr(torch, "compile"), "PyTorch has no torch.compile")
+    def test_compiled_models(self):
+        model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
+        x = torch.randn(8, 64)
+        want = gradients(model, x)
+        self.assert_close(gradients(torch.compile(model, backend="eager"), x), want, 1e-6)
+
     def test_bfloat16(self):
         model = mlp(64, 32, 10).to(torch.bfloat16)
         x = torch.randn(8, 9, 64, dtype=torch.bfloat16)
         converted = clprune.convert_(copy.deepcopy(model), form="dense")
+        self.assert_close(gradients(converted, x), gradients(model, x), 1e-2)
+        clprune.convert_(model, 0.0, criterion="largest")
         self.assert_close(gradients(converted, x), gradients(model, x), 1e-2)
 
     def test_autocast(self):
@@ -197,11 +223,12 @@ class Gradients(Case):
             loss.backward()
 
     def test_double_backward_is_refused(self):
-        model = clprune.convert_(mlp(16, 8, 4))
-        x = torch.randn(8, 16, requires_grad=True)
-        (dx,) = torch.autograd.grad(model(x).pow(2).sum(), x, create_graph=True)
-        with self.assertRaisesRegex(RuntimeError, "once_differentiable"):
-            dx.sum().backward()
+        for module in nn.Linear(16, 8), nn.ReLU(), nn.GELU():
+            clprune.convert_(module)
+            x = torch.randn(8, 16, requires_grad=True)
+            (dx,) = torch.autograd.grad(module(x).pow(2).sum(), x, create_graph=True)
+            with self.assertRaisesRegex(RuntimeError, "once_differentiable"):
+                dx.sum().backward()
 
     def test_a_weight_changed_after_the_forward_pass_is_noticed(self):
         layer = clprune.convert_(nn.Linear(16, 8))
@@ -233,6 +260,21 @@ class Activations(Case):
                 number = ~torch.isnan(x)
                 self.assertTrue(torch.equal(results[0][1][number], results[1][1][number]))
 
+    def test_relu_in_place_is_seen_by_those_who_hold_its_input(self):
+        results = []
+        for relu in nn.ReLU(inplace=True), clprune.convert_(nn.ReLU(inplace=True)):
+            leaf = torch.linspace(-1, 1, 7).requires_grad_()
+            x = leaf * 1
+            relu(x)
+            x.sum().backward()
+            results.append(leaf.grad)
+        self.assertTrue(torch.equal(*results))
+        x = torch.ones(7, requires_grad=True) * 2
+        y = x * x
+        clprune.convert_(relu)(x)
+        with self.assertRaisesRegex(RuntimeError, "inplace"):
+            y.sum().backward()
+
     def test_gelu_is_within_the_error_of_its_code(self):
         x = torch.linspace(-6, 6, 3000).view(2, 5, 300)
         for approximate in "none", "tanh":
@@ -245,6 +287,12 @@ class Activations(Case):
                 more = 0.001 if approximate == "tanh" else 0.0
                 self.assertLess(float(off.max()), (bound + more) * 1.02)
                 self.assertGreater(float(off.max()), bound / 4)
+
+
+    def test_scalars(self):
+        for kind in nn.ReLU, nn.GELU:
+            x = torch.tensor(0.5)
+            self.assert_close(gradients(clprune.convert_(kind()), x), gradients(kind(), x), 3e-3)
 
 
 class Bytes(Case):

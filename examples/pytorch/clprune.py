@@ -148,7 +148,7 @@ class Shape:
 
     @staticmethod
     def of(x: Tensor) -> "Shape":
-        cols = x.shape[-1]
+        cols = x.shape[-1] if x.dim() > 0 else 1
         rows = x.shape[-2] if x.dim() > 2 else 1
         return Shape(x.numel() // max(rows * cols, 1), rows, cols)
 
@@ -420,7 +420,6 @@ class _LinearFunction(torch.autograd.Function):
             dx = dy.matmul(weight)
         if ctx.needs_input_grad[1]:
             dw = _library().product_tn(ctx.keep, ctx.shape, blob, _floats(rows))
-            dw = dw.to(weight.dtype)
         if ctx.needs_input_grad[2]:  # y = ... + 1 * b
             db = rows.sum(0)
         return dx, dw, db, None, None
@@ -444,7 +443,7 @@ class _ActivationFunction(torch.autograd.Function):
     def backward(ctx, dy: Tensor):  # y = f(x)
         (blob,) = ctx.saved_tensors
         dx = _library().activation_backward(ctx.function, ctx.keep, ctx.shape, blob, _floats(dy))
-        return dx.to(dy.dtype), None, None, None, None
+        return dx, None, None, None, None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -476,6 +475,10 @@ def _under_autocast(*tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
     return [t.to(dtype) if t is not None else None for t in tensors]
 
 
+# torch.compile leaves these modules to the interpreter.
+_not_compiled = getattr(getattr(torch, "compiler", None), "disable", lambda function: function)
+
+
 class _Converted:
     """What converted modules have in common."""
 
@@ -489,15 +492,16 @@ class _Converted:
 class Linear(_Converted, nn.Linear):
     """nn.Linear that keeps its input pruned."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    @_not_compiled
+    def forward(self, input: Tensor) -> Tensor:
         if not (self.training and torch.is_grad_enabled() and self.weight.requires_grad
-                and x.numel()):
-            return super().forward(x)
-        _check(self, x)
-        _warn_where_kept_anyway(self, x)
-        blob = _keep_input(self.keep, x)
-        self._note(x, blob)
-        x, weight, bias = _under_autocast(x, self.weight, self.bias)
+                and input.numel()):
+            return super().forward(input)
+        _check(self, input)
+        _warn_where_kept_anyway(self, input)
+        blob = _keep_input(self.keep, input)
+        self._note(input, blob)
+        x, weight, bias = _under_autocast(input, self.weight, self.bias)
         return _LinearFunction.apply(x, weight, bias, self.keep, blob)
 
     def extra_repr(self) -> str:
@@ -509,13 +513,15 @@ class _Activation(_Converted):
 
     function: int
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not (self.training and torch.is_grad_enabled() and x.requires_grad and x.numel()):
-            return super().forward(x)
-        _check(self, x)
-        blob = _keep(self.keep, x)
-        self._note(x, blob)
-        return _ActivationFunction.apply(x, super().forward, self.function, self.keep, blob)
+    @_not_compiled
+    def forward(self, input: Tensor) -> Tensor:
+        if not (self.training and torch.is_grad_enabled() and input.requires_grad
+                and input.numel()):
+            return super().forward(input)
+        _check(self, input)
+        blob = _keep(self.keep, input)
+        self._note(input, blob)
+        return _ActivationFunction.apply(input, super().forward, self.function, self.keep, blob)
 
 
 class ReLU(_Activation, nn.ReLU):
@@ -583,17 +589,15 @@ def convert_(model: nn.Module, sparsity: float = 0.7, *, gelu_bits: int = 8,
     linear = Keep(sparsity=sparsity, **how)
     keeps = {Linear: linear, GELU: Keep(form="gelu_code", bits=gelu_bits),
              ReLU: Keep(form="mask")}
-    attention: List[nn.Module] = []
+    attention = set()
     for name, module in model.named_modules():
         if isinstance(module, nn.MultiheadAttention):
-            attention.extend(module.modules())
+            attention.update(module.modules())
             warnings.warn(
                 f"clprune: {name or 'the model'} is an nn.MultiheadAttention, which keeps its "
                 "input, q, k and v itself; it is left alone", stacklevel=2)
-        if any(module is inner for inner in attention) or any(
-                fnmatch.fnmatchcase(name, pattern) for pattern in skip):
-            continue
-        if not isinstance(module, tuple(kinds)):
+        if (module in attention or not isinstance(module, tuple(kinds))
+                or any(fnmatch.fnmatchcase(name, pattern) for pattern in skip)):
             continue
         kind = _CLASSES.get(type(module), type(module))
         if kind in keeps:
@@ -669,28 +673,34 @@ def _storage(tensor: Tensor) -> Tuple[int, int]:
 def report(model: nn.Module, *inputs: Tensor) -> str:
     """A table of what the converted modules of `model` keep, as text.
 
-    Runs the forward pass of copies of the model on `inputs`: one as it is, one with all modules
-    PyTorch's own. The last lines are what autograd saves in each, parameters and inputs apart.
+    Runs the forward pass of two copies of the model on `inputs`: as it is, and with all modules
+    PyTorch's own. The last line is what autograd saves in each, parameters and `inputs` apart.
+    Layers that share an input have it in a line each, but keep it once.
     """
     ours, theirs = copy.deepcopy(model).train(), unconvert_(copy.deepcopy(model)).train()
     seen: List[Tuple[str, nn.Module, Tensor]] = []
     for name, module in ours.named_modules():
         if isinstance(module, _Converted):
-            module.register_forward_pre_hook(
-                lambda module, args, name=name: seen.append((name, module, args[0])))
-    with torch.enable_grad(), saved_bytes(ours, *inputs) as kept:
-        held = ours(*inputs)
-    with torch.enable_grad(), saved_bytes(theirs, *inputs) as dense:
-        held = held, theirs(*inputs)
+            module.register_forward_hook(lambda module, args, _, name=name: seen.append(
+                (name, module, args[0] if args else None)))
+    with torch.enable_grad():
+        with saved_bytes(ours, *inputs) as kept:
+            held = ours(*inputs)
+        with saved_bytes(theirs, *inputs) as dense:
+            held = held, theirs(*inputs)
+
+    def line(name: str, before: int, after: int, note: str = "") -> str:
+        return f"{name:32} {before / 2**20:10.3f} {after / 2**20:10.3f}  {note}".rstrip()
+
+    given = {_storage(tensor)[0] for tensor in inputs}
     lines = [f"{'module':32} {'dense MiB':>10} {'kept MiB':>10}"]
     for name, module, x in seen:
-        if module.last is None:
+        if module.last is None:  # nothing was kept
             continue
-        note = ""
-        if isinstance(module, Linear) and _storage(x)[0] in kept.storages:
-            note = "  its input is kept dense by another operation too"
-        elif isinstance(module, Linear) and any(_storage(x)[0] == _storage(i)[0] for i in inputs):
-            note = "  its input is the model's, which the caller holds anyway"
-        lines.append(f"{name:32} {module.last[0] / 2**20:10.3f} {module.last[1] / 2**20:10.3f}{note}")
-    lines.append(f"{'all that autograd saves':32} {dense.total / 2**20:10.3f} {kept.total / 2**20:10.3f}")
-    return "\n".join(lines)
+        note, address = "", _storage(x)[0] if isinstance(module, Linear) and x is not None else None
+        if address in kept.storages:
+            note = "its input is kept dense by another operation too"
+        elif address in given:
+            note = "its input is the model's, which the caller holds anyway"
+        lines.append(line(name, *module.last, note))
+    return "\n".join([*lines, line("all that autograd saves", dense.total, kept.total)])
