@@ -156,13 +156,13 @@ static void refused(void **state)
                    context, (clprune_activation)9, 0, 2, x.mat, none, y.mat, saved, NULL),
         bad, "activation is 9");
     TEST_FAILS(clprune_activation_forward(context, gelu, 1, 2, x.mat, none, y.mat, saved, NULL),
-        size, "room");
+        size, "the store holds");
     TEST_FAILS(clprune_activation_forward(context, gelu, 0, 1, x.mat, none, y.mat, saved, NULL),
         size, "x is");
     TEST_FAILS(clprune_activation_forward(context, gelu, 0, 2, x.mat, none, x.mat, saved, NULL),
         bad, "y is x");
     TEST_FAILS(clprune_activation_backward(context, gelu, 2, 1, 0, saved, x.mat, y.mat, none, NULL),
-        size, "room");
+        size, "the store holds");
     TEST_FAILS(clprune_activation_backward(context, gelu, 0, 2, 0, NULL, x.mat, y.mat, none, NULL),
         bad, "saved is NULL");
     TEST_FAILS(clprune_activation_backward(context, gelu, 0, 1, 0, saved, x.mat, y.mat, none, NULL),

@@ -232,6 +232,15 @@ static cl_uint references(cl_command_queue queue)
     return count;
 }
 
+/* A driver lets go of a queue when it has let go of the events of finished commands, which may be a
+ * moment after clFinish. */
+static void check_references(cl_command_queue queue, cl_uint count)
+{
+    for (int i = 0; i < 200 && references(queue) != count; i++)
+        let_it_run(queue);
+    assert_int_equal(references(queue), count);
+}
+
 static void queues_are_given_back(void **state)
 {
     (void)state;
@@ -253,8 +262,8 @@ static void queues_are_given_back(void **state)
     clprune_context_destroy(context);
     assert_int_equal(clFinish(first), CL_SUCCESS);
     assert_int_equal(clFinish(second), CL_SUCCESS);
-    assert_int_equal(references(first), before);
-    assert_int_equal(references(second), before);
+    check_references(first, before);
+    check_references(second, before);
     assert_int_equal(clReleaseCommandQueue(first), CL_SUCCESS);
     assert_int_equal(clReleaseCommandQueue(second), CL_SUCCESS);
 }
