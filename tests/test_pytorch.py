@@ -155,7 +155,7 @@ class Gradients(Case):
         layer = nn.Linear(64, 24)
         x = torch.randn(16, 6, 64)
         dense = gradients(layer, x)[1]
-        for values, tolerance in ("fp16", 1e-3), ("bf16", 8e-3), ("int8", 2e-2):
+        for values, tolerance in ("fp16", 1e-3), ("bf16", 8e-3), ("int8", 2e-2), ("int4", 0.2):
             clprune.convert_(layer, 0.0, values=values)
             off = error(gradients(layer, x)[1], dense)
             self.assertLess(off, tolerance)
@@ -456,7 +456,8 @@ class Modules(Case):
 
     def test_warnings_where_nothing_is_saved(self):
         with self.assertWarnsRegex(UserWarning, "MultiheadAttention"):
-            model = clprune.convert_(nn.ModuleList([nn.MultiheadAttention(16, 2), nn.Linear(16, 4)]))
+            model = clprune.convert_(
+                nn.ModuleList([nn.MultiheadAttention(16, 2), nn.Linear(16, 4)]))
         self.assertIs(type(model[1]), clprune.Linear)
         self.assertNotIsInstance(model[0].out_proj, clprune.Linear)
 
@@ -482,8 +483,8 @@ class Checkpointing(Case):
                 torch.manual_seed(3)
                 plain = gradients(model, x)
                 torch.manual_seed(3)
-                again = gradients(
-                    lambda_module(model, lambda x: checkpoint(model, x, use_reentrant=reentrant)), x)
+                again = gradients(lambda_module(
+                    model, lambda x: checkpoint(model, x, use_reentrant=reentrant)), x)
                 self.assert_same(again, plain)
 
     def test_nothing_is_kept_meanwhile(self):

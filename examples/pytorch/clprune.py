@@ -58,7 +58,7 @@ class Error(RuntimeError):
 FORMS = {"dense": 0, "pruned": 1, "gelu_code": 3, "quantised": 4, "pooled": 5, "mask": 6}
 NORMS = {"l2": 0, "l1": 1, "max": 2}
 CRITERIA = {"largest": 0, "sampled": 1, "random": 2}
-VALUES = {"fp32": 0, "fp16": 1, "bf16": 2, "int8": 3}
+VALUES = {"fp32": 0, "fp16": 1, "bf16": 2, "int8": 3, "int4": 4}
 ROUNDINGS = {"stochastic": 0, "nearest": 1}
 
 
@@ -85,7 +85,7 @@ class Keep:
                dense one; "largest", the blocks of the largest norm; "random", as "sampled" but
                whatever their norm
     norm       pruned: "l2", "l1" or "max", what ranks blocks
-    values     pruned: "fp32", "fp16", "bf16" or "int8", how kept values are stored
+    values     pruned: "fp32", "fp16", "bf16", "int8" or "int4", how kept values are stored
     bits       quantised, gelu_code: 2, 4 or 8
     group      quantised: a multiple of 16 up to 256
     rounding   quantised: "stochastic", which is unbiased, or "nearest"

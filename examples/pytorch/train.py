@@ -112,7 +112,7 @@ def build(model: str, keep: str, sparsity: float) -> nn.Module:
 
 
 def read_cifar(folder: str) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Images as bytes and labels, for training and for testing, of the binary version of CIFAR-10."""
+    """Images as bytes and labels, for training and for testing, of CIFAR-10's binary version."""
 
     def read(names: List[str]) -> Tuple[Tensor, Tensor]:
         records = []
