@@ -295,7 +295,7 @@ static void refusal_of_path(void **state)
 {
     (void)state;
     refused("/does/not/exist", "cannot read");
-    refused(folder, "is not a file");
+    refused(folder, "is not a regular file");
     static char spaces[(1 << 20) + 1];
     memset(spaces, ' ', sizeof spaces);
     test_file_write(file, spaces, sizeof spaces);
