@@ -443,7 +443,8 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
 {
     enum { BATCH = 2 };
     clprune_saved *saved;
-    float *values = test_new_normal(81, BATCH * length * (in + out));
+    /* enough for the largest of x, y and w */
+    float *values = test_new_normal(81, BATCH * length * (in + out) + in * out);
     test_mat x = test_mat_make(BATCH * length, in, 0, values);
     test_mat y = test_mat_make(BATCH * length, out, 0, values);
     test_mat w = test_mat_make(out, in, 0, values), b = test_mat_make(1, out, 0, values);
