@@ -25,21 +25,6 @@
 #if !defined(AV) || !defined(BV) || !defined(CV)
 #error "gemm_tiled.cl needs AV, BV and CV"
 #endif
-#define TILE  64
-#define DEPTH 8
-#define LOCAL 64
-#define TILE_SIZE (DEPTH * TILE)
-
-/* p[0 .. 3], of which the first `left` exist; the others are zero. */
-static inline float4 read_four(global const float *p, const ulong left, const uint vector)
-{
-    if (left == 0)
-        return (float4)(0.0f);
-    if (vector == 4)
-        return *(global const float4 *)p;
-    return (float4)(p[0], left > 1 ? p[1] : 0.0f, left > 2 ? p[2] : 0.0f, left > 3 ? p[3] : 0.0f);
-}
-
 /* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
 static inline void read_along(global const float *from, const ulong ld, const ulong first,
     const ulong rows, const ulong k, const ulong inner, const uint vector, float4 read[2])
@@ -47,15 +32,6 @@ static inline void read_along(global const float *from, const ulong ld, const ul
     global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
     read[0] = read_four(row + k, inner - k, vector);
     read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
-}
-
-static inline void write_along(local float *tile, const float4 read[2])
-{
-    local float *column = tile + get_local_id(0);
-    column[0 * TILE] = read[0].s0, column[1 * TILE] = read[0].s1;
-    column[2 * TILE] = read[0].s2, column[3 * TILE] = read[0].s3;
-    column[4 * TILE] = read[1].s0, column[5 * TILE] = read[1].s1;
-    column[6 * TILE] = read[1].s2, column[7 * TILE] = read[1].s3;
 }
 
 /* An operand whose rows run across it: 16 work-items read a row of the tile. */
@@ -68,13 +44,6 @@ static inline void read_across(global const float *from, const ulong ld, const u
         const ulong row = k + get_local_id(0) / 16 + 4 * i;
         read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
     }
-}
-
-static inline void write_across(local float *tile, const float4 read[2])
-{
-    local float *row = tile + get_local_id(0) / 16 * TILE + get_local_id(0) % 16 * 4;
-    *(local float4 *)row = read[0];
-    *(local float4 *)(row + 4 * TILE) = read[1];
 }
 
 #if TRANSPOSE_A
@@ -181,22 +150,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
             READ_A(k + DEPTH);
             READ_B(k + DEPTH);
         }
-#pragma unroll
-        for (uint d = 0; d < DEPTH; d++) {
-            local const float4 *a_row = a_vectors + (now * TILE_SIZE + d * TILE) / 4;
-            local const float4 *b_row = b_vectors + (now * TILE_SIZE + d * TILE) / 4;
-            const float4 b0 = b_row[x], b1 = b_row[8 + x];
-            const float4 rows[2] = {a_row[y], a_row[8 + y]};
-#pragma unroll
-            for (uint h = 0; h < 2; h++) {
-                const float value[4] = {rows[h].s0, rows[h].s1, rows[h].s2, rows[h].s3};
-#pragma unroll
-                for (uint i = 0; i < 4; i++) {
-                    sum[4 * h + i][0] = fma((float4)(value[i]), b0, sum[4 * h + i][0]);
-                    sum[4 * h + i][1] = fma((float4)(value[i]), b1, sum[4 * h + i][1]);
-                }
-            }
-        }
+multiply_tiles(
+            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
         now = 1 - now;
         if (more) {
             WRITE_A(now);

@@ -38,6 +38,7 @@
 #include "clprune/bspmm.h"
 #include "clprune/bsr.h"
 #include "clprune/context.h"
+#include "clprune/conv2d.h"
 #include "clprune/cross_entropy.h"
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"

@@ -4,6 +4,7 @@
 
 #include "clprune/gemm.h"
 #include "clprune/saved.h"
+#include "ops/conv_private.h"
 #include "ops/gemm_private.h"
 
 /* A store as its form sees it. */
@@ -47,6 +48,11 @@ typedef struct clprune__form {
     clprune_status (*product_nt)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
+    /* dw of a convolution of these samples, range.count = conv->batch. NULL: as above. */
+    clprune_status (*product_conv)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+        cl_event *event);
+
     /* Describes the scores of x that a product may make on its way, with scratch for them where
      * they are wanted. NULL: never. */
     clprune_status (*scores)(clprune_context *context, const clprune__kept *kept, size_t batch,
@@ -79,6 +85,11 @@ clprune_mat clprune__mask_mat(const clprune__kept *kept, clprune__range range);
 /* Samples of `sample` floats each that are worked on at once where they need scratch: as many as 8
  * MiB hold, at least one, at most `count`. */
 size_t clprune__chunk_samples(size_t sample, size_t count);
+
+/* dw of a convolution, from images that are restored some at a time. */
+clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
 
 /* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x
  * d; x: (batch * p) x d; not checked but for the products. */

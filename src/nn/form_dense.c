@@ -1,7 +1,7 @@
 /* DENSE: x as it is. */
 #include "core/checked.h"
-#include "nn/sums.h"
 #include "nn/form.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
@@ -106,9 +106,17 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
         context, range.count, beta, dy, clprune__dense_mat(kept, range), dw, event);
 }
 
+static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    return clprune__conv_dw(context, conv, beta, clprune__dense_mat(kept, range), dy, dw, event);
+}
+
 const clprune__form clprune__form_dense = {.name = "dense",
     .sizes = sizes,
     .store = store,
     .restore = restore,
     .product_tn = product_tn,
-    .product_nt = product_nt};
+    .product_nt = product_nt,
+    .product_conv = product_conv};

@@ -80,10 +80,23 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
         context, &grid, range.count, beta, dy, cells(kept, &grid, range), dw, event);
 }
 
+static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    const clprune__pool_grid grid = grid_of(kept);
+    if (grid.height != conv->image.height || grid.width != conv->image.width ||
+        !clprune__conv_pools(context, conv, grid.cell))
+        return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
+    return clprune__conv_dw_pooled(
+        context, conv, grid.cell, beta, cells(kept, &grid, range), dy, dw, event);
+}
+
 const clprune__form clprune__form_pooled = {.name = "pooled",
     .settle = settle,
     .sizes = sizes,
     .store = store,
     .restore = restore,
     .product_tn = product_tn,
-    .product_nt = product_nt};
+    .product_nt = product_nt,
+    .product_conv = product_conv};

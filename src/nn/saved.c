@@ -446,3 +446,13 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
 done:
     return status;
 }
+
+clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    const clprune__range range = {0, conv->batch};
+    return saved->form->product_conv != NULL ? saved->form->product_conv(saved->context,
+                                                   &saved->kept, range, conv, beta, dy, dw, event)
+                                             : clprune__restored_product_conv(saved->context,
+                                                   &saved->kept, range, conv, beta, dy, dw, event);
+}

@@ -3,6 +3,7 @@
 #define CLPRUNE_NN_SAVED_PRIVATE_H
 
 #include "clprune/saved.h"
+#include "ops/conv_private.h"
 #include "ops/gemm_private.h"
 
 /* The context of a store; NULL for NULL. */
@@ -25,6 +26,10 @@ clprune_status clprune__saved_check(
  * buffer of NULL where the form needs none. */
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
+
+/* dw of a convolution of samples [0, conv->batch), which the store holds in this shape. */
+clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
 /* As clprune_saved_store, with the scores of x where scores.buffer is not NULL. */
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,

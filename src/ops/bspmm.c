@@ -90,9 +90,8 @@ done:
     return status;
 }
 
-/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. */
-static clprune_status finish(clprune_context *context, const clprune__bspmm_plan *plan, float alpha,
-    float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw, cl_event *event)
+clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bspmm_plan *plan,
+    float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     enum { COLS = 64 };
@@ -184,7 +183,7 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     TRY(take_scratch(context, xs, sizes, &plan, &scratch));
     TRY(list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
-    TRY(finish(context, &plan, alpha, beta, &scratch, dw, event));
+    TRY(clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

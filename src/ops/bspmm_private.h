@@ -41,6 +41,12 @@ typedef struct clprune__bspmm_operands {
     const clprune__bspmm_scratch *scratch;
 } clprune__bspmm_operands;
 
+/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. Of the plan it reads
+ * splits, panels, panel and inner, of the scratch the partial results. */
+clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bspmm_plan *plan,
+    float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw,
+    cl_event *event);
+
 /* The parameters that all kernels of tn begin with: sizes; and those that they end with. */
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);

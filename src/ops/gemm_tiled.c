@@ -5,9 +5,9 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", ""};
+static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", "gemm_tile.clh"};
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
-    "gemm_tiled.cl", "gemm_tiled_quantised", "quantise.clh"};
+    "gemm_tiled.cl", "gemm_tiled_quantised", "gemm_tile.clh quantise.clh"};
 
 /* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };

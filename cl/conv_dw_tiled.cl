@@ -1,0 +1,90 @@
+/* Weight gradient of a convolution for GPUs: partial sums over pixels of dy^T * (the pixel under a tap).
+ *
+ *     partial[split][P][t * C + c][i] = sum over the result pixels r of `split` of
+ *                                       dy[r][P * TILE + i] * x[source(r, t)][c]
+ *
+ * with the terms of conv_dw_vector.cl; r counts the result pixels of all images. Group (P, t * parts + G,
+ * split) makes the TILE outputs of panel P for the TILE channels from G * TILE on of tap t, parts =
+ * ceil(C / TILE); gemm_tile.clh has the tiles. Split s takes the pixels [s * run, (s + 1) * run).
+ *
+ * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
+ * and have a multiple of 4 elements; else 1. */
+#if !defined(XV) || !defined(DYV)
+#error "conv_dw_tiled.cl needs XV and DYV"
+#endif
+
+/* Four floats of two rows each, r and r + 4, of both operands. */
+#define READ(from)                                                                                 \
+    for (uint i = 0; i < 2; i++) {                                                                 \
+        const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
+        const bool there = r < last;                                                               \
+        a_read[i] = read_four(ROW(dy, there ? r : 0) + output, there ? outputs - output : 0, DYV); \
+        const int u = (int)((uint)(r / width % height) * stride_y) + shift_y;                      \
+        const int v = (int)((uint)(r % width) * stride_x) + shift_x;                               \
+        const bool inside = there && (uint)u < image_height && (uint)v < image_width;              \
+        const ulong pixel =                                                                        \
+            inside ? (r / width / height * image_height + (uint)u) * image_width + (uint)v : 0;    \
+        b_read[i] = read_four(ROW(x, pixel) + channel, inside ? channels - channel : 0, XV);       \
+    }
+#define WRITE(t)                                                                                   \
+    do {                                                                                           \
+        write_across(a_tile + (t)*TILE_SIZE, a_read);                                              \
+        write_across(b_tile + (t)*TILE_SIZE, b_read);                                              \
+    } while (0)
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_dw_tiled(const ulong batch,
+    const uint channels, const uint outputs, const uint image_height, const uint image_width,
+    const uint height, const uint width, const uint taps, const uint kernel_width, const uint stride_y,
+    const uint stride_x, const int padding_y, const int padding_x, const int dilation_y,
+    const int dilation_x, const ulong run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    const ulong partial_offset, global float *restrict partial)
+{
+    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
+    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    const uint parts = (channels + TILE - 1) / TILE;
+    const uint t = (uint)get_group_id(1) / parts;
+    const uint first_channel = (uint)get_group_id(1) % parts * TILE;
+    const uint channel = min(first_channel + (uint)get_local_id(0) % 16 * 4, channels);
+    const uint output =
+        min((uint)get_group_id(0) * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
+    const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
+    const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+    const ulong begin = get_group_id(2) * run, last = min(begin + run, batch * height * width);
+    const uint mine_y = get_local_id(0) / 8, mine_x = get_local_id(0) % 8;
+    float4 a_read[2], b_read[2], sum[8][2];
+#pragma unroll
+    for (uint r = 0; r < 8; r++)
+        sum[r][0] = sum[r][1] = (float4)(0.0f);
+    READ(begin)
+    WRITE(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint now = 0;
+    for (ulong at = begin; at < last; at += DEPTH) {
+        const bool more = at + DEPTH < last;
+        if (more)
+            READ(at + DEPTH)
+        multiply_tiles(
+            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, mine_x, mine_y);
+        now = 1 - now;
+        if (more)
+            WRITE(now);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    /* Work-item (y, x) holds outputs 4 x .., in channels 4 y ..: rows of partial are runs of outputs. */
+    global float *to = partial + partial_offset +
+                       ((get_group_id(2) * get_num_groups(0) + get_group_id(0)) * taps + t) * channels * TILE;
+#pragma unroll
+    for (uint h = 0; h < 2; h++)
+#pragma unroll
+        for (uint j = 0; j < 4; j++) {
+            const uint c = first_channel + 32 * h + 4 * mine_y + j;
+            if (c >= channels)
+                continue;
+#pragma unroll
+            for (uint i = 0; i < 8; i++) {
+                float four[4];
+                vstore4(sum[i][h], 0, four);
+                to[(ulong)c * TILE + i / 4 * 32 + 4 * mine_x + i % 4] = four[j];
+            }
+        }
+}

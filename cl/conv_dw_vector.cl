@@ -1,0 +1,200 @@
+/* Weight gradient of a convolution for CPUs: partial sums over pixels of dy^T * (the pixel under a tap).
+ *
+ *     partial[split][P][t * C + c][i] = sum over the images n of `split` and the result pixels (u, v) of
+ *                                       dy[n, u, v][P * PANEL + i] * x[n, source(u, v, t)][c]
+ *     source(u, v, t) = (u * stride_y + t / kernel_width * dilation_y - padding_y, likewise),
+ *                       zeros outside of the image
+ *
+ * P counts panels of PANEL = 16 * V outputs; x has C channels, x_ld may be less (a pixel then reads the
+ * next ones, too).
+ *
+ *       dy, `segment` pixels rows     x, shifted by a tap          partial
+ *     +----+------+-----+            +-----+----+-----+          +------------------+
+ *     |    |panel |     |   u, v ->  |     |    |     |          | CB x PANEL tile  |  in registers
+ *     |    |(local|     |            |     |    |     |          +------------------+
+ *     +----+------+-----+            +-----+----+-----+
+ *
+ * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in turn.
+ * A segment is segment_height x segment_width result pixels of `images` images, `images` > 1 only for
+ * whole images; SEG pixels at most. Its panel of dy is copied to local memory and serves all taps and
+ * channels: for each tap the pixels whose source is inside form a rectangle.
+ *
+ * POOLED: x holds the means of cells of cell x cell source pixels; segments are segment_height whole
+ * rows of cells, of `images` images. The panel then holds, for each tap, dy summed over the result
+ * pixels that the tap takes from a cell:
+ *
+ *     partial[...][t * C + c][i] = sum over n and the cells k of
+ *                                  (sum over (u, v) with source(u, v, t) in k of dy[..][..]) * x[n, k][c]
+ *
+ * Local memory: SEG * PANEL * 4 bytes. CB divides C; CB * V accumulators. */
+#if !defined(V) || !defined(CB) || !defined(SEG) || !defined(POOLED)
+#error "conv_dw_vector.cl needs V, CB, SEG and POOLED"
+#endif
+#define PANEL (16 * V)
+
+#define LOAD_TILE(tile)                                                                            \
+    float16 sum[CB][V];                                                                            \
+    _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++)   \
+        sum[b][h] = fresh ? (float16)(0.0f) : LOAD16(tile + 16 * (b * V + h))
+#define STORE_TILE(tile)                                                                           \
+    _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++)   \
+        STORE16(sum[b][h], tile + 16 * (b * V + h))
+
+/* sum += d of `count` pixels times their channels, `step` floats apart. */
+#define ADD_PIXELS(d, pixel, step, count)                                                          \
+    for (uint i = 0; i < (count); i++, d += PANEL, pixel += (step)) {                              \
+        float16 outputs_of[V];                                                                     \
+        _Pragma("unroll") for (int h = 0; h < V; h++) outputs_of[h] = vload16(h, d);               \
+        _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++) \
+            sum[b][h] = fma((float16)(pixel[b]), outputs_of[h], sum[b][h]);                        \
+    }
+
+/* The result pixels of an axis, within [low, high), whose source is in [from, to):
+ * from <= u * stride + shift < to. */
+static inline uint2 reaching(const int low, const int high, const int stride, const int shift,
+    const int from, const int to)
+{
+    const int first = from - shift, last = to - 1 - shift; /* of u * stride */
+    const int begin = first <= 0 ? 0 : (first + stride - 1) / stride;
+    const int end = last < 0 ? 0 : last / stride + 1;
+    const int a = max(begin, low), b = min(end, high);
+    return (uint2)((uint)a, (uint)max(a, b));
+}
+
+/* to[..] = from[0 .. width), then zeros up to PANEL. */
+static inline void copy_outputs(local float *to, global const float *from, const uint width)
+{
+    uint j = 0;
+    for (; j + 16 <= width; j += 16)
+        *(local float16 *)(to + j) = vload16(0, from + j);
+    for (; j < PANEL; j++)
+        to[j] = j < width ? from[j] : 0.0f;
+}
+
+/* Sizes of a layer, as the kernel's arguments. */
+typedef struct layer {
+    uint image_height, image_width, height, width, kernel_width;
+    int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
+} layer;
+
+/* panel[..] = the results of one image, `inside` of them at dy, summed for tap t over the pixels that it
+ * takes from each cell of rows [top, bottom). */
+static inline void sum_cells(local float *panel, global const float *dy, const ulong dy_ld,
+    const uint inside, const layer a, const uint t, const uint cell, const uint top, const uint bottom)
+{
+    const int shift_y = (int)(t / a.kernel_width) * a.dilation_y - a.padding_y;
+    const int shift_x = (int)(t % a.kernel_width) * a.dilation_x - a.padding_x;
+    for (uint y = top * cell; y < min(bottom * cell, a.image_height); y += cell) {
+        const uint2 rows = reaching(0, (int)a.height, a.stride_y, shift_y, (int)y,
+            (int)min(y + cell, a.image_height));
+        for (uint x = 0; x < a.image_width; x += cell, panel += PANEL) {
+            const uint2 cols = reaching(0, (int)a.width, a.stride_x, shift_x, (int)x,
+                (int)min(x + cell, a.image_width));
+            float16 total[V];
+#pragma unroll
+            for (int h = 0; h < V; h++)
+                total[h] = (float16)(0.0f);
+            for (uint u = rows.x; u < rows.y; u++)
+                for (uint v = cols.x; v < cols.y; v++) {
+                    global const float *from = dy + ((ulong)u * a.width + v) * dy_ld;
+                    float part[PANEL];
+                    if (inside < PANEL)
+                        for (uint j = 0; j < PANEL; j++)
+                            part[j] = j < inside ? from[j] : 0.0f;
+#pragma unroll
+                    for (int h = 0; h < V; h++)
+                        total[h] += inside == PANEL ? LOAD16(from + 16 * h) : vload16(h, part);
+                }
+#pragma unroll
+            for (int h = 0; h < V; h++)
+                vstore16(total[h], h, panel);
+        }
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const ulong batch,
+    const uint channels, const uint outputs, const uint image_height, const uint image_width,
+    const uint height, const uint width, const uint taps, const uint kernel_width, const int stride_y,
+    const int stride_x, const int padding_y, const int padding_x, const int dilation_y,
+    const int dilation_x, const uint segment_height, const uint segment_width, const ulong images,
+    const uint cell, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    const ulong partial_offset, global float *restrict partial)
+{
+    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    local float *panel = (local float *)panel_vectors;
+    const layer a = {image_height, image_width, height, width, kernel_width, stride_y, stride_x,
+        padding_y, padding_x, dilation_y, dilation_x};
+    const ulong first_panel = get_group_id(0) * panel_run;
+    const ulong end_panel = min(first_panel + panel_run, panels);
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    const ulong first_image = split * batch / splits, end_image = (split + 1) * batch / splits;
+    const ulong panel_size = (ulong)taps * channels * PANEL;
+    partial += partial_offset + split * panels * panel_size;
+#if POOLED
+    const uint rows_all = (image_height + cell - 1) / cell;
+    const uint cols_all = (image_width + cell - 1) / cell;
+#else
+    const uint rows_all = height, cols_all = width;
+#endif
+
+    for (ulong n = first_image; n < end_image; n += images)
+        for (uint top = 0; top < rows_all; top += segment_height)
+            for (uint left = 0; left < cols_all; left += segment_width) {
+                const bool fresh = n == first_image && top == 0 && left == 0;
+                const uint count = (uint)min(images, end_image - n);
+                const uint bottom = min(top + segment_height, rows_all);
+                const uint right = min(left + segment_width, cols_all);
+                const uint across = right - left, pixels = (bottom - top) * across;
+                for (ulong p = first_panel; p < end_panel; p++) {
+                    const uint inside = (uint)min((ulong)PANEL, outputs - p * PANEL);
+                    global float *tile = partial + p * panel_size;
+#if POOLED
+                    for (uint t = 0; t < taps; t++) {
+                        for (uint m = 0; m < count; m++)
+                            sum_cells(panel + m * pixels * PANEL,
+                                ROW(dy, (n + m) * height * width) + p * PANEL, dy_ld, inside, a, t,
+                                cell, top, bottom);
+                        for (uint c = 0; c < channels; c += CB, tile += CB * PANEL) {
+                            LOAD_TILE(tile);
+                            local const float *d = panel;
+                            global const float *pixel = ROW(x, (n * rows_all + top) * cols_all) + c;
+                            ADD_PIXELS(d, pixel, x_ld, count * pixels)
+                            STORE_TILE(tile);
+                        }
+                    }
+#else
+                    local float *to = panel;
+                    for (uint m = 0; m < count; m++)
+                        for (uint u = top; u < bottom; u++)
+                            for (uint v = left; v < right; v++, to += PANEL)
+                                copy_outputs(to,
+                                    ROW(dy, ((n + m) * height + u) * width + v) + p * PANEL, inside);
+                    for (uint t = 0; t < taps; t++) {
+                        const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
+                        const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+                        const uint2 rows = reaching(
+                            (int)top, (int)bottom, stride_y, shift_y, 0, (int)image_height);
+                        const uint2 cols = reaching(
+                            (int)left, (int)right, stride_x, shift_x, 0, (int)image_width);
+                        for (uint c = 0; c < channels; c += CB, tile += CB * PANEL) {
+                            LOAD_TILE(tile);
+                            for (uint m = 0; m < count; m++)
+                                for (uint u = rows.x; u < rows.y && cols.x < cols.y; u++) {
+                                    const ulong source_row =
+                                        (n + m) * image_height + (uint)((int)u * stride_y + shift_y);
+                                    local const float *d =
+                                        panel +
+                                        (m * pixels + (u - top) * across + cols.x - left) * PANEL;
+                                    global const float *pixel =
+                                        ROW(x, source_row * image_width +
+                                                   (uint)((int)cols.x * stride_x + shift_x)) +
+                                        c;
+                                    ADD_PIXELS(d, pixel, (ulong)stride_x * x_ld, cols.y - cols.x)
+                                }
+                            STORE_TILE(tile);
+                        }
+                    }
+#endif
+                }
+            }
+}

@@ -1,0 +1,270 @@
+#include "clprune/conv2d.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "nn/biased_product.h"
+#include "nn/form.h"
+#include "nn/saved_private.h"
+#include "nn/sums.h"
+#include "runtime/check.h"
+#include "runtime/scratch.h"
+
+struct clprune_conv2d {
+    clprune_context *context;
+    clprune_conv2d_desc desc; /* settled: no zeros but in padding */
+};
+
+static clprune_extent or_ones(clprune_extent e)
+{
+    return e.height == 0 && e.width == 0 ? (clprune_extent){1, 1} : e;
+}
+
+/* The layer for so many images. *conv is settled but for a kernel that does not fit: false. */
+static bool shape_of(
+    const clprune_conv2d_desc *desc, size_t batch, clprune_extent image, clprune__conv *conv)
+{
+    *conv = (clprune__conv){.batch = batch,
+        .in = desc->in,
+        .out = desc->out,
+        .image = image,
+        .kernel = desc->kernel,
+        .stride = or_ones(desc->stride),
+        .padding = desc->padding,
+        .dilation = or_ones(desc->dilation)};
+    return conv->stride.height > 0 && conv->stride.width > 0 && clprune__conv_settle(conv);
+}
+
+clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
+{
+    clprune__conv conv;
+    if (desc == NULL || !shape_of(desc, 1, image, &conv))
+        return (clprune_extent){0, 0};
+    return conv.output;
+}
+
+clprune_status clprune_conv2d_create(
+    clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer)
+{
+    ENTER_CREATE(context, layer);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_keep keep;
+    size_t taps;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    *layer = NULL;
+    REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
+    REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
+        "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
+    REQUIRE(desc->in > 0 && desc->out > 0, CLPRUNE_INVALID_ARGUMENT,
+        "%zu input and %zu output channels, expected at least 1", desc->in, desc->out);
+    REQUIRE(desc->kernel.height > 0 && desc->kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "a kernel of %zu x %zu taps, expected at least 1 x 1", desc->kernel.height,
+        desc->kernel.width);
+    const clprune_extent stride = or_ones(desc->stride), dilation = or_ones(desc->dilation);
+    REQUIRE(stride.height > 0 && stride.width > 0 && dilation.height > 0 && dilation.width > 0,
+        CLPRUNE_INVALID_ARGUMENT, "stride %zu x %zu, dilation %zu x %zu: an axis is 0",
+        stride.height, stride.width, dilation.height, dilation.width);
+    REQUIRE(clprune__mul3(desc->kernel.height, desc->kernel.width, desc->in, &taps) &&
+                taps <= INT32_MAX && desc->out <= INT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu taps of %zu channels, expected less than 2^31 in all",
+        desc->kernel.height, desc->kernel.width, desc->in);
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    TRY(clprune__keep_settle(context, &desc->keep, &keep));
+    clprune_conv2d *made = malloc(sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
+    made->context = context;
+    made->desc = *desc;
+    made->desc.stride = stride;
+    made->desc.dilation = dilation;
+    made->desc.keep = keep;
+    *layer = made;
+done:
+    return status;
+}
+
+void clprune_conv2d_destroy(clprune_conv2d *layer)
+{
+    ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
+    free(layer);
+}
+
+clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
+    clprune_extent image, const char *name, clprune_saved **saved)
+{
+    ENTER_CREATE(layer != NULL ? layer->context : NULL, saved);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    size_t pixels;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    *saved = NULL;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    REQUIRE(clprune__mul(image.height, image.width, &pixels) && image.height <= UINT32_MAX &&
+                image.width <= UINT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels", image.height, image.width);
+    clprune_keep keep = layer->desc.keep;
+    if (keep.grid_height == 0 && keep.grid_width == 0) {
+        keep.grid_height = (unsigned)image.height;
+        keep.grid_width = (unsigned)image.width;
+    }
+    TRY(clprune_saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
+done:
+    return status;
+}
+
+/* The shapes of a call. */
+static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
+    size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(shape_of(desc, batch, image, conv), CLPRUNE_INVALID_SIZE,
+        "a kernel of %zu x %zu taps does not fit images of %zu x %zu pixels", desc->kernel.height,
+        desc->kernel.width, image.height, image.width);
+    REQUIRE(clprune__mul3(batch, image.height, image.width, x_rows) &&
+                clprune__mul3(batch, conv->output.height, conv->output.width, y_rows),
+        CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
+        image.height, image.width);
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clprune_extent image,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
+    cl_event *event)
+{
+    ENTER(layer != NULL ? layer->context : NULL);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_conv2d_desc *desc = &layer->desc;
+    TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
+    enum { X, W, B, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, x_rows, desc->in},
+        {"w", w, desc->out, conv.kernel.height * conv.kernel.width * desc->in},
+        {"b", b, 1, desc->out, .optional = true}, {"y", y, y_rows, desc->out}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    if (saved != NULL) {
+        TRY(clprune__saved_fit(context, saved, batch, image.height * image.width, desc->in));
+        TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+    }
+    if (batch == 0)
+        TRY(clprune__empty_event(context, event));
+    else if (clprune__conv_is_linear(&conv))
+        TRY(clprune__product_rows(context, x, w, b, y, NULL, event));
+    else
+        TRY(clprune__conv_forward(context, &conv, x, w, b, y, event));
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clprune_extent image,
+    float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx,
+    clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    ENTER(layer != NULL ? layer->context : NULL);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_conv2d_desc *desc = &layer->desc;
+    const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
+               want_db = !clprune__is_absent(db);
+    TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
+    const size_t inner = conv.kernel.height * conv.kernel.width * desc->in;
+    enum { DY, W, DX, DW, DB, ALL };
+    const clprune__operand operands[ALL] = {{"dy", dy, y_rows, desc->out},
+        {"w", w, desc->out, inner, .optional = !want_dx},
+        {"dx", dx, x_rows, desc->in, .optional = true},
+        {"dw", dw, desc->out, inner, .optional = true}, {"db", db, 1, desc->out, .optional = true}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    if (want_dw)
+        TRY(clprune__saved_check(context, saved, batch, image.height * image.width, desc->in));
+    const bool linear = clprune__conv_is_linear(&conv);
+
+    /* Forward: y[n, i, j] = b + sum over the taps of w_ab * x[the pixel under the tap]. So: db =
+     * the sums of dy ... */
+    cl_event *last = want_dw || want_dx ? NULL : event;
+    if (want_db)
+        TRY(clprune__column_sum(context, beta, dy, db, last));
+    /* ... dw_ab = sum over n, i, j of dy[n, i, j]^T * the pixel, from the kept x ... */
+    last = want_dx ? NULL : event;
+    if (want_dw && batch == 0)
+        TRY(clprune__scale(context, beta, dw, last));
+    else if (want_dw && linear)
+        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+    else if (want_dw)
+        TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
+    /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
+    if (want_dx && batch == 0)
+        TRY(clprune__empty_event(context, event));
+    else if (want_dx && linear)
+        TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+    else if (want_dx)
+        TRY(clprune__conv_dx(context, &conv, dy, w, dx, event));
+    if (!want_db && !want_dw && !want_dx)
+        TRY(clprune__empty_event(context, event));
+done:
+    return status;
+}
+
+clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__form *form = clprune__form_of(kept->keep.form);
+    const size_t step = clprune__chunk_samples(kept->rows * kept->cols, range.count);
+    const size_t dy_rows = conv->output.height * conv->output.width;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune_mat room;
+    TRY(clprune__scratch_mat(context, step * kept->rows, kept->cols, &room));
+    for (size_t first = 0; first < range.count; first += step) {
+        clprune__conv part = *conv;
+        part.batch = clprune__min(step, range.count - first);
+        const clprune_mat x = clprune_mat_rows(room, 0, part.batch * kept->rows);
+        TRY(form->restore(
+            context, kept, (clprune__range){range.first + first, part.batch}, x, NULL));
+        TRY(clprune__conv_dw(context, &part, first == 0 ? beta : 1.0f, x,
+            clprune_mat_rows(dy, first * dy_rows, part.batch * dy_rows), dw,
+            first + part.batch == range.count ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Moves the input channels of the weights from before the taps to behind them, or back. */
+static clprune_status reorder(
+    size_t out, size_t in, clprune_extent kernel, const float *from, float *to, bool last)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    size_t taps, all;
+    REQUIRE(from != NULL && to != NULL, CLPRUNE_INVALID_ARGUMENT, "weights or oihw is NULL");
+    REQUIRE(clprune__mul(kernel.height, kernel.width, &taps) &&
+                clprune__mul3(out, in, taps, &all) && clprune__mul(all, sizeof(float), &all),
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu channels of %zu x %zu taps overflow size_t", out, in,
+        kernel.height, kernel.width);
+    for (size_t o = 0; o < out; o++)
+        for (size_t c = 0; c < in; c++)
+            for (size_t t = 0; t < taps; t++) {
+                const size_t before = (o * in + c) * taps + t, behind = (o * taps + t) * in + c;
+                to[last ? behind : before] = from[last ? before : behind];
+            }
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_weights_from_oihw(
+    size_t out, size_t in, clprune_extent kernel, const float *oihw, float *weights)
+{
+    return reorder(out, in, kernel, oihw, weights, true);
+}
+
+clprune_status clprune_conv2d_weights_to_oihw(
+    size_t out, size_t in, clprune_extent kernel, const float *weights, float *oihw)
+{
+    return reorder(out, in, kernel, weights, oihw, false);
+}

@@ -1,0 +1,89 @@
+/* Products of convolutions on channels-last images: forward, dx, and dw from dense images, kept
+ * blocks or pooled cells. All operands are checked by the callers; no size is zero. */
+#ifndef CLPRUNE_OPS_CONV_PRIVATE_H
+#define CLPRUNE_OPS_CONV_PRIVATE_H
+
+#include "clprune/bsr.h"
+#include "clprune/conv2d.h"
+#include "ops/bspmm_private.h"
+#include "runtime/launch.h"
+
+/* What all products of a layer share: `batch` images of image.height x image.width with `in`
+ * channels, whose results are output.height x output.width with `out` channels. */
+typedef struct clprune__conv {
+    size_t batch, in, out;
+    clprune_extent image, output, kernel, stride, padding, dilation;
+} clprune__conv;
+
+/* Fills in conv->output; false where the kernel is larger than the padded image, or a size
+ * overflows. */
+bool clprune__conv_settle(clprune__conv *conv);
+
+/* Whether the layer is a product of the rows of x: 1 x 1 taps, stride 1, no padding. */
+bool clprune__conv_is_linear(const clprune__conv *conv);
+
+/* y = x * w + b; b may be CLPRUNE_NO_MAT. */
+clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+
+/* dx from dy. */
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, clprune_mat dy,
+    clprune_mat w, clprune_mat dx, cl_event *event);
+
+/* dw = product + beta * dw, from dense images, ... */
+clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* ... and from the means p of cells of cell x cell pixels: the product of the upsampled images.
+ * Only for the vector family, and cells that clprune__conv_pools. */
+bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
+clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* Whether clprune__conv_dw_pruned has kernels for these blocks; ... */
+bool clprune__conv_prunes(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
+
+/* ... then dw from the kept blocks, whose rows are pixels. */
+clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* One launch of an implicit product: for each result pixel (u, v) of grid.height x grid.width in
+ * each image, the sum over `taps` of the source pixel (u * step + first + tap * tap_step) times
+ * weights. The result pixel is (u, v) * spread + shift of an image of `result` pixels. Tap (i, j)
+ * has weights (weight_first + i * weight_step) along each axis. Signed sizes wrap as unsigned ones
+ * do. */
+typedef struct clprune__conv_gather {
+    size_t batch;
+    bool back;   /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    size_t n, k; /* channels of results and source */
+    clprune_extent grid, source, result;
+    clprune_extent step, spread, shift, taps;
+    ptrdiff_t first_y, first_x, tap_step_y, tap_step_x;
+    clprune_extent weight_first, weight_step;
+    size_t kernel_width;
+    clprune_mat from, w, bias, to;
+} clprune__conv_gather;
+
+/* The sizes of a layer beside its channels, and of a gathered product, as their kernels take them.
+ */
+void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
+void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *job);
+
+/* Scratch for the partial results of a plan. */
+clprune_status clprune__conv_take_partial(
+    clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
+
+/* conv_dw_vector.cl and conv_dw_tiled.cl. */
+clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* conv_vector.cl and conv_tiled.cl. */
+clprune_status clprune__conv_gather_vector(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+clprune_status clprune__conv_gather_tiled(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+#endif

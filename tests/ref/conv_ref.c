@@ -1,0 +1,101 @@
+#include "ref/conv_ref.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+void conv_ref_settle(conv_ref *r)
+{
+    const size_t size[2] = {r->height, r->width};
+    size_t out[2];
+    for (int i = 0; i < 2; i++)
+        out[i] =
+            (size[i] + 2 * r->padding[i] - r->dilation[i] * (r->kernel[i] - 1) - 1) / r->stride[i] +
+            1;
+    r->out_height = out[0];
+    r->out_width = out[1];
+}
+
+/* The row of x under tap (a, b) of result (n, i, j), or -1 outside. */
+static long pixel(const conv_ref *r, size_t n, size_t i, size_t j, size_t a, size_t b)
+{
+    const long y = (long)(i * r->stride[0] + a * r->dilation[0]) - (long)r->padding[0];
+    const long x = (long)(j * r->stride[1] + b * r->dilation[1]) - (long)r->padding[1];
+    if (y < 0 || x < 0 || y >= (long)r->height || x >= (long)r->width)
+        return -1;
+    return ((long)n * (long)r->height + y) * (long)r->width + x;
+}
+
+float *conv_ref_unfold(const conv_ref *r, const float *x)
+{
+    const size_t taps = r->kernel[0] * r->kernel[1];
+    float *to = calloc(r->batch * r->out_height * r->out_width * taps * r->in + 1, sizeof *to);
+    size_t row = 0;
+    for (size_t n = 0; n < r->batch; n++)
+        for (size_t i = 0; i < r->out_height; i++)
+            for (size_t j = 0; j < r->out_width; j++, row++)
+                for (size_t t = 0; t < taps; t++) {
+                    const long from = pixel(r, n, i, j, t / r->kernel[1], t % r->kernel[1]);
+                    for (size_t c = 0; from >= 0 && c < r->in; c++)
+                        to[(row * taps + t) * r->in + c] = x[(size_t)from * r->in + c];
+                }
+    return to;
+}
+
+static size_t results(const conv_ref *r)
+{
+    return r->batch * r->out_height * r->out_width;
+}
+
+gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b)
+{
+    gemm_ref ref = gemm_ref_begin(results(r), r->out);
+    float *unfolded = conv_ref_unfold(r, x);
+    gemm_ref_add(&ref, false, true, r->kernel[0] * r->kernel[1] * r->in, unfolded, w);
+    if (b != NULL)
+        gemm_ref_add_row(&ref, b);
+    gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    free(unfolded);
+    return ref;
+}
+
+gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x)
+{
+    gemm_ref ref = gemm_ref_begin(r->out, r->kernel[0] * r->kernel[1] * r->in);
+    float *unfolded = conv_ref_unfold(r, x);
+    gemm_ref_add(&ref, true, false, results(r), dy, unfolded);
+    gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    free(unfolded);
+    return ref;
+}
+
+gemm_ref conv_ref_db(const conv_ref *r, const float *dy)
+{
+    gemm_ref ref = gemm_ref_begin(1, r->out);
+    for (size_t row = 0; row < results(r); row++)
+        gemm_ref_add_row(&ref, dy + row * r->out);
+    gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    return ref;
+}
+
+gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w)
+{
+    const size_t taps = r->kernel[0] * r->kernel[1];
+    gemm_ref ref = gemm_ref_begin(r->batch * r->height * r->width, r->in);
+    size_t row = 0;
+    for (size_t n = 0; n < r->batch; n++)
+        for (size_t i = 0; i < r->out_height; i++)
+            for (size_t j = 0; j < r->out_width; j++, row++)
+                for (size_t t = 0; t < taps; t++) {
+                    const long to = pixel(r, n, i, j, t / r->kernel[1], t % r->kernel[1]);
+                    for (size_t c = 0; to >= 0 && c < r->in; c++)
+                        for (size_t o = 0; o < r->out; o++) {
+                            const double term = (double)dy[row * r->out + o] *
+                                                (double)w[(o * taps + t) * r->in + c];
+                            ref.want[(size_t)to * r->in + c] += term;
+                            ref.bound[(size_t)to * r->in + c] += fabs(term);
+                        }
+                }
+    ref.terms = taps * r->out;
+    gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    return ref;
+}

@@ -1,0 +1,25 @@
+/* Reference of convolutions: unfolded images and plain loops in double, from the formulas of
+ * clprune/conv2d.h. Results as in gemm_ref; images are channels last, dense. */
+#ifndef CLPRUNE_CONV_REF_H
+#define CLPRUNE_CONV_REF_H
+
+#include "ref/gemm_ref.h"
+
+typedef struct conv_ref {
+    size_t batch, in, out;
+    size_t height, width;                                 /* of x */
+    size_t kernel[2], stride[2], padding[2], dilation[2]; /* vertical, horizontal */
+    size_t out_height, out_width;                         /* of y; conv_ref_settle fills them in */
+} conv_ref;
+
+void conv_ref_settle(conv_ref *r);
+
+/* (batch * out_height * out_width) x (taps * in): the pixels under the taps, 0 outside. */
+float *conv_ref_unfold(const conv_ref *r, const float *x);
+
+gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, const float *b);
+gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x);
+gemm_ref conv_ref_db(const conv_ref *r, const float *dy);
+gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w);
+
+#endif

@@ -1,0 +1,217 @@
+/* Convolutions against the reference, for every form of the kept input. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/conv_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct conv_row {
+    const char *name;
+    conv_ref r;
+    bool bias;
+} conv_row;
+
+static const conv_row rows[] = {
+    {"3x3", {2, 16, 20, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2", {2, 8, 17, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, false},
+    {"3x3 no padding", {3, 5, 70, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"1x1", {2, 20, 33, 4, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"1x1 stride 2", {3, 32, 40, 5, 6, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, false},
+    {"7x7 stride 2 of 3 channels", {2, 3, 24, 13, 14, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, 0}, true},
+    {"dilated", {2, 12, 8, 9, 8, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0, 0}, false},
+    {"stride 3 dilation 2, uneven", {2, 4, 6, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0}, true},
+    {"stride above kernel", {1, 4, 5, 7, 7, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"padding above kernel", {1, 3, 4, 2, 3, {2, 2}, {1, 1}, {3, 2}, {1, 1}, 0, 0}, true},
+    {"one pixel", {1, 1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
+    {"many images", {40, 16, 16, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"wide image", {1, 2, 3, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"tall image", {2, 4, 35, 300, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+};
+
+static clprune_conv2d_desc describe(const conv_ref *r)
+{
+    return (clprune_conv2d_desc){.in = r->in,
+        .out = r->out,
+        .kernel = {r->kernel[0], r->kernel[1]},
+        .stride = {r->stride[0], r->stride[1]},
+        .padding = {r->padding[0], r->padding[1]},
+        .dilation = {r->dilation[0], r->dilation[1]}};
+}
+
+static void check(const char *what, const test_mat *m, gemm_ref ref, const char *name)
+{
+    float *got = test_mat_get(m, what);
+    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", name);
+    free(got);
+    gemm_ref_free(&ref);
+}
+
+/* The tensors of a layer. */
+typedef struct tensors {
+    float *x, *w, *b, *dy;
+    test_mat mx, mw, mb, mdy, my, mdx, mdw, mdb;
+} tensors;
+
+static tensors make(const conv_ref *r)
+{
+    const size_t pixels = r->batch * r->height * r->width,
+                 results = r->batch * r->out_height * r->out_width,
+                 inner = r->kernel[0] * r->kernel[1] * r->in;
+    tensors t = {.x = test_new_normal(21, pixels * r->in),
+        .w = test_new_normal(22, r->out * inner),
+        .b = test_new_normal(23, r->out),
+        .dy = test_new_normal(24, results * r->out)};
+    t.mx = test_mat_make(pixels, r->in, 1, t.x);
+    t.mw = test_mat_make(r->out, inner, 3, t.w);
+    t.mb = test_mat_make(1, r->out, 0, t.b);
+    t.mdy = test_mat_make(results, r->out, 2, t.dy);
+    t.my = test_mat_make(results, r->out, 1, NULL);
+    t.mdx = test_mat_make(pixels, r->in, 2, NULL);
+    t.mdw = test_mat_make(r->out, inner, 1, NULL);
+    t.mdb = test_mat_make(1, r->out, 0, NULL);
+    return t;
+}
+
+static void destroy(tensors *t)
+{
+    test_mat *const mats[] = {&t->mx, &t->mw, &t->mb, &t->mdy, &t->my, &t->mdx, &t->mdw, &t->mdb};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(t->x);
+    free(t->w);
+    free(t->b);
+    free(t->dy);
+}
+
+static void against_reference(void **state)
+{
+    const conv_row *row = *state;
+    conv_ref r = row->r;
+    conv_ref_settle(&r);
+    const clprune_conv2d_desc desc = describe(&r);
+    const clprune_extent image = {r.height, r.width}, output = clprune_conv2d_output(&desc, image);
+    assert_int_equal(output.height, r.out_height);
+    assert_int_equal(output.width, r.out_width);
+    tensors t = make(&r);
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
+    TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
+        row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        t.mdx.mat, t.mdw.mat, t.mdb.mat, NULL));
+    check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
+    check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
+    check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
+    check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
+    test_mat_unchanged(&t.mx, "x");
+    test_mat_unchanged(&t.mw, "w");
+    test_mat_unchanged(&t.mdy, "dy");
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+    destroy(&t);
+}
+
+/* How an input is kept. */
+typedef struct form_row {
+    const char *name;
+    clprune_keep keep;
+} form_row;
+
+static const form_row forms[] = {
+    {"pooled 2", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
+    {"pooled 4", {.form = CLPRUNE_FORM_POOLED, .cell = 4}},
+    {"pruned 1x4", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}}},
+    {"pruned 1x16", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f}},
+    {"pruned 2x3", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.4f, .block = {2, 3}}},
+    {"pruned int8", {.form = CLPRUNE_FORM_PRUNED,
+                        .sparsity = 0.5f,
+                        .value_type = CLPRUNE_VALUES_INT8,
+                        .index_type = CLPRUNE_INDEX_BITMAP}},
+    {"all pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.0f}},
+    {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}},
+};
+
+/* dw is that of what the store restores; dx and y do not depend on it. */
+static void of_restored(void **state)
+{
+    const form_row *form = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        conv_ref r = rows[i].r;
+        conv_ref_settle(&r);
+        clprune_conv2d_desc desc = describe(&r);
+        desc.keep = form->keep;
+        const clprune_extent image = {r.height, r.width};
+        tensors t = make(&r);
+        clprune_conv2d *layer;
+        clprune_saved *saved;
+        TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+        TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
+        TEST_OK(clprune_conv2d_forward(
+            layer, r.batch, image, t.mx.mat, t.mw.mat, CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
+        test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
+        TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
+        float *x = test_mat_get(&restored, "restored");
+        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, saved, t.mdy.mat, t.mw.mat,
+            CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+        gemm_ref want = conv_ref_dw(&r, t.dy, x);
+        float *once = test_mat_get(&t.mdw, "dw");
+        test_close(
+            "dw", want.m, want.n, once, want.want, want.bound, "%s, %s", rows[i].name, form->name);
+        /* once more on top: twice the gradient */
+        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, saved, t.mdy.mat, t.mw.mat,
+            CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+        float *twice = test_mat_get(&t.mdw, "dw");
+        for (size_t e = 0; e < want.m * want.n; e++) {
+            want.want[e] *= 2;
+            want.bound[e] *= 2;
+        }
+        test_close("dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s",
+            rows[i].name, form->name);
+        gemm_ref_free(&want);
+        free(once);
+        free(twice);
+        free(x);
+        test_mat_free(&restored);
+        clprune_saved_destroy(saved);
+        clprune_conv2d_destroy(layer);
+        destroy(&t);
+    }
+}
+
+static void weights_order(void **state)
+{
+    (void)state;
+    enum { OUT = 2, IN = 3, TAPS = 6 };
+    const clprune_extent kernel = {2, 3};
+    float oihw[OUT * IN * TAPS], weights[OUT * IN * TAPS], back[OUT * IN * TAPS];
+    for (size_t i = 0; i < OUT * IN * TAPS; i++)
+        oihw[i] = (float)i;
+    TEST_OK(clprune_conv2d_weights_from_oihw(OUT, IN, kernel, oihw, weights));
+    for (size_t o = 0; o < OUT; o++)
+        for (size_t c = 0; c < IN; c++)
+            for (size_t t = 0; t < TAPS; t++)
+                assert_true(weights[(o * TAPS + t) * IN + c] == oihw[(o * IN + c) * TAPS + t]);
+    TEST_OK(clprune_conv2d_weights_to_oihw(OUT, IN, kernel, weights, back));
+    assert_memory_equal(oihw, back, sizeof oihw);
+    assert_int_equal(clprune_conv2d_weights_to_oihw(OUT, IN, kernel, NULL, back),
+        CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_conv2d_weights_to_oihw(SIZE_MAX, IN, kernel, weights, back),
+        CLPRUNE_SIZE_OVERFLOW);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
+    test_add(&list, weights_order, NULL, "order of weights");
+    return test_run_on_devices("conv2d", &list);
+}
