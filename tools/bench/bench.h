@@ -33,6 +33,9 @@ typedef enum bench_axis {
     AXIS_OUT,
     AXIS_BLOCK,
     AXIS_SPARSITY,
+    AXIS_IMAGE, /* of convolutions: pixels per side */
+    AXIS_KERNEL,
+    AXIS_STRIDE,
     AXES
 } bench_axis;
 
@@ -58,6 +61,7 @@ typedef struct bench_shape {
     size_t in, out;
     size_t block; /* 1 x block */
     float sparsity;
+    size_t image, kernel, stride; /* of convolutions */
 } bench_shape;
 
 /* The program's state: the device and what is known of it. */
@@ -65,7 +69,7 @@ typedef struct bench {
     clprune_context *context;
     const bench_settings *settings;
     char device[128];
-    const char *peer;   /* NULL: no peer on this device */
+    bool peers;         /* the device is a CPU, as the peers are */
     double peak_gflops; /* measured; NaN where it could not be */
 } bench;
 
@@ -86,6 +90,8 @@ typedef struct bench_job {
     bench_tensor x, w, b, y, t, dx, dy, dw, db;
     clprune_bsr xs; /* x pruned */
     clprune_linear *layer, *dense_layer;
+    clprune_conv2d *conv;
+    struct bench_conv_peer *conv_peer;
     clprune_saved *saved, *dense_saved;
     clprune_optimizer *optimizer;
     clprune_patch_embed_desc patch;
@@ -103,13 +109,16 @@ struct bench_op {
     void (*prepare)(bench_job *job);
     void (*ours)(bench_job *job);
     void (*dense)(bench_job *job); /* the same product, dense; for prune the forward product */
-    void (*peer)(bench_job *job);  /* the same product by OpenBLAS, on the host */
+    void (*peer)(bench_job *job);  /* the same product by the peer, on the host */
     bool dense_is_forward;
+    const char *(*peer_name)(void); /* NULL: bench_peer_name */
 };
 
-/* Four tables, each ended by a name of NULL, and all operations in the order of `all`. */
-extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[];
-extern const bench_op *const bench_tables[4];
+/* Tables, each ended by a name of NULL, and all operations in the order of `all`. */
+enum { BENCH_TABLES = 5 };
+extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[],
+    bench_convs[];
+extern const bench_op *const bench_tables[BENCH_TABLES];
 const bench_op *bench_op_find(const char *name, const char *form);
 
 /* For the `prepare` steps: a random matrix; the pruned x. */
@@ -124,8 +133,18 @@ const char *bench_peer_name(void);
 void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
     const float *a, const float *b, float *c);
 
+/* The peer of convolutions, likewise: a convolution of channels-last images whose result, dx or dw
+ * it computes from host copies of the job's tensors, with weights in a layout of its choice. */
+typedef enum bench_conv_pass { BENCH_CONV_FORWARD, BENCH_CONV_DX, BENCH_CONV_DW } bench_conv_pass;
+const char *bench_conv_peer_name(void);
+struct bench_conv_peer *bench_conv_peer_create(const bench_job *job, bench_conv_pass pass,
+    const clprune_conv2d_desc *desc, clprune_extent image, clprune_extent output);
+void bench_conv_peer_run(struct bench_conv_peer *peer);
+void bench_conv_peer_destroy(struct bench_conv_peer *peer);
+
 /* Medians in milliseconds; NaN where there is nothing to run. */
 typedef struct bench_result {
+    const char *peer;           /* NULL: none */
     bench_shape shape;          /* zero, sparsity NaN, where the operation has no such axis */
     double ms, low_ms, high_ms; /* ours and its quartiles */
     double dense_ms, peer_ms;

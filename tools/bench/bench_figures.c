@@ -19,7 +19,8 @@ typedef struct figure {
     const bench *b;
     const char *name; /* "fig4" */
     FILE *csv, *json;
-    double peer_ms; /* sum over the cases */
+    const char *peer; /* NULL: none */
+    double peer_ms;   /* sum over the cases */
     int cases;
 } figure;
 
@@ -59,8 +60,8 @@ static void write_script(
 {
     FILE *script = open_file(f->b->settings->output_dir, f->name, ".gp");
     plot_text(script, "device", f->b->device);
-    plot_text(script, "peer", f->b->peer != NULL ? f->b->peer : "");
-    fprintf(script, "peer_ms = %.6g\n", f->b->peer != NULL ? f->peer_ms / f->cases : 0.0);
+    plot_text(script, "peer", f->peer != NULL ? f->peer : "");
+    fprintf(script, "peer_ms = %.6g\n", f->peer != NULL ? f->peer_ms / f->cases : 0.0);
     fprintf(script, "peak = %.6g\n", isfinite(f->b->peak_gflops) ? f->b->peak_gflops : 0.0);
     fprintf(script, "blocks = '");
     for (int i = 0; i < blocks->count; i++)
@@ -116,6 +117,7 @@ static bench_result figure_case(figure *f, const char *form, const bench_shape *
     const bench_result result = bench_measure(f->b, op, shape);
     bench_report_json(f->json, f->b, op, &result);
     bench_report(f->b, op, &result);
+    f->peer = result.peer;
     f->peer_ms += result.peer_ms;
     f->cases++;
     return result;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const bench_op *const bench_tables[4] = {
-    bench_products, bench_forms, bench_pruning, bench_layers};
+const bench_op *const bench_tables[BENCH_TABLES] = {
+    bench_products, bench_forms, bench_pruning, bench_layers, bench_convs};
 
 _Noreturn void bench_fail(const clprune_context *context, clprune_status status)
 {
@@ -21,7 +21,7 @@ _Noreturn void bench_fail(const clprune_context *context, clprune_status status)
 
 const bench_op *bench_op_find(const char *name, const char *form)
 {
-    for (size_t t = 0; t < sizeof bench_tables / sizeof *bench_tables; t++)
+    for (size_t t = 0; t < BENCH_TABLES; t++)
         for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
             if (strcmp(op->name, name) == 0 &&
                 (form == NULL || (op->form != NULL && strcmp(op->form, form) == 0)))
@@ -53,6 +53,9 @@ static bench_shape shape_of(const bench_settings *set, const int index[AXES])
         .out = (size_t)value[AXIS_OUT],
         .block = (size_t)value[AXIS_BLOCK],
         .sparsity = (float)value[AXIS_SPARSITY],
+        .image = (size_t)value[AXIS_IMAGE],
+        .kernel = (size_t)value[AXIS_KERNEL],
+        .stride = (size_t)value[AXIS_STRIDE],
     };
 }
 
@@ -78,7 +81,7 @@ static void run_selected(const bench *b)
 {
     const bench_settings *set = b->settings;
     for (int i = 0; i < set->op_count; i++)
-        for (size_t t = 0; t < sizeof bench_tables / sizeof *bench_tables; t++)
+        for (size_t t = 0; t < BENCH_TABLES; t++)
             for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
                 if (is_selected(set, op, set->ops[i]))
                     run_operation(b, op);
@@ -101,7 +104,7 @@ int main(int argc, char **argv)
     cl_device_type type = 0;
     (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);
     (void)clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    b.peer = (type & CL_DEVICE_TYPE_CPU) != 0 ? bench_peer_name() : NULL;
+    b.peers = (type & CL_DEVICE_TYPE_CPU) != 0;
     b.peak_gflops = bench_peak(b.context);
     if (strcmp(settings.ops[0], "figures") == 0)
         bench_figures(&b);

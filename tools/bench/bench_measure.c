@@ -95,6 +95,8 @@ void bench_job_release(bench_job *job)
     clprune_saved_destroy(job->dense_saved);
     clprune_linear_destroy(job->layer);
     clprune_linear_destroy(job->dense_layer);
+    clprune_conv2d_destroy(job->conv);
+    bench_conv_peer_destroy(job->conv_peer);
     clprune_optimizer_destroy(job->optimizer);
     clprune_buffer_release(job->context, job->labels);
 }
@@ -149,6 +151,8 @@ static bench_shape used_part(const bench_op *op, const bench_shape *shape)
         used.block = 0;
     if ((op->axes >> AXIS_SPARSITY & 1u) == 0)
         used.sparsity = NAN;
+    if ((op->axes >> AXIS_IMAGE & 1u) == 0)
+        used.image = used.kernel = used.stride = 0;
     return used;
 }
 
@@ -156,8 +160,11 @@ bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape
 {
     static double seconds[RUNS][MAX_REPETITIONS];
     const int repetitions = b->settings->repetitions;
+    const char *peer = b->peers && op->peer != NULL
+                           ? (op->peer_name != NULL ? op->peer_name : bench_peer_name)()
+                           : NULL;
     void (*const steps[RUNS])(bench_job * job) = {
-        op->ours, op->dense, b->peer != NULL ? op->peer : NULL};
+        op->ours, op->dense, peer != NULL ? op->peer : NULL};
     bench_job job = {.context = b->context, .op = op, .shape = used_part(op, shape), .kept = 1.0};
     job.rows = job.shape.batch * job.shape.tokens;
     op->prepare(&job);
@@ -180,6 +187,7 @@ bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape
         median[r] = steps[r] != NULL ? 1e3 * quantile(seconds[r], repetitions, 0.5) : NAN;
     }
     const bench_result result = {
+        .peer = peer,
         .shape = job.shape,
         .ms = median[RUN_OURS],
         .low_ms = 1e3 * quantile(seconds[RUN_OURS], repetitions, 0.25),

@@ -9,22 +9,25 @@
 
 static void usage(FILE *stream)
 {
-    fputs("usage: clprune-bench OPERATION... [options]\n"
-          "       clprune-bench figures --output-dir DIR [options]\n"
-          "operations, with their forms:\n"
-          "  gemm          nt  y = x * w^T       nn  dx = dy * w      tn  dw = dy^T * x\n"
-          "  gemm-batched  nn  y_n = w * x_n     tn  dx_n = w^T * dy_n   (token layer)\n"
-          "  bspmm         tn  dw = dy^T * xs    nn  y = xs * w\n"
-          "                nt  dw = sum_n dy_n * xs_n^T                  (token layer)\n"
-          "  quantised-2, quantised-4, quantised-8, pooled\n"
-          "                tn nt  dw as of bspmm, from codes of so many bits, from means of 2 x\n"
-          "                2 cells; dense_ms is the product of a dense store\n"
-          "  prune unpack  dense to BSR and back\n"
-          "  linear        step  forward, prune and backward of clprune_linear\n"
-          "                forward  only that, with the pruning: dense_ms is without\n"
-          "  gelu affine layerscale patch_embed token_mean cross_entropy   forward, backward\n"
-          "  optimizer     sgd, adamw, lamb: one step of an O x I weight and its bias\n"
-          "  all           every one of them\n",
+    fputs(
+        "usage: clprune-bench OPERATION... [options]\n"
+        "       clprune-bench figures --output-dir DIR [options]\n"
+        "operations, with their forms:\n"
+        "  gemm          nt  y = x * w^T       nn  dx = dy * w      tn  dw = dy^T * x\n"
+        "  gemm-batched  nn  y_n = w * x_n     tn  dx_n = w^T * dy_n   (token layer)\n"
+        "  bspmm         tn  dw = dy^T * xs    nn  y = xs * w\n"
+        "                nt  dw = sum_n dy_n * xs_n^T                  (token layer)\n"
+        "  quantised-2, quantised-4, quantised-8, pooled\n"
+        "                tn nt  dw as of bspmm, from codes of so many bits, from means of 2 x\n"
+        "                2 cells; dense_ms is the product of a dense store\n"
+        "  prune unpack  dense to BSR and back\n"
+        "  linear        step  forward, prune and backward of clprune_linear\n"
+        "                forward  only that, with the pruning: dense_ms is without\n"
+        "  gelu affine layerscale patch_embed token_mean cross_entropy   forward, backward\n"
+        "  optimizer     sgd, adamw, lamb: one step of an O x I weight and its bias\n"
+        "  conv          forward, dx, dw, and dw from an input that is kept as pruned, pooled-2,\n"
+        "                pooled-4, quantised-4; dense_ms is dw of a dense store\n"
+        "  all           every one of them\n",
         stream);
     fputs("options; those with a * take lists and ranges (4,16,64 or first:last:step), and the\n"
           "cases are their product:\n"
@@ -39,6 +42,9 @@ static void usage(FILE *stream)
           "                 of 3 x 16 x 16\n"
           "  --block B *    blocks of 1 x B (16)\n"
           "  --sparsity S * from 0 to 1 (0.5,0.7,0.9)\n"
+          "  --image P *    pixels per side of a convolution's images (56)\n"
+          "  --kernel K *   taps per side (3); the padding is K / 2\n"
+          "  --stride S *   of a convolution (1)\n"
           "  --repeat N     repetitions behind a median (11)\n"
           "  --precision P  fp32 (the default), tf32 or bf16: what products with pruned matrices\n"
           "                 may round their operands to; the one in use is reported\n"
@@ -197,6 +203,9 @@ static void set_defaults(bench_settings *set)
         [AXIS_OUT] = {{1536.0}, 1},
         [AXIS_BLOCK] = {{16.0}, 1},
         [AXIS_SPARSITY] = {{0.5, 0.7, 0.9}, 3},
+        [AXIS_IMAGE] = {{56.0}, 1},
+        [AXIS_KERNEL] = {{3.0}, 1},
+        [AXIS_STRIDE] = {{1.0}, 1},
     };
     for (int a = 0; a < AXES; a++)
         if (set->axes[a].count == 0)
@@ -233,6 +242,9 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         {"out", required_argument, NULL, OPTION_AXIS + AXIS_OUT},
         {"block", required_argument, NULL, OPTION_AXIS + AXIS_BLOCK},
         {"sparsity", required_argument, NULL, OPTION_AXIS + AXIS_SPARSITY},
+        {"image", required_argument, NULL, OPTION_AXIS + AXIS_IMAGE},
+        {"kernel", required_argument, NULL, OPTION_AXIS + AXIS_KERNEL},
+        {"stride", required_argument, NULL, OPTION_AXIS + AXIS_STRIDE},
         {"rows", required_argument, NULL, OPTION_ROWS},
         {"form", required_argument, NULL, OPTION_FORM},
         {"repeat", required_argument, NULL, OPTION_REPEAT},
@@ -250,6 +262,9 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text},
         [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text},
         [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1"},
+        [AXIS_IMAGE] = {"image", true, 1.0, 4096.0, "a count from 1 to 4096"},
+        [AXIS_KERNEL] = {"kernel", true, 1.0, 64.0, "a count from 1 to 64"},
+        [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64"},
     };
     static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
     static const value_rule repeat_rule = {

@@ -64,12 +64,17 @@ void bench_report_json(FILE *stream, const bench *b, const bench_op *op, const b
     json_count(stream, "out", shape->out);
     json_count(stream, "block", shape->block);
     json_real(stream, "sparsity", (double)shape->sparsity);
+    if (shape->image > 0) {
+        json_count(stream, "image", shape->image);
+        json_count(stream, "kernel", shape->kernel);
+        json_count(stream, "stride", shape->stride);
+    }
     json_real(stream, "ms", result->ms);
     fprintf(stream, ",\"ms_quartiles\":[%.6g,%.6g],\"repetitions\":%d", result->low_ms,
         result->high_ms, result->repetitions);
     json_real(stream, "dense_ms", dense_ms);
     json_real(stream, "speedup_vs_dense", dense_ms / result->ms);
-    json_text(stream, "peer", isnan(result->peer_ms) ? NULL : b->peer);
+    json_text(stream, "peer", result->peer);
     json_real(stream, "peer_ms", result->peer_ms);
     json_real(stream, "speedup_vs_peer", result->peer_ms / result->ms);
     json_real(stream, "useful_gflops", gflops);
@@ -107,16 +112,16 @@ static void table_row(const bench *b, const bench_op *op, const bench_result *re
     const bench_shape *shape = &result->shape;
     if (!started) {
         printf("device %s, FMA peak %.1f GF/s, peer %s, products of pruned matrices in %s\n",
-            b->device, b->peak_gflops, b->peer != NULL ? b->peer : "none",
+            b->device, b->peak_gflops, result->peer != NULL ? result->peer : "none",
             clprune_precision_name(clprune_context_precision(b->context)));
-        printf("%-13s %-8s %5s %6s %5s %5s %5s %5s %9s %17s %7s %6s %6s %9s %6s %9s %6s\n", "op",
+        printf("%-13s %-13s %5s %6s %5s %5s %5s %5s %9s %17s %7s %6s %6s %9s %6s %9s %6s\n", "op",
             "form", "batch", "tokens", "in", "out", "block", "spars", "ms", "quartiles", "GF/s",
             "peak", "GB/s", "dense ms", "dense", "peer ms", "peer");
         started = true;
     }
-    printf("%-13s %-8s", op->name, op->form != NULL ? op->form : "");
+    printf("%-13s %-13s", op->name, op->form != NULL ? op->form : "");
     cell_count(5, shape->batch);
-    cell_count(6, shape->tokens);
+    cell_count(6, shape->image > 0 ? shape->image : shape->tokens);
     cell_count(5, shape->in);
     cell_count(5, shape->out);
     cell_count(5, shape->block);

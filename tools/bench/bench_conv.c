@@ -1,0 +1,125 @@
+/* bench_conv.c: convolutions on channels-last images of image x image pixels, and their weight
+ * gradient from an input that is kept in some form. */
+#include "bench.h"
+
+#include <string.h>
+
+/* How the form of an operation keeps the input. */
+static clprune_keep keep_of(const bench_job *job)
+{
+    const char *form = job->op->form;
+    if (strcmp(form, "pruned") == 0)
+        return (clprune_keep){.form = CLPRUNE_FORM_PRUNED,
+            .block = {1, job->shape.block},
+            .sparsity = job->shape.sparsity};
+    if (strncmp(form, "pooled-", 7) == 0)
+        return (clprune_keep){.form = CLPRUNE_FORM_POOLED, .cell = (unsigned)(form[7] - '0')};
+    if (strncmp(form, "quantised-", 10) == 0)
+        return (clprune_keep){.form = CLPRUNE_FORM_QUANTISED, .bits = (unsigned)(form[10] - '0')};
+    return (clprune_keep){.form = CLPRUNE_FORM_DENSE};
+}
+
+static clprune_extent square(size_t side)
+{
+    return (clprune_extent){side, side};
+}
+
+static clprune_extent image_of(const bench_job *job)
+{
+    return square(job->shape.image);
+}
+
+static clprune_conv2d *create_layer(
+    bench_job *job, const clprune_conv2d_desc *desc, clprune_saved **saved)
+{
+    clprune_conv2d *layer;
+    CHECK(job->context, clprune_conv2d_create(job->context, desc, &layer));
+    CHECK(job->context,
+        clprune_conv2d_saved_create(layer, job->shape.batch, image_of(job), "saved", saved));
+    CHECK(job->context, clprune_saved_store(*saved, 0, job->shape.batch, job->x.mat, NULL));
+    return layer;
+}
+
+static void prepare(bench_job *job)
+{
+    const bench_shape *s = &job->shape;
+    const char *form = job->op->form;
+    clprune_conv2d_desc desc = {.in = s->in,
+        .out = s->out,
+        .kernel = square(s->kernel),
+        .stride = square(s->stride),
+        .padding = square(s->kernel / 2)};
+    const clprune_extent image = image_of(job), output = clprune_conv2d_output(&desc, image);
+    const size_t inner = s->kernel * s->kernel * s->in,
+                 results = s->batch * output.height * output.width;
+    bench_tensor_create(job, "x", s->batch * image.height * image.width, s->in, &job->x);
+    bench_tensor_create(job, "w", s->out, inner, &job->w);
+    bench_tensor_create(job, "y", results, s->out, &job->y);
+    bench_tensor_create(job, "dy", results, s->out, &job->dy);
+    bench_tensor_create(job, "dx", s->batch * image.height * image.width, s->in, &job->dx);
+    bench_tensor_create(job, "dw", s->out, inner, &job->dw);
+    job->flops = 2.0 * (double)results * (double)inner * (double)s->out;
+    clprune_conv2d_destroy(create_layer(job, &desc, &job->dense_saved));
+    desc.keep = keep_of(job);
+    job->conv = create_layer(job, &desc, &job->saved);
+    if (desc.keep.form == CLPRUNE_FORM_PRUNED)
+        job->flops *= 1.0 - (double)s->sparsity;
+    if (desc.keep.form == CLPRUNE_FORM_POOLED)
+        job->flops /= (double)(desc.keep.cell * desc.keep.cell);
+    const bench_conv_pass pass = strcmp(form, "forward") == 0 ? BENCH_CONV_FORWARD
+                                 : strcmp(form, "dx") == 0    ? BENCH_CONV_DX
+                                                              : BENCH_CONV_DW;
+    job->conv_peer = bench_conv_peer_create(job, pass, &desc, image, output);
+}
+
+static void forward(bench_job *job)
+{
+    CHECK(job->context, clprune_conv2d_forward(job->conv, job->shape.batch, image_of(job),
+                            job->x.mat, job->w.mat, CLPRUNE_NO_MAT, job->y.mat, NULL, NULL));
+}
+
+static void dx(bench_job *job)
+{
+    CHECK(job->context,
+        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, NULL, job->dy.mat,
+            job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+}
+
+static void dw_of(bench_job *job, const clprune_saved *saved)
+{
+    CHECK(job->context,
+        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, saved,
+            job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, CLPRUNE_NO_MAT, NULL));
+}
+
+static void dw(bench_job *job)
+{
+    dw_of(job, job->saved);
+}
+
+static void dense_dw(bench_job *job)
+{
+    dw_of(job, job->dense_saved);
+}
+
+static void peer(bench_job *job)
+{
+    bench_conv_peer_run(job->conv_peer);
+}
+
+enum {
+    CONV_AXES = 1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_OUT | 1u << AXIS_IMAGE |
+                1u << AXIS_KERNEL | 1u << AXIS_STRIDE,
+    PRUNED_AXES = CONV_AXES | 1u << AXIS_BLOCK | 1u << AXIS_SPARSITY
+};
+
+const bench_op bench_convs[] = {
+    {"conv", "forward", CONV_AXES, prepare, forward, NULL, peer, false, bench_conv_peer_name},
+    {"conv", "dx", CONV_AXES, prepare, dx, NULL, peer, false, bench_conv_peer_name},
+    {"conv", "dw", CONV_AXES, prepare, dw, NULL, peer, false, bench_conv_peer_name},
+    {"conv", "pruned", PRUNED_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
+    {"conv", "pooled-2", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
+    {"conv", "pooled-4", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
+    {"conv", "quantised-4", CONV_AXES, prepare, dw, dense_dw, peer, false, bench_conv_peer_name},
+    {0},
+};
