@@ -126,6 +126,21 @@ done:
     return status;
 }
 
+static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr bsr;
+    TRY(samples(context, kept, range, &bsr));
+    if (clprune__conv_prunes(context, conv, &bsr))
+        TRY(clprune__conv_dw_pruned(context, conv, beta, &bsr, dy, dw, event));
+    else
+        TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
+done:
+    return status;
+}
+
 /* Scores of one-row blocks, which a product meets whole; none where no block is chosen. */
 static clprune_status scores(
     clprune_context *context, const clprune__kept *kept, size_t batch, clprune__gemm_scores *wanted)
@@ -152,4 +167,5 @@ const clprune__form clprune__form_pruned = {.name = "pruned",
     .restore = restore,
     .product_tn = product_tn,
     .product_nt = product_nt,
+    .product_conv = product_conv,
     .scores = scores};

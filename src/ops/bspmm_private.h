@@ -16,7 +16,7 @@ typedef struct clprune__bspmm_plan {
     size_t segment;       /* rows of a segment of the column lists */
     size_t segment_most;  /* the bound for which the kernel is built; independent of `rows` */
     size_t segments;      /* of a sample */
-    size_t panel_run;     /* of tn's vector kernel: panels that a group takes in turn */
+    size_t panel_run;     /* of vector kernels of tn: panels that a group takes in turn */
     size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
     size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
     size_t slots;         /* of tn's tiled kernel: tiles of a team */

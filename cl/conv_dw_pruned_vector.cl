@@ -1,0 +1,143 @@
+/* Weight gradient of a convolution for CPUs from kept 1 x BC blocks: partial sums of dy^T * xs.
+ *
+ *     partial[split][P][(t * block_cols * BC) + c][i] = sum over the images n of `split` and the kept
+ *         blocks of pixels q that hold column c of  dy[n, result(q, t)][P * PANEL + i] * xs[n, q][c]
+ *
+ * result(q, t) is the result pixel whose tap t lies on pixel q: ((y + padding_y - a * dilation_y) /
+ * stride_y, likewise), for those pixels where that is whole; outside of the results dy counts as 0. P
+ * counts panels of PANEL = 16 * V outputs.
+ *
+ *       dy with a margin of zeros         lists of conv_lists.cl           partial
+ *     +--------------------------+       +-----+----+-----+          +------------------+
+ *     |  +------------------+    |       |     |kept|     |          | CB x PANEL tile  |  in registers
+ *     |  | panel (local)    |    |   q ->|     |kept|     |          +------------------+
+ *     +--------------------------+       +-----+----+-----+
+ *
+ * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in turn,
+ * segment by segment of `segment` rows of pixels / stride_y, of `images` images at a time (more than one
+ * only where they are whole). Its panel is (rows of the segment + margin_y) x pitch pixels of dy for each
+ * image, beginning at result pixel (segment's first + low_y, low_x). There the results under tap (a, b)
+ * are those of the list's positions, shifted by a constant: one list serves all taps of a class.
+ *
+ * `entries` holds AHEAD more elements than there are entries. Local memory: SEG * PANEL * 4 bytes. CB
+ * divides BC, CB * V accumulators. */
+#if !defined(V) || !defined(CB) || !defined(BC) || !defined(SEG) || !defined(AHEAD)
+#error "conv_dw_pruned_vector.cl needs V, CB, BC, SEG and AHEAD"
+#endif
+#define PANEL (16 * V)
+#define LINE  16 /* floats of a cache line */
+
+/* The pixels that tap number `tap` of an axis meets are of class x; their results are those of
+ * (position / stride) + y. */
+static inline int2 tap_shift(const int tap, const int stride, const int padding, const int dilation)
+{
+    const int reach = tap * dilation - padding;
+    const int of = ((reach % stride) + stride) % stride;
+    return (int2)(of, (of - reach) / stride);
+}
+
+/* to[..] = from[0 .. width), then zeros up to PANEL. */
+static inline void copy_outputs(local float *to, global const float *from, const uint width)
+{
+    uint j = 0;
+    for (; j + 16 <= width; j += 16)
+        *(local float16 *)(to + j) = vload16(0, from + j);
+    for (; j < PANEL; j++)
+        to[j] = j < width ? from[j] : 0.0f;
+}
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector(const ulong batch,
+    const uint outputs, const uint image_height, const uint image_width, const uint height,
+    const uint width, const uint taps, const uint kernel_width, const int stride_y, const int stride_x,
+    const int padding_y, const int padding_x, const int dilation_y, const int dilation_x,
+    const ulong block_cols, const uint segment, const ulong segments, const ulong images,
+    const int low_y, const int low_x, const uint margin_y, const uint pitch, const ulong keep,
+    const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), const ulong values_offset,
+    global const float *restrict values, const ulong starts_offset, global const uint *restrict starts,
+    const ulong entries_offset, global const uint2 *restrict entries, const ulong partial_offset,
+    global float *restrict partial)
+{
+    local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    local float *panel = (local float *)panel_vectors;
+    const ulong first_panel = get_group_id(0) * panel_run;
+    const ulong end_panel = min(first_panel + panel_run, panels);
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    const ulong first_image = split * batch / splits, end_image = (split + 1) * batch / splits;
+    const ulong panel_size = taps * block_cols * BC * PANEL;
+    const uint classes = (uint)(stride_y * stride_x);
+    const uint steps = (image_height + (uint)stride_y - 1) / (uint)stride_y;
+    values += values_offset;
+    starts += starts_offset;
+    entries += entries_offset;
+    partial += partial_offset + split * panels * panel_size;
+
+    for (ulong n = first_image; n < end_image; n += images)
+        for (ulong s = 0; s < segments; s++) {
+            const bool fresh = n == first_image && s == 0;
+            const uint count = (uint)min(images, end_image - n);
+            const uint high = min(segment, steps - (uint)s * segment) + margin_y;
+            const int top = (int)((uint)s * segment) + low_y;
+            for (ulong p = first_panel; p < end_panel; p++) {
+                const uint inside = (uint)min((ulong)PANEL, outputs - p * PANEL);
+                local float *to = panel;
+                for (uint m = 0; m < count; m++)
+                    for (uint u = 0; u < high; u++)
+                        for (uint v = 0; v < pitch; v++, to += PANEL) {
+                            const uint i = (uint)(top + (int)u), j = (uint)(low_x + (int)v);
+                            const bool there = i < height && j < width;
+                            copy_outputs(to,
+                                ROW(dy, there ? ((n + m) * height + i) * width + j : 0) + p * PANEL,
+                                there ? inside : 0);
+                        }
+                for (uint t = 0; t < taps; t++) {
+                    const int2 y = tap_shift((int)(t / kernel_width), stride_y, padding_y, dilation_y);
+                    const int2 x = tap_shift((int)(t % kernel_width), stride_x, padding_x, dilation_x);
+                    const uint class = (uint)(y.x * stride_x + x.x);
+                    local const float *shifted =
+                        panel + ((ulong)(y.y - low_y) * pitch + (ulong)(x.y - low_x)) * PANEL;
+                    for (ulong j = 0; j < block_cols; j++)
+                        for (uint c = 0; c < BC; c += CB) {
+                            global float *tile = partial + p * panel_size +
+                                                 ((t * block_cols + j) * BC + c) * PANEL;
+                            float16 sum[CB][V];
+#pragma unroll
+                            for (int b = 0; b < CB; b++)
+#pragma unroll
+                                for (int h = 0; h < V; h++)
+                                    sum[b][h] =
+                                        fresh ? (float16)(0.0f) : LOAD16(tile + 16 * (b * V + h));
+                            for (uint m = 0; m < count; m++) {
+                                global const uint *start =
+                                    starts +
+                                    (((n + m) * segments + s) * classes + class) * (block_cols + 1) + j;
+                                global const uint *entry =
+                                    (global const uint *)(entries + (n + m) * keep + start[0]);
+                                global const uint *end = entry + 2 * (ulong)(start[1] - start[0]);
+                                global const float *kept = values + (n + m) * keep * BC + c;
+                                local const float *of_image = shifted + (ulong)m * high * pitch * PANEL;
+                                for (; entry < end; entry += 2) {
+                                    if (t == 0)
+                                        PREFETCH(kept + (ulong)entry[2 * AHEAD + 1] * BC);
+                                    local const float *dy_row = of_image + (ulong)entry[0] * PANEL;
+                                    global const float *block = kept + (ulong)entry[1] * BC;
+                                    float16 d[V];
+#pragma unroll
+                                    for (int h = 0; h < V; h++)
+                                        d[h] = vload16(h, dy_row);
+#pragma unroll
+                                    for (int b = 0; b < CB; b++)
+#pragma unroll
+                                        for (int h = 0; h < V; h++)
+                                            sum[b][h] = fma((float16)(block[b]), d[h], sum[b][h]);
+                                }
+                            }
+#pragma unroll
+                            for (int b = 0; b < CB; b++)
+#pragma unroll
+                                for (int h = 0; h < V; h++)
+                                    STORE16(sum[b][h], tile + 16 * (b * V + h));
+                        }
+                }
+            }
+        }
+}

@@ -1,0 +1,69 @@
+/* The kept 1 x BC blocks of an image by block column, for a convolution's weight gradient: what
+ * conv_dw_pruned_vector.cl walks.
+ *
+ * Image rows are cut into segments of `segment` rows of y / stride_y. Pixel (y, x) is of class
+ * (y % stride_y) * stride_x + x % stride_x; the pixels that a tap meets are of one class. For segment s
+ * of image n, class k and block column j,
+ *     entries[n * keep + e] = (position, kept block),  start[j] <= e < start[j + 1],
+ *     start = starts + (((n * segments) + s) * classes + k) * (block_cols + 1),
+ *     position = (y / stride_y - s * segment) * pitch + x / stride_x
+ * in the order of pixels. crow[pixel], crow[pixel + 1]: the pixel's kept blocks in col.
+ *
+ * One work-item a group; group n * segments + s. No local memory. */
+#define LINE 8 /* entries of a cache line */
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_lists(const uint height,
+    const uint width, const uint stride_y, const uint stride_x, const uint pitch,
+    const ulong block_cols, const uint segment, const ulong segments, const ulong keep,
+    const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
+    global const int *restrict col, const ulong starts_offset, global uint *restrict starts,
+    const ulong entries_offset, global uint2 *restrict entries)
+{
+    const ulong n = get_group_id(0) / segments;
+    const uint first = (uint)(get_group_id(0) % segments) * segment * stride_y;
+    const uint last = min(first + segment * stride_y, height);
+    const uint classes = stride_y * stride_x;
+    crow += crow_offset + n * ((ulong)height * width + 1);
+    col += col_offset + n * keep;
+    starts += starts_offset + get_group_id(0) * classes * (block_cols + 1);
+    entries += entries_offset + n * keep;
+    for (ulong j = 0; j < classes * (block_cols + 1); j++)
+        starts[j] = 0;
+    for (uint y = first; y < last; y++)
+        for (uint x = 0; x < width; x++) {
+            const ulong pixel = (ulong)y * width + x;
+            global uint *start =
+                starts + (y % stride_y * stride_x + x % stride_x) * (block_cols + 1);
+            for (int k = crow[pixel]; k < crow[pixel + 1]; k++)
+                start[col[k] + 1]++;
+        }
+    /* The last start of a class is the first one of the next. */
+    uint sum = (uint)crow[(ulong)first * width];
+    for (uint k = 0; k < classes; k++) {
+        global uint *start = starts + k * (block_cols + 1);
+        start[0] = sum;
+        for (ulong j = 0; j < block_cols; j++)
+            start[j + 1] += start[j];
+        sum = start[block_cols];
+    }
+    /* start[j] is the cursor of column j while placing; afterwards it stands at the start of column
+     * j + 1, so shifting by one restores it. */
+    for (uint y = first; y < last; y++)
+        for (uint x = 0; x < width; x++) {
+            const ulong pixel = (ulong)y * width + x;
+            global uint *start =
+                starts + (y % stride_y * stride_x + x % stride_x) * (block_cols + 1);
+            const uint position = (y - first) / stride_y * pitch + x / stride_x;
+            for (int k = crow[pixel]; k < crow[pixel + 1]; k++) {
+                const uint e = start[col[k]]++;
+                PREFETCH_WRITE(entries + e + LINE);
+                entries[e] = (uint2)(position, (uint)k);
+            }
+        }
+    for (uint k = 0; k < classes; k++) {
+        global uint *start = starts + k * (block_cols + 1);
+        for (ulong j = block_cols; j > 0; j--)
+            start[j] = start[j - 1];
+        start[0] = k == 0 ? (uint)crow[(ulong)first * width] : starts[k * (block_cols + 1) - 1];
+    }
+}

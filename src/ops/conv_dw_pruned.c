@@ -1,0 +1,232 @@
+/* Weight gradients of convolutions on CPUs from kept blocks. */
+#include "core/checked.h"
+#include "ops/bsr_private.h"
+#include "ops/conv_private.h"
+#include "ops/gemm_private.h"
+#include "ops/ops_state.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/scratch.h"
+
+static const clprune__kernel_def conv_lists_kernel = {"conv_lists.cl", "conv_lists", ""};
+static const clprune__kernel_def conv_dw_pruned_kernel = {
+    "conv_dw_pruned_vector.cl", "conv_dw_pruned_vector", "panel.clh"};
+
+/* How conv_dw_pruned_vector.cl cuts the images. */
+typedef struct pruned_plan {
+    clprune__bspmm_plan sums; /* its segments, too: rows of pixels / stride */
+    size_t images;            /* of a segment */
+    ptrdiff_t low_y, low_x;   /* the least shift of a tap */
+    size_t margin_y, pitch;   /* of the panel */
+    size_t classes, padded;   /* padded: channels of whole blocks */
+} pruned_plan;
+
+/* The results of the pixels of a tap, on an axis, are shifted by so many: tap_shift in the kernel.
+ */
+static ptrdiff_t tap_shift(size_t tap, size_t stride, size_t padding, size_t dilation)
+{
+    const ptrdiff_t s = (ptrdiff_t)stride, reach = (ptrdiff_t)(tap * dilation) - (ptrdiff_t)padding;
+    const ptrdiff_t of = (reach % s + s) % s;
+    return (of - reach) / s;
+}
+
+/* The least of these shifts and how far the largest lies above it. */
+static ptrdiff_t shifts(size_t taps, size_t stride, size_t padding, size_t dilation, size_t *range)
+{
+    ptrdiff_t low = 0, high = 0;
+    for (size_t a = 0; a < taps; a++) {
+        const ptrdiff_t shift = tap_shift(a, stride, padding, dilation);
+        low = a == 0 || shift < low ? shift : low;
+        high = a == 0 || shift > high ? shift : high;
+    }
+    *range = (size_t)(high - low);
+    return low;
+}
+
+/* False where a row of the panel does not fit local memory. */
+static bool make_plan(const clprune_context *context, const clprune__conv *conv,
+    const clprune_bsr *xs, pruned_plan *made)
+{
+    const clprune__tuning *tuning = &context->ops->tuning;
+    const size_t units = context->facts.compute_units, bc = xs->desc.block.cols;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    const size_t steps = clprune__ceil_div(conv->image.height, conv->stride.height);
+    pruned_plan plan = {.classes = conv->stride.height * conv->stride.width,
+        .padded = clprune__round_up(conv->in, bc)};
+    clprune__bspmm_plan *sums = &plan.sums;
+    size_t margin_x;
+    plan.low_y = shifts(conv->kernel.height, conv->stride.height, conv->padding.height,
+        conv->dilation.height, &plan.margin_y);
+    plan.low_x = shifts(conv->kernel.width, conv->stride.width, conv->padding.width,
+        conv->dilation.width, &margin_x);
+    plan.pitch = clprune__ceil_div(conv->image.width, conv->stride.width) + margin_x;
+    sums->ahead = tuning->bspmm_tn.ahead;
+    sums->inner = taps * plan.padded;
+    sums->tile = clprune__largest_divisor(bc, tuning->bspmm_tn.long_list_columns);
+    sums->vectors = clprune__choose_vectors(conv->out, sums->tile, tuning->bspmm_tn.accumulators);
+    sums->panel = 16 * sums->vectors;
+    sums->panels = clprune__ceil_div(conv->out, sums->panel);
+    sums->panel_run = 1;
+    sums->segment_most = clprune__panel_rows(context, 1024, sums->panel);
+    const size_t rows = sums->segment_most / plan.pitch; /* of the panel */
+    if (rows <= plan.margin_y)
+        return false;
+    sums->segment = clprune__min(steps, rows - plan.margin_y);
+    sums->segments = clprune__ceil_div(steps, sums->segment);
+    sums->segment = clprune__ceil_div(steps, sums->segments);
+    plan.images = sums->segments > 1 ? 1 : rows / (steps + plan.margin_y);
+    const size_t wanted = units * tuning->bspmm_tn.groups_per_unit;
+    sums->splits = sums->panels % units == 0
+                       ? 1
+                       : clprune__max(1, clprune__min(clprune__ceil_div(conv->batch, plan.images),
+                                             clprune__ceil_div(wanted, sums->panels)));
+    plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums->splits));
+    *made = plan;
+    return true;
+}
+
+bool clprune__conv_prunes(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
+{
+    pruned_plan plan;
+    return context->kernels == CLPRUNE_KERNELS_VECTOR && xs->desc.block.rows == 1 &&
+           make_plan(context, conv, xs, &plan);
+}
+
+/* What the lists take. */
+static clprune_status take_lists(clprune_context *context, const pruned_plan *plan,
+    const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune__bspmm_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t starts, entries;
+    REQUIRE(clprune__mul3(xs->desc.batch, plan->sums.segments, plan->classes, &starts) &&
+                clprune__mul3(starts, sizes->block_cols + 1, sizeof(cl_uint), &starts) &&
+                clprune__mul(xs->desc.batch, xs->desc.keep, &entries) &&
+                clprune__add(entries, plan->sums.ahead, &entries) &&
+                clprune__mul(entries, sizeof(cl_uint2), &entries),
+        CLPRUNE_SIZE_OVERFLOW, "the lists of %zu images overflow size_t", xs->desc.batch);
+    TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
+    TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
+    scratch->starts_offset /= sizeof(cl_uint);
+    scratch->entries_offset /= sizeof(cl_uint2);
+done:
+    return status;
+}
+
+static clprune_status list_blocks(clprune_context *context, const clprune__conv *conv,
+    const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
+    const clprune__bspmm_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = 1, global = conv->batch * plan->sums.segments;
+    const clprune__defines defines = {0};
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_lists_kernel, &defines, &launch));
+    clprune__arg_uint(&launch, (uint32_t)conv->image.height);
+    clprune__arg_uint(&launch, (uint32_t)conv->image.width);
+    clprune__arg_uint(&launch, (uint32_t)conv->stride.height);
+    clprune__arg_uint(&launch, (uint32_t)conv->stride.width);
+    clprune__arg_uint(&launch, (uint32_t)plan->pitch);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_uint(&launch, (uint32_t)plan->sums.segment);
+    clprune__arg_ulong(&launch, plan->sums.segments);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_index(&launch, &scratch->index);
+    clprune__arg_ulong(&launch, scratch->starts_offset);
+    clprune__arg_mem(&launch, scratch->starts);
+    clprune__arg_ulong(&launch, scratch->entries_offset);
+    clprune__arg_mem(&launch, scratch->entries);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
+    const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    const clprune__bspmm_scratch *scratch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__bspmm_plan *sums = &plan->sums;
+    const size_t local[2] = {1, 1};
+    const size_t global[2] = {clprune__ceil_div(sums->panels, sums->panel_run), sums->splits};
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", sums->vectors);
+    clprune__define(&defines, "CB", sums->tile);
+    clprune__define(&defines, "BC", xs->desc.block.cols);
+    clprune__define(&defines, "SEG", sums->segment_most);
+    clprune__define(&defines, "AHEAD", sums->ahead);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_dw_pruned_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, conv->batch);
+    clprune__arg_uint(&launch, (uint32_t)conv->out);
+    clprune__arg_conv(&launch, conv);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_uint(&launch, (uint32_t)sums->segment);
+    clprune__arg_ulong(&launch, sums->segments);
+    clprune__arg_ulong(&launch, plan->images);
+    clprune__arg_uint(&launch, (uint32_t)plan->low_y);
+    clprune__arg_uint(&launch, (uint32_t)plan->low_x);
+    clprune__arg_uint(&launch, (uint32_t)plan->margin_y);
+    clprune__arg_uint(&launch, (uint32_t)plan->pitch);
+    clprune__arg_ulong(&launch, xs->desc.keep);
+    clprune__arg_ulong(&launch, sums->panels);
+    clprune__arg_ulong(&launch, sums->panel_run);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_region(&launch, scratch->values);
+    clprune__arg_ulong(&launch, scratch->starts_offset);
+    clprune__arg_mem(&launch, scratch->starts);
+    clprune__arg_ulong(&launch, scratch->entries_offset);
+    clprune__arg_mem(&launch, scratch->entries);
+    clprune__arg_ulong(&launch, scratch->partial_offset);
+    clprune__arg_mem(&launch, scratch->partial);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
+
+/* Adds up the partial results; where the last block of a pixel overhangs it, tap by tap. */
+static clprune_status finish(clprune_context *context, const clprune__conv *conv,
+    const pruned_plan *plan, float beta, clprune__bspmm_scratch scratch, clprune_mat dw,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool even = plan->padded == conv->in;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    for (size_t t = 0; t < (even ? 1 : taps); t++) {
+        clprune_mat part = dw;
+        part.offset += t * conv->in;
+        if (!even)
+            part.cols = conv->in;
+        TRY(clprune__bspmm_finish(context, &plan->sums, 1.0f, beta, &scratch, part,
+            even || t + 1 == taps ? event : NULL));
+        scratch.partial_offset += plan->padded * plan->sums.panel;
+    }
+done:
+    return status;
+}
+
+clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    pruned_plan plan;
+    clprune__bspmm_scratch scratch = {.even_rows = false};
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    if (xs->desc.keep == 0) {
+        TRY(clprune__scale(context, beta, dw, event));
+        goto done;
+    }
+    (void)make_plan(context, conv, xs, &plan);
+    TRY(clprune__bsr_values(context, xs, &scratch.values));
+    TRY(clprune__bsr_read_index(context, xs, &sizes, &scratch.index));
+    TRY(take_lists(context, &plan, xs, &sizes, &scratch));
+    TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
+    TRY(list_blocks(context, conv, &plan, xs, &sizes, &scratch));
+    TRY(multiply(context, conv, &plan, xs, &sizes, dy, &scratch));
+    TRY(finish(context, conv, &plan, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
