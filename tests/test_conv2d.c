@@ -103,12 +103,17 @@ static void against_reference(void **state)
     TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
     TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
         row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, saved, t.mdy.mat, t.mw.mat,
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
         t.mdx.mat, t.mdw.mat, t.mdb.mat, NULL));
     check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
     check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
     check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
     check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
+    /* on top of what came through a shortcut: x, say */
+    test_mat_set(&t.mdx, t.x);
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.5f, NULL, t.mdy.mat, t.mw.mat,
+        t.mdx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    check("dx + x / 2", &t.mdx, conv_ref_dx_on(&r, t.dy, t.w, 0.5f, t.x), row->name);
     test_mat_unchanged(&t.mx, "x");
     test_mat_unchanged(&t.mw, "w");
     test_mat_unchanged(&t.mdy, "dy");
@@ -157,15 +162,15 @@ static void of_restored(void **state)
         test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
         TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
         float *x = test_mat_get(&restored, "restored");
-        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, saved, t.mdy.mat, t.mw.mat,
-            CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat,
+            t.mw.mat, CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
         gemm_ref want = conv_ref_dw(&r, t.dy, x);
         float *once = test_mat_get(&t.mdw, "dw");
         test_close(
             "dw", want.m, want.n, once, want.want, want.bound, "%s, %s", rows[i].name, form->name);
         /* once more on top: twice the gradient */
-        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, saved, t.mdy.mat, t.mw.mat,
-            CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat,
+            t.mw.mat, CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
         float *twice = test_mat_get(&t.mdw, "dw");
         for (size_t e = 0; e < want.m * want.n; e++) {
             want.want[e] *= 2;
@@ -199,10 +204,10 @@ static void weights_order(void **state)
                 assert_true(weights[(o * TAPS + t) * IN + c] == oihw[(o * IN + c) * TAPS + t]);
     TEST_OK(clprune_conv2d_weights_to_oihw(OUT, IN, kernel, weights, back));
     assert_memory_equal(oihw, back, sizeof oihw);
-    assert_int_equal(clprune_conv2d_weights_to_oihw(OUT, IN, kernel, NULL, back),
-        CLPRUNE_INVALID_ARGUMENT);
-    assert_int_equal(clprune_conv2d_weights_to_oihw(SIZE_MAX, IN, kernel, weights, back),
-        CLPRUNE_SIZE_OVERFLOW);
+    assert_int_equal(
+        clprune_conv2d_weights_to_oihw(OUT, IN, kernel, NULL, back), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(
+        clprune_conv2d_weights_to_oihw(SIZE_MAX, IN, kernel, weights, back), CLPRUNE_SIZE_OVERFLOW);
 }
 
 int main(void)

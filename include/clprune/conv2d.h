@@ -77,18 +77,19 @@ CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t 
 /* Computes the gradients from dy, shaped as y, and the store; x itself is not needed:
  *
  *     dx[n, p, q, c]  = sum over o and the taps (a, b) that reach pixel (p, q) of
- *                       dy[n, i, j, o] * w[o][a, b, c]
+ *                       dy[n, i, j, o] * w[o][a, b, c] + dx_beta * dx[n, p, q, c]
  *     dw[o][a, b, c]  = sum over n, i, j of dy[n, i, j, o] * saved pixel under the tap, channel c
  *                       + beta * dw[o][a, b, c]
  *     db[o]           = sum over n, i, j of dy[n, i, j, o] + beta * db[o]
  *
- * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx is overwritten.
- * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx must not overlap dy.
- * PRUNED multiplies only the kept blocks; POOLED multiplies once per cell, with the sums of dy that
- * each tap sends into it; other forms are restored, some images at a time. */
+ * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx_beta does the same
+ * for dx: 1 adds to the gradient that came through a shortcut. CLPRUNE_NO_MAT skips dx, dw or db;
+ * saved may be NULL if dw is skipped. dx must not overlap dy. PRUNED multiplies only the kept
+ * blocks; POOLED multiplies once per cell, with the sums of dy that each tap sends into it; other
+ * forms are restored, some images at a time. */
 CLPRUNE_API clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch,
-    clprune_extent image, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
-    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event);
+    clprune_extent image, float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy,
+    clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event);
 
 /* Weights in host memory from PyTorch's order, out x in x height x width, to this one, and back.
  * The arrays have out * in * kernel.height * kernel.width floats and must not overlap. Errors:

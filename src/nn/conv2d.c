@@ -159,8 +159,8 @@ done:
 }
 
 clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clprune_extent image,
-    float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx,
-    clprune_mat dw, clprune_mat db, cl_event *event)
+    float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
+    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
 {
     ENTER(layer != NULL ? layer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
@@ -198,11 +198,11 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
     /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
     if (want_dx && batch == 0)
-        TRY(clprune__empty_event(context, event));
+        TRY(clprune__empty_event(context, event)); /* dx is empty */
     else if (want_dx && linear)
-        TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+        TRY(clprune_gemm(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
     else if (want_dx)
-        TRY(clprune__conv_dx(context, &conv, dy, w, dx, event));
+        TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
 done:

@@ -154,8 +154,8 @@ static reach reach_of(axis a, size_t shift)
     return r;
 }
 
-clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, clprune_mat dy,
-    clprune_mat w, clprune_mat dx, cl_event *event)
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const axis down = vertical(conv), across = horizontal(conv);
@@ -169,6 +169,7 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
                        last = y + 1 == phases_y && x + 1 == phases_x;
             const clprune__conv_gather job = {.batch = conv->batch,
                 .back = true,
+                .beta = beta,
                 .n = conv->in,
                 .k = conv->out,
                 .grid = {ry.pixels, rx.pixels},

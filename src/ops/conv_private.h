@@ -26,9 +26,9 @@ bool clprune__conv_is_linear(const clprune__conv *conv);
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
 
-/* dx from dy. */
-clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, clprune_mat dy,
-    clprune_mat w, clprune_mat dx, cl_event *event);
+/* dx = product + beta * dx, from dy. */
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event);
 
 /* dw = product + beta * dw, from dense images, ... */
 clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
@@ -48,14 +48,15 @@ bool clprune__conv_prunes(
 clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune_bsr *xs, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* One launch of an implicit product: for each result pixel (u, v) of grid.height x grid.width in
- * each image, the sum over `taps` of the source pixel (u * step + first + tap * tap_step) times
- * weights. The result pixel is (u, v) * spread + shift of an image of `result` pixels. Tap (i, j)
- * has weights (weight_first + i * weight_step) along each axis. Signed sizes wrap as unsigned ones
- * do. */
+/* One launch of an implicit product, to = product + beta * to: for each result pixel (u, v) of
+ * grid.height x grid.width in each image, the sum over `taps` of the source pixel (u * step + first
+ * + tap * tap_step) times weights. The result pixel is (u, v) * spread + shift of an image of
+ * `result` pixels. Tap (i, j) has weights (weight_first + i * weight_step) along each axis. Signed
+ * sizes wrap as unsigned ones do. */
 typedef struct clprune__conv_gather {
     size_t batch;
-    bool back;   /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    bool back; /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    float beta;
     size_t n, k; /* channels of results and source */
     clprune_extent grid, source, result;
     clprune_extent step, spread, shift, taps;

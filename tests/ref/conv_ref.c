@@ -79,6 +79,12 @@ gemm_ref conv_ref_db(const conv_ref *r, const float *dy)
 
 gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w)
 {
+    return conv_ref_dx_on(r, dy, w, 0.0f, NULL);
+}
+
+gemm_ref conv_ref_dx_on(
+    const conv_ref *r, const float *dy, const float *w, float beta, const float *old)
+{
     const size_t taps = r->kernel[0] * r->kernel[1];
     gemm_ref ref = gemm_ref_begin(r->batch * r->height * r->width, r->in);
     size_t row = 0;
@@ -96,6 +102,6 @@ gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w)
                         }
                 }
     ref.terms = taps * r->out;
-    gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
+    gemm_ref_end(&ref, 1.0f, beta, old);
     return ref;
 }

@@ -21,5 +21,8 @@ gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, con
 gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x);
 gemm_ref conv_ref_db(const conv_ref *r, const float *dy);
 gemm_ref conv_ref_dx(const conv_ref *r, const float *dy, const float *w);
+/* + beta * old */
+gemm_ref conv_ref_dx_on(
+    const conv_ref *r, const float *dy, const float *w, float beta, const float *old);
 
 #endif

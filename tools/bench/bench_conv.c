@@ -81,14 +81,14 @@ static void forward(bench_job *job)
 static void dx(bench_job *job)
 {
     CHECK(job->context,
-        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, NULL, job->dy.mat,
-            job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, NULL,
+            job->dy.mat, job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
 }
 
 static void dw_of(bench_job *job, const clprune_saved *saved)
 {
     CHECK(job->context,
-        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, saved,
+        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, saved,
             job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, CLPRUNE_NO_MAT, NULL));
 }
 
