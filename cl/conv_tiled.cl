@@ -7,9 +7,9 @@
  * image and channels beyond the last are zeros.
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
- * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BIAS, BACK, READ_TO: 0 or 1. */
-#if !defined(BACK) || !defined(BIAS) || !defined(READ_TO) || !defined(FV) || !defined(WV)
-#error "conv_tiled.cl needs BACK, BIAS, READ_TO, FV and WV"
+ * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
+#if !defined(BACK) || !defined(FV) || !defined(WV)
+#error "conv_tiled.cl needs BACK, FV and WV"
 #endif
 
 /* Where the sum stands. */
@@ -71,7 +71,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const 
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
     const int first_x, const int tap_step_y, const int tap_step_x, const uint kernel_width,
     const uint weight_y, const uint weight_x, const uint weight_step_y, const uint weight_step_x,
-    const float beta,    MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
     local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
@@ -127,12 +127,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const 
             float part[4];
             vstore4(sum[r][h], 0, part);
             for (uint i = 0; i < 4 && column + i < n; i++) {
-#if BIAS
-                part[i] += AT(bias, 0, column + i);
-#endif
-#if READ_TO
-                part[i] = fma(beta, out[column + i], part[i]);
-#endif
+                if (has_bias)
+                    part[i] += AT(bias, 0, column + i);
+                if (beta != 0.0f)
+                    part[i] = fma(beta, out[column + i], part[i]);
                 out[column + i] = part[i];
             }
         }

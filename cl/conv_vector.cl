@@ -22,11 +22,10 @@
  * the sum is taps, then channels. There may be no taps: then `to` is bias, or 0. from_ld may be
  * less than k: a piece then reads the pixels behind its own, too.
  *
- * READ_TO adds beta * `to`; without it `to` is not read. `zeros` has k zeros. Local memory: KC * PANEL *
- * 4 bytes. BIAS, BACK, READ_TO: 0 or 1; BIAS 0 does not read bias. */
-#if !defined(V) || !defined(MR) || !defined(KC) || !defined(BACK) || !defined(BIAS) ||   \
-    !defined(READ_TO)
-#error "conv_vector.cl needs V, MR, KC, BACK, BIAS and READ_TO"
+ * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. `zeros` has k
+ * zeros. Local memory: KC * PANEL * 4 bytes. BACK: 0 or 1. */
+#if !defined(V) || !defined(MR) || !defined(KC) || !defined(BACK)
+#error "conv_vector.cl needs V, MR, KC and BACK"
 #endif
 #define PANEL (16 * V)
 
@@ -45,7 +44,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
     const int first_x, const int tap_step_y, const int tap_step_x, const uint kernel_width,
     const uint weight_y, const uint weight_x, const uint weight_step_y, const uint weight_step_x,
-    const float beta,    MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_IN_RESTRICT(zeros),
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_IN_RESTRICT(zeros),
     MAT_OUT_RESTRICT(to))
 {
     local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
@@ -137,14 +136,10 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
                             float16 value = sum[r][h];
                             if (begin > 0)
                                 value += LOAD16(at.to[r] + 16 * h);
-                            else {
-#if BIAS
+                            if (begin == 0 && has_bias)
                                 value += LOAD16(ROW(bias, 0) + column + 16 * h);
-#endif
-#if READ_TO
+                            if (begin == 0 && beta != 0.0f)
                                 value = fma((float16)(beta), LOAD16(at.to[r] + 16 * h), value);
-#endif
-                            }
                             STORE16(value, at.to[r] + 16 * h);
                         }
                     continue;
@@ -160,14 +155,10 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
                         float value = tile[r * PANEL + j];
                         if (begin > 0)
                             value += at.to[r][j];
-                        else {
-#if BIAS
+                        if (begin == 0 && has_bias)
                             value += AT(bias, 0, column + j);
-#endif
-#if READ_TO
+                        if (begin == 0 && beta != 0.0f)
                             value = fma(beta, at.to[r][j], value);
-#endif
-                        }
                         at.to[r][j] = value;
                     }
             }

@@ -13,24 +13,28 @@ typedef struct conv_row {
     bool bias;
 } conv_row;
 
+/* Few numbers of channels, each of which takes programs of its own: 16 is a whole vector, 20 is
+ * not; 3 is no multiple of a vector's part, 800 more than a panel is deep. */
 static const conv_row rows[] = {
     {"3x3", {2, 16, 20, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
-    {"3x3 stride 2", {2, 8, 17, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, false},
-    {"3x3 no padding", {3, 5, 70, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
-    {"1x1", {2, 20, 33, 4, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
-    {"1x1 stride 2", {3, 32, 40, 5, 6, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, false},
-    {"7x7 stride 2 of 3 channels", {2, 3, 24, 13, 14, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, 0}, true},
-    {"dilated", {2, 12, 8, 9, 8, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0, 0}, false},
-    {"stride 3 dilation 2, uneven", {2, 4, 6, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0}, true},
-    {"stride above kernel", {1, 4, 5, 7, 7, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0}, true},
-    {"padding above kernel", {1, 3, 4, 2, 3, {2, 2}, {1, 1}, {3, 2}, {1, 1}, 0, 0}, true},
-    {"one pixel", {1, 1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2", {2, 16, 20, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, false},
+    {"7x7 stride 2 of 3 channels", {2, 3, 20, 13, 14, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, 0}, true},
+    {"stride 3 dilation 2, uneven", {2, 16, 20, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0}, true},
+    {"many images", {40, 16, 20, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"wide image", {1, 3, 20, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"tall image", {2, 3, 20, 300, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    /* what the forms do not depend on */
+    {"3x3 no padding, many outputs", {3, 16, 70, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"1x1", {2, 20, 20, 4, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"1x1 stride 2", {3, 16, 20, 5, 6, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, false},
+    {"dilated", {2, 16, 20, 9, 8, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0, 0}, false},
+    {"stride above kernel", {1, 16, 20, 7, 7, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"padding above kernel", {1, 3, 20, 2, 3, {2, 2}, {1, 1}, {3, 2}, {1, 1}, 0, 0}, true},
+    {"one pixel", {1, 3, 20, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
-    {"many images", {40, 16, 16, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
-    {"wide image", {1, 2, 3, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
-    {"tall image", {2, 4, 35, 300, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
 };
+enum { FORM_ROWS = 7 };
 
 static clprune_conv2d_desc describe(const conv_ref *r)
 {
@@ -146,7 +150,7 @@ static const form_row forms[] = {
 static void of_restored(void **state)
 {
     const form_row *form = *state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < FORM_ROWS; i++) {
         conv_ref r = rows[i].r;
         conv_ref_settle(&r);
         clprune_conv2d_desc desc = describe(&r);
@@ -189,6 +193,98 @@ static void of_restored(void **state)
     }
 }
 
+static void channels_last(void **state)
+{
+    (void)state;
+    enum { BATCH = 3, CHANNELS = 3, HEIGHT = 5, WIDTH = 7, PIXELS = HEIGHT * WIDTH };
+    float *values = test_new_normal(31, BATCH * CHANNELS * PIXELS), want[BATCH * PIXELS * CHANNELS];
+    test_mat images = test_mat_make(BATCH, CHANNELS * PIXELS, 3, values);
+    test_mat y = test_mat_make(BATCH * PIXELS, CHANNELS, 1, NULL);
+    const clprune_extent image = {HEIGHT, WIDTH};
+    for (size_t n = 0; n < BATCH; n++)
+        for (size_t p = 0; p < PIXELS; p++)
+            for (size_t c = 0; c < CHANNELS; c++)
+                want[(n * PIXELS + p) * CHANNELS + c] = values[(n * CHANNELS + c) * PIXELS + p];
+    TEST_OK(clprune_image_channels_last(
+        test_context(), BATCH, CHANNELS, image, images.mat, y.mat, NULL));
+    float *got = test_mat_get(&y, "y");
+    test_same_floats("y", BATCH * PIXELS, CHANNELS, got, want, "channels last");
+    TEST_FAILS(clprune_image_channels_last(
+                   test_context(), BATCH + 1, CHANNELS, image, images.mat, y.mat, NULL),
+        CLPRUNE_INVALID_SIZE, "images");
+    test_mat_free(&images);
+    test_mat_free(&y);
+    free(values);
+    free(got);
+}
+
+/* Bad descriptions and shapes fail with their reason. */
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_conv2d *layer = NULL;
+    clprune_saved *saved = NULL;
+    clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2};
+    const clprune_extent image = {5, 5}, small = {2, 5};
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "grouped convolutions");
+    assert_null(layer);
+    desc.groups = 1;
+    desc.stride = (clprune_extent){0, 1};
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "stride 0 x 1");
+    desc.stride = (clprune_extent){1, 1};
+    desc.kernel.width = 0;
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "3 x 0 taps");
+    desc.kernel = (clprune_extent){SIZE_MAX, 3};
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
+    desc.kernel = (clprune_extent){3, 3};
+    desc.in = 0;
+    TEST_FAILS(
+        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "0 input");
+    desc.in = 4;
+    desc.reserved[1] = 1;
+    TEST_FAILS(
+        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "reserved");
+    desc.reserved[1] = 0;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, 2, image, "x", &saved));
+    test_mat x = test_mat_make(2 * 25, 4, 0, NULL), w = test_mat_make(4, 36, 0, NULL);
+    test_mat y = test_mat_make(2 * 9, 4, 0, NULL);
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    TEST_FAILS(clprune_conv2d_forward(layer, 2, small, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "does not fit images of 2 x 5");
+    TEST_FAILS(clprune_conv2d_forward(layer, 1, image, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "x");
+    TEST_FAILS(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, y.mat, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "b");
+    TEST_FAILS(clprune_conv2d_forward(
+                   layer, 2, image, x.mat, w.mat, none, clprune_mat_rows(x.mat, 0, 18), NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "overlap");
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, NULL, y.mat, none, none, w.mat, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, none, x.mat, none, none, NULL),
+        CLPRUNE_INVALID_SIZE, "w");
+    TEST_FAILS(clprune_conv2d_forward(NULL, 2, image, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, NULL);
+    /* no images: nothing to do, and no gradient */
+    test_mat_set(&w, NULL);
+    TEST_OK(clprune_conv2d_backward(layer, 0, image, 0, 0, saved, clprune_mat_rows(y.mat, 0, 0),
+        none, none, w.mat, none, NULL));
+    float *dw = test_mat_get(&w, "dw");
+    for (size_t i = 0; i < 4 * 36; i++)
+        assert_true(dw[i] == 0.0f);
+    free(dw);
+    test_mat *const mats[] = {&x, &w, &y};
+    for (size_t i = 0; i < 3; i++)
+        test_mat_free(mats[i]);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
 static void weights_order(void **state)
 {
     (void)state;
@@ -217,6 +313,8 @@ int main(void)
         test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
+    test_add(&list, channels_last, NULL, "channels last");
+    test_add(&list, invalid, NULL, "invalid arguments");
     test_add(&list, weights_order, NULL, "order of weights");
     return test_run_on_devices("conv2d", &list);
 }

@@ -10,6 +10,7 @@
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
  *   saved_host.h            the store with tensors in host memory
  *   linear.h activation.h   layers that use a store of any form
+ *   conv2d.h image.h        convolutions on channels-last images
  *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
@@ -43,6 +44,7 @@
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/gemm.h"
+#include "clprune/image.h"
 #include "clprune/keep.h"
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"

@@ -32,8 +32,6 @@ clprune_status clprune__conv_gather_tiled(
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);
-    clprune__define(&defines, "BIAS", bias);
-    clprune__define(&defines, "READ_TO", job->beta != 0.0f);
     clprune__define(&defines, "FV", row_vector(job->from, job->k));
     clprune__define(&defines, "WV", row_vector(job->w, job->back ? job->n : job->k));
     clprune__launch launch;
@@ -44,6 +42,7 @@ clprune_status clprune__conv_gather_tiled(
     clprune__arg_uint(&launch, (uint32_t)(job->taps.height * job->taps.width));
     clprune__arg_gather(&launch, job);
     clprune__arg_float(&launch, job->beta);
+    clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
     clprune__arg_mat(&launch, job->w);
     clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */

@@ -46,8 +46,6 @@ clprune_status clprune__conv_gather_vector(
     clprune__define(&defines, "MR", tile_rows);
     clprune__define(&defines, "KC", most);
     clprune__define(&defines, "BACK", job->back);
-    clprune__define(&defines, "BIAS", bias);
-    clprune__define(&defines, "READ_TO", job->beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, rows);
@@ -60,6 +58,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_uint(&launch, (uint32_t)run);
     clprune__arg_gather(&launch, job);
     clprune__arg_float(&launch, job->beta);
+    clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
     clprune__arg_mat(&launch, job->w);
     clprune__arg_mat(&launch, bias ? job->bias : zeros); /* else not read */
