@@ -14,6 +14,7 @@
  *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
+ *   batch_norm.h max_pool.h the other layers of a ResNet, channels-last
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
@@ -36,6 +37,7 @@
 
 #include "clprune/activation.h"
 #include "clprune/affine.h"
+#include "clprune/batch_norm.h"
 #include "clprune/bspmm.h"
 #include "clprune/bsr.h"
 #include "clprune/context.h"
@@ -49,6 +51,7 @@
 #include "clprune/layerscale.h"
 #include "clprune/linear.h"
 #include "clprune/matrix.h"
+#include "clprune/max_pool.h"
 #include "clprune/memory.h"
 #include "clprune/optimizer.h"
 #include "clprune/patch_embed.h"

@@ -1,4 +1,5 @@
-/* Mean over the tokens of each sample. */
+/* Mean over the tokens of each sample. Of channels-last images (conv2d.h) it is global average
+ * pooling: the tokens are the height * width pixels. */
 #ifndef CLPRUNE_TOKEN_MEAN_H
 #define CLPRUNE_TOKEN_MEAN_H
 

@@ -8,9 +8,9 @@
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def relu_forward_kernel = {
-    "relu.cl", "relu_forward", "nn.clh rowwise.clh"};
+    "relu.cl", "relu_forward", "nn.clh rowwise.clh relu_mask.clh"};
 static const clprune__kernel_def relu_backward_kernel = {
-    "relu.cl", "relu_backward", "nn.clh rowwise.clh"};
+    "relu.cl", "relu_backward", "nn.clh rowwise.clh relu_mask.clh"};
 
 static clprune_status mask_sizes(
     clprune_context *context, size_t rows, size_t cols, clprune_relu_mask_sizes *sizes)

@@ -10,7 +10,9 @@
 #define MAX_GROUP_ROWS     1024
 /* Groups of sums: enough to fill any device, few enough for the second stage. */
 #define MAX_SUM_GROUPS 512
-/* Work-items that share a row on GPUs. */
+/* Work-items of a group on GPUs. */
+#define GPU_LOCAL 128
+/* Work-items that share the sum of a row on GPUs. */
 #define GPU_TEAM 32
 
 size_t clprune__vector_width(const clprune_context *context)
@@ -38,7 +40,7 @@ static clprune__rowwise divide(const clprune_context *context, size_t rows, size
         group_rows *= 2;
     return (clprune__rowwise){.rows = rows,
         .cols = cols,
-        .local = vector ? 1 : clprune__min(128, context->facts.max_work_group),
+        .local = vector ? 1 : clprune__min(GPU_LOCAL, context->facts.max_work_group),
         .group_rows = group_rows};
 }
 
@@ -74,6 +76,35 @@ clprune__rowwise clprune__sums_plan_of(const clprune_context *context, size_t ro
     return plan;
 }
 
+size_t clprune__lanes(const clprune_context *context, size_t cols, size_t width, size_t *local)
+{
+    *local = 1;
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return 1;
+    *local = clprune__min(GPU_LOCAL, context->facts.max_work_group);
+    size_t lanes = 1;
+    while (lanes * 2 <= *local && lanes * width < cols)
+        lanes *= 2;
+    *local -= *local % lanes;
+    return lanes;
+}
+
+clprune__rowwise clprune__lanes_plan(
+    const clprune_context *context, size_t rows, size_t cols, size_t sums, size_t width)
+{
+    clprune__rowwise plan = divide(context, rows, cols);
+    while (sums > 0 && clprune__ceil_div(rows, plan.group_rows) > MAX_SUM_GROUPS)
+        plan.group_rows *= 2;
+    plan.lanes = clprune__lanes(context, cols, width, &plan.local);
+    plan = finish(plan, width);
+    if (cols == 0)
+        plan.global = 0;
+    clprune__define(&plan.defines, "SUMS", sums);
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        clprune__define(&plan.defines, "STRIP", CLPRUNE__STRIP);
+    return plan;
+}
+
 clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows, size_t cols)
 {
     size_t team = 1;
@@ -98,6 +129,8 @@ clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__k
     clprune__arg_ulong(launch, plan->rows);
     clprune__arg_ulong(launch, plan->cols);
     clprune__arg_ulong(launch, plan->group_rows);
+    if (plan->lanes > 0)
+        clprune__arg_uint(launch, (uint32_t)plan->lanes);
 done:
     return status;
 }

@@ -16,6 +16,7 @@ typedef struct clprune__rowwise {
     size_t rows, cols;         /* of the matrix */
     size_t global, local;      /* of the launch */
     size_t groups, group_rows; /* groups = ceil(rows / group_rows) */
+    size_t lanes;              /* of clprune__lanes_plan, else 0 */
     clprune__defines defines;  /* LOCAL, VW, and what else the plan has */
 } clprune__rowwise;
 
@@ -36,6 +37,15 @@ clprune__rowwise clprune__sums_plan(const clprune_context *context, size_t rows,
 clprune__rowwise clprune__sums_plan_of(const clprune_context *context, size_t rows, size_t cols,
     size_t sums, size_t cpu_strip, size_t gpu_strip, size_t width);
 
+/* As clprune__sums_plan_of, for matrices of few columns too: on GPUs LANES work-items share a row,
+ * and the group's other work-items take further rows. On CPUs a group goes through its rows in
+ * strips of CLPRUNE__STRIP, with or without sums. For kernels that begin with LANE_SIZES. */
+clprune__rowwise clprune__lanes_plan(
+    const clprune_context *context, size_t rows, size_t cols, size_t sums, size_t width);
+
+/* Lanes for rows of `cols` columns in vectors of `width`, and the work-items of a group. */
+size_t clprune__lanes(const clprune_context *context, size_t cols, size_t width, size_t *local);
+
 /* Sums of rows: TEAM work-items, on CPUs one, share a row; a group's teams take rows in turn.
  * Adds TEAM. */
 clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows, size_t cols);
@@ -43,7 +53,8 @@ clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows,
 /* Floats of a vector: VW of the row-wise kernels. */
 size_t clprune__vector_width(const clprune_context *context);
 
-/* clprune__launch_begin with the plan's defines, and the arguments of ROWWISE_SIZES. */
+/* clprune__launch_begin with the plan's defines, and the arguments of ROWWISE_SIZES or LANE_SIZES.
+ */
 clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, clprune__launch *launch);
 

@@ -1,0 +1,131 @@
+/* Max pooling of channels-last images, and its gradient by the positions of the maxima.
+ *
+ * Pixel (i, j) of image n is row (n * height + i) * width + j. Tap (a, b) of window (i, j) is pixel
+ * (i * stride_y + a - pad_y, j * stride_x + b - pad_x), if there is one; each window has some.
+ *
+ *     forward    y[window] = max over its taps in order; a later tap wins only if it is greater or NaN
+ *                with KEEP position[window] = a * taps_x + b of the tap that won
+ *     backward   dx[pixel] = sum of dy[window] over the windows that have the pixel under their position,
+ *                in the order of the windows
+ *
+ * Position c of a row is half a byte, the lower half of byte c / 2 for even c; a row is padded with
+ * zeros to multiples of 16 positions:
+ *
+ *     byte 0: | 1 | 0 |    byte 1: | 3 | 2 |   ...
+ *
+ * A line is a row of pixels of an image that is written; group g has the lines from g * group_lines on.
+ * As with the lanes of rowwise.clh, ROW_LANES work-items share a pixel, and the group's slices take pixels
+ * of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP: 0 or 1. */
+#ifndef KEEP
+#define KEEP 0 /* 0: positions is not touched */
+#endif
+
+#if VW == 16
+#define STORE_HALVES(v, p) vstore8(convert_uchar8(v), 0, p)
+#define LOAD_HALVES(p)     convert_int8(vload8(0, p))
+typedef int8 half_ints;
+#elif VW == 4
+#define STORE_HALVES(v, p) vstore2(convert_uchar2(v), 0, p)
+#define LOAD_HALVES(p)     convert_int2(vload2(0, p))
+typedef int2 half_ints;
+#else
+#error "max_pool.cl needs VW 4 or 16"
+#endif
+
+/* The images that are read, x or dy, and those that are written, and the window. */
+#define WINDOW                                                                                     \
+    const ulong lines, const ulong cols, const ulong group_lines, const uint lanes,                \
+        const uint height, const uint width, const uint out_height, const uint out_width,          \
+        const uint taps_y, const uint taps_x, const uint stride_y, const uint stride_x,            \
+        const uint pad_y, const uint pad_x
+#define FOR_LINES(line)                                                                            \
+    for (ulong line = get_group_id(0) * group_lines,                                               \
+               last_line = min(line + group_lines, lines);                                         \
+         line < last_line; line++)
+
+/* Stores the positions of the first `left` lanes, from column c on; behind the last vector of the row,
+ * zeros. */
+static inline void store_positions(
+    const ivec at, global float *row, const ulong c, const ulong left)
+{
+    const ivec none = 0, there = left < VW && LANES_OF_VEC >= (ivec)((int)left) ? none : at;
+    global uchar *p = (global uchar *)row + c / 2;
+    STORE_HALVES(there.even | there.odd << 4, p);
+    if (left <= VW) {
+        global const uchar *end = (global uchar *)row + (c + left + 15) / 16 * 8;
+        for (p += VW / 2; p < end; p++)
+            *p = 0;
+    }
+}
+
+static inline ivec load_positions(global const float *row, const ulong c)
+{
+    const half_ints both = LOAD_HALVES((global const uchar *)row + c / 2);
+    ivec at;
+    at.even = both & 15;
+    at.odd = both >> 4;
+    return at;
+}
+
+ROWWISE_KERNEL max_pool_forward(
+    WINDOW, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y), MAT_OUT_RESTRICT(positions))
+{
+    FOR_LINES(line) {
+        const uint i = line % out_height * stride_y; /* of the window, padding counted */
+        const uint top = i < pad_y ? pad_y - i : 0;  /* first tap inside */
+        const uint bottom = min(taps_y, height + pad_y - i);
+        const ulong first = line / out_height * height + (i + top - pad_y);
+        for (uint window = SLICE; window < out_width; window += ROW_SLICES) {
+            const uint j = window * stride_x;
+            const uint left = j < pad_x ? pad_x - j : 0, right = min(taps_x, width + pad_x - j);
+            const ulong row = line * out_width + window;
+            global const float *corner = ROW(x, first * width + (j + left - pad_x));
+            FOR_LANE_VECTORS(c) {
+                vec best = load_part(corner + c, cols - c, 0);
+                ivec at = top * taps_x + left;
+                for (uint a = top; a < bottom; a++)
+                    for (uint b = left; b < right; b++) {
+                        const ulong tap = (ulong)(a - top) * width + (b - left);
+                        const vec v = load_part(corner + tap * x_ld + c, cols - c, 0);
+                        const ivec wins = v > best | v != v;
+                        best = wins ? v : best;
+                        at = wins ? (ivec)(a * taps_x + b) : at;
+                    }
+                PUT(best, y, row, c);
+#if KEEP
+                store_positions(at, ROW(positions, row), c, cols - c);
+#endif
+            }
+        }
+    }
+}
+
+/* Forward: y[window] = x[pixel under the window's position]. */
+ROWWISE_KERNEL max_pool_backward(
+    WINDOW, MAT_IN_RESTRICT(dy), MAT_IN_RESTRICT(positions), MAT_OUT_RESTRICT(dx))
+{
+    const vec zero = 0;
+    FOR_LINES(line) {
+        /* Windows [top, bottom) x [left, right) have the pixel; tap_y, tap_x: under window (0, 0). */
+        const uint tap_y = line % height + pad_y;
+        const uint top = tap_y < taps_y ? 0 : (tap_y - taps_y) / stride_y + 1;
+        const uint bottom = min(tap_y / stride_y + 1, out_height);
+        const ulong image = line / height * out_height;
+        for (uint j = SLICE; j < width; j += ROW_SLICES) {
+            const uint tap_x = j + pad_x;
+            const uint left = tap_x < taps_x ? 0 : (tap_x - taps_x) / stride_x + 1;
+            const uint right = min(tap_x / stride_x + 1, out_width);
+            FOR_LANE_VECTORS(c) {
+                vec sum = 0;
+                for (uint a = top; a < bottom; a++)
+                    for (uint b = left; b < right; b++) {
+                        const ulong row = (image + a) * out_width + b;
+                        const int tap = (tap_y - a * stride_y) * taps_x + tap_x - b * stride_x;
+                        const ivec at = load_positions(ROW(positions, row), c);
+                        sum += at == (ivec)(tap) ? GET(dy, row, c) : zero;
+                    }
+                PUT(sum, dx, line * width + j, c);
+            }
+        }
+    }
+}

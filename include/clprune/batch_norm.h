@@ -1,0 +1,124 @@
+/* Batch normalisation over the rows of a matrix, with residual and ReLU in the same pass.
+ *
+ * An image tensor is channels-last: a row is a pixel, a column a channel, so M = batch * height *
+ * width rows and C columns. Per channel, with mean and variance over the M rows,
+ *
+ *     xhat = (x - mean) * inv,    inv = 1 / sqrt(variance + eps)
+ *     z    = gamma * xhat + beta (+ residual)
+ *     y    = z, or with ReLU max(z, 0)
+ *
+ * Training, from the batch's own statistics:
+ *
+ *     clprune_batch_norm_moments(context, 0, x, bn.mean, bn.inv, NULL);
+ *     clprune_batch_norm_statistics(context, M, 1e-5f, 0.1f, bn.mean, bn.inv, bn.inv,
+ *         running_mean, running_var, NULL);
+ *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, mask, NULL);
+ *     ...
+ *     clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, x, dy, mask, CLPRUNE_NO_MAT,
+ *         dresidual, sums, dgamma, dbeta, NULL);
+ *     clprune_batch_norm_backward_input(context, M, &bn, false, x, dresidual, CLPRUNE_NO_MAT,
+ *         CLPRUNE_NO_MAT, sums, dx, NULL);
+ *
+ * Evaluation, from the running statistics:
+ *
+ *     clprune_batch_norm_inverse(context, 1e-5f, running_var, bn.inv, NULL);   // bn.mean: theirs
+ *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
+ *
+ * The backward pass needs x, mean and inv. y need not be kept: clprune_batch_norm_forward makes it
+ * again from x. ReLU's mask need not be kept either: without it the backward pass computes the sign
+ * of z again, from the same expression.
+ *
+ * Every function takes any range of the rows, so a caller can restore x and process it in chunks.
+ * Passes over rows are element-wise, moments and sums add up over calls. */
+#ifndef CLPRUNE_BATCH_NORM_H
+#define CLPRUNE_BATCH_NORM_H
+
+#include <stdbool.h>
+
+#include "clprune/relu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The parameters and the statistics in use, 1 x C each. */
+typedef struct clprune_batch_norm {
+    clprune_mat gamma, beta;
+    clprune_mat mean, inv; /* inv = 1 / sqrt(variance + eps) */
+} clprune_batch_norm;
+
+/* ---- statistics --------------------------------------------------------------------------------
+ */
+
+/* The mean of each column, and m2 = the sum of squared deviations from it. With rows_before > 0,
+ * mean and m2 hold the moments of rows_before other rows on entry, and of all rows on return; with
+ * 0 they are not read. x: M x C; mean, m2: 1 x C. No argument may overlap an output. No rows at all
+ * give zeros. Deviations are taken from means of 8 rows and merged (Chan et al.), so a mean far
+ * larger than the deviation costs no accuracy of m2. Order fixed. */
+CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
+    clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
+
+/* The same from partial moments, which the producer of x can compute on its way. Group g has rows
+ * [g * group_rows, (g + 1) * group_rows) of x, the last group what is left of `rows`; rows 2 g and
+ * 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows / group_rows)) x C. */
+CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
+    size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
+    cl_event *event);
+
+/* inv = 1 / sqrt(m2 / rows + eps), and the running statistics as PyTorch updates them:
+ *
+ *     running_mean = (1 - momentum) * running_mean + momentum * mean
+ *     running_var  = (1 - momentum) * running_var  + momentum * m2 / (rows - 1)
+ *
+ * All 1 x C; inv may be m2. running_mean and running_var: both or neither (CLPRUNE_NO_MAT). They
+ * need at least 2 rows. PyTorch's defaults: eps 1e-5, momentum 0.1. Errors: INVALID_ARGUMENT (eps
+ * not above 0, momentum not from 0 to 1, too few rows). */
+CLPRUNE_API clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows,
+    float eps, float momentum, clprune_mat mean, clprune_mat m2, clprune_mat inv,
+    clprune_mat running_mean, clprune_mat running_var, cl_event *event);
+
+/* inv = 1 / sqrt(var + eps). var, inv: 1 x C; inv may be var. */
+CLPRUNE_API clprune_status clprune_batch_norm_inverse(
+    clprune_context *context, float eps, clprune_mat var, clprune_mat inv, cl_event *event);
+
+/* ---- forward -----------------------------------------------------------------------------------
+ */
+
+/* y = gamma * (x - mean) * inv + beta + residual, then max(., 0) if `relu`; one pass over memory.
+ * NaN stays NaN. x, residual, y: M x C; y may be x or residual. residual: CLPRUNE_NO_MAT for none.
+ * mask: M x clprune_relu_mask_sizes.cols, receives ReLU's mask (relu.h); CLPRUNE_NO_MAT skips it,
+ * and must be passed without `relu`. mask must not overlap other arguments. */
+CLPRUNE_API clprune_status clprune_batch_norm_forward(clprune_context *context,
+    const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat residual, clprune_mat y,
+    clprune_mat mask, cl_event *event);
+
+/* ---- backward ----------------------------------------------------------------------------------
+ *
+ * dz = dy, or with `relu` dy where ReLU passed and 0 elsewhere. Where it passed: a bit of `mask` if
+ * there is one; otherwise z > 0, with z computed again from x and residual. The two give the same
+ * bits. Pass residual only with `relu` and without a mask, and then only if the forward pass had
+ * one. */
+
+/* Pass 1. Row 0 of sums = sum of dz, row 1 = sum of dz * xhat, each + sums_beta * its old value;
+ * sums_beta = 0 never reads them, 1 adds a further chunk of rows. These sums are also the gradients
+ * of beta and gamma: dbeta = sum of dz + beta * dbeta and dgamma = sum of dz * xhat + beta *
+ * dgamma, of this call's rows. beta = 0 never reads dgamma and dbeta. x, dy: M x C; sums: 2 x C;
+ * dgamma, dbeta: 1 x C, or both CLPRUNE_NO_MAT. dz: M x C, the gradient of residual, or
+ * CLPRUNE_NO_MAT; may be dy or residual. Pass 2 can read dz in place of dy, without `relu`. No
+ * other overlap. Sums run in a fixed order. */
+CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *context,
+    float sums_beta, float beta, const clprune_batch_norm *bn, bool relu, clprune_mat x,
+    clprune_mat dy, clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums,
+    clprune_mat dgamma, clprune_mat dbeta, cl_event *event);
+
+/* Pass 2, with sums over all `rows` rows that the statistics are of:
+ * dx = gamma * inv * (dz - sums[0] / rows - xhat * sums[1] / rows).
+ * x, dy, dx: any of these rows x C; dx may be x, dy or residual. */
+CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
+    const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
+    clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

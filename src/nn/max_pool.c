@@ -1,0 +1,208 @@
+#include "clprune/max_pool.h"
+
+#include "core/checked.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/rowwise.h"
+
+static const clprune__kernel_def max_pool_forward_kernel = {
+    "max_pool.cl", "max_pool_forward", "nn.clh rowwise.clh"};
+static const clprune__kernel_def max_pool_backward_kernel = {
+    "max_pool.cl", "max_pool_backward", "nn.clh rowwise.clh"};
+
+#define MAX_TAPS     16                /* of 4 bits */
+#define MAX_SIDE     ((size_t)1 << 28) /* so that sums of some fit 32 bits */
+#define CPU_ELEMENTS 32768             /* of a group */
+#define GPU_ELEMENTS 4096
+
+/* Everything that follows from a description, a batch and the size of an image. */
+typedef struct window {
+    clprune_extent image, output, kernel, stride, padding;
+    size_t rows, output_rows; /* of x and of y */
+} window;
+
+/* The size of y along one axis; 0 where there is no window. */
+static size_t output_of(size_t image, size_t kernel, size_t stride, size_t padding)
+{
+    size_t padded;
+    if (image == 0 || !clprune__mul(padding, 2, &padded) || !clprune__add(padded, image, &padded) ||
+        padded < kernel)
+        return 0;
+    return (padded - kernel) / stride + 1;
+}
+
+static clprune_extent stride_of(const clprune_max_pool_desc *desc)
+{
+    const bool given = desc->stride.height > 0 || desc->stride.width > 0;
+    return given ? desc->stride : desc->kernel;
+}
+
+clprune_extent clprune_max_pool_output(const clprune_max_pool_desc *desc, clprune_extent image)
+{
+    const clprune_extent none = {0};
+    if (desc == NULL || desc->kernel.height == 0 || desc->kernel.width == 0)
+        return none;
+    const clprune_extent kernel = desc->kernel, stride = stride_of(desc);
+    if (stride.height == 0 || stride.width == 0 || desc->padding.height > kernel.height / 2 ||
+        desc->padding.width > kernel.width / 2)
+        return none;
+    const clprune_extent output = {
+        output_of(image.height, kernel.height, stride.height, desc->padding.height),
+        output_of(image.width, kernel.width, stride.width, desc->padding.width)};
+    return output.height > 0 && output.width > 0 ? output : none;
+}
+
+static clprune_status position_sizes(
+    clprune_context *context, size_t rows, size_t cols, clprune_max_pool_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
+    clprune_max_pool_sizes found = {.rows = rows, .cols = 2 * clprune__ceil_div(cols, 16)};
+    *sizes = (clprune_max_pool_sizes){0};
+    REQUIRE(clprune__mul3(rows, found.cols, sizeof(cl_uint), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
+        "the positions of %zu x %zu", rows, cols);
+    *sizes = found;
+done:
+    return status;
+}
+
+clprune_status clprune_max_pool_size_query(size_t rows, size_t cols, clprune_max_pool_sizes *sizes)
+{
+    return position_sizes(NULL, rows, cols, sizes);
+}
+
+static clprune_status measure(clprune_context *context, const clprune_max_pool_desc *desc,
+    size_t batch, clprune_extent image, window *w)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    const clprune_extent kernel = desc->kernel, stride = stride_of(desc), padding = desc->padding;
+    REQUIRE(kernel.height > 0 && kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "kernel is %zu x %zu, expected at least 1 x 1", kernel.height, kernel.width);
+    REQUIRE(stride.height > 0 && stride.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "stride is %zu x %zu, expected at least 1 x 1, or 0 x 0 for the kernel's size",
+        stride.height, stride.width);
+    REQUIRE(padding.height <= kernel.height / 2 && padding.width <= kernel.width / 2,
+        CLPRUNE_INVALID_ARGUMENT,
+        "padding is %zu x %zu, expected at most half of the kernel, %zu x %zu", padding.height,
+        padding.width, kernel.height, kernel.width);
+    REQUIRE(image.height > 0 && image.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "image is %zu x %zu, expected at least 1 x 1", image.height, image.width);
+    const clprune_extent output = clprune_max_pool_output(desc, image);
+    REQUIRE(output.height > 0, CLPRUNE_INVALID_ARGUMENT,
+        "the kernel, %zu x %zu, is larger than the padded image, %zu x %zu and %zu x %zu",
+        kernel.height, kernel.width, image.height, image.width, padding.height, padding.width);
+    /* The kernel fits the padded image, and output is at most image + kernel. */
+    REQUIRE(image.height <= MAX_SIDE && image.width <= MAX_SIDE && stride.height <= MAX_SIDE &&
+                stride.width <= MAX_SIDE && padding.height <= MAX_SIDE && padding.width <= MAX_SIDE,
+        CLPRUNE_SIZE_OVERFLOW, "image, stride or padding has a side of more than %zu", MAX_SIDE);
+    *w = (window){image, output, kernel, stride, padding, 0, 0};
+    REQUIRE(clprune__mul3(batch, image.height, image.width, &w->rows) &&
+                clprune__mul3(batch, output.height, output.width, &w->output_rows),
+        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu", batch, image.height, image.width);
+done:
+    return status;
+}
+
+/* A launch that writes lines of `width` pixels x cols. */
+static clprune_status begin(clprune_context *context, const clprune__kernel_def *def,
+    const window *w, size_t lines, size_t width, size_t cols, bool keep, clprune__launch *launch,
+    size_t *global, size_t *local)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t vw = clprune__vector_width(context), least = vector ? CPU_ELEMENTS : GPU_ELEMENTS;
+    const size_t lanes = clprune__lanes(context, cols, vw, local);
+    size_t group_lines = 1;
+    while (group_lines * 2 * width * cols <= least && group_lines < lines)
+        group_lines *= 2;
+    *global = cols == 0 ? 0 : clprune__ceil_div(lines, group_lines) * *local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", *local);
+    clprune__define(&defines, "VW", vw);
+    clprune__define(&defines, "KEEP", keep);
+    TRY(clprune__launch_begin(context, def, &defines, launch));
+    clprune__arg_ulong(launch, lines);
+    clprune__arg_ulong(launch, cols);
+    clprune__arg_ulong(launch, group_lines);
+    clprune__arg_uint(launch, (uint32_t)lanes);
+    const clprune_extent all[] = {w->image, w->output, w->kernel, w->stride, w->padding};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        clprune__arg_uint(launch, (uint32_t)all[i].height);
+        clprune__arg_uint(launch, (uint32_t)all[i].width);
+    }
+done:
+    return status;
+}
+
+static clprune_status check_taps(clprune_context *context, const window *w)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(w->kernel.height <= MAX_TAPS && w->kernel.width <= MAX_TAPS &&
+                w->kernel.height * w->kernel.width <= MAX_TAPS,
+        CLPRUNE_INVALID_ARGUMENT,
+        "positions of a kernel of %zu x %zu, expected at most %d taps for 4 bits", w->kernel.height,
+        w->kernel.width, MAX_TAPS);
+done:
+    return status;
+}
+
+clprune_status clprune_max_pool_forward(clprune_context *context, const clprune_max_pool_desc *desc,
+    size_t batch, clprune_extent image, clprune_mat x, clprune_mat y, clprune_mat positions,
+    cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool keep = !clprune__is_absent(positions);
+    window w;
+    clprune_max_pool_sizes sizes;
+    TRY(measure(context, desc, batch, image, &w));
+    if (keep)
+        TRY(check_taps(context, &w));
+    TRY(position_sizes(context, w.output_rows, x.cols, &sizes));
+    enum { X, Y, POSITIONS, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, w.rows, x.cols},
+        {"y", y, w.output_rows, x.cols},
+        {"positions", positions, sizes.rows, sizes.cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    clprune__launch launch;
+    size_t global, local;
+    TRY(begin(context, &max_pool_forward_kernel, &w, batch * w.output.height, w.output.width,
+        x.cols, keep, &launch, &global, &local));
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, y);
+    clprune__arg_mat(&launch, keep ? positions : y); /* else not touched */
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+/* Forward: y = the maximum of the taps of a window; positions has its tap. */
+clprune_status clprune_max_pool_backward(clprune_context *context,
+    const clprune_max_pool_desc *desc, size_t batch, clprune_extent image, clprune_mat dy,
+    clprune_mat positions, clprune_mat dx, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    window w;
+    clprune_max_pool_sizes sizes;
+    TRY(measure(context, desc, batch, image, &w));
+    TRY(check_taps(context, &w));
+    TRY(position_sizes(context, w.output_rows, dy.cols, &sizes));
+    enum { DY, POSITIONS, DX, ALL };
+    const clprune__operand operands[ALL] = {{"dy", dy, w.output_rows, dy.cols},
+        {"positions", positions, sizes.rows, sizes.cols}, {"dx", dx, w.rows, dy.cols}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    clprune__launch launch;
+    size_t global, local;
+    TRY(begin(context, &max_pool_backward_kernel, &w, batch * image.height, image.width, dy.cols,
+        false, &launch, &global, &local));
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, positions);
+    clprune__arg_mat(&launch, dx);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}

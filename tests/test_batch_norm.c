@@ -1,0 +1,439 @@
+/* Batch normalisation: forward and backward passes over all shapes, with and without residual, ReLU
+ * and mask; chunks, aliasing, special values, derivatives, invalid arguments. */
+#include "ref/batch_norm_ref.h"
+#include "support/test_layer.h"
+
+#define NONE CLPRUNE_NO_MAT
+
+/* Inputs of all passes, and on the device parameters and statistics. */
+typedef struct inputs {
+    size_t rows, cols, gap, count, words; /* words: columns of a mask */
+    float *x, *dy, *residual;
+    double *wide_x, *wide_dy, *wide_residual;
+    float *gamma, *beta, *mean, *inv; /* mean and inv near those of x */
+    double *wide[4];                  /* of these */
+    test_mat param[4];
+    clprune_batch_norm bn;
+    batch_norm_ref ref;
+} inputs;
+
+static inputs inputs_new(const layer_shape *s)
+{
+    inputs in = {.rows = s->rows, .cols = s->cols, .gap = s->gap, .count = s->rows * s->cols};
+    in.words = (s->cols + 31) / 32;
+    in.x = test_new_normal(21, in.count);
+    in.dy = test_new_normal(22, in.count);
+    in.residual = test_new_normal(23, in.count);
+    in.gamma = test_new_uniform(24, -1.5f, 1.5f, s->cols);
+    in.beta = test_new_normal(25, s->cols);
+    in.mean = test_new_normal(26, s->cols);
+    in.inv = test_new_uniform(27, 0.5f, 2, s->cols);
+    for (size_t i = 0; i < in.count; i++)
+        in.x[i] += in.mean[i % s->cols];
+    in.wide_x = layer_widen(in.count, in.x);
+    in.wide_dy = layer_widen(in.count, in.dy);
+    in.wide_residual = layer_widen(in.count, in.residual);
+    const float *values[4] = {in.gamma, in.beta, in.mean, in.inv};
+    for (int i = 0; i < 4; i++) {
+        in.wide[i] = layer_widen(s->cols, values[i]);
+        in.param[i] = test_mat_make(1, s->cols, (size_t)i, values[i]);
+    }
+    in.bn =
+        (clprune_batch_norm){in.param[0].mat, in.param[1].mat, in.param[2].mat, in.param[3].mat};
+    in.ref = (batch_norm_ref){s->cols, in.wide[0], in.wide[1], in.wide[2], in.wide[3]};
+    return in;
+}
+
+static void inputs_free(inputs *in)
+{
+    float *floats[] = {in->x, in->dy, in->residual, in->gamma, in->beta, in->mean, in->inv};
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        free(floats[i]);
+    free(in->wide_x);
+    free(in->wide_dy);
+    free(in->wide_residual);
+    for (int i = 0; i < 4; i++) {
+        test_mat_unchanged(&in->param[i], "parameter");
+        test_mat_free(&in->param[i]);
+        free(in->wide[i]);
+    }
+}
+
+static void free_mats(size_t count, test_mat *const *mats)
+{
+    for (size_t i = 0; i < count; i++)
+        test_mat_free(mats[i]);
+}
+
+/* ---- forward ---- */
+
+/* Bit c of row r of a mask read as floats. */
+static bool bit(const float *mask, size_t words, size_t r, size_t c)
+{
+    const unsigned char *row = (const unsigned char *)(mask + r * words);
+    return (row[c / 8] >> c % 8 & 1) != 0;
+}
+
+/* The mask has a bit exactly where y, after ReLU, is not 0; bits behind a row are 0. */
+static void check_mask(const test_mat *mask, size_t cols, const float *y)
+{
+    const size_t words = mask->mat.cols;
+    float *packed = test_mat_get(mask, "mask");
+    for (size_t r = 0; r < mask->mat.rows; r++)
+        for (size_t c = 0; c < words * 32; c++)
+            if (bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
+                fail_msg("row %zu, bit %zu", r, c);
+    free(packed);
+}
+
+/* All eight ways, with ReLU with and without its mask, in place too. */
+static void forward(void **state)
+{
+    const layer_shape *s = *state;
+    clprune_context *context = test_context();
+    inputs in = inputs_new(s);
+    double *want = layer_new(in.count), *bound = layer_new(in.count);
+    test_mat x = test_mat_make(s->rows, s->cols, s->gap, in.x);
+    test_mat residual = test_mat_make(s->rows, s->cols, s->gap + 1, in.residual);
+    test_mat y = test_mat_make(s->rows, s->cols, s->gap + 2, NULL);
+    test_mat mask = test_mat_make(s->rows, in.words, s->gap, NULL);
+    cl_event event = NULL;
+    for (int way = 0; way < 4; way++) {
+        const bool relu = way % 2 != 0, add = way / 2 != 0;
+        const clprune_mat other = add ? residual.mat : NONE;
+        const char *text = add ? relu ? "residual, relu" : "residual" : relu ? "relu" : "plain";
+        batch_norm_ref_z(&in.ref, s->rows, in.wide_x, add ? in.wide_residual : NULL, want, bound);
+        for (size_t i = 0; relu && i < in.count; i++)
+            want[i] = fmax(want[i], 0);
+        test_mat_set(&y, NULL);
+        TEST_OK(
+            clprune_batch_norm_forward(context, &in.bn, relu, x.mat, other, y.mat, NONE, &event));
+        layer_event(event);
+        layer_check("y", &y, want, bound, text);
+        test_mat_unchanged(&x, "x");
+        test_mat_unchanged(&residual, "residual");
+        if (relu) {
+            test_mat masked = test_mat_make(s->rows, s->cols, 0, NULL);
+            TEST_OK(clprune_batch_norm_forward(
+                context, &in.bn, true, x.mat, other, masked.mat, mask.mat, NULL));
+            layer_same("y with a mask", &y, &masked);
+            float *values = test_mat_get(&masked, "y");
+            check_mask(&mask, s->cols, values);
+            free(values);
+            test_mat_free(&masked);
+        }
+        if (add) {
+            TEST_OK(clprune_batch_norm_forward(
+                context, &in.bn, relu, x.mat, other, residual.mat, NONE, NULL));
+            layer_same("y over residual", &y, &residual);
+            test_mat_set(&residual, in.residual);
+        }
+        TEST_OK(clprune_batch_norm_forward(
+            context, &in.bn, relu, x.mat, other, x.mat, relu ? mask.mat : NONE, NULL));
+        layer_same("y over x", &y, &x);
+        test_mat_set(&x, in.x);
+    }
+    test_mat *mats[] = {&x, &residual, &y, &mask};
+    free_mats(4, mats);
+    free(want);
+    free(bound);
+    inputs_free(&in);
+}
+
+/* ---- backward ---- */
+
+typedef enum gate { PLAIN, MASKED, SIGN, SIGN_RESIDUAL, GATES } gate;
+
+/* dz in double: dy where a forward pass of the device passed. Its mask goes to `mask`. */
+static void gradient_of_z(
+    inputs *in, gate way, clprune_mat x, clprune_mat residual, test_mat *mask, double *dz)
+{
+    memcpy(dz, in->wide_dy, in->count * sizeof *dz);
+    if (way == PLAIN)
+        return;
+    test_mat y = test_mat_make(in->rows, in->cols, 0, NULL);
+    TEST_OK(clprune_batch_norm_forward(test_context(), &in->bn, true, x,
+        way == SIGN_RESIDUAL ? residual : NONE, y.mat, mask->mat, NULL));
+    float *values = test_mat_get(&y, "y"), *packed = test_mat_get(mask, "mask");
+    test_mat_set(mask, packed);
+    for (size_t i = 0; i < in->count; i++)
+        dz[i] = values[i] != 0 ? dz[i] : 0;
+    test_mat_free(&y);
+    free(values);
+    free(packed);
+}
+
+/* Both passes at once and in two chunks, dz kept or not, outputs in place. */
+static void backward_way(inputs *in, gate way)
+{
+    static const char *const names[GATES] = {"plain", "mask", "sign", "sign with residual"};
+    clprune_context *context = test_context();
+    const size_t rows = in->rows, cols = in->cols, gap = in->gap, first = rows / 3;
+    const bool relu = way != PLAIN;
+    test_mat x = test_mat_make(rows, cols, gap, in->x);
+    test_mat dy = test_mat_make(rows, cols, gap + 1, in->dy);
+    test_mat residual = test_mat_make(rows, cols, gap + 2, in->residual);
+    test_mat mask = test_mat_make(rows, in->words, gap, NULL);
+    test_mat dz = test_mat_make(rows, cols, gap, NULL), dx = test_mat_make(rows, cols, gap, NULL);
+    test_mat dx2 = test_mat_make(rows, cols, 0, NULL);
+    test_mat sums = test_mat_make(2, cols, 3, NULL), sums2 = test_mat_make(2, cols, 0, NULL);
+    test_mat dgamma = test_mat_make(1, cols, 0, NULL), dbeta = test_mat_make(1, cols, 1, NULL);
+    double *dz_want = layer_new(in->count), *sums_want = layer_new(2 * cols);
+    double *sums_bound = layer_new(2 * cols), *exact = layer_new(in->count);
+    double *dx_want = layer_new(in->count), *dx_bound = layer_new(in->count);
+    gradient_of_z(in, way, x.mat, residual.mat, &mask, dz_want);
+    batch_norm_ref_sums(
+        &in->ref, rows, in->wide_x, dz_want, sums_want, sums_want + cols, sums_bound);
+    const clprune_mat bits = way == MASKED ? mask.mat : NONE;
+    const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
+
+    cl_event event = NULL;
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
+        other, dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
+    layer_event(event);
+    layer_check("dz", &dz, dz_want, exact, names[way]);
+    layer_check("sums", &sums, sums_want, sums_bound, names[way]);
+    layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
+    layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
+        other, NONE, sums2.mat, NONE, NONE, &event));
+    layer_event(event);
+    layer_same("sums without dz", &sums, &sums2);
+
+    /* From the device's sums, whose error is its own. */
+    float *got = test_mat_get(&sums, "sums");
+    double *wide_sums = layer_widen(2 * cols, got);
+    test_mat_set(&sums, got);
+    batch_norm_ref_dx(
+        &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
+    TEST_OK(clprune_batch_norm_backward_input(
+        context, rows, &in->bn, relu, x.mat, dy.mat, bits, other, sums.mat, dx.mat, &event));
+    layer_event(event);
+    layer_check("dx", &dx, dx_want, dx_bound, names[way]);
+    TEST_OK(clprune_batch_norm_backward_input(
+        context, rows, &in->bn, false, x.mat, dz.mat, NONE, NONE, sums.mat, dz.mat, NULL));
+    layer_same("dx over dz", &dx, &dz);
+    test_mat_unchanged(&sums, "sums");
+    test_mat_unchanged(&x, "x");
+    test_mat_unchanged(&dy, "dy");
+    test_mat_unchanged(&residual, "residual");
+    if (way == MASKED)
+        test_mat_unchanged(&mask, "mask");
+
+    /* In chunks: the sums add up, and dx has the same bits. dz takes the place of dy. */
+    test_mat_set(&dx, NULL);
+    for (size_t k = 0; k < 2; k++) {
+        const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
+        TEST_OK(clprune_batch_norm_backward_input(context, rows, &in->bn, relu,
+            clprune_mat_rows(x.mat, at, count), clprune_mat_rows(dy.mat, at, count),
+            clprune_mat_rows(bits, at, count), clprune_mat_rows(other, at, count), sums.mat,
+            clprune_mat_rows(dx2.mat, at, count), NULL));
+    }
+    for (size_t k = 0; k < 2; k++) {
+        const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
+        const clprune_mat part = clprune_mat_rows(dy.mat, at, count);
+        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k, &in->bn, relu,
+            clprune_mat_rows(x.mat, at, count), part, clprune_mat_rows(bits, at, count),
+            clprune_mat_rows(other, at, count), part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    }
+    layer_same("dx in chunks", &dz, &dx2);
+    layer_check("dz over dy", &dy, dz_want, exact, names[way]);
+    layer_check("sums", &sums2, sums_want, sums_bound, "two chunks");
+    layer_check("dbeta", &dbeta, sums_want, sums_bound, "two chunks");
+    layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, "two chunks");
+    TEST_OK(clprune_batch_norm_backward_input(
+        context, rows, &in->bn, false, x.mat, dy.mat, NONE, NONE, sums.mat, x.mat, NULL));
+    layer_same("dx over x", &dz, &x);
+    test_mat *mats[] = {&x, &dy, &residual, &mask, &dz, &dx, &dx2, &sums, &sums2, &dgamma, &dbeta};
+    free_mats(sizeof mats / sizeof mats[0], mats);
+    double *arrays[] = {dz_want, sums_want, sums_bound, exact, dx_want, dx_bound, wide_sums};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    free(got);
+}
+
+static void backward(void **state)
+{
+    inputs in = inputs_new(*state);
+    for (gate way = PLAIN; way < GATES; way++)
+        backward_way(&in, way);
+    inputs_free(&in);
+}
+
+/* ---- all of it ---- */
+
+enum { SLOPE_ROWS = 23, SLOPE_COLS = 19, SLOPE_COUNT = SLOPE_ROWS * SLOPE_COLS };
+enum { SLOPE_TOTAL = 2 * SLOPE_COUNT + 2 * SLOPE_COLS }; /* x, residual, gamma, beta */
+
+/* sum dy * relu(gamma * xhat + beta + residual), with the statistics of x itself. */
+static double loss(void *user, const double *theta)
+{
+    const double *dy = user, *residual = theta + SLOPE_COUNT, *gamma = residual + SLOPE_COUNT;
+    double mean[SLOPE_COLS], inv[SLOPE_COLS], z[SLOPE_COUNT], total = 0;
+    batch_norm_ref_moments(SLOPE_ROWS, SLOPE_COLS, theta, mean, inv);
+    for (size_t c = 0; c < SLOPE_COLS; c++)
+        inv[c] = 1 / sqrt(inv[c] / SLOPE_ROWS + (double)1e-5f);
+    const batch_norm_ref bn = {SLOPE_COLS, gamma, gamma + SLOPE_COLS, mean, inv};
+    batch_norm_ref_z(&bn, SLOPE_ROWS, theta, residual, z, NULL);
+    for (size_t i = 0; i < SLOPE_COUNT; i++)
+        total += dy[i] * fmax(z[i], 0);
+    return total;
+}
+
+/* The gradients of the device's training passes against differences of the loss. */
+static void slopes(void **state)
+{
+    (void)state;
+    enum { X, RESIDUAL, GAMMA, BETA, DY, MEAN, INV, DZ, DX, SUMS, DGAMMA, DBETA, ALL };
+    static const size_t rows[ALL] = {
+        SLOPE_ROWS, SLOPE_ROWS, 1, 1, SLOPE_ROWS, 1, 1, SLOPE_ROWS, SLOPE_ROWS, 2, 1, 1};
+    clprune_context *context = test_context();
+    float *theta = test_new_normal(41, SLOPE_TOTAL), *dy = test_new_normal(42, SLOPE_COUNT);
+    const float *values[ALL] = {theta, theta + SLOPE_COUNT, theta + 2 * SLOPE_COUNT,
+        theta + 2 * SLOPE_COUNT + SLOPE_COLS, dy};
+    test_mat m[ALL];
+    for (int i = 0; i < ALL; i++)
+        m[i] = test_mat_make(rows[i], SLOPE_COLS, (size_t)i % 3, values[i]);
+    const clprune_batch_norm bn = {m[GAMMA].mat, m[BETA].mat, m[MEAN].mat, m[INV].mat};
+    TEST_OK(clprune_batch_norm_moments(context, 0, m[X].mat, bn.mean, bn.inv, NULL));
+    TEST_OK(clprune_batch_norm_statistics(
+        context, SLOPE_ROWS, 1e-5f, 0.1f, bn.mean, bn.inv, bn.inv, NONE, NONE, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, m[X].mat, m[DY].mat, NONE,
+        m[RESIDUAL].mat, m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, SLOPE_ROWS, &bn, false, m[X].mat, m[DZ].mat,
+        NONE, NONE, m[SUMS].mat, m[DX].mat, NULL));
+    static const int order[] = {DX, DZ, DGAMMA, DBETA};
+    double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
+    double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        float *got = test_mat_get(&m[order[i]], "gradient");
+        for (size_t k = 0; k < rows[order[i]] * SLOPE_COLS; k++)
+            *to++ = (double)got[k];
+        free(got);
+    }
+    layer_slopes("training", loss, wide_dy, SLOPE_TOTAL, wide, grad, 1e-6, 1e-5);
+    for (int i = 0; i < ALL; i++)
+        test_mat_free(&m[i]);
+    free(theta);
+    free(dy);
+    free(grad);
+    free(wide);
+    free(wide_dy);
+}
+
+/* NaN and infinities pass or are stopped as by ReLU; a gradient that does not pass is 0. */
+static void special_values(void **state)
+{
+    (void)state;
+    static const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 2, -2, 1};
+    static const float dy[] = {1, NAN, NAN, INFINITY, NAN, INFINITY, NAN, NAN};
+    enum { COUNT = sizeof x / sizeof x[0] };
+    static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
+    clprune_context *context = test_context();
+    float ones[COUNT], zeros[COUNT] = {0};
+    for (size_t i = 0; i < COUNT; i++)
+        ones[i] = 1;
+    test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
+    test_mat one = test_mat_make(1, COUNT, 0, ones), zero = test_mat_make(1, COUNT, 0, zeros);
+    test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
+    test_mat sums = test_mat_make(2, COUNT, 0, NULL);
+    const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
+    TEST_OK(clprune_batch_norm_forward(context, &bn, true, in.mat, NONE, out.mat, mask.mat, NULL));
+    float *y = test_mat_get(&out, "y");
+    check_mask(&mask, COUNT, y);
+    assert_true(isnan(y[0]));
+    for (size_t i = 1; i < COUNT; i++)
+        assert_true(y[i] == (passes[i] ? x[i] : 0.0f) && !signbit(y[i]));
+    for (int masked = 0; masked < 2; masked++) {
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, in.mat, d.mat,
+            masked ? mask.mat : NONE, NONE, out.mat, sums.mat, NONE, NONE, NULL));
+        float *dz = test_mat_get(&out, "dz");
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true(!passes[i] ? dz[i] == 0.0f : isnan(dy[i]) ? isnan(dz[i]) : dz[i] == dy[i]);
+        free(dz);
+    }
+    test_mat *mats[] = {&in, &out, &one, &zero, &mask, &d, &sums};
+    free_mats(sizeof mats / sizeof mats[0], mats);
+    free(y);
+}
+
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_mat none = NONE;
+    test_mat mx = test_mat_make(4, 6, 0, NULL), mr = test_mat_make(4, 6, 0, NULL);
+    test_mat my = test_mat_make(4, 6, 0, NULL), md = test_mat_make(4, 6, 0, NULL);
+    test_mat mask = test_mat_make(4, 1, 0, NULL), params = test_mat_make(4, 6, 0, NULL);
+    test_mat narrow = test_mat_make(4, 5, 0, NULL), msum = test_mat_make(2, 6, 0, NULL);
+    test_mat mg = test_mat_make(1, 6, 0, NULL), mb = test_mat_make(1, 6, 0, NULL);
+    const clprune_mat x = mx.mat, r = mr.mat, y = my.mat, m = mask.mat, n = narrow.mat;
+    const clprune_mat sums = msum.mat, g = mg.mat, b = mb.mat, d = md.mat;
+    const clprune_batch_norm bn = {clprune_mat_rows(params.mat, 0, 1),
+        clprune_mat_rows(params.mat, 1, 1), clprune_mat_rows(params.mat, 2, 1),
+        clprune_mat_rows(params.mat, 3, 1)};
+    clprune_mat shifted = x, inside = y;
+    shifted.offset += 1;
+    inside.cols = 1;
+    cl_event event = NULL;
+#define FORWARD(...) clprune_batch_norm_forward(__VA_ARGS__, &event)
+    assert_int_equal(FORWARD(NULL, &bn, true, x, r, y, m), bad);
+    TEST_FAILS(FORWARD(context, NULL, true, x, r, y, m), bad, "bn is NULL");
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"gamma is", "beta is", "mean is", "inv is"};
+        clprune_batch_norm wrong = bn;
+        clprune_mat *fields[] = {&wrong.gamma, &wrong.beta, &wrong.mean, &wrong.inv};
+        fields[i]->cols = 5;
+        TEST_FAILS(FORWARD(context, &wrong, true, x, r, y, m), size, names[i]);
+    }
+    TEST_FAILS(FORWARD(context, &bn, true, x, n, y, m), size, "residual is");
+    TEST_FAILS(FORWARD(context, &bn, true, x, r, n, m), size, "y is");
+    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, n), size, "mask is");
+    TEST_FAILS(FORWARD(context, &bn, false, x, r, y, m), bad, "mask is given without relu");
+    TEST_FAILS(FORWARD(context, &bn, true, x, r, shifted, m), bad, "y overlaps x");
+    TEST_FAILS(FORWARD(context, &bn, true, x, r, params.mat, m), bad, "y overlaps mean");
+    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, inside), bad, "mask overlaps y");
+#define SUMS(...) clprune_batch_norm_backward_sums(__VA_ARGS__, &event)
+    assert_int_equal(SUMS(NULL, 0, 0, &bn, true, x, y, m, none, d, sums, g, b), bad);
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, n, m, none, d, sums, g, b), size, "dy is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, n, none, d, sums, g, b), size, "mask is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, none, n, d, sums, g, b), size, "residual is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, n, sums, g, b), size, "dz is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, g, g, b), size, "sums is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, sums, b), size, "dgamma is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, sums), size, "dbeta is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, none), bad, "both or");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, r, d, sums, g, b), bad, "residual is given");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, none, r, d, sums, g, b), bad, "residual is");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, m, none, d, sums, g, b), bad, "mask is given");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, x, sums, g, b), bad, "dz overlaps x");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, clprune_mat_rows(y, 1, 2), g, b),
+        bad, "sums overlaps dy");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, g), bad, "dbeta overlaps");
+    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, bn.gamma, b), bad,
+        "dgamma overlaps gamma");
+#define INPUT(...) clprune_batch_norm_backward_input(__VA_ARGS__, &event)
+    assert_int_equal(INPUT(NULL, 4, &bn, true, x, y, m, none, sums, d), bad);
+    TEST_FAILS(INPUT(context, 3, &bn, true, x, y, m, none, sums, d), bad, "rows is 3, expected");
+    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, g, d), size, "sums is");
+    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, n), size, "dx is");
+    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, r, sums, d), bad, "residual is given");
+    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, shifted), bad, "dx overlaps x");
+    assert_null(event);
+    test_mat *mats[] = {&mx, &mr, &my, &md, &mask, &params, &narrow, &msum, &mg, &mb};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_unchanged(mats[i], "argument of a refused call");
+    free_mats(sizeof mats / sizeof mats[0], mats);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    layer_add_shapes(&list, forward, "forward");
+    layer_add_shapes(&list, backward, "backward");
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, special_values, NULL, "special values");
+    test_add(&list, invalid, NULL, "invalid arguments");
+    return test_run_on_devices("batch_norm", &list);
+}
