@@ -21,6 +21,7 @@ static const struct {
     {"pruned", CLPRUNE_FORM_PRUNED},
     {"code", CLPRUNE_FORM_GELU_CODE},
     {"mean", CLPRUNE_FORM_MEAN},
+    {"mask", CLPRUNE_FORM_MASK},
     {"quantised", CLPRUNE_FORM_QUANTISED},
     {"pooled", CLPRUNE_FORM_POOLED},
 };
@@ -202,7 +203,7 @@ static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, f
         }
     if (strcmp(l->words[2], "recomputed") != 0)
         return wrong(l, f,
-            "dense, pruned, quantised, pooled, recomputed, code or mean is expected, not",
+            "dense, pruned, quantised, pooled, recomputed, code, mean or mask is expected, not",
             l->words[2]);
     rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
     rule->keep.form = entry->instead;

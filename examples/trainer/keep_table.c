@@ -94,7 +94,8 @@ static bool allows(const keep_entry *entry, clprune_form form)
 {
     const keep_set always = KEEP_SET(CLPRUNE_FORM_DENSE) | KEEP_SET(CLPRUNE_FORM_PRUNED) |
                             KEEP_SET(CLPRUNE_FORM_QUANTISED) | KEEP_SET(CLPRUNE_FORM_POOLED);
-    return ((always | entry->forms) & KEEP_SET(form)) != 0;
+    const keep_set forms = entry->only != 0 ? entry->only : always | entry->forms;
+    return (forms & KEEP_SET(form)) != 0;
 }
 
 /* For a form that a tensor does not allow. */
@@ -212,6 +213,9 @@ keep_rule keep_preset_rule(
         break;
     case 'm':
         rule.keep.form = CLPRUNE_FORM_MEAN;
+        break;
+    case 'b':
+        rule.keep.form = CLPRUNE_FORM_MASK;
         break;
     case 'p':
         if (how->keep.sparsity > 0.0f || !fp32)

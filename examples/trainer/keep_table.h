@@ -48,12 +48,15 @@ typedef struct keep_entry {
     keep_needs recompute; /* what computing it again demands */
     keep_set forms;       /* beside DENSE, PRUNED, QUANTISED and POOLED: the sum of
                              KEEP_SET(clprune_form) */
+    keep_set only;        /* the tensor has these forms and no others; 0: as above */
     keep_needs code;      /* what GELU_CODE demands */
     clprune_form instead; /* the form that "recomputed" means in a keep file; DENSE: none, it is
                              recomputed in fact */
 } keep_entry;
 
-/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, pooled (o). */
+/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, pooled (o), mask bits
+ * (b).
+ */
 typedef struct keep_preset_row {
     const char *forms;
     clprune_criterion criterion;   /* the default of --criterion */

@@ -1,0 +1,343 @@
+/* Making and destroying a model; the passes are in resnet_forward.c and resnet_backward.c. */
+#include "resnet.h"
+
+#include <stdio.h> /* snprintf */
+#include <stdlib.h>
+#include <string.h> /* memcpy */
+
+#include "resnet_private.h"
+#include "try.h"
+
+static clprune_status create_params(resnet *model)
+{
+    enum { NAME_SIZE = sizeof((resnet_tensor *)0)->name };
+    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
+    const size_t count = model->tensors = resnet_arch_tensors(&model->arch);
+    model->params = calloc(count, sizeof *model->params);
+    model->names = calloc(count, NAME_SIZE);
+    clprune_mat *mats = calloc(count, sizeof *mats);
+    const char **names = calloc(count, sizeof *names);
+    if (!model->params || !model->names || !mats || !names)
+        goto done;
+    for (size_t i = 0; i < count; ++i) {
+        const resnet_tensor tensor = resnet_arch_tensor(&model->arch, i);
+        char *name = model->names + i * NAME_SIZE;
+        memcpy(name, tensor.name, NAME_SIZE);
+        names[i] = model->params[i].name = name;
+        model->params[i].decay = /* of weights alone: neither biases nor batch norms */
+            tensor.kind == RESNET_CONV_WEIGHT || tensor.kind == RESNET_HEAD_WEIGHT;
+        mats[i] = (clprune_mat){.rows = tensor.rows, .cols = tensor.cols};
+    }
+    /* One buffer each: the optimizer updates all of them in one launch. */
+    TRY(clprune_mats_create(model->context, CLPRUNE_MEMORY_PARAMETERS, count, names, mats));
+    for (size_t i = 0; i < count; ++i)
+        model->params[i].value = mats[i];
+    TRY(clprune_mats_create(model->context, CLPRUNE_MEMORY_GRADIENTS, count, names, mats));
+    for (size_t i = 0; i < count; ++i)
+        model->params[i].grad = mats[i];
+done:
+    free(mats);
+    free(names);
+    return status;
+}
+
+static clprune_status create_part(resnet *model, size_t index)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    resnet_part *part = &model->parts[index];
+    const resnet_unit *unit = &part->unit;
+    const clprune_param *params = &model->params[3 * index];
+    const clprune_conv2d_desc desc = {.in = unit->in,
+        .out = unit->out,
+        .kernel = resnet_square(unit->kernel),
+        .stride = resnet_square(unit->stride),
+        .padding = resnet_square(unit->padding)};
+    TRY(clprune_conv2d_create(context, &desc, &part->conv));
+    part->w = params[0].value, part->dw = params[0].grad;
+    part->gamma = params[1].value, part->dgamma = params[1].grad;
+    part->beta = params[2].value, part->dbeta = params[2].grad;
+    const struct {
+        const char *name;
+        clprune_memory_category category;
+        clprune_mat *mat;
+    } mats[] = {{"running_mean", CLPRUNE_MEMORY_PARAMETERS, &part->running_mean},
+        {"running_var", CLPRUNE_MEMORY_PARAMETERS, &part->running_var},
+        {"mean", CLPRUNE_MEMORY_WORKSPACE, &part->mean},
+        {"inv", CLPRUNE_MEMORY_WORKSPACE, &part->inv}};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.%s", unit->norm, mats[i].name);
+        TRY(clprune_mat_create(context, mats[i].category, name, 1, unit->out, mats[i].mat));
+        if (i < 2) {
+            memcpy(model->state_names[2 * index + i], name, sizeof name);
+            model->states[2 * index + i] =
+                (trainer_state){model->state_names[2 * index + i], *mats[i].mat};
+        }
+    }
+done:
+    return status;
+}
+
+/* A store where the rule keeps the tensor and the tensor has rows. */
+static clprune_status create_store(
+    resnet *model, size_t block, size_t entry, const keep_rule *rule, clprune_saved **saved)
+{
+    const resnet_shape shape = resnet_keep_shape(&model->arch, block, entry);
+    const keep_entry *e = &resnet_keep_table.entries[entry];
+    char name[64];
+    if (rule->recomputed || shape.side == 0)
+        return CLPRUNE_SUCCESS;
+    if (e->place != NULL)
+        (void)snprintf(name, sizeof name, "%s.%s", e->place, e->name);
+    else
+        (void)snprintf(name, sizeof name, "blocks.%zu.%s", block, e->name);
+    return clprune_saved_create(model->context, name, &rule->keep, model->batch,
+        shape.side * shape.side, shape.channels, saved);
+}
+
+static clprune_status create_stores(resnet *model, const keep_rule *rules)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t blocks = model->blocks_count;
+    for (size_t i = 0; i < blocks; ++i)
+        for (size_t k = 0; k < KEEP_IN_BLOCK; ++k) {
+            resnet_block *block = &model->blocks[i];
+            block->rule[k] = rules[keep_rule_at(&resnet_keep_table, blocks, i, k)];
+            TRY(create_store(model, i, k, &block->rule[k], &block->kept[k]));
+        }
+    for (size_t k = KEEP_IN_BLOCK; k < KEEP_ALL; ++k) {
+        model->rule[k] = rules[keep_rule_at(&resnet_keep_table, blocks, 0, k)];
+        TRY(create_store(model, 0, k, &model->rule[k], &model->kept[k]));
+    }
+done:
+    return status;
+}
+
+/* Whether the signs that a block needs can be made again as they were: its shortcut must be x as it
+ * was, or downsample. */
+static bool masks_fit(const resnet *model, size_t i)
+{
+    const resnet_block *block = &model->blocks[i];
+    if (!block->rule[KEEP_MASK2].recomputed || block->down != NULL)
+        return true;
+    for (size_t k = i; k-- > 0;) { /* back to where x is dense */
+        const keep_rule *out = &model->blocks[k].rule[KEEP_OUT];
+        if (!out->recomputed)
+            return keep_has_form(out, CLPRUNE_FORM_DENSE);
+        if (model->blocks[k].down != NULL)
+            return true;
+    }
+    const keep_rule *first = &model->rule[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
+    return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE);
+}
+
+static void grow(clprune_mat *mat, size_t rows, size_t cols)
+{
+    const size_t align = CLPRUNE_SAVED_ALIGN / sizeof(float);
+    const size_t elements = (rows * cols + align - 1) / align * align;
+    if (elements > mat->cols)
+        *mat = (clprune_mat){.rows = 1, .cols = elements};
+}
+
+/* The largest of each matrix that a block or the stem needs; matrices are one row of elements. */
+static void size_workspace(const resnet *model, resnet_workspace *work)
+{
+    const size_t batch = model->batch;
+    size_t channels = model->parts[0].unit.out;
+    for (size_t i = 0; i < model->blocks_count; ++i) {
+        const resnet_block *block = &model->blocks[i];
+        const resnet_unit *u = &block->conv2->unit;
+        const size_t rows = resnet_pixels(batch, u->to),
+                     x = resnet_pixels(batch, resnet_x_side(model, i));
+        for (size_t k = 0; k < KEEP_OUT; ++k)
+            if (!keep_has_form(&block->rule[k], CLPRUNE_FORM_DENSE) &&
+                (k != KEEP_DOWN || block->down != NULL))
+                grow(&work->made[k], rows, u->out);
+        /* where out is made, and where it is restored or made again */
+        const bool last = i + 1 == model->blocks_count;
+        if (!keep_has_form(
+                last ? &model->rule[KEEP_LAST] : &block->rule[KEEP_OUT], CLPRUNE_FORM_DENSE))
+            grow(&work->stream[i % 2], rows, u->out);
+        if (block->down != NULL)
+            grow(&work->shortcut, rows, u->out);
+        grow(&work->dx[i % 2], rows, u->out);
+        grow(&work->dx[(i + 1) % 2], x, resnet_x_channels(model, i));
+        grow(&work->dconv2, rows, u->out);
+        grow(&work->drelu1, rows, u->out);
+        channels = u->out > channels ? u->out : channels;
+    }
+    const resnet_unit *stem = &model->parts[0].unit;
+    const size_t rows = resnet_pixels(batch, stem->to);
+    if (!keep_has_form(&model->rule[KEEP_IMAGE], CLPRUNE_FORM_DENSE))
+        grow(&work->made[KEEP_IMAGE], resnet_pixels(batch, stem->from), stem->in);
+    if (!keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE))
+        grow(&work->made[KEEP_STEM], rows, stem->out);
+    if (!keep_has_form(&model->rule[KEEP_STEM_RELU], CLPRUNE_FORM_DENSE))
+        grow(&work->made[KEEP_STEM_RELU], rows, stem->out);
+    if (model->arch.pools && !keep_has_form(&model->rule[KEEP_POOL], CLPRUNE_FORM_DENSE))
+        grow(&work->made[KEEP_POOL], resnet_pixels(batch, resnet_arch_first_side(&model->arch)),
+            stem->out);
+    if (model->arch.pools)
+        grow(&work->dstem, rows, stem->out);
+    grow(&work->sums, 2, channels);
+    grow(&work->dfeatures, batch, model->blocks[model->blocks_count - 1].conv2->unit.out);
+}
+
+/* A dense store in a workspace matrix, if that is there; the passes give it its shape. */
+static clprune_status create_view(const resnet *model, clprune_mat mat, clprune_saved **view)
+{
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const size_t bytes = mat.cols * sizeof(float);
+    return mat.rows == 0 ? CLPRUNE_SUCCESS
+                         : clprune_saved_create_in(
+                               model->context, &dense, 1, 1, 1, mat.buffer, 0, bytes, view);
+}
+
+static clprune_status create_workspace(resnet *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    resnet_workspace *work = &model->work;
+    size_workspace(model, work);
+    const struct {
+        const char *name;
+        clprune_mat *mat;
+    } mats[] = {{"stream_even", &work->stream[0]}, {"stream_odd", &work->stream[1]},
+        {"shortcut", &work->shortcut}, {"dx_even", &work->dx[0]}, {"dx_odd", &work->dx[1]},
+        {"dconv2", &work->dconv2}, {"drelu1", &work->drelu1}, {"dstem", &work->dstem},
+        {"sums", &work->sums}, {"dfeatures", &work->dfeatures}};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        if (mats[i].mat->rows > 0)
+            TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
+                mats[i].mat->rows, mats[i].mat->cols, mats[i].mat));
+    for (size_t k = 0; k < KEEP_ALL; ++k) {
+        clprune_mat *mat = &work->made[k];
+        char name[64];
+        const keep_entry *e = &resnet_keep_table.entries[k];
+        (void)snprintf(name, sizeof name, "%s%s_made", e->place != NULL ? "stem_" : "", e->name);
+        if (mat->rows > 0)
+            TRY(clprune_mat_create(
+                model->context, CLPRUNE_MEMORY_WORKSPACE, name, mat->rows, mat->cols, mat));
+    }
+    TRY(create_view(model, work->stream[0], &work->stream_view[0]));
+    TRY(create_view(model, work->stream[1], &work->stream_view[1]));
+    TRY(create_view(model, work->made[KEEP_RELU1], &work->relu1_view));
+    TRY(create_view(model, work->made[KEEP_STEM_RELU], &work->stem_view));
+    TRY(create_view(model, work->made[KEEP_IMAGE], &work->image_view));
+done:
+    return status;
+}
+
+static clprune_status create_tail(resnet *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const size_t features = model->parts[model->parts_count - 1].unit.out;
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_linear_desc head = {.in = features, .out = model->arch.classes};
+    TRY(clprune_linear_create(context, &head, &model->head));
+    TRY(clprune_saved_create(
+        context, "features", &dense, model->batch, 1, features, &model->features));
+    TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
+        model->arch.classes, &model->log_p));
+    TRY(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "logits", model->batch,
+        model->arch.classes, &model->logits));
+    if (model->arch.pools) {
+        const size_t rows = resnet_pixels(model->batch, resnet_arch_first_side(&model->arch));
+        clprune_max_pool_sizes sizes;
+        TRY(clprune_max_pool_size_query(rows, model->parts[0].unit.out, &sizes));
+        TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "stem.positions", sizes.rows,
+            sizes.cols, &model->positions));
+    }
+done:
+    return status;
+}
+
+clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
+    const keep_rule *rules, size_t batch, resnet *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    resnet_unit units[RESNET_UNITS];
+    *model = (resnet){0};
+    if (resnet_arch_check(arch) != NULL || batch == 0)
+        return CLPRUNE_INVALID_ARGUMENT;
+    model->context = context;
+    model->arch = *arch;
+    model->batch = batch;
+    model->parts_count = resnet_arch_units(arch, units);
+    model->blocks_count = resnet_arch_blocks(arch);
+    model->blocks = calloc(model->blocks_count, sizeof *model->blocks);
+    if (model->blocks == NULL) {
+        status = CLPRUNE_OUT_OF_HOST_MEMORY;
+        goto done;
+    }
+    TRY(create_params(model));
+    for (size_t i = 0; i < model->parts_count; ++i) {
+        resnet_part *part = &model->parts[i];
+        resnet_block *block = &model->blocks[units[i].block];
+        part->unit = units[i];
+        if (units[i].role == RESNET_CONV1)
+            block->conv1 = part;
+        else if (units[i].role == RESNET_CONV2)
+            block->conv2 = part;
+        else if (units[i].role == RESNET_DOWN)
+            block->down = part;
+        TRY(create_part(model, i));
+    }
+    const clprune_param *tail = &model->params[model->tensors - 2];
+    model->head_w = tail[0].value, model->head_dw = tail[0].grad;
+    model->head_b = tail[1].value, model->head_db = tail[1].grad;
+    TRY(create_stores(model, rules));
+    for (size_t i = 0; i < model->blocks_count; ++i)
+        if (!masks_fit(model, i)) {
+            status = CLPRUNE_INVALID_ARGUMENT;
+            goto done;
+        }
+    TRY(create_tail(model));
+    TRY(create_workspace(model));
+done:
+    if (status != CLPRUNE_SUCCESS)
+        resnet_destroy(model);
+    return status;
+}
+
+void resnet_destroy(resnet *model)
+{
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    if (context == NULL)
+        return;
+    const clprune_mat mats[] = {work->stream[0], work->stream[1], work->shortcut, work->dx[0],
+        work->dx[1], work->dconv2, work->drelu1, work->dstem, work->sums, work->dfeatures,
+        model->positions, model->log_p, model->logits};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
+        clprune_buffer_release(context, mats[i].buffer);
+    for (size_t k = 0; k < KEEP_ALL; ++k) {
+        clprune_buffer_release(context, work->made[k].buffer);
+        clprune_saved_destroy(model->kept[k]);
+    }
+    for (size_t i = 0; model->blocks != NULL && i < model->blocks_count; ++i)
+        for (size_t k = 0; k < KEEP_IN_BLOCK; ++k)
+            clprune_saved_destroy(model->blocks[i].kept[k]);
+    for (size_t i = 0; i < model->parts_count; ++i) {
+        const resnet_part *part = &model->parts[i];
+        const clprune_mat own[] = {part->running_mean, part->running_var, part->mean, part->inv};
+        for (size_t k = 0; k < sizeof own / sizeof *own; ++k)
+            clprune_buffer_release(context, own[k].buffer);
+        clprune_conv2d_destroy(part->conv);
+    }
+    clprune_saved *const views[] = {work->stream_view[0], work->stream_view[1], work->relu1_view,
+        work->stem_view, work->image_view};
+    for (size_t i = 0; i < sizeof views / sizeof *views; ++i)
+        clprune_saved_destroy(views[i]);
+    clprune_saved_destroy(model->features);
+    clprune_linear_destroy(model->head);
+    if (model->params != NULL) {
+        clprune_buffer_release(context, model->params[0].value.buffer);
+        clprune_buffer_release(context, model->params[0].grad.buffer);
+    }
+    free(model->params);
+    free(model->names);
+    free(model->blocks);
+    *model = (resnet){0};
+}

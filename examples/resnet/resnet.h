@@ -1,0 +1,98 @@
+/*
+ * resnet.h: a ResNet on an OpenCL device: parameters, running statistics, kept activations, forward
+ * and backward pass. resnet_arch.h and resnet_keep.h have the names. All memory is taken in
+ * resnet_create, for batches of at most `batch`; passes enqueue and return. A backward pass uses up
+ * what its forward pass has kept: one for each.
+ */
+#ifndef RESNET_MODEL_H
+#define RESNET_MODEL_H
+
+#include <stdbool.h>
+
+#include <clprune/clprune.h>
+
+#include "resnet_arch.h"
+#include "resnet_keep.h"
+#include "trainer_model.h"
+
+/* A convolution with its batch norm. */
+typedef struct resnet_part {
+    resnet_unit unit;
+    clprune_conv2d *conv;
+    clprune_mat w, dw;                      /* out x (kernel^2 * in) */
+    clprune_mat gamma, dgamma, beta, dbeta; /* 1 x out */
+    clprune_mat running_mean, running_var;  /* 1 x out */
+    clprune_mat mean, inv;                  /* 1 x out: the statistics of this pass */
+} resnet_part;
+
+typedef struct resnet_block {
+    resnet_part *conv1, *conv2, *down; /* down: NULL where the shortcut is x */
+    keep_rule rule[KEEP_IN_BLOCK];
+    clprune_saved *kept[KEEP_IN_BLOCK]; /* NULL: recomputed, or the tensor has no rows */
+} resnet_block;
+
+/* Matrices that live within a pass; each has room for the largest of its kind, and is absent where
+ * no block needs it. */
+typedef struct resnet_workspace {
+    clprune_mat made[KEEP_ALL]; /* a tensor that is not kept dense: made by the forward pass, made
+                                   again or restored by the backward pass */
+    clprune_mat stream[2];      /* out of a block where it is not kept dense: even and odd blocks */
+    clprune_mat shortcut;       /* bn(downsample) */
+    clprune_mat dx[2];          /* the gradient of out, of even and odd blocks */
+    clprune_mat dconv2, drelu1; /* gradients of conv2 and downsample, of relu1 and conv1 */
+    clprune_mat dstem;          /* of the stem's relu, then of its convolution */
+    clprune_mat sums;           /* 2 x channels */
+    clprune_mat dfeatures;      /* batch x features */
+    clprune_saved *stream_view[2], *relu1_view, *stem_view,
+        *image_view; /* stream, made[KEEP_RELU1],
+made[KEEP_STEM_RELU], made[KEEP_IMAGE] as dense stores */
+} resnet_workspace;
+
+typedef struct resnet {
+    clprune_context *context; /* not owned */
+    trainer_watch_fn *watch;  /* NULL: nobody wants to know */
+    void *watch_user;
+    resnet_arch arch;
+    size_t batch; /* room for so many samples */
+
+    size_t tensors;        /* resnet_arch_tensors(&arch) */
+    clprune_param *params; /* (tensors) */
+    char *names;           /* what params[i].name points into */
+    size_t parts_count;
+    resnet_part parts[RESNET_UNITS];
+    trainer_state states[2 * RESNET_UNITS]; /* running statistics, by names of torchvision */
+    char state_names[2 * RESNET_UNITS][64];
+    size_t blocks_count;
+    resnet_block *blocks;
+    clprune_linear *head;
+    clprune_mat head_w, head_dw, head_b, head_db;
+
+    keep_rule rule[KEEP_ALL];      /* of entries outside of the blocks */
+    clprune_saved *kept[KEEP_ALL]; /* likewise */
+    clprune_mat positions;         /* of the max pool; absent without one */
+    clprune_saved *features;       /* batch x channels: the means over the pixels */
+    clprune_mat log_p;             /* batch x classes */
+    clprune_mat logits;            /* batch x classes; overwritten with their gradient */
+    resnet_workspace work;
+} resnet;
+
+/* rules: those of resnet_keep_table, keep_rules_count of them. On failure *model is zeroed and
+ * nothing is held. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
+    const keep_rule *rules, size_t batch, resnet *model);
+void resnet_destroy(resnet *model); /* accepts a zeroed one */
+
+/* Writes initial parameters and states: the same for the same seed on any device. See
+ * resnet_init.c. */
+clprune_status resnet_init(resnet *model, uint64_t seed);
+
+void resnet_set_seed(resnet *model, uint64_t seed);
+
+/* The passes, as in trainer_model.h. */
+clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, bool training);
+clprune_status resnet_loss(
+    resnet *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
+clprune_status resnet_backward(
+    resnet *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing);
+
+#endif

@@ -1,0 +1,271 @@
+/* The backward pass: the forward calls reversed. What was not kept is made again: relu1 and out
+ * from the outputs of convolutions, pass by pass, and the stem's convolution from the image. */
+#include "resnet_private.h"
+#include "try.h"
+
+clprune_status resnet_shortcut(
+    const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_unit *u = &block->down->unit;
+    const size_t rows = resnet_pixels(batch, u->to);
+    const clprune_batch_norm bn = resnet_norm(block->down);
+    clprune_mat down;
+    *shortcut = resnet_room(model->work.shortcut, rows, u->out);
+    TRY(resnet_restore(
+        block->kept[KEEP_DOWN], batch, model->work.made[KEEP_DOWN], rows, u->out, &down));
+    TRY(clprune_batch_norm_forward(
+        model->context, &bn, false, down, CLPRUNE_NO_MAT, *shortcut, CLPRUNE_NO_MAT, NULL));
+    TRY(resnet_forget(model, model->work.made[KEEP_DOWN]));
+done:
+    return status;
+}
+
+/* The stem's convolution, as it was kept or made again from the image. */
+static clprune_status stem_again(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const resnet_workspace *work = &model->work;
+    const size_t rows = resnet_pixels(batch, u->to);
+    if (model->kept[KEEP_STEM] != NULL)
+        return resnet_restore(
+            model->kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out, conv);
+    const clprune_mat image = resnet_target(model->kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE],
+        resnet_pixels(batch, u->from), u->in);
+    *conv = resnet_room(work->made[KEEP_STEM], rows, u->out);
+    if (clprune_saved_dense(model->kept[KEEP_IMAGE], 0, batch).rows == 0)
+        TRY(clprune_image_channels_last(
+            model->context, batch, u->in, resnet_square(u->from), images, image, NULL));
+    TRY(clprune_conv2d_forward(part->conv, batch, resnet_square(u->from), image, part->w,
+        CLPRUNE_NO_MAT, *conv, NULL, NULL));
+done:
+    return status;
+}
+
+/* The out of block j from that of the block before (x), in stream[j % 2]. */
+static clprune_status out_again(
+    const resnet *model, size_t batch, size_t j, clprune_mat x, clprune_mat *out)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_block *block = &model->blocks[j];
+    const resnet_unit *u = &block->conv2->unit;
+    const size_t rows = resnet_pixels(batch, u->to);
+    const clprune_batch_norm bn = resnet_norm(block->conv2);
+    clprune_mat conv2, shortcut = x;
+    *out = resnet_room(model->work.stream[j % 2], rows, u->out);
+    if (block->down != NULL)
+        TRY(resnet_shortcut(model, batch, block, &shortcut));
+    TRY(resnet_restore(
+        block->kept[KEEP_CONV2], batch, model->work.made[KEEP_CONV2], rows, u->out, &conv2));
+    TRY(clprune_batch_norm_forward(
+        model->context, &bn, true, conv2, shortcut, *out, CLPRUNE_NO_MAT, NULL));
+    TRY(resnet_forget(model, model->work.made[KEEP_CONV2]));
+    TRY(resnet_forget(model, model->work.shortcut));
+done:
+    return status;
+}
+
+clprune_status resnet_x_again(
+    const resnet *model, size_t batch, clprune_mat images, size_t i, clprune_mat *x)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_workspace *work = &model->work;
+    size_t from = i; /* the block whose x is kept, or is made without one */
+    while (resnet_kept_x(model, from) == NULL && from > 0 && model->blocks[from - 1].down == NULL)
+        --from;
+    if (resnet_kept_x(model, from) != NULL) {
+        const clprune_mat room = from > 0
+                                     ? work->stream[(from - 1) % 2]
+                                     : work->made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
+        TRY(resnet_restore(resnet_kept_x(model, from), batch, room,
+            resnet_pixels(batch, resnet_x_side(model, from)), resnet_x_channels(model, from), x));
+    } else if (from > 0) {
+        TRY(out_again(model, batch, from - 1, CLPRUNE_NO_MAT, x));
+    } else { /* without a pool: relu of the stem */
+        const clprune_batch_norm bn = resnet_norm(&model->parts[0]);
+        clprune_mat conv;
+        TRY(stem_again(model, batch, images, &conv));
+        *x = resnet_room(work->made[KEEP_STEM_RELU], conv.rows, conv.cols);
+        TRY(clprune_batch_norm_forward(
+            model->context, &bn, true, conv, CLPRUNE_NO_MAT, *x, CLPRUNE_NO_MAT, NULL));
+        TRY(resnet_forget(model, work->made[KEEP_STEM]));
+    }
+    for (size_t j = from; j < i; ++j)
+        TRY(out_again(model, batch, j, *x, x));
+done:
+    return status;
+}
+
+/* A dense store of rows x cols that lies in a workspace matrix. */
+static clprune_status view(
+    const resnet *model, clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept)
+{
+    (void)model;
+    *kept = store;
+    return clprune_saved_reshape(store, batch, mat.rows / batch, mat.cols);
+}
+
+/* dx of a batch norm and its parameters' gradients: y = bn(x), or with `relu` max(bn(x) + residual,
+ * 0). dz receives the gradient behind the ReLU; it may be dy. */
+static clprune_status norm_backward(const resnet *model, const resnet_part *part, bool relu,
+    clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
+    clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const clprune_batch_norm bn = resnet_norm(part);
+    const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(model->work.sums, 2, x.cols);
+    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &bn, relu, x, dy, mask, residual, dz,
+        sums, part->dgamma, part->dbeta, NULL));
+    TRY(clprune_batch_norm_backward_input(
+        context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
+done:
+    return status;
+}
+
+/* dw, and with dx the gradient of x, + dx_beta * dx. */
+static clprune_status conv_backward(const resnet_part *part, size_t batch, float dx_beta,
+    const clprune_saved *kept_x, clprune_mat dy, clprune_mat dx)
+{
+    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), 0.0f, dx_beta,
+        kept_x, dy, part->w, dx, part->dw, CLPRUNE_NO_MAT, NULL);
+}
+
+/* dout: the gradient of the block's out, overwritten; *dx receives that of x. */
+static clprune_status block_backward(const resnet *model, size_t i, size_t batch,
+    clprune_mat images, clprune_mat dout, clprune_mat *dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    const resnet_block *block = &model->blocks[i];
+    clprune_saved *const *kept = block->kept;
+    clprune_saved *kept_x = resnet_kept_x(model, i), *kept_relu1 = kept[KEEP_RELU1];
+    const size_t rows = dout.rows, cols = dout.cols;
+    const bool signs = kept[KEEP_MASK2] == NULL; /* of out, from its parts */
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    clprune_mat x = none, shortcut = none, conv1, conv2, down;
+
+    if (kept_x == NULL || (signs && block->down == NULL)) {
+        TRY(resnet_x_again(model, batch, images, i, &x));
+        if (kept_x == NULL)
+            TRY(view(model, i > 0 ? work->stream_view[(i - 1) % 2] : work->stem_view, batch, x,
+                &kept_x));
+    }
+    if (signs && block->down != NULL)
+        TRY(resnet_shortcut(model, batch, block, &shortcut));
+    else if (signs)
+        shortcut = x;
+
+    /* out = max(bn2(conv2) + shortcut, 0); dout becomes the gradient of both parts */
+    const clprune_mat dconv2 = resnet_room(work->dconv2, rows, cols);
+    TRY(resnet_restore(kept[KEEP_CONV2], batch, work->made[KEEP_CONV2], rows, cols, &conv2));
+    TRY(norm_backward(model, block->conv2, true, conv2,
+        clprune_saved_mask(kept[KEEP_MASK2], 0, batch), shortcut, dout, dout, dconv2));
+    TRY(resnet_forget(model, work->made[KEEP_CONV2]));
+    TRY(resnet_forget(model, work->shortcut));
+    /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0) */
+    const clprune_mat drelu1 = resnet_room(work->drelu1, rows, cols);
+    TRY(resnet_restore(kept[KEEP_CONV1], batch, work->made[KEEP_CONV1], rows, cols, &conv1));
+    if (kept_relu1 == NULL) {
+        const clprune_batch_norm bn = resnet_norm(block->conv1);
+        const clprune_mat relu1 = resnet_room(work->made[KEEP_RELU1], rows, cols);
+        TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, none, NULL));
+        TRY(view(model, work->relu1_view, batch, relu1, &kept_relu1));
+    }
+    TRY(conv_backward(block->conv2, batch, 0.0f, kept_relu1, dconv2, drelu1));
+    TRY(resnet_forget(model, work->made[KEEP_RELU1]));
+    TRY(resnet_forget(model, work->dconv2));
+    TRY(norm_backward(model, block->conv1, true, conv1,
+        clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, drelu1, drelu1));
+    TRY(resnet_forget(model, work->made[KEEP_CONV1]));
+    /* conv1 = W1 x */
+    const bool apart = block->down != NULL;
+    *dx = apart ? resnet_room(work->dx[(i + 1) % 2], resnet_pixels(batch, resnet_x_side(model, i)),
+                      resnet_x_channels(model, i))
+                : dout;
+    TRY(conv_backward(block->conv1, batch, apart ? 0.0f : 1.0f, kept_x, drelu1, *dx));
+    TRY(resnet_forget(model, work->drelu1));
+    if (apart) { /* shortcut = bn(downsample), downsample = Wd x */
+        const clprune_mat ddown = resnet_room(work->dconv2, rows, cols);
+        TRY(resnet_restore(kept[KEEP_DOWN], batch, work->made[KEEP_DOWN], rows, cols, &down));
+        TRY(norm_backward(model, block->down, false, down, none, none, dout, dout, ddown));
+        TRY(resnet_forget(model, work->made[KEEP_DOWN]));
+        TRY(resnet_forget(model, dout));
+        TRY(conv_backward(block->down, batch, 1.0f, kept_x, ddown, *dx));
+        TRY(resnet_forget(model, work->dconv2));
+    }
+    TRY(resnet_forget(model, i > 0 ? work->stream[(i - 1) % 2] : work->made[KEEP_POOL]));
+done:
+    return status;
+}
+
+/* x = max pool(relu), relu = max(bn(conv), 0), conv = W image. */
+static clprune_status stem_backward(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+{
+    static const clprune_max_pool_desc pool = {
+        .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const resnet_workspace *work = &model->work;
+    const size_t rows = resnet_pixels(batch, u->to);
+    clprune_saved *kept_image = model->kept[KEEP_IMAGE];
+    clprune_mat conv, drelu = dx;
+    if (model->arch.pools) {
+        drelu = resnet_room(work->dstem, rows, u->out);
+        TRY(clprune_max_pool_backward(model->context, &pool, batch, resnet_square(u->to), dx,
+            clprune_mat_rows(model->positions, 0, dx.rows), drelu, NULL));
+        TRY(resnet_forget(model, dx));
+    }
+    TRY(stem_again(model, batch, images, &conv));
+    TRY(norm_backward(model, part, true, conv,
+        clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), CLPRUNE_NO_MAT, drelu, drelu,
+        drelu));
+    TRY(resnet_forget(model, work->made[KEEP_STEM]));
+    if (kept_image == NULL) {
+        const clprune_mat image =
+            resnet_room(work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
+        TRY(clprune_image_channels_last(
+            model->context, batch, u->in, resnet_square(u->from), images, image, NULL));
+        TRY(view(model, work->image_view, batch, image, &kept_image));
+    }
+    TRY(conv_backward(part, batch, 0.0f, kept_image, drelu, CLPRUNE_NO_MAT));
+    TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
+    TRY(resnet_forget(model, drelu));
+done:
+    return status;
+}
+
+clprune_status resnet_backward(
+    resnet *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const size_t last = model->blocks_count - 1;
+    const resnet_unit *u = &model->blocks[last].conv2->unit;
+    const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
+    const clprune_mat dfeatures = resnet_room(model->work.dfeatures, batch, u->out);
+    clprune_mat dx = resnet_room(model->work.dx[last % 2], resnet_pixels(batch, u->to), u->out);
+
+    resnet_at(model, "backward head", 0);
+    TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,
+        clprune_mat_rows(model->log_p, 0, batch), labels, dlogits, NULL));
+    /* logits = features W^T + b, features = the mean of out over the pixels */
+    TRY(clprune_linear_backward(model->head, batch, 0.0f, model->features, dlogits, model->head_w,
+        dfeatures, model->head_dw, model->head_db, NULL));
+    TRY(clprune_token_mean_backward(context, batch, u->to * u->to, dfeatures, dx, NULL));
+    TRY(resnet_forget(model, dfeatures));
+    for (size_t i = last + 1; i-- > 0;) {
+        resnet_at(model, "backward block", i);
+        TRY(block_backward(model, i, batch, images, dx, &dx));
+    }
+    resnet_at(model, "backward stem", 0);
+    TRY(stem_backward(model, batch, images, dx));
+done:
+    return status;
+}

@@ -1,0 +1,221 @@
+/* The forward pass, and where the tensors of a block lie. */
+#include "resnet_private.h"
+#include "try.h"
+
+void resnet_at(const resnet *model, const char *part, size_t block)
+{
+    if (model->watch != NULL)
+        model->watch(model->watch_user, part, block);
+}
+
+clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols)
+{
+    return (clprune_mat){work.buffer, work.offset, rows, cols, cols};
+}
+
+clprune_mat resnet_target(
+    const clprune_saved *kept, size_t batch, clprune_mat work, size_t rows, size_t cols)
+{
+    const clprune_mat dense = clprune_saved_dense(kept, 0, batch);
+    return dense.rows > 0 ? dense : resnet_room(work, rows, cols);
+}
+
+clprune_status resnet_restore(const clprune_saved *kept, size_t batch, clprune_mat work,
+    size_t rows, size_t cols, clprune_mat *mat)
+{
+    *mat = resnet_target(kept, batch, work, rows, cols);
+    return clprune_saved_restore(kept, 0, batch, *mat, NULL);
+}
+
+clprune_saved *resnet_kept_x(const resnet *model, size_t i)
+{
+    if (i == 0)
+        return model->kept[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
+    return model->blocks[i - 1].kept[KEEP_OUT];
+}
+
+clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i)
+{
+    const resnet_workspace *work = &model->work;
+    if (i < 0) {
+        const resnet_keep entry = model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU;
+        return resnet_target(model->kept[entry], batch, work->made[entry],
+            resnet_pixels(batch, resnet_arch_first_side(&model->arch)), model->parts[0].unit.out);
+    }
+    const bool last = (size_t)i + 1 == model->blocks_count;
+    const resnet_unit *u = &model->blocks[i].conv2->unit;
+    return resnet_target(last ? model->kept[KEEP_LAST] : model->blocks[i].kept[KEEP_OUT], batch,
+        work->stream[i % 2], resnet_pixels(batch, u->to), u->out);
+}
+
+/* What y is normalised with: its own statistics while training, else the running ones. */
+static clprune_status measure(const resnet *model, const resnet_part *part, bool training,
+    clprune_mat y, clprune_batch_norm *bn)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    *bn = resnet_norm(part);
+    if (!training) {
+        bn->mean = part->running_mean;
+        return clprune_batch_norm_inverse(context, resnet_eps, part->running_var, bn->inv, NULL);
+    }
+    TRY(clprune_batch_norm_moments(context, 0, y, part->mean, part->inv, NULL));
+    TRY(clprune_batch_norm_statistics(context, y.rows, resnet_eps, resnet_momentum, part->mean,
+        part->inv, part->inv, part->running_mean, part->running_var, NULL));
+done:
+    return status;
+}
+
+/* Keeps a tensor that is not the input of a convolution (those keep theirs themselves). Nothing to
+ * do for a dense one: it was made in its place. */
+static clprune_status keep(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
+{
+    return training && kept != NULL ? clprune_saved_store(kept, 0, batch, mat, NULL)
+                                    : CLPRUNE_SUCCESS;
+}
+
+static clprune_status convolve(
+    const resnet_part *part, size_t batch, clprune_mat x, clprune_mat y, clprune_saved *kept_x)
+{
+    return clprune_conv2d_forward(part->conv, batch, resnet_square(part->unit.from), x, part->w,
+        CLPRUNE_NO_MAT, y, kept_x, NULL);
+}
+
+/* next = max(bn2(conv2(max(bn1(conv1 x), 0))) + shortcut, 0). kept_x: where x is kept; NULL:
+ * nowhere. */
+static clprune_status block_forward(const resnet *model, const resnet_block *block, size_t batch,
+    bool training, clprune_mat x, clprune_saved *kept_x, clprune_mat next)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    clprune_saved *const *kept = block->kept;
+    const size_t rows = next.rows, cols = next.cols;
+    const clprune_mat conv1 =
+        resnet_target(kept[KEEP_CONV1], batch, work->made[KEEP_CONV1], rows, cols);
+    const clprune_mat relu1 =
+        resnet_target(kept[KEEP_RELU1], batch, work->made[KEEP_RELU1], rows, cols);
+    const clprune_mat conv2 =
+        resnet_target(kept[KEEP_CONV2], batch, work->made[KEEP_CONV2], rows, cols);
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_mat mask1 = training ? clprune_saved_mask(kept[KEEP_MASK1], 0, batch) : none;
+    const clprune_mat mask2 = training ? clprune_saved_mask(kept[KEEP_MASK2], 0, batch) : none;
+    clprune_batch_norm bn;
+    clprune_mat shortcut = x;
+
+    TRY(convolve(block->conv1, batch, x, conv1, training ? kept_x : NULL));
+    TRY(measure(model, block->conv1, training, conv1, &bn));
+    TRY(keep(training, kept[KEEP_CONV1], batch, conv1));
+    TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, mask1, NULL));
+    TRY(resnet_forget(model, work->made[KEEP_CONV1]));
+    TRY(convolve(block->conv2, batch, relu1, conv2, training ? kept[KEEP_RELU1] : NULL));
+    TRY(resnet_forget(model, work->made[KEEP_RELU1]));
+    if (block->down != NULL) {
+        const clprune_mat down =
+            resnet_target(kept[KEEP_DOWN], batch, work->made[KEEP_DOWN], rows, cols);
+        shortcut = resnet_room(work->shortcut, rows, cols);
+        TRY(convolve(block->down, batch, x, down, NULL)); /* conv1 has kept x */
+        TRY(measure(model, block->down, training, down, &bn));
+        TRY(keep(training, kept[KEEP_DOWN], batch, down));
+        TRY(clprune_batch_norm_forward(context, &bn, false, down, none, shortcut, none, NULL));
+        TRY(resnet_forget(model, work->made[KEEP_DOWN]));
+    }
+    TRY(measure(model, block->conv2, training, conv2, &bn));
+    TRY(keep(training, kept[KEEP_CONV2], batch, conv2));
+    TRY(clprune_batch_norm_forward(context, &bn, true, conv2, shortcut, next, mask2, NULL));
+    TRY(resnet_forget(model, work->made[KEEP_CONV2]));
+    TRY(resnet_forget(model, work->shortcut));
+done:
+    return status;
+}
+
+static const clprune_max_pool_desc stem_pool = {
+    .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+
+/* x of the first block. */
+static clprune_status stem_forward(
+    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const size_t rows = resnet_pixels(batch, u->to);
+    clprune_saved *const *kept = model->kept;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_mat image = resnet_target(
+        kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
+    const clprune_mat conv =
+        resnet_target(kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out);
+    const clprune_mat relu = model->arch.pools ? resnet_target(kept[KEEP_STEM_RELU], batch,
+                                                     work->made[KEEP_STEM_RELU], rows, u->out)
+                                               : x;
+    clprune_batch_norm bn;
+    TRY(clprune_image_channels_last(
+        context, batch, u->in, resnet_square(u->from), images, image, NULL));
+    TRY(convolve(part, batch, image, conv, training ? kept[KEEP_IMAGE] : NULL));
+    TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
+    TRY(measure(model, part, training, conv, &bn));
+    TRY(keep(training, kept[KEEP_STEM], batch, conv));
+    TRY(clprune_batch_norm_forward(context, &bn, true, conv, none, relu,
+        training ? clprune_saved_mask(kept[KEEP_STEM_MASK], 0, batch) : none, NULL));
+    TRY(resnet_forget(model, work->made[KEEP_STEM]));
+    if (!model->arch.pools)
+        goto done;
+    TRY(keep(training, kept[KEEP_STEM_RELU], batch, relu));
+    TRY(clprune_max_pool_forward(context, &stem_pool, batch, resnet_square(u->to), relu, x,
+        training ? clprune_mat_rows(model->positions, 0, x.rows) : none, NULL));
+    TRY(resnet_forget(model, work->made[KEEP_STEM_RELU]));
+done:
+    return status;
+}
+
+clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, bool training)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_workspace *work = &model->work;
+    clprune_mat x = resnet_out_target(model, batch, -1);
+
+    resnet_at(model, "forward stem", 0);
+    TRY(stem_forward(model, batch, images, training, x));
+    for (size_t i = 0; i < model->blocks_count; ++i) {
+        const clprune_mat next = resnet_out_target(model, batch, (ptrdiff_t)i);
+        resnet_at(model, "forward block", i);
+        TRY(block_forward(
+            model, &model->blocks[i], batch, training, x, resnet_kept_x(model, i), next));
+        TRY(resnet_forget(model, i > 0
+                                     ? work->stream[(i - 1) % 2]
+                                     : work->made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU]));
+        x = next;
+    }
+    const clprune_mat features = clprune_saved_dense(model->features, 0, batch);
+    resnet_at(model, "forward head", 0);
+    TRY(clprune_token_mean_forward(model->context, batch, x.rows / batch, x, features, NULL));
+    TRY(keep(training, model->kept[KEEP_LAST], batch, x));
+    TRY(resnet_forget(model, work->stream[(model->blocks_count - 1) % 2]));
+    TRY(clprune_linear_forward(model->head, batch, features, model->head_w, model->head_b,
+        clprune_mat_rows(model->logits, 0, batch), training ? model->features : NULL, NULL));
+done:
+    return status;
+}
+
+clprune_status resnet_loss(
+    resnet *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+{
+    return clprune_cross_entropy_forward(model->context, smoothing,
+        clprune_mat_rows(model->logits, 0, batch), labels, clprune_mat_rows(model->log_p, 0, batch),
+        loss, hit, NULL);
+}
+
+void resnet_set_seed(resnet *model, uint64_t seed)
+{
+    const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < model->blocks_count; ++i)
+        for (size_t k = 0; k < KEEP_IN_BLOCK; ++k)
+            clprune_saved_set_seed(
+                model->blocks[i].kept[k], seed + stride * (i * KEEP_IN_BLOCK + k));
+    for (size_t k = KEEP_IN_BLOCK; k < KEEP_ALL; ++k)
+        clprune_saved_set_seed(
+            model->kept[k], seed + stride * (model->blocks_count * KEEP_IN_BLOCK + k));
+}

@@ -1,0 +1,70 @@
+/*
+ * Initial parameters, as torchvision's resnet.py draws them:
+ *
+ *     convolutions   normal with deviation sqrt(2 / fan_out), fan_out = out * kernel^2 (He et al.,
+ *                    arXiv 1502.01852)
+ *     batch norm     gamma 1, beta 0; running mean 0, running variance 1
+ *     head           weight and bias uniform in +-1 / sqrt(inputs), PyTorch's default
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "resnet.h"
+#include "rng.h"
+#include "try.h"
+
+/* In (0, 1): never 0, whose logarithm the normal draw takes. */
+static double uniform(rng *r)
+{
+    return (rng_next(r) + 0.5) * 0x1p-32;
+}
+
+/* Box and Muller, A note on the generation of random normal deviates (1958). */
+static double normal(rng *r)
+{
+    const double radius = sqrt(-2.0 * log(uniform(r)));
+    return radius * cos(2.0 * 3.14159265358979323846 * uniform(r));
+}
+
+static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
+{
+    switch (tensor->kind) {
+    case RESNET_CONV_WEIGHT:
+        return sqrt(2.0 / (double)tensor->fan_out) * normal(r);
+    case RESNET_GAMMA:
+        return 1.0;
+    case RESNET_HEAD_WEIGHT:
+    case RESNET_HEAD_BIAS:
+        return (2.0 * uniform(r) - 1.0) / sqrt((double)arch->channels[arch->stages - 1]);
+    default: /* RESNET_BETA */
+        return 0.0;
+    }
+}
+
+clprune_status resnet_init(resnet *model, uint64_t seed)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    float *values = NULL;
+    for (size_t i = 0; i < model->tensors; ++i) {
+        const resnet_tensor tensor = resnet_arch_tensor(&model->arch, i);
+        const size_t count = tensor.rows * tensor.cols;
+        rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
+        free(values);
+        values = malloc(count * sizeof *values);
+        if (values == NULL) {
+            status = CLPRUNE_OUT_OF_HOST_MEMORY;
+            goto done;
+        }
+        for (size_t j = 0; j < count; ++j)
+            values[j] = (float)draw(&r, &model->arch, &tensor);
+        TRY(clprune_mat_write(model->context, model->params[i].value, values));
+    }
+    for (size_t i = 0; i < model->parts_count; ++i) {
+        TRY(clprune_mat_fill(model->context, 0.0f, model->parts[i].running_mean, NULL));
+        TRY(clprune_mat_fill(model->context, 1.0f, model->parts[i].running_var, NULL));
+    }
+    TRY(clprune_context_finish(model->context));
+done:
+    free(values);
+    return status;
+}

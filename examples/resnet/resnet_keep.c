@@ -1,0 +1,119 @@
+#include "resnet_keep.h"
+
+#include "trainer_model.h"
+
+#define ONLY_MASK KEEP_SET(CLPRUNE_FORM_MASK)
+
+static const keep_entry entries[] = {
+    [KEEP_CONV1] = {.name = "conv1", .never = "the product would run twice"},
+    [KEEP_RELU1] = {.name = "relu1", .again = "max(bn1(conv1), 0)"},
+    [KEEP_CONV2] = {.name = "conv2", .never = "the product would run twice"},
+    [KEEP_DOWN] = {.name = "downsample", .never = "the product would run twice"},
+    [KEEP_OUT] = {.name = "out", .again = "max(bn2(conv2) + shortcut, 0)"},
+    [KEEP_MASK1] = {.name = "mask1",
+        .again = "bn1(conv1) > 0",
+        .recompute = {.dense = KEEP_SET(KEEP_CONV1)},
+        .only = ONLY_MASK},
+    [KEEP_MASK2] = {.name = "mask2",
+        .again = "bn2(conv2) + shortcut > 0",
+        .recompute = {.dense = KEEP_SET(KEEP_CONV2) | KEEP_SET(KEEP_DOWN)},
+        .only = ONLY_MASK},
+    [KEEP_IMAGE] = {.name = "image", .place = "stem", .again = "the batch of the step"},
+    [KEEP_STEM] = {.name = "conv", .place = "stem", .again = "W image"},
+    [KEEP_STEM_RELU] = {.name = "relu", .place = "stem", .again = "max(bn(conv), 0)"},
+    [KEEP_POOL] = {.name = "pool", .place = "stem", .never = "all blocks are made from it"},
+    [KEEP_STEM_MASK] = {.name = "mask",
+        .place = "stem",
+        .again = "bn(conv) > 0",
+        .only = ONLY_MASK},
+    [KEEP_LAST] = {.name = "out", .place = "last", .again = "only its sign is needed: mask2"},
+};
+
+static const char *const preset_names[] = {
+    "dense", "paper", "pruned", "pooled", "exact", "compact", NULL};
+
+/* One letter per tensor: conv1, relu1, conv2, downsample, out, mask1, mask2; the stem's image,
+ * conv, relu, pool, mask; the last out. */
+static const keep_preset_row presets[] = {
+    {"dddddrr"
+     "ddddr"
+     "d",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep what autograd keeps"},
+    {"dpddprb"
+     "ddrpr"
+     "r",
+        CLPRUNE_CRITERION_LARGEST, CLPRUNE_INDEX_INT32,
+        "keep the inputs of convolutions pruned to their largest blocks"},
+    {"dpddprb"
+     "ddrpr"
+     "r",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "the same tensors with sampled blocks, which make the weight gradients unbiased"},
+    {"doddorb"
+     "odror"
+     "r",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the means of the inputs of convolutions over cells of pixels (arXiv 2409.11902)"},
+    {"drddrrr"
+     "rrrdr"
+     "r",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the outputs of convolutions and compute the same gradients from them"},
+    {"qrqqrbb"
+     "rrrqr"
+     "r",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep them as codes of --code-bits bits, and the signs as bits"},
+};
+
+/* Those that give dense's gradients come first. */
+static const keep_rung ladder[] = {
+    {"dense", CLPRUNE_VALUES_FP32},
+    {"exact", CLPRUNE_VALUES_FP32},
+    {"compact", CLPRUNE_VALUES_FP32},
+};
+
+resnet_shape resnet_keep_shape(const resnet_arch *arch, size_t block, size_t entry)
+{
+    resnet_unit units[RESNET_UNITS];
+    const size_t count = resnet_arch_units(arch, units), blocks = resnet_arch_blocks(arch);
+    const resnet_unit *stem = &units[0], *last = &units[count - 1];
+    switch (entry) {
+    case KEEP_IMAGE:
+        return (resnet_shape){arch->image, RESNET_CHANNELS};
+    case KEEP_STEM:
+    case KEEP_STEM_RELU:
+    case KEEP_STEM_MASK:
+        return (resnet_shape){stem->to, stem->out};
+    case KEEP_POOL:
+        return (resnet_shape){arch->pools ? resnet_arch_first_side(arch) : 0, stem->out};
+    case KEEP_LAST:
+        return (resnet_shape){last->to, last->out};
+    default:
+        break;
+    }
+    resnet_shape shape = {0, 1};
+    for (size_t i = 1; i < count; ++i)
+        if (units[i].block == block && (entry != KEEP_DOWN || units[i].role == RESNET_DOWN) &&
+            (entry != KEEP_OUT || block + 1 < blocks))
+            shape = (resnet_shape){units[i].to, units[i].out};
+    return shape;
+}
+
+static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
+{
+    const resnet_arch arch = resnet_arch_of(sizes);
+    const resnet_shape s = resnet_keep_shape(&arch, block, entry);
+    return (keep_shape){s.side * s.side, s.channels, .grid_height = s.side, .grid_width = s.side};
+}
+
+const keep_table resnet_keep_table = {
+    .entries = entries,
+    .in_block = KEEP_IN_BLOCK,
+    .count = KEEP_ALL,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets,
+    .ladder = ladder,
+    .rungs = sizeof ladder / sizeof *ladder,
+};

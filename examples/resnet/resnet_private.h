@@ -1,0 +1,71 @@
+/* What the passes share: where the tensors of a block lie, and how some of them are made anew. */
+#ifndef RESNET_MODEL_PRIVATE_H
+#define RESNET_MODEL_PRIVATE_H
+
+#include "resnet.h"
+
+static const float resnet_eps = 1e-5f, resnet_momentum = 0.1f; /* PyTorch's defaults */
+
+/* Pixels of `batch` images of `side` pixels per side. */
+static inline size_t resnet_pixels(size_t batch, size_t side)
+{
+    return batch * side * side;
+}
+
+static inline clprune_extent resnet_square(size_t side)
+{
+    return (clprune_extent){side, side};
+}
+
+/* Tells model->watch that a part begins. */
+void resnet_at(const resnet *model, const char *part, size_t block);
+
+/* The first rows x cols of a workspace matrix, dense. */
+clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols);
+
+/* Where to make a tensor of `rows` x `cols`: in its store where that is dense, else in `work`. */
+clprune_mat resnet_target(
+    const clprune_saved *kept, size_t batch, clprune_mat work, size_t rows, size_t cols);
+
+/* The dense form of what was kept: as it is, or restored into `work`. */
+clprune_status resnet_restore(const clprune_saved *kept, size_t batch, clprune_mat work,
+    size_t rows, size_t cols, clprune_mat *mat);
+
+/* The parameters and statistics of a batch norm. */
+static inline clprune_batch_norm resnet_norm(const resnet_part *part)
+{
+    return (clprune_batch_norm){part->gamma, part->beta, part->mean, part->inv};
+}
+
+/* The store of block i's x, the out of the block before or the stem's; NULL: not kept. */
+clprune_saved *resnet_kept_x(const resnet *model, size_t i);
+
+/* Where the forward pass makes the out of block i; i = -1: the stem's. */
+clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i);
+
+/* Sides and channels of block i's x. */
+static inline size_t resnet_x_side(const resnet *model, size_t i)
+{
+    return model->blocks[i].conv1->unit.from;
+}
+static inline size_t resnet_x_channels(const resnet *model, size_t i)
+{
+    return model->blocks[i].conv1->unit.in;
+}
+
+/* Block i's x for the backward pass, dense: as it was kept, restored, or made again from the
+ * outputs of convolutions since the last block that changed the size. */
+clprune_status resnet_x_again(
+    const resnet *model, size_t batch, clprune_mat images, size_t i, clprune_mat *x);
+
+/* The shortcut of a block with a downsample: bn(downsample), in work.shortcut. */
+clprune_status resnet_shortcut(
+    const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut);
+
+/* The contents of a matrix are dead; it may be absent. */
+static inline clprune_status resnet_forget(const resnet *model, clprune_mat mat)
+{
+    return clprune_buffer_forget(model->context, mat.buffer);
+}
+
+#endif

@@ -1,0 +1,8 @@
+/* resnet-train: trains a ResNet with activations that are kept dense, compressed, or in part. */
+#include "program.h"
+#include "resnet_model.h"
+
+int main(int argc, char **argv)
+{
+    return program_main(&resnet_model, argc, argv);
+}
