@@ -161,8 +161,10 @@ static void size_workspace(const resnet *model, resnet_workspace *work)
             grow(&work->stream[i % 2], rows, u->out);
         if (block->down != NULL)
             grow(&work->shortcut, rows, u->out);
-        grow(&work->dx[i % 2], rows, u->out);
-        grow(&work->dx[(i + 1) % 2], x, resnet_x_channels(model, i));
+        for (size_t k = 0; k < 2; ++k) {
+            grow(&work->dx[k], rows, u->out);
+            grow(&work->dx[k], x, resnet_x_channels(model, i));
+        }
         grow(&work->dconv2, rows, u->out);
         grow(&work->drelu1, rows, u->out);
         channels = u->out > channels ? u->out : channels;
@@ -203,7 +205,7 @@ static clprune_status create_workspace(resnet *model)
         const char *name;
         clprune_mat *mat;
     } mats[] = {{"stream_even", &work->stream[0]}, {"stream_odd", &work->stream[1]},
-        {"shortcut", &work->shortcut}, {"dx_even", &work->dx[0]}, {"dx_odd", &work->dx[1]},
+        {"shortcut", &work->shortcut}, {"dx", &work->dx[0]}, {"dx_other", &work->dx[1]},
         {"dconv2", &work->dconv2}, {"drelu1", &work->drelu1}, {"dstem", &work->dstem},
         {"sums", &work->sums}, {"dfeatures", &work->dfeatures}};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
@@ -267,7 +269,10 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     model->parts_count = resnet_arch_units(arch, units);
     model->blocks_count = resnet_arch_blocks(arch);
     model->blocks = calloc(model->blocks_count, sizeof *model->blocks);
-    if (model->blocks == NULL) {
+    model->parts = calloc(model->parts_count, sizeof *model->parts);
+    model->states = calloc(2 * model->parts_count, sizeof *model->states);
+    model->state_names = calloc(2 * model->parts_count, sizeof *model->state_names);
+    if (!model->blocks || !model->parts || !model->states || !model->state_names) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
         goto done;
     }
@@ -319,7 +324,7 @@ void resnet_destroy(resnet *model)
     for (size_t i = 0; model->blocks != NULL && i < model->blocks_count; ++i)
         for (size_t k = 0; k < KEEP_IN_BLOCK; ++k)
             clprune_saved_destroy(model->blocks[i].kept[k]);
-    for (size_t i = 0; i < model->parts_count; ++i) {
+    for (size_t i = 0; model->parts != NULL && i < model->parts_count; ++i) {
         const resnet_part *part = &model->parts[i];
         const clprune_mat own[] = {part->running_mean, part->running_var, part->mean, part->inv};
         for (size_t k = 0; k < sizeof own / sizeof *own; ++k)
@@ -339,5 +344,8 @@ void resnet_destroy(resnet *model)
     free(model->params);
     free(model->names);
     free(model->blocks);
+    free(model->parts);
+    free(model->states);
+    free(model->state_names);
     *model = (resnet){0};
 }

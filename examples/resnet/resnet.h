@@ -38,7 +38,8 @@ typedef struct resnet_workspace {
                                    again or restored by the backward pass */
     clprune_mat stream[2];      /* out of a block where it is not kept dense: even and odd blocks */
     clprune_mat shortcut;       /* bn(downsample) */
-    clprune_mat dx[2];          /* the gradient of out, of even and odd blocks */
+    clprune_mat dx[2];          /* the gradient of out; a block that changes the size goes from the
+                                   one to the other */
     clprune_mat dconv2, drelu1; /* gradients of conv2 and downsample, of relu1 and conv1 */
     clprune_mat dstem;          /* of the stem's relu, then of its convolution */
     clprune_mat sums;           /* 2 x channels */
@@ -59,9 +60,9 @@ typedef struct resnet {
     clprune_param *params; /* (tensors) */
     char *names;           /* what params[i].name points into */
     size_t parts_count;
-    resnet_part parts[RESNET_UNITS];
-    trainer_state states[2 * RESNET_UNITS]; /* running statistics, by names of torchvision */
-    char state_names[2 * RESNET_UNITS][64];
+    resnet_part *parts;      /* (parts_count) */
+    trainer_state *states;   /* (2 * parts_count) running statistics, named as in torchvision */
+    char (*state_names)[64]; /* what states[i].name points into */
     size_t blocks_count;
     resnet_block *blocks;
     clprune_linear *head;

@@ -184,7 +184,8 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     TRY(resnet_forget(model, work->made[KEEP_CONV1]));
     /* conv1 = W1 x */
     const bool apart = block->down != NULL;
-    *dx = apart ? resnet_room(work->dx[(i + 1) % 2], resnet_pixels(batch, resnet_x_side(model, i)),
+    const clprune_mat other = work->dx[dout.buffer == work->dx[0].buffer];
+    *dx = apart ? resnet_room(other, resnet_pixels(batch, resnet_x_side(model, i)),
                       resnet_x_channels(model, i))
                 : dout;
     TRY(conv_backward(block->conv1, batch, apart ? 0.0f : 1.0f, kept_x, drelu1, *dx));
@@ -250,7 +251,7 @@ clprune_status resnet_backward(
     const resnet_unit *u = &model->blocks[last].conv2->unit;
     const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
     const clprune_mat dfeatures = resnet_room(model->work.dfeatures, batch, u->out);
-    clprune_mat dx = resnet_room(model->work.dx[last % 2], resnet_pixels(batch, u->to), u->out);
+    clprune_mat dx = resnet_room(model->work.dx[0], resnet_pixels(batch, u->to), u->out);
 
     resnet_at(model, "backward head", 0);
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Make golden_resnet.inc with PyTorch: losses, gradients and running statistics of two small ResNets.
+
+    python3 make_golden_resnet.py            write the file beside this script
+    python3 make_golden_resnet.py --check    compute again and compare with the file, write nothing
+
+Double precision, one thread; inputs as in make_golden.py, whose generator this script uses. Weights are
+filled in PyTorch's order, out x in x height x width.
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from make_golden import fill_uniform, signs, values
+
+HERE = pathlib.Path(__file__).resolve().parent
+SAMPLES = 4  # elements of a tensor that are written down
+STEPS = 10
+
+# name, stem pools, blocks, channels, image, classes, batch, learning rate
+CASES = [
+    ("resnet20", False, (3, 3, 3), (16, 32, 64), 9, 5, 4, 0.02),
+    ("resnet18", True, (2, 2, 2, 2), (64, 128, 256, 512), 65, 7, 4, 0.001),
+]
+
+
+class Net(torch.nn.Module):
+    """Basic blocks; names as in torchvision."""
+
+    def __init__(self, pools, blocks, channels, classes):
+        super().__init__()
+        conv, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
+        first = channels[0]
+        self.pools = pools
+        self.conv1 = conv(3, first, 7, 2, 3, bias=False) if pools else conv(3, first, 3, 1, 1, bias=False)
+        self.bn1 = norm(first)
+        before = first
+        for s, (count, width) in enumerate(zip(blocks, channels)):
+            layer = torch.nn.Sequential()
+            for b in range(count):
+                stride = 2 if s > 0 and b == 0 else 1
+                layer.append(Block(before, width, stride))
+                before = width
+            self.add_module(f"layer{s + 1}", layer)
+        self.stages = len(blocks)
+        self.fc = torch.nn.Linear(before, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        if self.pools:
+            x = F.max_pool2d(x, 3, 2, 1)
+        for s in range(self.stages):
+            x = getattr(self, f"layer{s + 1}")(x)
+        return self.fc(x.mean((2, 3)))
+
+
+class Block(torch.nn.Module):
+    def __init__(self, before, width, stride):
+        super().__init__()
+        conv, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
+        self.conv1 = conv(before, width, 3, stride, 1, bias=False)
+        self.bn1 = norm(width)
+        self.conv2 = conv(width, width, 3, 1, 1, bias=False)
+        self.bn2 = norm(width)
+        if stride != 1 or before != width:
+            self.downsample = torch.nn.Sequential(conv(before, width, 1, stride, bias=False), norm(width))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (self.downsample(x) if hasattr(self, "downsample") else x))
+
+
+def fill(net):
+    for i, (name, p) in enumerate(net.named_parameters()):
+        if p.ndim > 1:
+            fan_in = p[0].numel()
+            base, scale = 0.0, float(np.sqrt(np.float64(6.0 / fan_in)))
+        elif "fc" in name or name.endswith("bias"):
+            base, scale = 0.0, 0.1
+        else:
+            base, scale = 1.0, 0.2
+        numbers = fill_uniform(base, scale, 1000 + i, p.numel())
+        with torch.no_grad():
+            p.copy_(torch.from_numpy(numbers.astype(np.float64)).reshape(p.shape))
+
+
+def batch_of(seed, batch, image, classes, step):
+    pixels = fill_uniform(0.0, 1.5, seed, batch * 3 * image * image).astype(np.float64)
+    labels = torch.tensor([(3 * i + 1 + step) % classes for i in range(batch)])
+    return torch.from_numpy(pixels).reshape(batch, 3, image, image), labels
+
+
+def row(name, t):
+    flat = t.detach().numpy().reshape(-1)
+    norm = float(np.sqrt((flat**2).sum()))
+    projection = float((flat * signs(1, flat.size)).sum())
+    picks = [float(flat[flat.size * k // SAMPLES]) for k in range(SAMPLES)]
+    numbers = ", ".join(f"{v:.17g}" for v in picks)
+    return f'    {{"{name}", {flat.size}, {norm:.17g}, {projection:.17g}, {{{numbers}}}}},\n'
+
+
+def make_case(case):
+    name, pools, blocks, channels, image, classes, batch, rate = case
+    net = Net(pools, blocks, channels, classes).double()
+    fill(net)
+    x, labels = batch_of(7, batch, image, classes, 0)
+    loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
+    loss.backward()
+    text = f"static const golden_resnet_row golden_{name}_grads[] = {{\n"
+    text += "".join(row(n, p.grad) for n, p in net.named_parameters())
+    text += "};\n"
+    net.zero_grad()
+    optimizer = torch.optim.SGD(
+        [
+            {"params": [p for p in net.parameters() if p.ndim > 1], "weight_decay": 1e-3},
+            {"params": [p for p in net.parameters() if p.ndim == 1], "weight_decay": 0.0},
+        ],
+        lr=rate,
+        momentum=0.9,
+    )
+    fill(net)
+    for m in net.modules():
+        if isinstance(m, torch.nn.BatchNorm2d):
+            m.reset_running_stats()
+    losses = []
+    for t in range(STEPS):
+        x, labels = batch_of(100 + t, batch, image, classes, t)
+        optimizer.zero_grad()
+        step_loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
+        step_loss.backward()
+        optimizer.step()
+        losses.append(float(step_loss))
+        if t == 0:
+            stats = "".join(
+                row(n, b) for n, b in net.named_buffers() if n.endswith(("running_mean", "running_var"))
+            )
+    net.eval()
+    x, labels = batch_of(7, batch, image, classes, 0)
+    tested = float(F.cross_entropy(net(x), labels))
+    text += f"static const golden_resnet_row golden_{name}_stats[] = {{\n{stats}}};\n"
+    numbers = ", ".join(f"{v:.17g}" for v in losses)
+    text += f"static const golden_resnet_case golden_{name} = {{\"{name}\", {image}, {classes}, {batch}, {rate}f,\n"
+    text += f"    {float(loss):.17g}, {tested:.17g},\n    {{{numbers}}},\n"
+    text += f"    golden_{name}_grads, golden_{name}_stats}};\n"
+    return text
+
+
+def main():
+    torch.set_num_threads(1)
+    text = "/* Generated by make_golden_resnet.py. */\n" + "\n".join(make_case(c) for c in CASES)
+    path = HERE / "golden_resnet.inc"
+    if "--check" not in sys.argv:
+        path.write_text(text)
+        return
+    old, new = path.read_text().split(), text.split()
+    same = len(old) == len(new) and all(close(a.strip(",{}"), b.strip(",{}")) for a, b in zip(old, new))
+    print("golden_resnet.inc: " + ("as committed" if same else "differs"))
+    sys.exit(0 if same else 1)
+
+
+def close(a, b):
+    try:
+        return abs(float(a) - float(b)) <= 1e-9 + 1e-7 * abs(float(a))
+    except ValueError:
+        return a == b
+
+
+if __name__ == "__main__":
+    main()

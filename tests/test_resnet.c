@@ -1,0 +1,348 @@
+/* The example's ResNets: names, gradients, training steps and running statistics against PyTorch's
+ * (golden/), presets against dense, and what they keep. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden/golden_rng.h"
+#include "resnet.h"
+#include "support/test_compare.h"
+#include "support/test_device.h"
+
+enum { SAMPLES = 4, STEPS = 10 };
+
+/* A tensor: its norm, its projection on random signs, some elements; in PyTorch's order. */
+typedef struct golden_resnet_row {
+    const char *name;
+    size_t elements;
+    double norm, projection, samples[SAMPLES];
+} golden_resnet_row;
+
+typedef struct golden_resnet_case {
+    const char *name;
+    size_t image, classes, batch;
+    float rate;          /* of learning */
+    double loss, tested; /* smoothed, of the first batch; plain, after training, in evaluation */
+    double losses[STEPS];
+    const golden_resnet_row *grads, *stats; /* stats: after the first step */
+} golden_resnet_case;
+
+#include "golden/golden_resnet.inc"
+
+static const golden_resnet_case *const cases[] = {&golden_resnet20, &golden_resnet18};
+
+static const float smoothing = 0.1f;
+
+/* Relative to a tensor's norm. */
+static const double bound = 5e-5;
+
+typedef struct fixture {
+    resnet model;
+    size_t batch;
+    clprune_mat images, loss, hit;
+    cl_mem labels;
+} fixture;
+
+static resnet_arch arch_of(const golden_resnet_case *c)
+{
+    size_t i = 0;
+    while (strcmp(resnet_arch_names[i], c->name) != 0)
+        i++;
+    resnet_arch arch = resnet_arch_at(i);
+    arch.image = c->image;
+    arch.classes = c->classes;
+    return arch;
+}
+
+static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, uint32_t step)
+{
+    const size_t count = f->images.rows * f->images.cols;
+    float *images = malloc(count * sizeof *images);
+    int32_t labels[64];
+    assert_non_null(images);
+    golden_fill_image(seed, count, images);
+    for (uint32_t i = 0; i < c->batch; i++)
+        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
+    TEST_OK(clprune_mat_write(test_context(), f->images, images));
+    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
+                         0, c->batch * sizeof *labels, labels, 0, NULL, NULL),
+        CL_SUCCESS);
+    free(images);
+}
+
+/* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
+static bool is_conv(const fixture *f, size_t i, clprune_extent *kernel, size_t *in)
+{
+    if (i % 3 != 0 || i / 3 >= f->model.parts_count)
+        return false;
+    const resnet_unit *u = &f->model.parts[i / 3].unit;
+    *kernel = (clprune_extent){u->kernel, u->kernel};
+    *in = u->in;
+    return true;
+}
+
+static void fill_params(fixture *f)
+{
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_param *p = &f->model.params[i];
+        const size_t count = p->value.rows * p->value.cols;
+        float *values = malloc(count * sizeof *values), *turned = malloc(count * sizeof *turned);
+        clprune_extent kernel;
+        size_t in;
+        assert_true(values != NULL && turned != NULL);
+        const bool conv = is_conv(f, i, &kernel, &in), head = i + 2 == f->model.tensors;
+        if (conv || head)
+            golden_fill_uniform(
+                0.0f, (float)sqrt(6.0 / (double)p->value.cols), 1000 + i, count, values);
+        else if (i % 3 == 1 && i + 1 != f->model.tensors)
+            golden_fill_uniform(1.0f, 0.2f, 1000 + i, count, values);
+        else
+            golden_fill_uniform(0.0f, 0.1f, 1000 + i, count, values);
+        if (conv)
+            TEST_OK(clprune_conv2d_weights_from_oihw(p->value.rows, in, kernel, values, turned));
+        TEST_OK(clprune_mat_write(test_context(), p->value, conv ? turned : values));
+        free(values);
+        free(turned);
+    }
+}
+
+static fixture make(const golden_resnet_case *c, const char *preset, clprune_keep how)
+{
+    fixture f = {.batch = c->batch};
+    const resnet_arch arch = arch_of(c);
+    const size_t blocks = resnet_arch_blocks(&arch);
+    const keep_how settings = {how, how.bits};
+    trainer_sizes sizes = {.image = c->image, .classes = c->classes, .blocks = blocks};
+    keep_rule rules[256];
+    size_t at = 0;
+    assert_true(keep_rules_count(&resnet_keep_table, blocks) <= 256);
+    while (strcmp(resnet_keep_table.preset_names[at], preset) != 0)
+        at++;
+    while (strcmp(resnet_arch_names[sizes.arch], c->name) != 0)
+        sizes.arch++;
+    keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
+    keep_set_grids(&resnet_keep_table, &sizes, rules);
+    TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
+    TEST_OK(resnet_init(&f.model, 1));
+    fill_params(&f);
+    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "images", c->batch,
+        3 * c->image * c->image, &f.images));
+    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "loss", c->batch, 1, &f.loss));
+    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "hit", c->batch, 1, &f.hit));
+    TEST_OK(clprune_buffer_create(
+        test_context(), CLPRUNE_MEMORY_INPUT, "labels", c->batch * sizeof(int32_t), &f.labels));
+    return f;
+}
+
+static void destroy(fixture *f)
+{
+    resnet_destroy(&f->model);
+    const cl_mem buffers[] = {f->images.buffer, f->loss.buffer, f->hit.buffer, f->labels};
+    for (size_t i = 0; i < 4; i++)
+        clprune_buffer_release(test_context(), buffers[i]);
+}
+
+/* The mean loss of the batch. */
+static double forward(fixture *f, bool training, float smooth)
+{
+    float losses[64];
+    double sum = 0;
+    TEST_OK(resnet_forward(&f->model, f->batch, f->images, training));
+    TEST_OK(resnet_loss(&f->model, f->batch, f->labels, smooth, f->loss, f->hit));
+    TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
+    for (size_t i = 0; i < f->batch; i++)
+        sum += (double)losses[i];
+    return sum / (double)f->batch;
+}
+
+static float *read_mat(clprune_mat mat)
+{
+    float *values = malloc(mat.rows * mat.cols * sizeof *values);
+    assert_non_null(values);
+    TEST_OK(clprune_mat_read(test_context(), mat, values));
+    return values;
+}
+
+/* Fails unless a tensor is the one of the row. */
+static void compare(const golden_resnet_row *row, const char *name, size_t count,
+    const float *values, double allowed)
+{
+    const double scale = allowed * (row->norm + 1e-6);
+    const double norm = golden_norm(count, values),
+                 projection = golden_projection(1, count, values);
+    assert_string_equal(name, row->name);
+    assert_int_equal(count, row->elements);
+    if (!(fabs(norm - row->norm) <= scale) || !(fabs(projection - row->projection) <= 4 * scale))
+        fail_msg("%s: norm %.9g, expected %.9g; projection %.9g, expected %.9g", name, norm,
+            row->norm, projection, row->projection);
+    for (size_t k = 0; k < SAMPLES; k++) {
+        const double got = (double)values[count * k / SAMPLES];
+        if (!(fabs(got - row->samples[k]) <= scale))
+            fail_msg("%s: element %zu is %.9g, expected %.9g (norm %.9g)", name,
+                count * k / SAMPLES, got, row->samples[k], row->norm);
+    }
+}
+
+static void compare_grads(const fixture *f, const golden_resnet_case *c)
+{
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_mat grad = f->model.params[i].grad;
+        const size_t count = grad.rows * grad.cols;
+        float *values = read_mat(grad), *turned = malloc(count * sizeof *turned);
+        clprune_extent kernel;
+        size_t in;
+        assert_non_null(turned);
+        const bool conv = is_conv(f, i, &kernel, &in);
+        if (conv)
+            TEST_OK(clprune_conv2d_weights_to_oihw(grad.rows, in, kernel, values, turned));
+        compare(&c->grads[i], f->model.params[i].name, count, conv ? turned : values, bound);
+        free(values);
+        free(turned);
+    }
+}
+
+static void gradients(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const char *const presets[] = {"dense", "exact"};
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], (clprune_keep){0});
+        write_batch(&f, c, 7, 0);
+        const double loss = forward(&f, true, smoothing);
+        if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
+            fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        compare_grads(&f, c);
+        destroy(&f);
+    }
+}
+
+/* Ten steps of SGD; the running statistics of the first; the test loss of the last. Rounding grows
+ * with the steps: the bound does, too. */
+static void training(void **state)
+{
+    const golden_resnet_case *c = *state;
+    fixture f = make(c, "dense", (clprune_keep){0});
+    const clprune_optimizer_desc desc = {
+        .kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f, .weight_decay = 1e-3f};
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(
+        test_context(), &desc, f.model.tensors, f.model.params, &optimizer));
+    for (uint32_t t = 0; t < STEPS; t++) {
+        write_batch(&f, c, 100 + t, t);
+        const double loss = forward(&f, true, smoothing);
+        const double first = c == &golden_resnet18 ? 1e-4 : 2e-5;
+        const double allowed = first * pow(1.6, t) * c->losses[t];
+        if (!(fabs(loss - c->losses[t]) <= allowed))
+            fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
+                c->losses[t], allowed);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
+        for (size_t i = 0; t == 0 && i < 2 * f.model.parts_count; i++) {
+            const trainer_state *s = &f.model.states[i];
+            float *values = read_mat(s->mat);
+            compare(&c->stats[i], s->name, s->mat.cols, values, 1e-5);
+            free(values);
+        }
+    }
+    write_batch(&f, c, 7, 0);
+    const double tested = forward(&f, false, 0.0f);
+    if (!(fabs(tested - c->tested) <= 0.01 * c->tested))
+        fail_msg("%s: test loss %.9g, expected %.9g", c->name, tested, c->tested);
+    clprune_optimizer_destroy(optimizer);
+    destroy(&f);
+}
+
+/* Presets that approximate weight gradients leave the way of dx alone: what does not depend on a
+ * kept input (the gradients of batch norms, of the head, of its bias) has dense's bits. */
+static void exact_dx(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const struct {
+        const char *preset;
+        clprune_keep how;
+    } forms[] = {{"pooled", {.cell = 2}}, {"pruned", {.sparsity = 0.7f}}};
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    write_batch(&dense, c, 7, 0);
+    (void)forward(&dense, true, smoothing);
+    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    for (size_t k = 0; k < 2; k++) {
+        fixture f = make(c, forms[k].preset, forms[k].how);
+        write_batch(&f, c, 7, 0);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t i = 0; i < f.model.tensors; i++) {
+            clprune_extent kernel;
+            size_t in;
+            if (is_conv(&f, i, &kernel, &in))
+                continue;
+            const clprune_mat mat = f.model.params[i].grad;
+            float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+            test_same_floats(
+                f.model.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
+            free(want);
+            free(got);
+        }
+        destroy(&f);
+    }
+    destroy(&dense);
+}
+
+/* With 8 bits, compact's gradients lie near dense's. */
+static void codes(void **state)
+{
+    const golden_resnet_case *c = *state;
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    fixture f = make(c, "compact", (clprune_keep){.bits = 8});
+    fixture *const both[] = {&dense, &f};
+    for (size_t k = 0; k < 2; k++) {
+        write_batch(both[k], c, 7, 0);
+        (void)forward(both[k], true, smoothing);
+        TEST_OK(resnet_backward(
+            &both[k]->model, both[k]->batch, both[k]->images, both[k]->labels, smoothing));
+    }
+    for (size_t i = 0; i < f.model.tensors; i++) {
+        const clprune_mat mat = f.model.params[i].grad;
+        float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+        double error = 0, norm = 0;
+        for (size_t e = 0; e < mat.rows * mat.cols; e++) {
+            error += pow((double)got[e] - (double)want[e], 2);
+            norm += pow((double)want[e], 2);
+        }
+        if (!(error <= 0.05 * 0.05 * norm))
+            fail_msg("%s: relative error %.3g", f.model.params[i].name, sqrt(error / norm));
+        free(want);
+        free(got);
+    }
+    destroy(&f);
+    destroy(&dense);
+}
+
+static void counts(void **state)
+{
+    (void)state;
+    static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
+    for (size_t i = 0; i < 4; i++) {
+        const resnet_arch arch = resnet_arch_at(i);
+        assert_string_equal(arch.name, resnet_arch_names[i]);
+        assert_null(resnet_arch_check(&arch));
+        assert_int_equal(resnet_arch_parameters(&arch), parameters[i]);
+    }
+    const resnet_arch arch = resnet_arch_at(0);
+    assert_string_equal(resnet_arch_tensor(&arch, 0).name, "conv1.weight");
+    assert_string_equal(resnet_arch_tensor(&arch, 4).name, "layer1.0.bn1.weight");
+    assert_string_equal(resnet_arch_tensor(&arch, resnet_arch_tensors(&arch) - 1).name, "fc.bias");
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, counts, NULL, "counts");
+    for (size_t i = 0; i < (test_small() ? 1 : 2); i++) {
+        test_add(&list, gradients, cases[i], "gradients: %s", cases[i]->name);
+        test_add(&list, training, cases[i], "training: %s", cases[i]->name);
+        test_add(&list, exact_dx, cases[i], "dx is exact: %s", cases[i]->name);
+    }
+    test_add(&list, codes, cases[0], "codes: %s", cases[0]->name);
+    return test_run_on_each_device("resnet", &list);
+}
