@@ -20,15 +20,7 @@
 #define KEEP 0 /* 0: positions is not touched */
 #endif
 
-#if VW == 16
-#define STORE_HALVES(v, p) vstore8(convert_uchar8(v), 0, p)
-#define LOAD_HALVES(p)     convert_int8(vload8(0, p))
-typedef int8 half_ints;
-#elif VW == 4
-#define STORE_HALVES(v, p) vstore2(convert_uchar2(v), 0, p)
-#define LOAD_HALVES(p)     convert_int2(vload2(0, p))
-typedef int2 half_ints;
-#else
+#if VW != 16 && VW != 4
 #error "max_pool.cl needs VW 4 or 16"
 #endif
 
@@ -43,14 +35,25 @@ typedef int2 half_ints;
                last_line = min(line + group_lines, lines);                                         \
          line < last_line; line++)
 
+#define HALF_SHIFTS (LANES_OF_VEC % 8 * 4) /* of a lane in its word of 8 positions */
+#define ANY8(v)     ANY4((v).lo | (v).hi)
+#define ANY4(v)     (((v).s0 | (v).s2) | ((v).s1 | (v).s3))
+
 /* Stores the positions of the first `left` lanes, from column c on; behind the last vector of the row,
  * zeros. */
 static inline void store_positions(
     const ivec at, global float *row, const ulong c, const ulong left)
 {
-    const ivec none = 0, there = left < VW && LANES_OF_VEC >= (ivec)((int)left) ? none : at;
+    const ivec none = 0;
+    const ivec there = left < VW && LANES_OF_VEC >= (ivec)((int)left) ? none : at;
+    const ivec bits = there << HALF_SHIFTS;
     global uchar *p = (global uchar *)row + c / 2;
-    STORE_HALVES(there.even | there.odd << 4, p);
+#if VW == 16
+    ((global uint *)p)[0] = (uint)ANY8(bits.lo);
+    ((global uint *)p)[1] = (uint)ANY8(bits.hi);
+#else
+    *(global ushort *)p = (ushort)ANY4(bits);
+#endif
     if (left <= VW) {
         global const uchar *end = (global uchar *)row + (c + left + 15) / 16 * 8;
         for (p += VW / 2; p < end; p++)
@@ -60,11 +63,14 @@ static inline void store_positions(
 
 static inline ivec load_positions(global const float *row, const ulong c)
 {
-    const half_ints both = LOAD_HALVES((global const uchar *)row + c / 2);
-    ivec at;
-    at.even = both & 15;
-    at.odd = both >> 4;
-    return at;
+    global const uchar *p = (global const uchar *)row + c / 2;
+#if VW == 16
+    const uint low = ((global const uint *)p)[0], high = ((global const uint *)p)[1];
+    const ivec bits = (ivec)((int8)((int)low), (int8)((int)high));
+#else
+    const ivec bits = *(global const ushort *)p;
+#endif
+    return bits >> HALF_SHIFTS & 15;
 }
 
 ROWWISE_KERNEL max_pool_forward(

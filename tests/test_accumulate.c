@@ -82,6 +82,11 @@ static void size_tokens(const inputs *in, size_t i, size_t *rows, size_t *cols)
     *rows = 1, *cols = i == 2 ? TOKENS : in->cols;
 }
 
+static void size_batch_norm(const inputs *in, size_t i, size_t *rows, size_t *cols)
+{
+    *rows = i == 0 ? 2 : 1, *cols = in->cols;
+}
+
 static void size_mix(const inputs *in, size_t i, size_t *rows, size_t *cols)
 {
     *rows = i == 4 ? TOKENS : 1, *cols = i < 3 ? in->cols : TOKENS;
@@ -95,6 +100,14 @@ static void size_stem(const inputs *in, size_t i, size_t *rows, size_t *cols)
 static clprune_status run_column_sum(const inputs *in, float beta, const clprune_mat *out)
 {
     return clprune__column_sum(test_context(), beta, in->x.mat, out[0], NULL);
+}
+
+static clprune_status run_batch_norm(const inputs *in, float beta, const clprune_mat *out)
+{
+    const clprune_batch_norm bn = {in->row[0].mat, in->row[1].mat, in->row[2].mat, in->row[3].mat};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    return clprune_batch_norm_backward_sums(test_context(), beta, beta, &bn, true, in->x.mat,
+        in->dy.mat, none, none, none, out[0], out[1], out[2], NULL);
 }
 
 static clprune_status run_gelu(const inputs *in, float beta, const clprune_mat *out)
@@ -180,6 +193,7 @@ static void size_token_bias(const inputs *in, size_t i, size_t *rows, size_t *co
 static const pass passes[] = {
     {"column sum", 1, 0, size_columns, run_column_sum},
     {"token bias", 1, 0, size_token_bias, run_token_bias},
+    {"batch norm", 3, 0, size_batch_norm, run_batch_norm},
     {"gelu", 1, 0, size_columns, run_gelu},
     {"gelu recompute", 1, 0, size_columns, run_recompute},
     {"gelu code", 1, 0, size_columns, run_gelu_code},

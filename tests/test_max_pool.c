@@ -66,7 +66,7 @@ static void check_positions(const test_mat *positions, size_t cols, const unsign
     for (size_t r = 0; r < positions->mat.rows; r++) {
         const unsigned char *row = (const unsigned char *)(packed + r * words);
         for (size_t c = 0; c < words * 8; c++) {
-            const unsigned tap = row[c / 2] >> c % 2 * 4 & 15u;
+            const unsigned tap = (unsigned)row[c / 2] >> c % 2 * 4 & 15u;
             if (tap != (c < cols ? want[r * cols + c] : 0))
                 fail_msg("row %zu, position %zu is %u", r, c, tap);
         }

@@ -152,6 +152,20 @@ relu_forward            LOCAL=128 VW=8 SUMS=0 STRIP=1 BIAS=0 KEEP=1
 relu_forward            LOCAL=128 VW=8 SUMS=0 STRIP=1 BIAS=1 KEEP=1
 relu_backward           LOCAL=128 VW=8 SUMS=0 STRIP=1
 relu_backward           LOCAL=128 VW=8 SUMS=1
+batch_norm_partial      LOCAL=128 VW=4 SUMS=2
+batch_norm_merge        LOCAL=128 VW=4
+batch_norm_statistics   LOCAL=128 VW=4 RUNNING=1
+batch_norm_forward      LOCAL=128 VW=4 SUMS=0 RELU=0
+batch_norm_forward      LOCAL=128 VW=4 SUMS=0 RELU=1 RESIDUAL=1
+batch_norm_forward      LOCAL=128 VW=8 SUMS=0 RELU=1 RESIDUAL=1 KEEP_MASK=1
+batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=0 GATE=0
+batch_norm_backward_sums    LOCAL=128 VW=8 SUMS=2 KEEP_DZ=1 GATE=1
+batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=1 GATE=2 RESIDUAL=1
+batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=0
+batch_norm_backward_input   LOCAL=128 VW=8 SUMS=0 GATE=1
+batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=2
+max_pool_forward        LOCAL=128 VW=4 KEEP=1
+max_pool_backward       LOCAL=128 VW=4 KEEP=0
 row_sum                 LOCAL=128 TEAM=32 VW=4
 patch_cut               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 patch_cut               LOCAL=128 PATCH=4 VW=4 SUMS=0 STRIP=1

@@ -7,21 +7,18 @@
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 
-#define STATISTICS_PRELUDES "nn.clh rowwise.clh"
-#define PASS_PRELUDES       "nn.clh rowwise.clh relu_mask.clh"
-
 static const clprune__kernel_def partial_kernel = {
-    "batch_norm_statistics.cl", "batch_norm_partial", STATISTICS_PRELUDES};
+    "batch_norm_statistics.cl", "batch_norm_partial", "nn.clh rowwise.clh"};
 static const clprune__kernel_def merge_kernel = {
-    "batch_norm_statistics.cl", "batch_norm_merge", STATISTICS_PRELUDES};
+    "batch_norm_statistics.cl", "batch_norm_merge", "nn.clh rowwise.clh"};
 static const clprune__kernel_def statistics_kernel = {
-    "batch_norm_statistics.cl", "batch_norm_statistics", STATISTICS_PRELUDES};
+    "batch_norm_statistics.cl", "batch_norm_statistics", "nn.clh rowwise.clh"};
 static const clprune__kernel_def forward_kernel = {
-    "batch_norm.cl", "batch_norm_forward", PASS_PRELUDES};
+    "batch_norm.cl", "batch_norm_forward", "nn.clh rowwise.clh relu_mask.clh"};
 static const clprune__kernel_def backward_sums_kernel = {
-    "batch_norm.cl", "batch_norm_backward_sums", PASS_PRELUDES};
+    "batch_norm.cl", "batch_norm_backward_sums", "nn.clh rowwise.clh relu_mask.clh"};
 static const clprune__kernel_def backward_input_kernel = {
-    "batch_norm.cl", "batch_norm_backward_input", PASS_PRELUDES};
+    "batch_norm.cl", "batch_norm_backward_input", "nn.clh rowwise.clh relu_mask.clh"};
 
 /* ---- statistics ---- */
 

@@ -115,9 +115,9 @@ struct bench_op {
 };
 
 /* Tables, each ended by a name of NULL, and all operations in the order of `all`. */
-enum { BENCH_TABLES = 5 };
+enum { BENCH_TABLES = 6 };
 extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[],
-    bench_convs[];
+    bench_images[], bench_convs[];
 extern const bench_op *const bench_tables[BENCH_TABLES];
 const bench_op *bench_op_find(const char *name, const char *form);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 const bench_op *const bench_tables[BENCH_TABLES] = {
-    bench_products, bench_forms, bench_pruning, bench_layers, bench_convs};
+    bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
 
 _Noreturn void bench_fail(const clprune_context *context, clprune_status status)
 {
