@@ -139,6 +139,7 @@ static const size_row size_rows[] = {
     {"rows SIZE_MAX", {1, SIZE_MAX, 1, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"columns SIZE_MAX", {1, 1, SIZE_MAX, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"batch SIZE_MAX", {SIZE_MAX, 4, 4, {1, 4}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"a reserved field", {1, 4, 4, {1, 4}, 1, .reserved = {0, 1}}, CLPRUNE_INVALID_ARGUMENT, 0},
     {"block SIZE_MAX", {1, 4, 4, {1, SIZE_MAX}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
 };
 

@@ -104,6 +104,7 @@ clprune_status clprune__check_bsr_desc(
     REQUIRE(desc != NULL && sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "desc or sizes is NULL");
     *sizes = (clprune_bsr_sizes){0};
     clprune_bsr_sizes s;
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(desc->block.rows > 0 && desc->block.cols > 0, CLPRUNE_INVALID_ARGUMENT,
         "block is %zu x %zu, expected sides of at least 1", desc->block.rows, desc->block.cols);
     s.block_rows = clprune__ceil_div(desc->rows, desc->block.rows);
@@ -221,6 +222,7 @@ clprune_status clprune__check_bsr(
     bsr_part parts[BSR_PARTS];
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    TRY(clprune__check_reserved(context, "bsr", bsr->reserved, sizeof bsr->reserved));
     TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);
