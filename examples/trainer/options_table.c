@@ -7,7 +7,7 @@
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
-const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
+const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_code_bits[] = {"2", "4", "8", NULL};
@@ -85,8 +85,8 @@ static const option_row rows[] = {
         "block",
         NEEDS_PRUNING),
     CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
-        "index format of kept blocks: int32, int16, bitmap, or smallest, which takes the one with "
-        "the fewest bytes; the preset has the default; results are the same bits",
+        "index format of kept blocks: int32, bitmap, or smallest, which takes the one with the "
+        "fewest bytes; the preset has the default; results are the same bits",
         NEEDS_PRUNING),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),

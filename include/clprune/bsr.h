@@ -13,8 +13,6 @@
  *                                           crow[n][i + 1]; from 0 to `keep` in every sample
  *             col  [batch][keep]            int32: block column of block k, ascending in a block
  *                                           row. The layout of PyTorch's batched BSR.
- *     INT16   crow                          as above, int32
- *             col  [batch][keep]            uint16; for at most 65536 block columns
  *     BITMAP  bitmap [batch][ceil(blocks / 8)]  bytes: bit i % 8 (1 << i % 8) of byte i / 8 is set
  *                                           if block i, row-major in the sample, is kept. A sample
  *                                           has `keep` set bits; the bits after its last block are
@@ -62,10 +60,9 @@ typedef enum clprune_value_type {
 /* How the index is stored. Products have the same bits with each type. Types other than INT32 are
  * converted through scratch of up to 4 * batch * (keep + block_rows + 1) bytes. */
 typedef enum clprune_index_type {
-    CLPRUNE_INDEX_INT32 = 0,
-    CLPRUNE_INDEX_INT16 = 1,
+    CLPRUNE_INDEX_INT32 = 0, /* 1 is reserved: a type of older versions */
     CLPRUNE_INDEX_BITMAP = 2,
-    CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; the first of equals */
+    CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; INT32 if they are equal */
 } clprune_index_type;
 
 typedef struct clprune_bsr_desc {
@@ -89,7 +86,7 @@ typedef struct clprune_bsr_offsets {
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values;
-    cl_mem crow, col;           /* INT32, INT16; ignored otherwise */
+    cl_mem crow, col;           /* INT32; ignored otherwise */
     cl_mem scales;              /* INT8, INT4; ignored otherwise */
     cl_mem bitmap;              /* BITMAP; ignored otherwise */
     size_t first;               /* samples that the parts hold before the matrix's first sample */
@@ -115,8 +112,8 @@ typedef struct clprune_bsr_sizes {
 CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
 
 /* Computes all sizes without touching a device; checks for overflow.
- * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value or index type, INT16
- * with more than 65536 block columns), SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample).
+ * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value or index type),
+ * SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample).
  */
 CLPRUNE_API clprune_status clprune_bsr_size_query(
     const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);

@@ -19,8 +19,8 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)keep->criterion);
     REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)keep->value_type);
-    REQUIRE((unsigned)keep->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
-        "index type is %d", (int)keep->index_type);
+    REQUIRE(clprune__is_index_type(keep->index_type), CLPRUNE_INVALID_ARGUMENT, "index type is %d",
+        (int)keep->index_type);
     if (keep->block.rows == 0)
         keep->block = (clprune_block){1, 16};
 done:
