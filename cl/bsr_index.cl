@@ -32,6 +32,8 @@
 #else
 #define IN_CROW(k) (k)
 #endif
+typedef ulong __attribute__((aligned(1))) eight_bytes;
+
 #if LOCAL == 1 && FROM == BITMAP
 /* Bits first to first + count - 1 of a bitmap; count <= 56, so that eight bytes hold them. */
 static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const ulong first,
@@ -40,8 +42,12 @@ static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const
     global const uchar *from = bitmap + first / 8;
     ulong bits = 0;
     if (first / 8 + 8 <= bytes) {
+#ifdef __ENDIAN_LITTLE__
+        bits = *(global const eight_bytes *)from;
+#else
         for (uint b = 0; b < 8; b++)
             bits |= (ulong)from[b] << 8 * b;
+#endif
     } else {
         for (uint b = 0; first / 8 + b < bytes; b++)
             bits |= (ulong)from[b] << 8 * b;
@@ -52,7 +58,6 @@ static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const
 
 #if LOCAL == 1 && FROM == MASK && defined(__ENDIAN_LITTLE__)
 #define EIGHT_AT_A_TIME
-typedef ulong __attribute__((aligned(1))) eight_bytes;
 typedef int8 __attribute__((aligned(4))) int8_anywhere;
 
 /* Bit i is set where mask[i] is not zero, for eight bytes. */
@@ -151,7 +156,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     }
 #if TO_BITMAP
     bitmap += bitmap_offset + n * bytes;
-    for (ulong b = me; b < bytes; b += LOCAL) {
+    ulong b = me;
+#ifdef EIGHT_AT_A_TIME
+    for (; b < blocks / 8; b++)
+        bitmap[b] = (uchar)kept_of_eight(mask + b * 8);
+#endif
+    for (; b < bytes; b += LOCAL) {
         uint byte = 0;
         for (ulong i = b * 8; i < min(b * 8 + 8, blocks); i++)
             byte |= KEPT(i) << i % 8;
