@@ -10,18 +10,15 @@
  * are kept; columns past `keep` are not written, so that marking too many overruns nothing. From a
  * BITMAP crow ends at `keep` at most: what reads it overruns nothing either.
  *
- * TO, a narrow index to be written beside them: NONE; INT16: narrow[n][keep] = col; BITMAP:
- * narrow[n][ceil(blocks / 8)], whole bytes by each work-item.
+ * TO_BITMAP 1: bitmap[n][ceil(blocks / 8)] is written beside them, whole bytes by each work-item.
  *
  * Local memory: LOCAL * 4 bytes, none where LOCAL is 1. LOCAL: any >= 1. */
-#if !defined(LOCAL) || !defined(FROM) || !defined(TO)
-#error "bsr_index.cl needs LOCAL, FROM and TO"
+#if !defined(LOCAL) || !defined(FROM) || !defined(TO_BITMAP)
+#error "bsr_index.cl needs LOCAL, FROM and TO_BITMAP"
 #endif
-#define NONE   0
 #define MASK   0
-#define INT16  1
-#define BITMAP 2
-#define ALL    3
+#define BITMAP 1
+#define ALL    2
 
 #if FROM == ALL
 #define KEPT(i) 1u
@@ -35,11 +32,7 @@
 #else
 #define IN_CROW(k) (k)
 #endif
-#if TO == INT16
-typedef ushort narrow_index;
-#else
-typedef uchar narrow_index;
-#endif
+typedef ulong __attribute__((aligned(1))) eight_bytes;
 
 #if LOCAL == 1 && FROM == BITMAP
 /* Bits first to first + count - 1 of a bitmap; count <= 56, so that eight bytes hold them. */
@@ -49,8 +42,12 @@ static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const
     global const uchar *from = bitmap + first / 8;
     ulong bits = 0;
     if (first / 8 + 8 <= bytes) {
+#ifdef __ENDIAN_LITTLE__
+        bits = *(global const eight_bytes *)from;
+#else
         for (uint b = 0; b < 8; b++)
             bits |= (ulong)from[b] << 8 * b;
+#endif
     } else {
         for (uint b = 0; first / 8 + b < bytes; b++)
             bits |= (ulong)from[b] << 8 * b;
@@ -61,7 +58,6 @@ static inline ulong bits_of(global const uchar *bitmap, const ulong bytes, const
 
 #if LOCAL == 1 && FROM == MASK && defined(__ENDIAN_LITTLE__)
 #define EIGHT_AT_A_TIME
-typedef ulong __attribute__((aligned(1))) eight_bytes;
 typedef int8 __attribute__((aligned(4))) int8_anywhere;
 
 /* Bit i is set where mask[i] is not zero, for eight bytes. */
@@ -89,9 +85,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     const ulong block_cols, const ulong keep, const ulong mask_offset,
     global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
     const ulong col_offset, global int *restrict col
-#if TO != NONE
+#if TO_BITMAP
     ,
-    const ulong narrow_offset, global narrow_index *restrict narrow
+    const ulong bitmap_offset, global uchar *restrict bitmap
 #endif
 )
 {
@@ -115,12 +111,6 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     for (uint i = 0; i < me; i++)
         next += kept_in_run[i];
 #endif
-#if TO == INT16
-    narrow += narrow_offset + n * keep;
-#define PUT(k, j) (col[k] = (int)(j), narrow[k] = (ushort)(j))
-#else
-#define PUT(k, j) (col[k] = (int)(j))
-#endif
 #ifdef EIGHT_AT_A_TIME
     ulong order[256];
     list_bits(order);
@@ -133,7 +123,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
             ulong bits = bits_of(mask, bytes, row * block_cols + j, min(block_cols - j, 56ul));
             for (; bits != 0; bits &= bits - 1, next++)
                 if (next < keep)
-                    PUT(next, j + 63 - clz(bits & -bits));
+                    col[next] = (int)(j + 63 - clz(bits & -bits));
         }
 #elif LOCAL == 1
         ulong j = 0;
@@ -142,23 +132,20 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
             const uint kept = kept_of_eight(mask + row * block_cols + j);
             const int8 columns = convert_int8(as_uchar8(order[kept])) + (int8)((int)j);
             *(global int8_anywhere *)(col + next) = columns;
-#if TO == INT16
-            vstore8(convert_ushort8(columns), 0, narrow + next);
-#endif
             next += popcount(kept);
         }
 #endif
         /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
         for (; j < block_cols; j++) {
             if (next < keep)
-                PUT(next, j);
+                col[next] = (int)j;
             next += KEPT(row * block_cols + j);
         }
 #else
         for (ulong j = 0; j < block_cols; j++)
             if (KEPT(row * block_cols + j)) {
                 if (next < keep)
-                    PUT(next, j);
+                    col[next] = (int)j;
                 next++;
             }
 #endif
@@ -167,13 +154,18 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
         /* Several runs may be empty at the end: only the one that reaches it writes the total. */
         crow[block_rows] = (int)IN_CROW(next);
     }
-#if TO == BITMAP
-    narrow += narrow_offset + n * bytes;
-    for (ulong b = me; b < bytes; b += LOCAL) {
+#if TO_BITMAP
+    bitmap += bitmap_offset + n * bytes;
+    ulong b = me;
+#ifdef EIGHT_AT_A_TIME
+    for (; b < blocks / 8; b++)
+        bitmap[b] = (uchar)kept_of_eight(mask + b * 8);
+#endif
+    for (; b < bytes; b += LOCAL) {
         uint byte = 0;
         for (ulong i = b * 8; i < min(b * 8 + 8, blocks); i++)
             byte |= KEPT(i) << i % 8;
-        narrow[b] = (uchar)byte;
+        bitmap[b] = (uchar)byte;
     }
 #endif
 }

@@ -124,7 +124,7 @@ static void against_reference(const test_shape *shape, product p)
             "%s %s, alpha %g, beta %g", product_names[p], shape->name, (double)alpha, (double)beta);
         gemm_ref_free(&ref);
         for (int index = 1; index < TEST_INDEXES; index++) {
-            operand narrow = make_operand(91, test_with_index(d, index));
+            operand narrow = make_operand(91, test_with_index(d, test_index_types[index]));
             test_mat_set(&out, beta == 0.0f ? NULL : old);
             TEST_OK(multiply(p, alpha, beta, din.mat, &narrow.device.bsr, out.mat, NULL));
             float *same = test_mat_get(&out, "output");

@@ -139,6 +139,7 @@ static const size_row size_rows[] = {
     {"rows SIZE_MAX", {1, SIZE_MAX, 1, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"columns SIZE_MAX", {1, 1, SIZE_MAX, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"batch SIZE_MAX", {SIZE_MAX, 4, 4, {1, 4}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"a reserved field", {1, 4, 4, {1, 4}, 1, .reserved = {0, 1}}, CLPRUNE_INVALID_ARGUMENT, 0},
     {"block SIZE_MAX", {1, 4, 4, {1, SIZE_MAX}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
 };
 
@@ -187,7 +188,7 @@ static void pack_and_unpack(void **state)
     for (int index = 0; index < TEST_INDEXES; index++) {
         char name[128];
         (void)snprintf(name, sizeof name, "%s, %s", shape->name, test_index_names[index]);
-        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
         for (int without_mask = 0; without_mask <= (d.keep == ref.blocks); without_mask++) {
             cl_event event = NULL;
             TEST_OK(clprune_bsr_pack(
@@ -230,14 +231,16 @@ static void greedy_mask(void **state)
     test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
     test_buf dmask = test_buf_make(3 * 40, mask);
     for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
         TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &bsr.bsr, NULL));
         free(test_buf_get(&bsr.values, "values"));
         free(test_buf_get(&bsr.crow, "crow"));
         free(test_buf_get(&bsr.col, "col"));
         free(test_buf_get(&bsr.bitmap, "bitmap"));
         TEST_FAILS(clprune_bsr_validate(test_context(), &bsr.bsr), CLPRUNE_INVALID_BSR,
-            index == CLPRUNE_INDEX_BITMAP ? "bitmap[0] marks 40 blocks, expected 5" : "crow");
+            bsr.bsr.desc.index_type == CLPRUNE_INDEX_BITMAP
+                ? "bitmap[0] marks 40 blocks, expected 5"
+                : "crow");
         test_bsr_free(&bsr);
     }
     free(x);

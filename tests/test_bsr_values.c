@@ -482,7 +482,7 @@ int main(void)
         const size_t type = i / TEST_INDEXES % TYPES, index = i % TEST_INDEXES;
         rows[i] = shapes[i / (TYPES * TEST_INDEXES)];
         rows[i].desc.value_type = (clprune_value_type)type;
-        rows[i].desc.index_type = (clprune_index_type)index;
+        rows[i].desc.index_type = test_index_types[index];
         const clprune_block block = rows[i].desc.block;
         char name[64];
         (void)snprintf(name, sizeof name, "%s, %s, %zux%zu", type_names[type],

@@ -141,6 +141,57 @@ static void products(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* Samples of 3.4 MB each, two of which fit the scratch of a chunk: a call for three samples gives
+ * the bits of two calls. For forms that store or multiply in chunks. */
+static void chunks(void **state)
+{
+    enum { LONG = 5, WIDE = 170000, FEW = 2 };
+    const form_row *row = *state;
+    clprune_saved *whole = NULL, *apart = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "w", &row->keep, BATCH, LONG, WIDE, &whole));
+    TEST_OK(clprune_saved_create(test_context(), "a", &row->keep, BATCH, LONG, WIDE, &apart));
+    float *x = test_new_normal(25, (size_t)BATCH * LONG * WIDE);
+    test_mat mx = test_mat_make(BATCH * LONG, WIDE, 0, x);
+    const clprune_mat last = clprune_mat_rows(mx.mat, 2 * LONG, LONG);
+    TEST_OK(clprune_saved_store(whole, 0, 3, mx.mat, NULL));
+    TEST_OK(clprune_saved_store(apart, 0, 2, clprune_mat_rows(mx.mat, 0, 2 * LONG), NULL));
+    TEST_OK(clprune_saved_store(apart, 2, 1, last, NULL));
+    float *got = restored(whole, 0, BATCH), *want = restored(apart, 0, BATCH);
+    test_same_floats("stored", BATCH * LONG, WIDE, got, want, "%s", row->name);
+    free(got);
+    free(want);
+    for (int nt = 0; nt < 2; nt++) {
+        const size_t each = nt ? FEW : LONG, dy_cols = nt ? WIDE : FEW, cols = nt ? LONG : WIDE;
+        float *dy = test_new_normal(26, BATCH * each * dy_cols);
+        float *old = test_new_normal(27, FEW * cols);
+        test_mat mdy = test_mat_make(BATCH * each, dy_cols, 0, dy);
+        test_mat once = test_mat_make(FEW, cols, 0, old), twice = test_mat_make(FEW, cols, 0, old);
+        clprune_status (*const product)(const clprune_saved *, size_t, size_t, float, clprune_mat,
+            clprune_mat, cl_event *) = nt ? clprune_saved_product_nt : clprune_saved_product_tn;
+        cl_event event = NULL;
+        TEST_OK(product(whole, 0, 3, 0.5f, mdy.mat, once.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_OK(
+            product(whole, 0, 2, 0.5f, clprune_mat_rows(mdy.mat, 0, 2 * each), twice.mat, NULL));
+        TEST_OK(
+            product(whole, 2, 1, 1, clprune_mat_rows(mdy.mat, 2 * each, each), twice.mat, NULL));
+        got = test_mat_get(&once, "dw");
+        want = test_mat_get(&twice, "dw");
+        test_same_floats("dw", FEW, cols, got, want, "%s, %s", nt ? "nt" : "tn", row->name);
+        float *const arrays[] = {dy, old, got, want};
+        for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+            free(arrays[i]);
+        test_mat_free(&mdy);
+        test_mat_free(&once);
+        test_mat_free(&twice);
+    }
+    free(x);
+    test_mat_free(&mx);
+    clprune_saved_destroy(whole);
+    clprune_saved_destroy(apart);
+}
+
 /* The same bits in the caller's memory, and nothing around it is touched. */
 static void lent(void **state)
 {
@@ -363,6 +414,8 @@ int main(void)
         test_add(&list, meaning, &rows[i], "what is kept: %s", rows[i].name);
         test_add(&list, parts, &rows[i], "parts: %s", rows[i].name);
         test_add(&list, products, &rows[i], "products: %s", rows[i].name);
+        if (rows[i].keep.form == CLPRUNE_FORM_GELU_CODE || rows[i].keep.form == CLPRUNE_FORM_MASK)
+            test_add(&list, chunks, &rows[i], "chunks: %s", rows[i].name);
         test_add(&list, lent, &rows[i], "memory of the caller's: %s", rows[i].name);
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
         test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);

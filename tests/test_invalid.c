@@ -400,6 +400,12 @@ static void break_bsr(setting *s, arguments good)
         test_buf_free(&small);
     }
     a = good;
+    a.bsr.desc.reserved[1] = 1;
+    fails(s, a, CLPRUNE_INVALID_ARGUMENT, "desc.reserved", "a reserved field of desc");
+    a = good;
+    a.bsr.reserved[0] = 1;
+    fails(s, a, CLPRUNE_INVALID_ARGUMENT, "bsr.reserved", "a reserved field");
+    a = good;
     a.bsr.desc.block.rows = 0;
     fails(s, a, CLPRUNE_INVALID_ARGUMENT, "block", "a block of no rows");
     a = good;

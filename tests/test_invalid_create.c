@@ -46,6 +46,8 @@ static const desc_row descs[] = {
         CLPRUNE_INVALID_ARGUMENT, "value_type", (clprune_value_type)-1},
     {"index type 4", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_INVALID_ARGUMENT, "index_type", CLPRUNE_VALUES_FP32, (clprune_index_type)4},
+    {"index type 1", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_INVALID_ARGUMENT, "index_type", CLPRUNE_VALUES_FP32, (clprune_index_type)1},
     {"index type -1", CLPRUNE_FORM_PRUNED, {1, 4}, 0.5f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_INVALID_ARGUMENT, "index_type", CLPRUNE_VALUES_FP32, (clprune_index_type)-1},
     {"codes of 3 bits", CLPRUNE_FORM_GELU_CODE, {1, 4}, 0.5f, CLPRUNE_NORM_L2,

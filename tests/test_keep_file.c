@@ -18,7 +18,7 @@ static options options_of(size_t preset)
     o.activations = preset;
     o.sparsity = keep_preset_prunes(&resmlp_keep, preset) ? 0.75 : 0;
     o.criterion = CLPRUNE_CRITERION_SAMPLED;
-    o.indices = CLPRUNE_INDEX_INT32;
+    o.indices = options_index_choice(CLPRUNE_INDEX_INT32);
     return o;
 }
 
@@ -102,6 +102,11 @@ static void lines(void **state)
     apply(&o,
         "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
         "indices=bitmap\n",
+        rules);
+    only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
+    apply(&o, /* as older programs had it */
+        "blocks.* gelu pruned sparsity=0.5 block=2x8 norm=l1 criterion=largest values=int8 "
+        "indices=int16\n",
         rules);
     only(&o, rules, 0, DEPTH, KEEP_GELU, &pruned);
     /* What a line does not say, the options do. */

@@ -390,11 +390,13 @@ static void narrow_values(void **state)
     (void)state;
     enum { BATCH = 2, TOKENS = 6, IN = 20, OUT = 9 };
     for (int type = CLPRUNE_VALUES_FP32; type <= CLPRUNE_VALUES_INT8; type++) {
-        static const clprune_index_type made[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_INT16,
-            CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP}; /* the last: the smallest */
+        static const clprune_index_type indices[] = {CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP,
+            CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_SMALLEST};
+        static const clprune_index_type made[] = {
+            CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_BITMAP};
         const clprune_keep all = {.form = CLPRUNE_FORM_PRUNED,
             .value_type = (clprune_value_type)type,
-            .index_type = (clprune_index_type)type};
+            .index_type = indices[type]};
         for (int token = 0; token < 2; token++) {
             const clprune_linear_desc d = {
                 .in = token ? TOKENS : IN, .out = OUT, .axis = (clprune_axis)token, .keep = all};

@@ -251,7 +251,7 @@ static void whole(void **state)
         prune_ref_select(ref.blocks, d.keep, by_library + n * ref.blocks, mask + n * ref.blocks);
     bsr_ref_pack(&ref, x, mask);
     for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(d, index));
+        test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
         cl_event event = NULL;
         TEST_OK(clprune_prune(test_context(), CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, dx.mat,
             &bsr.bsr, &event));

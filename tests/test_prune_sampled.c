@@ -92,7 +92,7 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
         k++;
     }
     for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(*d, index));
+        test_bsr bsr = test_bsr_make(test_with_index(*d, test_index_types[index]));
         cl_event event = NULL;
         TEST_OK(clprune_prune(
             test_context(), norm, CLPRUNE_CRITERION_SAMPLED, seed, dx.mat, &bsr.bsr, &event));

@@ -130,8 +130,7 @@ static void kept_bytes(void **state)
     const keep_policy policy = policy_of(row->block, row->sparsity);
     const uint64_t before = clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live;
     fixture f = make_fixture(row, &policy, row->batch, row->batch);
-    resmlp_kept_bytes bytes;
-    TEST_OK(resmlp_kept(&f.model, &bytes));
+    const kept_sums bytes = kept_of(&f);
     assert_int_equal(
         bytes.all, clprune_memory_query(test_context(), CLPRUNE_MEMORY_ACTIVATIONS).live - before);
     const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;

@@ -443,8 +443,7 @@ static void kept_bytes(void **state)
     for (size_t i = 0; i < count; i++) {
         const uint64_t before = live(CLPRUNE_MEMORY_ACTIVATIONS);
         fixture f = make_fixture(row, &policies[i], row->batch, row->batch);
-        resmlp_kept_bytes bytes;
-        TEST_OK(resmlp_kept(&f.model, &bytes));
+        const kept_sums bytes = kept_of(&f);
         assert_int_equal(bytes.all, live(CLPRUNE_MEMORY_ACTIVATIONS) - before);
         const uint64_t t = (uint64_t)row->batch * f.model.tokens * row->dim;
         const uint64_t h = (uint64_t)row->batch * f.model.tokens * row->hidden;

@@ -54,7 +54,7 @@ static const keep_row range_descs[] = {
     {CLPRUNE_FORM_PRUNED, {1, 16}, 1.0f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
         CLPRUNE_VALUES_INT8},
     {CLPRUNE_FORM_PRUNED, {1, 4}, 0.3f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST,
-        CLPRUNE_VALUES_FP16, CLPRUNE_INDEX_INT16},
+        CLPRUNE_VALUES_FP16, CLPRUNE_INDEX_SMALLEST},
     {CLPRUNE_FORM_PRUNED, {1, 4}, 0.7f, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED,
         CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP},
     {CLPRUNE_FORM_PRUNED, {3, 7}, 0.5f, CLPRUNE_NORM_L1, CLPRUNE_CRITERION_SAMPLED,
@@ -64,8 +64,8 @@ static const keep_row range_descs[] = {
 };
 
 static const char *const range_names[] = {"dense", "sampled", "fp16", "bf16, all kept",
-    "int8, sampled", "int8, none kept", "fp16, int16", "sampled, bitmap", "int8, sampled, smallest",
-    "bf16, all kept, bitmap"};
+    "int8, sampled", "int8, none kept", "fp16, smallest", "sampled, bitmap",
+    "int8, sampled, smallest", "bf16, all kept, bitmap"};
 
 static const char *const names[] = {"dense", "1x16, 0.7", "1x16, 0", "1x16, 1", "3x7, 0.5, l1"};
 

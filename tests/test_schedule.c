@@ -49,6 +49,11 @@ static void degenerate(void **state)
     close_to(clprune_schedule_lr(&one, 0), 0.5);
     close_to(clprune_schedule_lr(&one, 1), 0.5);
     assert_true(clprune_schedule_lr(NULL, 3) == 0);
+    for (int i = 0; i < 2; i++) {
+        clprune_schedule newer = one;
+        newer.reserved[i] = 1;
+        assert_true(isnan(clprune_schedule_lr(&newer, 0)));
+    }
 }
 
 int main(void)

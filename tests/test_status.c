@@ -91,11 +91,10 @@ _Static_assert(CLPRUNE_MEMORY_INPUT == 0 && CLPRUNE_MEMORY_PARAMETERS == 1 &&
                    CLPRUNE_MEMORY_ARENA == 6 && CLPRUNE_MEMORY_TOTAL == 7,
     "");
 _Static_assert(CLPRUNE_VALUES_FP32 == 0 && CLPRUNE_VALUES_FP16 == 1 && CLPRUNE_VALUES_BF16 == 2 &&
-                   CLPRUNE_VALUES_INT8 == 3,
+                   CLPRUNE_VALUES_INT8 == 3 && CLPRUNE_VALUES_INT4 == 4,
     "");
-_Static_assert(CLPRUNE_INDEX_INT32 == 0 && CLPRUNE_INDEX_INT16 == 1 && CLPRUNE_INDEX_BITMAP == 2 &&
-                   CLPRUNE_INDEX_SMALLEST == 3,
-    "");
+_Static_assert(
+    CLPRUNE_INDEX_INT32 == 0 && CLPRUNE_INDEX_BITMAP == 2 && CLPRUNE_INDEX_SMALLEST == 3, "");
 _Static_assert(CLPRUNE_NORM_L2 == 0 && CLPRUNE_NORM_L1 == 1 && CLPRUNE_NORM_MAX == 2, "");
 _Static_assert(CLPRUNE_CRITERION_LARGEST == 0 && CLPRUNE_CRITERION_SAMPLED == 1, "");
 _Static_assert(CLPRUNE_FORM_DENSE == 0 && CLPRUNE_FORM_PRUNED == 1 && CLPRUNE_FORM_MEAN == 2 &&

@@ -270,6 +270,12 @@ static void invalid(void **state)
     TEST_FAILS(BACKWARD(context, 1, 1, x, &a.params, dx, work, &a.grads), size, "x is");
     TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, other.mat, work, &a.grads), size, "dx is");
     TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, other.mat, &a.grads), size, "work is");
+    clprune_token_mix newer = a.params;
+    newer.reserved[1] = 1;
+    TEST_FAILS(BACKWARD(context, 1, 2, x, &newer, dx, work, &a.grads), bad, "params.reserved");
+    newer = a.grads;
+    newer.reserved[0] = 1;
+    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, work, &newer), bad, "grads.reserved");
     static const char *const members[] = {"alpha", "beta", "w", "b", "ls"};
     for (int i = 0; i < 5; i++) {
         clprune_token_mix params = a.params, grads = a.grads;

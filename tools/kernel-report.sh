@@ -35,11 +35,10 @@ prune_score             LOCAL=32 VW=16 BR=1 BC=64 NORM=0
 prune_draw              LOCAL=64
 prune_select            LOCAL=256 RADIX=8 THRESHOLD=0
 prune_select            LOCAL=256 RADIX=8 THRESHOLD=1
-bsr_index               LOCAL=64 FROM=0 TO=0
-bsr_index               LOCAL=64 FROM=0 TO=1
-bsr_index               LOCAL=64 FROM=0 TO=2
-bsr_index               LOCAL=64 FROM=2 TO=0
-bsr_index               LOCAL=64 FROM=3 TO=0
+bsr_index               LOCAL=64 FROM=0 TO_BITMAP=0
+bsr_index               LOCAL=64 FROM=0 TO_BITMAP=1
+bsr_index               LOCAL=64 FROM=1 TO_BITMAP=0
+bsr_index               LOCAL=64 FROM=2 TO_BITMAP=0
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=1 BC=4
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=1 BC=16
 bsr_pack                LOCAL=64 VALUES=0 VW=4 BR=16 BC=16
@@ -57,7 +56,6 @@ bsr_unpack              LOCAL=64 VALUES=3 VW=4 BR=1 BC=16
 bsr_widen               LOCAL=64 VALUES=1 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=2 VW=1 BLOCK=16
 bsr_widen               LOCAL=64 VALUES=3 VW=1 BLOCK=16
-bsr_widen_col           LOCAL=64 RUN=16
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=2 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4

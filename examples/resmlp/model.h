@@ -142,15 +142,4 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
 /* Tells model->watch that a part begins. */
 void resmlp_at(const resmlp *model, const char *part, size_t block);
 
-/* Bytes of kept activations, from their shapes. */
-typedef struct resmlp_kept_bytes {
-    uint64_t all;             /* what they take, rounding included */
-    uint64_t dense;           /* what they would take if all were kept dense */
-    uint64_t as_is;           /* what the policy keeps dense, means included */
-    uint64_t values, indices; /* of what is pruned, quantised or pooled */
-    uint64_t codes;           /* of GELU's derivative */
-} resmlp_kept_bytes;
-
-clprune_status resmlp_kept(const resmlp *model, resmlp_kept_bytes *bytes);
-
 #endif

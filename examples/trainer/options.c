@@ -75,7 +75,7 @@ void options_settle(options *o)
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
     if (o->indices == OPTIONS_UNSET)
-        o->indices = preset->index_type;
+        o->indices = options_index_choice(preset->index_type);
 }
 
 static bool refuse(const char *what, const char *name, fault *f)

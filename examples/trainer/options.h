@@ -41,7 +41,7 @@ typedef struct options {
     size_t norm;      /* clprune_norm */
     size_t criterion; /* clprune_criterion */
     size_t values;    /* clprune_value_type */
-    size_t indices;   /* clprune_index_type */
+    size_t indices;   /* position in options_indices */
     size_t precision; /* position in options_precisions, or OPTIONS_UNSET: the library's default */
     size_t gelu_code; /* position in options_gelu_codes */
     size_t code_bits; /* position in options_code_bits */
@@ -124,13 +124,17 @@ unsigned options_gelu_code_bits(const options *o);
 unsigned options_quantised_bits(const options *o);
 unsigned options_quantised_group(const options *o);
 
+/* What --indices says, and the position of a type in options_indices. */
+clprune_index_type options_index_type(const options *o);
+size_t options_index_choice(clprune_index_type type);
+
 /* The line of text that says a block shape: "1x16". */
 void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
 extern const char *const options_values[];     /* by clprune_value_type */
-extern const char *const options_indices[];    /* by clprune_index_type */
+extern const char *const options_indices[];    /* see options_index_type */
 extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */
 extern const char *const options_gelu_codes[]; /* bits */
 extern const char *const options_code_bits[];  /* bits */

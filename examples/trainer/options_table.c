@@ -7,7 +7,7 @@
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
-const char *const options_indices[] = {"int32", "int16", "bitmap", "smallest", NULL};
+const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
 const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
 const char *const options_code_bits[] = {"2", "4", "8", NULL};
@@ -85,8 +85,8 @@ static const option_row rows[] = {
         "block",
         NEEDS_PRUNING),
     CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
-        "index format of kept blocks: int32, int16, bitmap, or smallest, which takes the one with "
-        "the fewest bytes; the preset has the default; results are the same bits",
+        "index format of kept blocks: int32, bitmap, or smallest, the one with fewer bytes; the "
+        "preset has the default; results are the same bits",
         NEEDS_PRUNING),
     CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
         "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
@@ -138,7 +138,7 @@ static const option_row rows[] = {
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; tests only with --test-limit, writes files only with --output-dir"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
-        "at the end, compare each gradient with that of a dense model on N training batches"),
+        "at the end, compare each gradient with a dense model's on N training batches"),
     COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
         "with --gradient-check: repeat each batch with N seeds, and report bias and noise; default "
         "1"),

@@ -93,9 +93,18 @@ static bool set_real(const option_row *row, const char *text, options *o, fault 
     return bad_value(row, text, expected, f);
 }
 
+/* Choices that are gone, and the one that gives the same results. Checkpoints and keep files may
+ * still name them. */
+static const struct {
+    const char *option, *before, *now;
+} renamed[] = {{"indices", "int16", "bitmap"}};
+
 static bool set_choice(const option_row *row, const char *text, options *o, fault *f)
 {
     char expected[256] = "one of";
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; ++i)
+        if (strcmp(row->name, renamed[i].option) == 0 && strcmp(text, renamed[i].before) == 0)
+            text = renamed[i].now;
     for (size_t i = 0; row->choices[i] != NULL; ++i) {
         if (strcmp(text, row->choices[i]) == 0) {
             *(size_t *)field(row, o) = i;
@@ -199,6 +208,23 @@ unsigned options_quantised_group(const options *o)
     return 16u * (unsigned)(o->group + 1);
 }
 
+/* In the order of options_indices. */
+static const clprune_index_type index_types[] = {
+    CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_SMALLEST};
+
+clprune_index_type options_index_type(const options *o)
+{
+    return o->indices == OPTIONS_UNSET ? CLPRUNE_INDEX_INT32 : index_types[o->indices];
+}
+
+size_t options_index_choice(clprune_index_type type)
+{
+    size_t i = sizeof index_types / sizeof *index_types - 1;
+    while (i > 0 && index_types[i] != type)
+        --i;
+    return i;
+}
+
 keep_how options_how(const options *o)
 {
     return (keep_how){options_keep(o, CLPRUNE_FORM_QUANTISED), options_gelu_code_bits(o)};
@@ -212,7 +238,7 @@ clprune_keep options_keep(const options *o, clprune_form form)
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
         .value_type = (clprune_value_type)o->values,
-        .index_type = (clprune_index_type)o->indices,
+        .index_type = options_index_type(o),
         .bits =
             form == CLPRUNE_FORM_GELU_CODE ? options_gelu_code_bits(o) : options_quantised_bits(o),
         .group = options_quantised_group(o),

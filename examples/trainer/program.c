@@ -31,10 +31,10 @@ static void say_start(trainer *t)
     if (o->values != CLPRUNE_VALUES_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
             options_values[o->values]);
-    if (o->indices != CLPRUNE_INDEX_INT32)
+    if (options_index_type(o) != CLPRUNE_INDEX_INT32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", indices in %s",
-            o->indices == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
-                                                 : options_indices[o->indices]);
+            options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
+                                                            : options_indices[o->indices]);
     const clprune_precision precision = clprune_context_precision(t->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", multiplied in %s",

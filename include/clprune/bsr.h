@@ -13,8 +13,6 @@
  *                                           crow[n][i + 1]; from 0 to `keep` in every sample
  *             col  [batch][keep]            int32: block column of block k, ascending in a block
  *                                           row. The layout of PyTorch's batched BSR.
- *     INT16   crow                          as above, int32
- *             col  [batch][keep]            uint16; for at most 65536 block columns
  *     BITMAP  bitmap [batch][ceil(blocks / 8)]  bytes: bit i % 8 (1 << i % 8) of byte i / 8 is set
  *                                           if block i, row-major in the sample, is kept. A sample
  *                                           has `keep` set bits; the bits after its last block are
@@ -62,10 +60,9 @@ typedef enum clprune_value_type {
 /* How the index is stored. Products have the same bits with each type. Types other than INT32 are
  * converted through scratch of up to 4 * batch * (keep + block_rows + 1) bytes. */
 typedef enum clprune_index_type {
-    CLPRUNE_INDEX_INT32 = 0,
-    CLPRUNE_INDEX_INT16 = 1,
+    CLPRUNE_INDEX_INT32 = 0, /* 1 is reserved: a type of older versions */
     CLPRUNE_INDEX_BITMAP = 2,
-    CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; the first of equals */
+    CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; INT32 if they are equal */
 } clprune_index_type;
 
 typedef struct clprune_bsr_desc {
@@ -75,6 +72,7 @@ typedef struct clprune_bsr_desc {
     size_t keep; /* kept blocks of one sample, at most block_rows * block_cols */
     clprune_value_type value_type;
     clprune_index_type index_type;
+    uint64_t reserved[2]; /* zeros */
 } clprune_bsr_desc;
 
 /* Byte offsets of the parts of a BSR matrix in their buffers; each a multiple of the part's element
@@ -83,16 +81,17 @@ typedef struct clprune_bsr_offsets {
     size_t values, crow, col, scales, bitmap;
 } clprune_bsr_offsets;
 
-/* A BSR matrix. Fill the struct with your own buffers, or use clprune_bsr_create. All parts may lie
- * in one buffer. */
+/* A BSR matrix. Zero-initialise the struct and fill it with your own buffers, or use
+ * clprune_bsr_create. All parts may lie in one buffer. */
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values;
-    cl_mem crow, col;           /* INT32, INT16; ignored otherwise */
-    cl_mem scales;              /* INT8; ignored otherwise */
+    cl_mem crow, col;           /* INT32; ignored otherwise */
+    cl_mem scales;              /* INT8, INT4; ignored otherwise */
     cl_mem bitmap;              /* BITMAP; ignored otherwise */
     size_t first;               /* samples that the parts hold before the matrix's first sample */
     clprune_bsr_offsets offset; /* 0: the part begins at the start of its buffer */
+    uint64_t reserved[2];       /* zeros */
 } clprune_bsr;
 
 typedef struct clprune_bsr_sizes {
@@ -102,7 +101,7 @@ typedef struct clprune_bsr_sizes {
     size_t values_bytes;
     size_t crow_bytes, col_bytes; /* 0 for BITMAP */
     size_t bitmap_bytes;          /* 0 except for BITMAP */
-    size_t scales_bytes;          /* 0 except for INT8 */
+    size_t scales_bytes;          /* 0 except for INT8 and INT4 */
     size_t total_bytes;           /* the sum of the five */
     size_t dense_bytes;           /* batch * rows * cols * 4 */
 } clprune_bsr_sizes;
@@ -113,15 +112,16 @@ typedef struct clprune_bsr_sizes {
 CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
 
 /* Computes all sizes without touching a device; checks for overflow.
- * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value or index type, INT16
- * with more than 65536 block columns), SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample).
+ * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value or index type),
+ * SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample).
  */
 CLPRUNE_API clprune_status clprune_bsr_size_query(
     const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 
 /* Creates the buffers, booked under `category` as name.values, name.crow and name.col or
- * name.bitmap, and, for INT8, name.scales. Their contents are undefined until packed. bsr->desc
- * becomes *desc, with SMALLEST replaced by the type it stands for. On failure *bsr is zeroed. */
+ * name.bitmap, and, for INT8 and INT4, name.scales. Their contents are undefined until packed.
+ * bsr->desc becomes *desc, with SMALLEST replaced by the type it stands for. On failure *bsr is
+ * zeroed. */
 CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
     clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
     clprune_bsr *bsr);

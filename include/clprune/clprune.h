@@ -24,7 +24,9 @@
  * later commands wait for events. Sizes and offsets are in elements unless a name says bytes. After
  * the first step with given shapes, nothing is allocated or built. The numbers of enumerators are
  * part of the ABI. Options and descriptions end in `reserved` fields, which must be zero:
- * zero-initialise them, then set the fields you need.
+ * zero-initialise them, then set the fields you need. Plain values (clprune_mat, clprune_extent,
+ * clprune_block, clprune_bsr_offsets, clprune_allocator) and structs that only return results have
+ * none.
  *
  * For bindings of other languages: enums have the size of int, bool is _Bool, small structs such as
  * clprune_mat are passed and returned by value. String arguments are copied; do not free returned

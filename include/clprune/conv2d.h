@@ -63,9 +63,10 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
 
 /* Computes y for `batch` images and stores x in `saved`.
  *
- *     x: (batch * image.height * image.width) x in;  w: out x (kernel.height * kernel.width * in)
- *     b: 1 x out, or CLPRUNE_NO_MAT;                 y: (batch * output.height * output.width) x
- * out
+ *     x: (batch * image.height * image.width) x in
+ *     w: out x (kernel.height * kernel.width * in)
+ *     b: 1 x out, or CLPRUNE_NO_MAT
+ *     y: (batch * output.height * output.width) x out
  *
  * saved: any store of the layer's context, which is reshaped if x has another shape
  * (clprune_saved_reshape), or NULL for inference. y must not overlap x. Errors: INVALID_ARGUMENT,

@@ -3,18 +3,17 @@
 #include "clprune/gelu.h"
 #include "clprune/gelu_code.h"
 #include "clprune/relu.h"
-#include "core/checked.h"
-#include "nn/form.h"
+#include "nn/chunks.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
-/* Fails where the form keeps another function's derivative; *sample: the shape of a sample. */
+/* Fails unless the store holds the samples, in a form that keeps no other function's derivative. */
 static clprune_status check(clprune_context *context, clprune_activation activation,
-    const clprune_saved *saved, clprune_saved_info *info)
+    const clprune_saved *saved, clprune__range range, clprune_saved_info *info)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(clprune__saved_check(context, saved, 0, 0, 0));
+    TRY(clprune__saved_check_range(context, saved, range));
     *info = clprune_saved_describe(saved);
     REQUIRE(info->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
                                                                       : CLPRUNE_FORM_MASK),
@@ -44,9 +43,7 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     clprune_saved_info info = {0};
     TRY(check_activation(context, activation));
     if (saved != NULL) {
-        TRY(check(context, activation, saved, &info));
-        REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-            "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
+        TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
         TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
@@ -94,6 +91,28 @@ done:
     return status;
 }
 
+/* The same from a store, which is restored to scratch, some samples at a time. */
+static clprune_status backward_restored(clprune_context *context, clprune_activation activation,
+    clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat dx,
+    clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__chunks chunks;
+    TRY(clprune__chunks_begin(context, info.rows, info.cols, range, &chunks));
+    while (clprune__chunks_next(&chunks)) {
+        TRY(clprune_saved_restore(
+            saved, chunks.range.first, chunks.range.count, chunks.room, NULL));
+        TRY(backward_dense(context, activation, chunks.before == 0 ? beta : 1.0f, chunks.room,
+            clprune__chunk_of(&chunks, dy, info.rows), clprune__chunk_of(&chunks, dx, info.rows),
+            db, chunks.last ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
 /* Forward: y = f(x + b), and the store has what its form keeps of x + b or y. */
 clprune_status clprune_activation_backward(clprune_context *context, clprune_activation activation,
     size_t first, size_t count, float beta, const clprune_saved *saved, clprune_mat dy,
@@ -101,48 +120,23 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
     clprune_saved_info info;
     TRY(check_activation(context, activation));
-    TRY(check(context, activation, saved, &info));
-    REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-        "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
+    TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
     TRY(clprune__check_mat(context, "dy", dy, count * info.rows, info.cols));
     TRY(clprune__check_mat(context, "dx", dx, count * info.rows, info.cols));
-    if (info.keep.form == CLPRUNE_FORM_GELU_CODE) {
+    if (info.keep.form == CLPRUNE_FORM_GELU_CODE)
         TRY(clprune_gelu_code_backward(context, beta, info.keep.bits, dy,
             clprune_saved_codes(saved, first, count), dx, db, event));
-        goto done;
-    }
-    if (info.keep.form == CLPRUNE_FORM_MASK) {
+    else if (info.keep.form == CLPRUNE_FORM_MASK)
         TRY(clprune_relu_backward(
             context, beta, dy, clprune_saved_mask(saved, first, count), dx, db, event));
-        goto done;
-    }
-    const bool dense = info.keep.form == CLPRUNE_FORM_DENSE;
-    const size_t step =
-        dense ? clprune__max(count, 1) : clprune__chunk_samples(info.rows * info.cols, count);
-    clprune_mat room = CLPRUNE_NO_MAT;
-    mark = clprune__scratch_begin(context);
-    open = true;
-    if (!dense)
-        TRY(clprune__scratch_mat(context, step * info.rows, info.cols, &room));
-    size_t at = 0;
-    do {
-        const size_t n = clprune__min(step, count - at), rows = n * info.rows;
-        const clprune_mat kept =
-            dense ? clprune_saved_dense(saved, first + at, n) : clprune_mat_rows(room, 0, rows);
-        const float part_beta = at == 0 ? beta : 1.0f;
-        if (!dense)
-            TRY(clprune_saved_restore(saved, first + at, n, kept, NULL));
-        TRY(backward_dense(context, activation, part_beta, kept,
-            clprune_mat_rows(dy, at * info.rows, rows), clprune_mat_rows(dx, at * info.rows, rows),
-            db, at + n == count ? event : NULL));
-        at += n;
-    } while (at < count);
+    else if (info.keep.form == CLPRUNE_FORM_DENSE)
+        TRY(backward_dense(context, activation, beta, clprune_saved_dense(saved, first, count), dy,
+            dx, db, event));
+    else
+        TRY(backward_restored(
+            context, activation, (clprune__range){first, count}, beta, saved, dy, dx, db, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
     return status;
 }

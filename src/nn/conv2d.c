@@ -4,7 +4,7 @@
 
 #include "core/checked.h"
 #include "nn/biased_product.h"
-#include "nn/form.h"
+#include "nn/chunks.h"
 #include "nn/saved_private.h"
 #include "nn/sums.h"
 #include "runtime/check.h"
@@ -215,20 +215,17 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__form *form = clprune__form_of(kept->keep.form);
-    const size_t step = clprune__chunk_samples(kept->rows * kept->cols, range.count);
-    const size_t dy_rows = conv->output.height * conv->output.width;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune_mat room;
-    TRY(clprune__scratch_mat(context, step * kept->rows, kept->cols, &room));
-    for (size_t first = 0; first < range.count; first += step) {
+    clprune__chunks chunks;
+    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
+    while (clprune__chunks_next(&chunks)) {
         clprune__conv part = *conv;
-        part.batch = clprune__min(step, range.count - first);
-        const clprune_mat x = clprune_mat_rows(room, 0, part.batch * kept->rows);
-        TRY(form->restore(
-            context, kept, (clprune__range){range.first + first, part.batch}, x, NULL));
-        TRY(clprune__conv_dw(context, &part, first == 0 ? beta : 1.0f, x,
-            clprune_mat_rows(dy, first * dy_rows, part.batch * dy_rows), dw,
-            first + part.batch == range.count ? event : NULL));
+        part.batch = chunks.range.count;
+        const clprune_mat part_dy =
+            clprune__chunk_of(&chunks, dy, conv->output.height * conv->output.width);
+        TRY(form->restore(context, kept, chunks.range, chunks.room, NULL));
+        TRY(clprune__conv_dw(context, &part, chunks.before == 0 ? beta : 1.0f, chunks.room, part_dy,
+            dw, chunks.last ? event : NULL));
     }
 done:
     clprune__scratch_end(context, mark);

@@ -21,6 +21,8 @@ typedef struct clprune__range {
     size_t first, count;
 } clprune__range;
 
+typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
+
 /* Callers have checked that ranges lie inside of the store and that matrices have their shapes. */
 typedef struct clprune__form {
     const char *name;
@@ -33,6 +35,10 @@ typedef struct clprune__form {
      * be NULL. */
     clprune_status (*sizes)(
         clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes);
+
+    /* What clprune_saved_dense, _codes and _mask give: the kept elements of these samples as a
+     * matrix. NULL: they are no matrix. */
+    clprune_mat (*mat)(const clprune__kept *kept, clprune__range range);
 
     /* Keeps x as these samples. scores: norms of its blocks, or a buffer of NULL. */
     clprune_status (*store)(clprune_context *context, const clprune__kept *kept,
@@ -57,6 +63,9 @@ typedef struct clprune__form {
      * they are wanted. NULL: never. */
     clprune_status (*scores)(clprune_context *context, const clprune__kept *kept, size_t batch,
         clprune__gemm_scores *scores);
+
+    /* Of the forms that are made of clprune__packed_... functions; else NULL. */
+    const clprune__packing *packing;
 } clprune__form;
 
 /* Every form, in the order of clprune_form. */
@@ -75,16 +84,9 @@ CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);
 
-/* What clprune_saved_dense, _bsr, _codes and _mask give, where the form is theirs. */
-clprune_mat clprune__dense_mat(const clprune__kept *kept, clprune__range range);
+/* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);
-clprune_mat clprune__codes_mat(const clprune__kept *kept, clprune__range range);
-clprune_mat clprune__mask_mat(const clprune__kept *kept, clprune__range range);
-
-/* Samples of `sample` floats each that are worked on at once where they need scratch: as many as 8
- * MiB hold, at least one, at most `count`. */
-size_t clprune__chunk_samples(size_t sample, size_t count);
 
 /* dw of a convolution, from images that are restored some at a time. */
 clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,

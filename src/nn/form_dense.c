@@ -7,7 +7,7 @@
 
 #define SIDE_BY_SIDE ((size_t)8 << 20)
 
-clprune_mat clprune__dense_mat(const clprune__kept *kept, clprune__range range)
+static clprune_mat dense_mat(const clprune__kept *kept, clprune__range range)
 {
     clprune_mat all = clprune_mat_of(kept->buffer, kept->batch * kept->rows, kept->cols);
     all.offset = kept->offset / sizeof(float);
@@ -35,20 +35,19 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     (void)scores;
-    return copy_unless_same(context, x, clprune__dense_mat(kept, range), event);
+    return copy_unless_same(context, x, dense_mat(kept, range), event);
 }
 
 static clprune_status restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
-    return copy_unless_same(context, clprune__dense_mat(kept, range), x, event);
+    return copy_unless_same(context, dense_mat(kept, range), x, event);
 }
 
 static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return clprune_gemm(
-        context, true, false, 1.0f, beta, dy, clprune__dense_mat(kept, range), dw, event);
+    return clprune_gemm(context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
 }
 
 /* How many samples' products are made side by side before they are added up: a sample alone is too
@@ -103,18 +102,19 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     return clprune__dense_product_nt(
-        context, range.count, beta, dy, clprune__dense_mat(kept, range), dw, event);
+        context, range.count, beta, dy, dense_mat(kept, range), dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event)
 {
-    return clprune__conv_dw(context, conv, beta, clprune__dense_mat(kept, range), dy, dw, event);
+    return clprune__conv_dw(context, conv, beta, dense_mat(kept, range), dy, dw, event);
 }
 
 const clprune__form clprune__form_dense = {.name = "dense",
     .sizes = sizes,
+    .mat = dense_mat,
     .store = store,
     .restore = restore,
     .product_tn = product_tn,

@@ -19,12 +19,19 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)keep->criterion);
     REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value type is %d", (int)keep->value_type);
-    REQUIRE((unsigned)keep->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
-        "index type is %d", (int)keep->index_type);
+    REQUIRE(clprune__is_index_type(keep->index_type), CLPRUNE_INVALID_ARGUMENT, "index type is %d",
+        (int)keep->index_type);
     if (keep->block.rows == 0)
         keep->block = (clprune_block){1, 16};
 done:
     return status;
+}
+
+/* Blocks of a sample. A product that wraps is refused by clprune__check_bsr_desc. */
+static size_t blocks_of(const clprune__kept *kept)
+{
+    const clprune_block block = kept->keep.block;
+    return clprune__ceil_div(kept->rows, block.rows) * clprune__ceil_div(kept->cols, block.cols);
 }
 
 /* Places a part of `size` bytes behind those before it. */
@@ -40,10 +47,9 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_keep *keep = &kept->keep;
     clprune_bsr_sizes parts;
-    clprune_bsr made = {.desc = {kept->batch, kept->rows, kept->cols, keep->block, 0,
-                            keep->value_type, keep->index_type}};
-    TRY(clprune__check_bsr_desc(context, &made.desc, &parts)); /* how many blocks there are */
-    made.desc.keep = clprune_keep_count(parts.blocks, keep->sparsity);
+    clprune_bsr made = {.desc = {kept->batch, kept->rows, kept->cols, keep->block,
+                            clprune_keep_count(blocks_of(kept), keep->sparsity), keep->value_type,
+                            keep->index_type}};
     TRY(clprune__check_bsr_desc(context, &made.desc, &parts));
     made.desc.index_type = parts.index_type;
     made.values = made.crow = made.col = made.scales = made.bitmap = kept->buffer;
@@ -104,26 +110,31 @@ done:
     return status;
 }
 
-static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
+/* clprune_bspmm_tn or _nt. */
+typedef clprune_status (*bspmm)(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+
+static clprune_status product(bspmm multiply, clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune_bspmm_tn(context, 1.0f, beta, dy, &bsr, dw, event));
+    TRY(multiply(context, 1.0f, beta, dy, &bsr, dw, event));
 done:
     return status;
+}
+
+static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    return product(clprune_bspmm_tn, context, kept, range, beta, dy, dw, event);
 }
 
 static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_bsr bsr;
-    TRY(samples(context, kept, range, &bsr));
-    TRY(clprune_bspmm_nt(context, 1.0f, beta, dy, &bsr, dw, event));
-done:
-    return status;
+    return product(clprune_bspmm_nt, context, kept, range, beta, dy, dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
@@ -147,7 +158,7 @@ static clprune_status scores(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_block block = kept->keep.block;
-    const size_t blocks = kept->rows * clprune__ceil_div(kept->cols, block.cols);
+    const size_t blocks = blocks_of(kept);
     const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
     *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
     if (!clprune__criterion_of(kept->keep.criterion)->norms || block.rows != 1 || keep == 0 ||

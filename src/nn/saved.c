@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/checked.h"
+#include "nn/chunks.h"
 #include "nn/form.h"
 #include "nn/saved_private.h"
 #include "runtime/check.h"
@@ -258,11 +259,11 @@ clprune_context *clprune__saved_context(const clprune_saved *saved)
     return saved != NULL ? saved->context : NULL;
 }
 
-static clprune_status check_range(const clprune_saved *saved, clprune__range range)
+clprune_status clprune__saved_check_range(
+    clprune_context *context, const clprune_saved *saved, clprune__range range)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TRY(check_context(context, saved));
     const size_t batch = saved->kept.batch;
     REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
         "samples: %zu from sample %zu, but the store holds %zu", range.count, range.first, batch);
@@ -270,24 +271,26 @@ done:
     return status;
 }
 
-/* The range, clipped to the samples there are. */
-static clprune__range clip(const clprune_saved *saved, size_t first, size_t count)
-{
-    first = clprune__min(first, saved->kept.batch);
-    return (clprune__range){first, clprune__min(count, saved->kept.batch - first)};
-}
-
 static bool is_form(const clprune_saved *saved, const clprune__form *form)
 {
     return saved != NULL && saved->form == form;
 }
 
+/* Samples [first, first + count), clipped to those that there are, of a store of `form`. */
+static clprune_mat view(
+    const clprune_saved *saved, const clprune__form *form, size_t first, size_t count)
+{
+    if (!is_form(saved, form))
+        return CLPRUNE_NO_MAT;
+    first = clprune__min(first, saved->kept.batch);
+    count = clprune__min(count, saved->kept.batch - first);
+    return form->mat(&saved->kept, (clprune__range){first, count});
+}
+
 clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count)
 {
     ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
-    if (!is_form(saved, &clprune__form_dense))
-        return CLPRUNE_NO_MAT;
-    return clprune__dense_mat(&saved->kept, clip(saved, first, count));
+    return view(saved, &clprune__form_dense, first, count);
 }
 
 clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count)
@@ -304,17 +307,13 @@ clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t c
 clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count)
 {
     ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
-    if (!is_form(saved, &clprune__form_gelu_code))
-        return CLPRUNE_NO_MAT;
-    return clprune__codes_mat(&saved->kept, clip(saved, first, count));
+    return view(saved, &clprune__form_gelu_code, first, count);
 }
 
 clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count)
 {
     ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
-    if (!is_form(saved, &clprune__form_mask))
-        return CLPRUNE_NO_MAT;
-    return clprune__mask_mat(&saved->kept, clip(saved, first, count));
+    return view(saved, &clprune__form_mask, first, count);
 }
 
 clprune_mat clprune_saved_target(
@@ -338,7 +337,7 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
-    TRY(check_range(saved, range));
+    TRY(clprune__saved_check_range(context, saved, range));
     TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
     TRY(saved->form->store(context, &saved->kept, range, scores, x, event));
 done:
@@ -359,17 +358,11 @@ clprune_status clprune_saved_restore(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
-    TRY(check_range(saved, range));
+    TRY(clprune__saved_check_range(context, saved, range));
     TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
     TRY(saved->form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
-}
-
-size_t clprune__chunk_samples(size_t sample, size_t count)
-{
-    const size_t most = ((size_t)8 << 20) / sizeof(float);
-    return clprune__max(1, clprune__min(count, most / clprune__max(sample, 1)));
 }
 
 /* A product that the form lacks: the dense one of what is restored, some samples at a time. */
@@ -379,26 +372,21 @@ static clprune_status product_of_restored(const clprune_saved *saved, clprune__r
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved->context;
     const clprune__kept *kept = &saved->kept;
-    const size_t step = clprune__chunk_samples(kept->rows * kept->cols, range.count);
-    const size_t dy_rows = nt ? dw.rows : kept->rows; /* of a sample */
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune_mat room;
-    TRY(clprune__scratch_mat(context, step * kept->rows, kept->cols, &room));
-    size_t done_samples = 0;
-    do {
-        const size_t count = clprune__min(step, range.count - done_samples);
-        const clprune__range part = {range.first + done_samples, count};
-        const clprune_mat x = clprune_mat_rows(room, 0, count * kept->rows);
-        const clprune_mat part_dy = clprune_mat_rows(dy, done_samples * dy_rows, count * dy_rows);
-        const float part_beta = done_samples == 0 ? beta : 1.0f;
-        done_samples += count;
-        cl_event *last = done_samples == range.count ? event : NULL;
-        TRY(saved->form->restore(context, kept, part, x, NULL));
+    clprune__chunks chunks;
+    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
+    while (clprune__chunks_next(&chunks)) {
+        const clprune_mat x = chunks.room;
+        const clprune_mat part = clprune__chunk_of(&chunks, dy, nt ? dw.rows : kept->rows);
+        const float part_beta = chunks.before == 0 ? beta : 1.0f;
+        cl_event *last = chunks.last ? event : NULL;
+        TRY(saved->form->restore(context, kept, chunks.range, x, NULL));
         if (nt)
-            TRY(clprune__dense_product_nt(context, count, part_beta, part_dy, x, dw, last));
+            TRY(clprune__dense_product_nt(
+                context, chunks.range.count, part_beta, part, x, dw, last));
         else
-            TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part_dy, x, dw, last));
-    } while (done_samples < range.count);
+            TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part, x, dw, last));
+    }
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -411,7 +399,7 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
-    TRY(check_range(saved, range));
+    TRY(clprune__saved_check_range(context, saved, range));
     const clprune__kept *kept = &saved->kept;
     TRY(clprune__check_mat(context, "dy", dy, count * kept->rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, kept->cols));
@@ -432,7 +420,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
     size_t dy_rows;
-    TRY(check_range(saved, range));
+    TRY(clprune__saved_check_range(context, saved, range));
     const clprune__kept *kept = &saved->kept;
     REQUIRE(clprune__mul(count, dw.rows, &dy_rows), CLPRUNE_SIZE_OVERFLOW,
         "dy: %zu samples of %zu rows overflow size_t", count, dw.rows);

@@ -9,10 +9,8 @@ static clprune_status measure(clprune_context *context, const clprune_saved *sav
     size_t count, size_t *rows, size_t *cols)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TRY(clprune__saved_check_range(context, saved, (clprune__range){first, count}));
     const clprune_saved_info info = clprune_saved_describe(saved);
-    REQUIRE(first <= info.batch && count <= info.batch - first, CLPRUNE_INVALID_SIZE,
-        "samples: %zu from sample %zu, but the store holds %zu", count, first, info.batch);
     *rows = count * info.rows;
     *cols = info.cols;
 done:

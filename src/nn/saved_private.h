@@ -3,6 +3,7 @@
 #define CLPRUNE_NN_SAVED_PRIVATE_H
 
 #include "clprune/saved.h"
+#include "nn/form.h"
 #include "ops/conv_private.h"
 #include "ops/gemm_private.h"
 
@@ -21,6 +22,10 @@ clprune_status clprune__saved_fit(
 /* Fails unless the store is one of `context` and holds samples [0, batch) of rows x cols. */
 clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+
+/* Fails unless the store is one of `context` and holds the samples of `range`, of any shape. */
+clprune_status clprune__saved_check_range(
+    clprune_context *context, const clprune_saved *saved, clprune__range range);
 
 /* Scratch for the scores that a product may make of the activation while it multiplies with it; a
  * buffer of NULL where the form needs none. */

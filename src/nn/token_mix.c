@@ -1,8 +1,8 @@
 #include "clprune/token_mix.h"
 
 #include "core/checked.h"
-#include "nn/sums.h"
 #include "nn/form.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
@@ -100,6 +100,8 @@ clprune_status clprune_token_mix_backward(clprune_context *context, float beta, 
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(params != NULL && grads != NULL, CLPRUNE_INVALID_ARGUMENT, "params or grads is NULL");
+    TRY(clprune__check_reserved(context, "params", params->reserved, sizeof params->reserved));
+    TRY(clprune__check_reserved(context, "grads", grads->reserved, sizeof grads->reserved));
     TRY(check(context, batch, x, params, dx, work, grads));
     TRY(scaled_input(context, x, params, work));
     TRY(clprune__dense_product_nt(context, batch, beta, dx, work, grads->w, NULL));

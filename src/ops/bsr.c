@@ -49,50 +49,28 @@ bool clprune__is_scaled(clprune_value_type type)
     return type == CLPRUNE_VALUES_INT8 || type == CLPRUNE_VALUES_INT4;
 }
 
-/* Of an element of col; 0 where there is none. */
-static size_t col_bytes(clprune_index_type type)
+bool clprune__is_index_type(clprune_index_type type)
 {
-    static const size_t bytes[] = {4, 2, 0};
-    return bytes[type];
-}
-
-static bool index_fits(clprune_index_type type, const clprune_bsr_sizes *sizes)
-{
-    return type != CLPRUNE_INDEX_INT16 || sizes->block_cols <= (size_t)UINT16_MAX + 1;
-}
-
-/* What the index of one sample takes; fits, as there are at most 2^31 - 1 blocks and block rows. */
-static uint64_t index_bytes(clprune_index_type type, const clprune_bsr_sizes *sizes, size_t keep)
-{
-    if (type == CLPRUNE_INDEX_BITMAP)
-        return clprune__bitmap_bytes(sizes->blocks);
-    return ((uint64_t)sizes->block_rows + 1) * sizeof(int32_t) + (uint64_t)keep * col_bytes(type);
+    return type == CLPRUNE_INDEX_INT32 || type == CLPRUNE_INDEX_BITMAP ||
+           type == CLPRUNE_INDEX_SMALLEST;
 }
 
 static clprune_index_type choose_index(const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes)
 {
-    clprune_index_type best = CLPRUNE_INDEX_INT32;
     if (desc->index_type != CLPRUNE_INDEX_SMALLEST)
         return desc->index_type;
-    for (int i = CLPRUNE_INDEX_INT16; i < CLPRUNE_INDEX_SMALLEST; i++) {
-        const clprune_index_type type = (clprune_index_type)i;
-        if (index_fits(type, sizes) &&
-            index_bytes(type, sizes, desc->keep) < index_bytes(best, sizes, desc->keep))
-            best = type;
-    }
-    return best;
+    /* Of one sample; no overflow, as there are at most 2^31 - 1 blocks and block rows. */
+    const uint64_t ints = ((uint64_t)sizes->block_rows + 1 + desc->keep) * sizeof(int32_t);
+    return clprune__bitmap_bytes(sizes->blocks) < ints ? CLPRUNE_INDEX_BITMAP : CLPRUNE_INDEX_INT32;
 }
 
-static clprune_status check_types(
-    clprune_context *context, const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes)
+static clprune_status check_types(clprune_context *context, const clprune_bsr_desc *desc)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE((unsigned)desc->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
         "value_type is %d, expected a clprune_value_type", (int)desc->value_type);
-    REQUIRE((unsigned)desc->index_type <= CLPRUNE_INDEX_SMALLEST, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(clprune__is_index_type(desc->index_type), CLPRUNE_INVALID_ARGUMENT,
         "index_type is %d, expected a clprune_index_type", (int)desc->index_type);
-    REQUIRE(index_fits(desc->index_type, sizes), CLPRUNE_INVALID_ARGUMENT,
-        "%zu block columns; INT16 allows at most 65536, use INT32 or BITMAP", sizes->block_cols);
 done:
     return status;
 }
@@ -104,6 +82,7 @@ clprune_status clprune__check_bsr_desc(
     REQUIRE(desc != NULL && sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "desc or sizes is NULL");
     *sizes = (clprune_bsr_sizes){0};
     clprune_bsr_sizes s;
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(desc->block.rows > 0 && desc->block.cols > 0, CLPRUNE_INVALID_ARGUMENT,
         "block is %zu x %zu, expected sides of at least 1", desc->block.rows, desc->block.cols);
     s.block_rows = clprune__ceil_div(desc->rows, desc->block.rows);
@@ -114,7 +93,7 @@ clprune_status clprune__check_bsr_desc(
         s.block_rows, s.block_cols);
     REQUIRE(desc->keep <= s.blocks, CLPRUNE_INVALID_ARGUMENT,
         "keep is %zu, expected at most the %zu blocks", desc->keep, s.blocks);
-    TRY(check_types(context, desc, &s));
+    TRY(check_types(context, desc));
     s.index_type = choose_index(desc, &s);
     const bool scaled = clprune__is_scaled(desc->value_type);
     const bool bitmap = s.index_type == CLPRUNE_INDEX_BITMAP;
@@ -126,7 +105,7 @@ clprune_status clprune__check_bsr_desc(
         clprune__mul3(kept, clprune__block_values(desc->value_type, desc->block),
             clprune__value_bytes(desc->value_type), &s.values_bytes) &&
         clprune__mul3(desc->batch, s.block_rows + 1, bitmap ? 0 : sizeof(int32_t), &s.crow_bytes) &&
-        clprune__mul(kept, col_bytes(s.index_type), &s.col_bytes) &&
+        clprune__mul(kept, bitmap ? 0 : sizeof(int32_t), &s.col_bytes) &&
         clprune__mul(desc->batch, bitmap ? clprune__bitmap_bytes(s.blocks) : 0, &s.bitmap_bytes) &&
         clprune__mul(kept, scaled ? sizeof(uint16_t) : 0, &s.scales_bytes) &&
         clprune__add(s.values_bytes, s.crow_bytes, &s.total_bytes) &&
@@ -192,8 +171,7 @@ static void list_parts(
             clprune__value_bytes(bsr->desc.value_type)},
         {"bsr.scales", sizes->scales_bytes, bsr->scales, offset->scales, sizeof(uint16_t)},
         {"bsr.crow", sizes->crow_bytes, bsr->crow, offset->crow, sizeof(int32_t)},
-        {"bsr.col", sizes->col_bytes, bsr->col, offset->col,
-            clprune__max(1, col_bytes(sizes->index_type))},
+        {"bsr.col", sizes->col_bytes, bsr->col, offset->col, sizeof(int32_t)},
         {"bsr.bitmap", sizes->bitmap_bytes, bsr->bitmap, offset->bitmap, 1}};
     memcpy(parts, all, sizeof all);
 }
@@ -221,6 +199,7 @@ clprune_status clprune__check_bsr(
     bsr_part parts[BSR_PARTS];
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
+    TRY(clprune__check_reserved(context, "bsr", bsr->reserved, sizeof bsr->reserved));
     TRY(clprune__check_bsr_desc(context, &bsr->desc, sizes));
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);

@@ -1,11 +1,10 @@
-/* Which blocks a BSR matrix keeps: written in each form, and read as int32 crow and col. */
+/* The index of a BSR matrix: written as each type, and read as int32 crow and col. */
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
 static const clprune__kernel_def bsr_index_kernel = {"bsr_index.cl", "bsr_index", ""};
-static const clprune__kernel_def bsr_widen_col_kernel = {"bsr_widen_col.cl", "bsr_widen_col", ""};
 
 size_t clprune__bitmap_bytes(size_t blocks)
 {
@@ -24,9 +23,8 @@ void clprune__arg_index(clprune__launch *launch, const clprune__index *index)
     clprune__arg_region(launch, index->col);
 }
 
-/* What bsr_index.cl reads, and may write beside crow and col. */
-enum { FROM_MASK = 0, FROM_BITMAP = 2, FROM_ALL = 3 };
-enum { TO_NONE = 0, TO_INT16 = 1, TO_BITMAP = 2 };
+/* What bsr_index.cl reads, and whether it writes a bitmap beside crow and col. */
+enum { FROM_MASK = 0, FROM_BITMAP = 1, FROM_ALL = 2 };
 
 /* Scratch for `count` int32 of each sample. */
 static clprune_status take_ints(
@@ -51,18 +49,18 @@ static clprune_status place_index(clprune_context *context, const clprune_bsr *b
     index->crow =
         (clprune__region){bsr->crow, bsr->offset.crow / sizeof(int32_t) + bsr->first * rows};
     index->col = (clprune__region){bsr->col, bsr->offset.col / sizeof(int32_t) + bsr->first * keep};
-    if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
+    if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
         TRY(take_ints(context, bsr, rows, &index->crow));
-    if (sizes->index_type != CLPRUNE_INDEX_INT32)
         TRY(take_ints(context, bsr, keep, &index->col));
+    }
 done:
     return status;
 }
 
-/* Enqueues bsr_index. */
-static clprune_status make_index(clprune_context *context, int from, int to, clprune__region mask,
+/* Enqueues bsr_index. bitmap: to be written; no buffer: none. */
+static clprune_status make_index(clprune_context *context, int from, clprune__region mask,
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, const clprune__index *index,
-    clprune__region narrow)
+    clprune__region bitmap)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 64);
@@ -70,7 +68,7 @@ static clprune_status make_index(clprune_context *context, int from, int to, clp
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "FROM", (size_t)from);
-    clprune__define(&defines, "TO", (size_t)to);
+    clprune__define(&defines, "TO_BITMAP", bitmap.buffer != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bsr_index_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -78,12 +76,14 @@ static clprune_status make_index(clprune_context *context, int from, int to, clp
     clprune__arg_ulong(&launch, bsr->desc.keep);
     clprune__arg_region(&launch, mask);
     clprune__arg_index(&launch, index);
-    if (to != TO_NONE)
-        clprune__arg_region(&launch, narrow);
+    if (bitmap.buffer != NULL)
+        clprune__arg_region(&launch, bitmap);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
     return status;
 }
+
+static const clprune__region none = {NULL, 0};
 
 static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes *sizes)
 {
@@ -91,49 +91,14 @@ static clprune__region bitmap_of(const clprune_bsr *bsr, const clprune_bsr_sizes
         bsr->bitmap, bsr->offset.bitmap + bsr->first * clprune__bitmap_bytes(sizes->blocks)};
 }
 
-static clprune__region narrow_col(const clprune_bsr *bsr)
-{
-    return (clprune__region){
-        bsr->col, bsr->offset.col / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
-}
-
 clprune_status clprune__bsr_write_index(clprune_context *context, clprune__region mask,
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__index *index)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const int from = mask.buffer == NULL ? FROM_ALL : FROM_MASK;
-    int to = TO_NONE;
-    clprune__region narrow = {NULL, 0};
+    const bool bitmap = sizes->index_type == CLPRUNE_INDEX_BITMAP;
     TRY(place_index(context, bsr, sizes, index));
-    if (sizes->index_type == CLPRUNE_INDEX_INT16) {
-        to = TO_INT16;
-        narrow = narrow_col(bsr);
-    } else if (sizes->index_type == CLPRUNE_INDEX_BITMAP) {
-        to = TO_BITMAP;
-        narrow = bitmap_of(bsr, sizes);
-    }
-    TRY(make_index(context, from, to, mask, bsr, sizes, index, narrow));
-done:
-    return status;
-}
-
-/* Enqueues bsr_widen_col. */
-static clprune_status widen_col(
-    clprune_context *context, const clprune_bsr *bsr, clprune__region wide)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local = clprune__group_size(context, 64), run = local == 1 ? 4096 : 16;
-    const size_t count = bsr->desc.batch * bsr->desc.keep;
-    const size_t global = clprune__ceil_div(count, local * run) * local;
-    clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", local);
-    clprune__define(&defines, "RUN", run);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bsr_widen_col_kernel, &defines, &launch));
-    clprune__arg_ulong(&launch, count);
-    clprune__arg_region(&launch, narrow_col(bsr));
-    clprune__arg_region(&launch, wide);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+    TRY(make_index(context, mask.buffer == NULL ? FROM_ALL : FROM_MASK, mask, bsr, sizes, index,
+        bitmap ? bitmap_of(bsr, sizes) : none));
 done:
     return status;
 }
@@ -143,11 +108,8 @@ clprune_status clprune__bsr_read_index(clprune_context *context, const clprune_b
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(place_index(context, bsr, sizes, index));
-    if (sizes->index_type == CLPRUNE_INDEX_INT16)
-        TRY(widen_col(context, bsr, index->col));
-    else if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
-        TRY(make_index(context, FROM_BITMAP, TO_NONE, bitmap_of(bsr, sizes), bsr, sizes, index,
-            (clprune__region){NULL, 0}));
+    if (sizes->index_type == CLPRUNE_INDEX_BITMAP)
+        TRY(make_index(context, FROM_BITMAP, bitmap_of(bsr, sizes), bsr, sizes, index, none));
 done:
     return status;
 }

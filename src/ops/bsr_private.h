@@ -42,6 +42,8 @@ size_t clprune__value_bytes(clprune_value_type type);
 size_t clprune__block_values(clprune_value_type type, clprune_block block);
 bool clprune__is_scaled(clprune_value_type type);
 
+bool clprune__is_index_type(clprune_index_type type);
+
 /* Bytes of a sample's bitmap. */
 size_t clprune__bitmap_bytes(size_t blocks);
 

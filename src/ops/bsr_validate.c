@@ -72,25 +72,16 @@ static clprune_status validate_crow_and_col(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep, rows = sizes->block_rows + 1;
-    const bool narrow = sizes->index_type == CLPRUNE_INDEX_INT16;
-    const size_t size = narrow ? sizeof(uint16_t) : sizeof(int32_t);
-    int32_t *crow = NULL, *wide = NULL;
-    void *col = NULL;
+    int32_t *crow = NULL, *col = NULL;
     TRY(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
         sizes->crow_bytes, (void **)&crow));
-    TRY(read_back(
-        context, bsr->col, bsr->offset.col + bsr->first * keep * size, sizes->col_bytes, &col));
-    wide = malloc(clprune__max(keep, 1) * sizeof *wide);
-    REQUIRE(wide != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu columns", keep);
-    for (size_t n = 0; n < bsr->desc.batch; n++) {
-        for (size_t k = n * keep; k < (n + 1) * keep; k++)
-            wide[k - n * keep] = narrow ? ((uint16_t *)col)[k] : ((int32_t *)col)[k];
-        TRY(validate_lists(context, n, crow + n * rows, wide, sizes, keep));
-    }
+    TRY(read_back(context, bsr->col, bsr->offset.col + bsr->first * keep * sizeof *col,
+        sizes->col_bytes, (void **)&col));
+    for (size_t n = 0; n < bsr->desc.batch; n++)
+        TRY(validate_lists(context, n, crow + n * rows, col + n * keep, sizes, keep));
 done:
     free(crow);
     free(col);
-    free(wide);
     return status;
 }
 

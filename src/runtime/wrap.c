@@ -170,32 +170,31 @@ done:
     return status;
 }
 
-clprune_status clprune_mat_sync_to_host(clprune_context *context, clprune_mat mat)
+/* hand_over: to_host or to_device. */
+static clprune_status sync(clprune_context *context, clprune_mat mat,
+    clprune_status (*hand_over)(clprune_context *context, clprune__wrap *w))
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     if (mat.buffer == NULL)
         goto done;
     TRY(find(context, mat.buffer, &w));
-    TRY(to_host(context, w));
+    TRY(hand_over(context, w));
 done:
     return status;
+}
+
+clprune_status clprune_mat_sync_to_host(clprune_context *context, clprune_mat mat)
+{
+    ENTER(context);
+    return sync(context, mat, to_host);
 }
 
 clprune_status clprune_mat_sync_to_device(clprune_context *context, clprune_mat mat)
 {
     ENTER(context);
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune__wrap *w = NULL;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    if (mat.buffer == NULL)
-        goto done;
-    TRY(find(context, mat.buffer, &w));
-    TRY(to_device(context, w));
-done:
-    return status;
+    return sync(context, mat, to_device);
 }
 
 /* Takes a wrap out of the context's list. */

@@ -142,6 +142,41 @@ static inline void free_fixture(fixture *f)
     resmlp_destroy(&f->model);
 }
 
+/* Bytes of what a model keeps, from its shapes and rules; `dense`: with all of it kept dense. */
+typedef struct kept_sums {
+    uint64_t all, dense, indices;
+} kept_sums;
+
+static inline void add_kept(
+    const fixture *f, const keep_rule *rule, size_t rows, size_t cols, kept_sums *sums)
+{
+    clprune_saved_sizes sizes;
+    assert_int_equal(
+        clprune_saved_size_query(&rule->keep, f->model.batch, rows, cols, &sizes), CLPRUNE_SUCCESS);
+    sums->dense += sizes.dense_bytes;
+    if (!rule->recomputed) {
+        sums->all += sizes.bytes;
+        sums->indices += sizes.index_bytes;
+    }
+}
+
+static inline kept_sums kept_of(const fixture *f)
+{
+    const resmlp *model = &f->model;
+    const keep_policy *policies = model->policies;
+    const keep_rule dense = {.keep = {.form = CLPRUNE_FORM_DENSE}};
+    const size_t tokens = model->tokens, depth = model->arch.depth;
+    const uint64_t log_p = model->batch * model->arch.classes * sizeof(float);
+    kept_sums sums = {.all = log_p, .dense = log_p};
+    for (size_t i = 0; i < depth; i++)
+        for (size_t tensor = 0; tensor < KEEP_TENSORS; tensor++)
+            add_kept(
+                f, &policies[i].rule[tensor], tokens, keep_features(&model->arch, tensor), &sums);
+    add_kept(f, &policies[depth - 1].last_x, tokens, model->arch.dim, &sums);
+    add_kept(f, &dense, 1, model->arch.dim, &sums); /* pooled */
+    return sums;
+}
+
 static inline void forward(fixture *f, bool training)
 {
     TEST_OK(resmlp_forward(&f->model, f->batch, f->images, training));

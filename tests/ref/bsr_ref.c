@@ -63,11 +63,11 @@ static unsigned char *bitmap_of(const bsr_ref *ref, size_t bytes)
     return bitmap;
 }
 
-bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, int form)
+bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, bool bitmap)
 {
     bsr_ref_index index = {NULL, NULL, NULL, 0, 0, 0};
     const size_t kept = ref->batch * ref->keep, bytes = (ref->blocks + 7) / 8;
-    if (form == 2) {
+    if (bitmap) {
         index.bitmap = bitmap_of(ref, bytes);
         index.bitmap_bytes = ref->batch * bytes;
         return index;
@@ -75,13 +75,9 @@ bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, int form)
     index.crow_bytes = ref->batch * (ref->block_rows + 1) * sizeof *ref->crow;
     index.crow = zeros(index.crow_bytes, 1);
     memcpy(index.crow, ref->crow, index.crow_bytes);
-    index.col_bytes = kept * (form == 1 ? 2 : 4);
+    index.col_bytes = kept * sizeof *ref->col;
     index.col = zeros(index.col_bytes, 1);
-    for (size_t k = 0; k < kept; k++)
-        if (form == 1)
-            ((uint16_t *)index.col)[k] = (uint16_t)ref->col[k];
-        else
-            ((int32_t *)index.col)[k] = ref->col[k];
+    memcpy(index.col, ref->col, index.col_bytes);
     return index;
 }
 

@@ -4,6 +4,7 @@
 #ifndef CLPRUNE_BSR_REF_H
 #define CLPRUNE_BSR_REF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,14 +21,15 @@ bsr_ref bsr_ref_make(size_t batch, size_t rows, size_t cols, size_t br, size_t b
 /* Packs the marked blocks; the mask must mark `keep` in each sample. */
 void bsr_ref_pack(bsr_ref *ref, const float *x, const unsigned char *mask);
 
-/* The index as it is stored; arrays are NULL and of 0 bytes where a form has none. */
+/* The index as it is stored; arrays are NULL and of 0 bytes where a type has none. */
 typedef struct bsr_ref_index {
-    void *crow, *col, *bitmap;
+    int32_t *crow, *col;
+    unsigned char *bitmap;
     size_t crow_bytes, col_bytes, bitmap_bytes;
 } bsr_ref_index;
 
-/* int32 (0), int16 (1) or a bitmap (2), from crow and col. */
-bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, int form);
+/* A bitmap, or copies of crow and col. */
+bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, bool bitmap);
 void bsr_ref_index_free(bsr_ref_index *index);
 
 /* The dense form as a new array. */

@@ -1,4 +1,4 @@
-/* The index of a BSR matrix in each of its forms, against the reference. */
+/* The index of a BSR matrix of each type, against the reference. */
 #ifndef CLPRUNE_TEST_INDEX_H
 #define CLPRUNE_TEST_INDEX_H
 
@@ -9,13 +9,16 @@
 #include "support/test_compare.h"
 #include "support/test_rng.h"
 
-enum { TEST_INDEXES = CLPRUNE_INDEX_SMALLEST }; /* the forms that there are */
+/* The types that there are, then SMALLEST. */
+enum { TEST_INDEXES = 2 };
 
-static const char *const test_index_names[] = {"int32", "int16", "bitmap", "smallest"};
+static const clprune_index_type test_index_types[TEST_INDEXES + 1] = {
+    CLPRUNE_INDEX_INT32, CLPRUNE_INDEX_BITMAP, CLPRUNE_INDEX_SMALLEST};
+static const char *const test_index_names[TEST_INDEXES + 1] = {"int32", "bitmap", "smallest"};
 
-static inline clprune_bsr_desc test_with_index(clprune_bsr_desc desc, int index)
+static inline clprune_bsr_desc test_with_index(clprune_bsr_desc desc, clprune_index_type type)
 {
-    desc.index_type = (clprune_index_type)index;
+    desc.index_type = type;
     return desc;
 }
 
@@ -31,7 +34,7 @@ static inline void test_same_part(
 /* Fails unless the index of `bsr` is that of `ref`, to the byte. */
 static inline void test_same_index(const test_bsr *bsr, const bsr_ref *ref, const char *name)
 {
-    bsr_ref_index want = bsr_ref_index_make(ref, (int)bsr->bsr.desc.index_type);
+    bsr_ref_index want = bsr_ref_index_make(ref, bsr->bsr.desc.index_type == CLPRUNE_INDEX_BITMAP);
     test_same_part(&bsr->crow, want.crow_bytes, want.crow, "crow", name);
     test_same_part(&bsr->col, want.col_bytes, want.col, "col", name);
     test_same_part(&bsr->bitmap, want.bitmap_bytes, want.bitmap, "bitmap", name);
@@ -41,7 +44,7 @@ static inline void test_same_index(const test_bsr *bsr, const bsr_ref *ref, cons
 /* A BSR matrix of fp32 values that holds what `ref` does. */
 static inline test_bsr test_bsr_of(clprune_bsr_desc desc, const bsr_ref *ref)
 {
-    bsr_ref_index index = bsr_ref_index_make(ref, (int)desc.index_type);
+    bsr_ref_index index = bsr_ref_index_make(ref, desc.index_type == CLPRUNE_INDEX_BITMAP);
     const test_bsr b = test_bsr_holding(desc, ref->values, index.crow, index.col, index.bitmap);
     bsr_ref_index_free(&index);
     return b;

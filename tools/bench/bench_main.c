@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
     if (settings.precision != CLPRUNE_PRECISION_DEFAULT &&
         clprune_context_precision(b.context) != settings.precision)
-        fprintf(stderr, "clprune-bench: --precision %s is not to be had; this is %s\n",
+        fprintf(stderr,
+            "clprune-bench: --precision %s: the device does not have it; the products run in %s\n",
             clprune_precision_name(settings.precision),
             clprune_precision_name(clprune_context_precision(b.context)));
     const cl_device_id device = clprune_context_device(b.context);

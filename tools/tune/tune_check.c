@@ -22,7 +22,7 @@ static void add_product(exact *e, float a, float b)
     e->terms++;
 }
 
-/* An operand of a matrix unit: see clprune_precision. */
+/* An operand of a tensor core: see clprune_precision. */
 static float rounded(clprune_precision precision, float x)
 {
     uint32_t bits;

@@ -35,7 +35,7 @@ static void usage(FILE *stream)
           "  --c             also print the row as C source for the built-in table\n"
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
           "  --help\n"
-          "$CLPRUNE_TUNING, where set, is where the search starts. Progress goes to stderr.\n",
+          "The search starts from the file in $CLPRUNE_TUNING, if set. Progress goes to stderr.\n",
         stream);
 }
 
