@@ -60,6 +60,12 @@ gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=2 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4
 gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=1 AV=1 BV=1 CV=1
+conv_tiled              BACK=0 FV=4 WV=4
+conv_tiled              BACK=0 FV=1 WV=1
+conv_tiled              BACK=1 FV=4 WV=4
+conv_dw_tiled           XV=4 DYV=4
+conv_dw_tiled           XV=1 DYV=4
+image_channels_last     LOCAL=128
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=8 GROUP=64
@@ -188,7 +194,7 @@ TABLE
 }
 
 # Kernels that only CPUs run.
-cpu_only=" gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
+cpu_only=" conv_vector conv_dw_vector conv_lists conv_dw_pruned_vector gemm_vector gemm_vector_quantised bspmm_tn_vector bspmm_nt_vector prune_select_vector "
 
 die() {
     echo "kernel-report: $*" >&2
