@@ -205,8 +205,8 @@ static void refused(void **state)
             "rules:1: a block has the tensors x, norm1, tokens, x2, norm2, fc1, gelu, fc2, not "
             "'n1'"},
         {DENSE, "blocks.0 x Dense",
-            "rules:1: dense, pruned, quantised, pooled, recomputed, code or mean is expected, not "
-            "'Dense'"},
+            "rules:1: dense, pruned, quantised, pooled, recomputed, code, mean or mask is "
+            "expected, not 'Dense'"},
         {DENSE, "blocks.0 x pruned", "rules:1: pruned needs sparsity=X"},
         {DENSE, "blocks.0 x pruned sparsity=2", "rules:1: sparsity: '2' is not a number from 0"},
         {DENSE, "blocks.0 x pruned sparsity=", "sparsity: '' is not a number"},

@@ -10,11 +10,12 @@
  *     last       x      recomputed  # the last block's output
  *
  * PATTERN: one block, all blocks, or a place outside of the blocks; TENSOR: a name in the model's
- * keep_table; FORM: dense, pruned, quantised, pooled, recomputed, code or mean. Settings are those
- * of the options: sparsity, block, norm, criterion, values and indices of what is pruned; bits
- * (--code-bits), group and rounding of what is quantised; cell (--pool) of what is pooled; bits
- * (--gelu-code) of a code. What a line does not say, the options of the run do. Later lines win. #
- * begins a comment. indices=int16, of older files, is read as bitmap.
+ * keep_table; FORM: dense, pruned, quantised, pooled, recomputed, code, mean or mask.
+ *
+ * Settings have the options' names: sparsity, block, norm, criterion, values and indices for
+ * pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled; bits
+ * (--gelu-code) for code. Settings that a line leaves out come from the options of the run. Later
+ * lines win. A comment starts with #. indices=int16, of older files, is read as bitmap.
  */
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H
