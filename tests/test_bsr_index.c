@@ -116,29 +116,32 @@ static void booked(void **state)
 }
 
 /* Rows of blocks that share bytes, whole bytes, one column, blocks of several rows, more block rows
- * than work-items of a group, all and nothing kept. */
+ * than work-items of a group, all and nothing kept. The first has values of every type; blocks,
+ * outputs and types are those of test_bsr_values, so that the programs are too. */
 static const struct same_row {
     clprune_bsr_desc desc;
     size_t outputs;
 } same_rows[] = {
     {{3, 20, 96, {1, 16}, 50}, 40},
-    {{3, 9, 128, {1, 8}, 37}, 17},
-    {{3, 90, 41, {1, 4}, 301}, 17},
-    {{2, 21, 5, {1, 9}, 8}, 9},
-    {{3, 11, 33, {3, 7}, 12}, 21},
-    {{2, 17, 37, {16, 16}, 6}, 9},
-    {{2, 5, 13, {1, 1}, 65}, 5},
+    {{3, 9, 256, {1, 16}, 37, CLPRUNE_VALUES_FP16}, 40},
+    {{3, 90, 41, {1, 4}, 301, CLPRUNE_VALUES_INT8}, 17},
+    {{2, 21, 5, {1, 16}, 8, CLPRUNE_VALUES_BF16}, 40},
+    {{3, 11, 33, {3, 7}, 12, CLPRUNE_VALUES_INT4}, 21},
+    {{2, 17, 37, {16, 16}, 6, CLPRUNE_VALUES_INT8}, 9},
+    {{2, 5, 13, {1, 1}, 65, CLPRUNE_VALUES_FP16}, 5},
     {{2, 9, 21, {1, 5}, 0}, 5},
 };
 
-enum { SAME = sizeof same_rows / sizeof same_rows[0], VALUE_TYPES = 4 };
+enum { SAME = sizeof same_rows / sizeof same_rows[0], VALUE_TYPES = CLPRUNE_VALUES_INT4 + 1 };
 
 /* Every type, SMALLEST among them, gives the bits of INT32: of the whole and of its last samples.
  */
 static void same_bits(void **state)
 {
     const struct same_row *row = *state;
-    for (int type = 0; type < VALUE_TYPES; type++) {
+    const int own = (int)row->desc.value_type;
+    const bool every = row == same_rows;
+    for (int type = every ? 0 : own; type < (every ? VALUE_TYPES : own + 1); type++) {
         clprune_bsr_desc d = row->desc;
         d.value_type = (clprune_value_type)type;
         packed wide = pack(d, 41, NULL);
@@ -195,18 +198,18 @@ static void broken_bitmaps(void **state)
 static void broken_bitmaps_overrun_nothing(void **state)
 {
     (void)state;
-    const clprune_bsr_desc d = {3, 70, 40, {1, 8}, 9, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP};
+    const clprune_bsr_desc d = {3, 70, 80, {1, 16}, 9, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP};
     for (int full = 0; full < 2; full++) {
         unsigned char bits[3 * (70 * 5 / 8 + 1)];
-        float *ones = test_new_uniform(5, 1, 1, 3 * 9 * 8);
+        float *ones = test_new_uniform(5, 1, 1, 3 * 9 * 16);
         memset(bits, full ? 255 : 0, sizeof bits);
         test_bsr bsr = test_bsr_holding(d, ones, NULL, NULL, bits);
         assert_int_equal(bsr.bitmap.bytes, sizeof bits);
-        results result = results_of(&bsr.bsr, 7);
+        results result = results_of(&bsr.bsr, 40);
         double sum = 0;
         for (size_t i = 0; i < result.count[3]; i++)
             sum += (double)result.of[3][i];
-        if (!(fabs(sum - (full ? 3 * 9 * 8 : 0)) < 0.5)) /* the first `keep` blocks */
+        if (!(fabs(sum - (full ? 3 * 9 * 16 : 0)) < 0.5)) /* the first `keep` blocks */
             fail_msg("the kept elements sum up to %g", sum);
         results_free(&result);
         free(ones);

@@ -21,19 +21,31 @@ enum { TYPES = 5 };
 typedef struct value_row {
     clprune_bsr_desc desc;
     size_t outputs;
+    unsigned types; /* of the usual list: a bit for each */
 } value_row;
 
+enum {
+    FP32 = 1 << CLPRUNE_VALUES_FP32,
+    FP16 = 1 << CLPRUNE_VALUES_FP16,
+    BF16 = 1 << CLPRUNE_VALUES_BF16,
+    INT8 = 1 << CLPRUNE_VALUES_INT8,
+    INT4 = 1 << CLPRUNE_VALUES_INT4,
+    ALL = FP32 | FP16 | BF16 | INT8 | INT4
+};
+
 /* {1, 16} on whole vectors, ragged blocks narrower and wider than a vector, blocks of several rows,
- * single elements, nothing kept, no samples. */
+ * single elements, nothing kept, no samples. Every type costs a shape the compilation of its own
+ * programs: the full list, labelled slow, has all of them; the usual one has fp32 with {1, 16}, as
+ * test_bsr has it with others, and each type with blocks of several rows. */
 static const value_row shapes[] = {
-    {{3, 20, 96, {1, 16}, 50}, 40},
-    {{4, 9, 41, {1, 4}, 37}, 17},
-    {{3, 10, 70, {1, 33}, 15}, 18},
-    {{4, 11, 33, {3, 7}, 12}, 21},
-    {{2, 17, 37, {16, 16}, 6}, 9},
-    {{2, 5, 13, {1, 1}, 40}, 5},
-    {{2, 9, 21, {1, 5}, 0}, 5},
-    {{0, 9, 21, {1, 5}, 3}, 5},
+    {{3, 20, 96, {1, 16}, 50}, 40, ALL},
+    {{4, 9, 41, {1, 4}, 37}, 17, INT8 | INT4},
+    {{3, 10, 70, {1, 33}, 15}, 18, FP16 | INT4},
+    {{4, 11, 33, {3, 7}, 12}, 21, FP16 | BF16 | INT8 | INT4},
+    {{2, 17, 37, {16, 16}, 6}, 9, BF16 | INT8},
+    {{2, 5, 13, {1, 1}, 40}, 5, FP16 | INT4},
+    {{2, 9, 21, {1, 5}, 0}, 5, ALL},
+    {{0, 9, 21, {1, 5}, 3}, 5, ALL},
 };
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
@@ -118,13 +130,14 @@ static float *hard_values(size_t count, bool finite)
     return x;
 }
 
-/* A row of a value type only: every bit of the rounding of hard values. */
+/* A row of a value type only: every bit of the rounding of hard values. {2, 5}: rows of an odd
+ * number of halves of a byte. */
 static void hard_rounding(void **state)
 {
     const clprune_value_type type = ((const value_row *)*state)->desc.value_type;
-    static const clprune_block blocks[] = {{1, 16}, {1, 1}, {1, 3}, {2, 5}};
+    static const clprune_block blocks[] = {{1, 16}, {1, 1}, {3, 7}, {2, 5}};
     float *x = hard_values(2 * 30 * 120, false);
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+    for (size_t i = 0; i < (type == CLPRUNE_VALUES_INT4 ? 4 : 3); i++) {
         clprune_bsr_desc d = {2, 30, 120, blocks[i], 0, type};
         clprune_bsr_sizes sizes;
         assert_int_equal(clprune_bsr_size_query(&d, &sizes), CLPRUNE_SUCCESS);
@@ -400,7 +413,7 @@ static void validator(void **state)
 }
 
 /* Scales are rounded up to bf16, and codes are those of the rounded ones: by hand. A block of one
- * element and its neighbour of zero, for each magnitude. */
+ * element and its neighbours of zero, for each magnitude. */
 static void scales_by_hand(void **state)
 {
     (void)state;
@@ -421,17 +434,18 @@ static void scales_by_hand(void **state)
         {-0.0f, 0.0f, 0},
     };
     enum { CASES = sizeof cases / sizeof cases[0] };
-    float x[2 * CASES] = {0};
+    float x[4 * CASES] = {0};
     for (size_t i = 0; i < CASES; i++)
-        x[2 * i] = cases[i].x;
-    const clprune_bsr_desc d = {1, CASES, 2, {1, 2}, CASES, CLPRUNE_VALUES_INT8};
+        x[4 * i] = cases[i].x;
+    const clprune_bsr_desc d = {1, CASES, 4, {1, 4}, CASES, CLPRUNE_VALUES_INT8};
     packed p = pack(d, 72, x);
     uint16_t *scales = test_buf_get(&p.bsr.scales, "scales");
     int8_t *codes = test_buf_get(&p.bsr.values, "values");
     for (size_t i = 0; i < CASES; i++) {
         const float scale = (float)float_format_decode(ref_bf16, scales[i]);
-        if (scale != cases[i].scale || codes[2 * i] != cases[i].q || codes[2 * i + 1] != 0)
-            fail_msg("%g is %d at scale %a, expected %d at %a", (double)cases[i].x, codes[2 * i],
+        const int8_t *code = codes + 4 * i;
+        if (scale != cases[i].scale || code[0] != cases[i].q || code[1] != 0 || code[3] != 0)
+            fail_msg("%g is %d at scale %a, expected %d at %a", (double)cases[i].x, code[0],
                 (double)scale, cases[i].q, (double)cases[i].scale);
     }
     free(scales);
@@ -472,8 +486,9 @@ static void int8_error_bound(void **state)
     packed_free(&p);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     test_list list = {0};
     test_add(&list, sizes, NULL, "sizes");
     test_add(&list, samples_are_clipped, NULL, "samples are clipped");
@@ -483,6 +498,8 @@ int main(void)
         rows[i] = shapes[i / (TYPES * TEST_INDEXES)];
         rows[i].desc.value_type = (clprune_value_type)type;
         rows[i].desc.index_type = test_index_types[index];
+        if (!full && (rows[i].types >> type & 1) == 0)
+            continue;
         const clprune_block block = rows[i].desc.block;
         char name[64];
         (void)snprintf(name, sizeof name, "%s, %s, %zux%zu", type_names[type],

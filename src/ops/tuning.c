@@ -47,7 +47,7 @@ static const clprune__tuning_entry entries[] = {
     PARAMETER(bspmm_nt, groups_per_unit, 1, 256, 1),
     PARAMETER(tiled_tn, panel, 16, 256, 16),
     PARAMETER(tiled_tn, tile_columns, 1, 16, 1),
-    PARAMETER(tiled_tn, segment_rows, 1, 4096, 1),
+    PARAMETER(tiled_tn, segment_rows, 1, 256, 1),
     PARAMETER(tiled_tn, groups_per_unit, 1, 256, 1),
     PARAMETER(tiled_nt, panel, 16, 256, 16),
     PARAMETER(tiled_nt, groups_per_unit, 1, 256, 1),
