@@ -17,9 +17,9 @@ command -v oclgrind >/dev/null 2>&1 || {
     echo "oclgrind is not installed"
     exit 77
 }
-operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_saved test_linear"
+operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear"
 layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_relu test_optimizer
-    test_optimizer_many
+    test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
@@ -81,7 +81,7 @@ for test in $tests; do
         test_gemm | test_bspmm | test_bsr_index | test_bsr_values | test_prune_sampled) continue ;;
         test_saved | test_linear | test_plan | test_resmlp_compact) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
-        test_optimizer | test_optimizer_many | test_patch_embed | test_token_mix) continue ;;
+        test_optimizer | test_optimizer_many | test_optimizer_state | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
         test_gelu) part=special ;;
         *) part= ;;
