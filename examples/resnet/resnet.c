@@ -132,100 +132,102 @@ static bool masks_fit(const resnet *model, size_t i)
     return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE);
 }
 
-static void grow(clprune_mat *mat, size_t rows, size_t cols)
+/* A matrix of the workspace, one row of elements that resnet_room shapes; with a view, a dense
+ * store in it, whose shape the passes set. */
+static clprune_status create_work(const resnet *model, const char *owner, const char *name,
+    size_t rows, size_t cols, clprune_mat *mat, clprune_saved **view)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t align = CLPRUNE_SAVED_ALIGN / sizeof(float);
     const size_t elements = (rows * cols + align - 1) / align * align;
-    if (elements > mat->cols)
-        *mat = (clprune_mat){.rows = 1, .cols = elements};
+    char whole[64];
+    (void)snprintf(whole, sizeof whole, "%s.%s", owner, name);
+    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, whole, 1, elements, mat));
+    if (view != NULL)
+        TRY(clprune_saved_create_in(
+            model->context, &dense, 1, 1, 1, mat->buffer, 0, elements * sizeof(float), view));
+done:
+    return status;
 }
 
-/* The largest of each matrix that a block or the stem needs; matrices are one row of elements. */
-static void size_workspace(const resnet *model, resnet_workspace *work)
+static clprune_status create_block_work(resnet *model, size_t i)
 {
-    const size_t batch = model->batch;
-    size_t channels = model->parts[0].unit.out;
-    for (size_t i = 0; i < model->blocks_count; ++i) {
-        const resnet_block *block = &model->blocks[i];
-        const resnet_unit *u = &block->conv2->unit;
-        const size_t rows = resnet_pixels(batch, u->to),
-                     x = resnet_pixels(batch, resnet_x_side(model, i));
-        for (size_t k = 0; k < KEEP_OUT; ++k)
-            if (!keep_has_form(&block->rule[k], CLPRUNE_FORM_DENSE) &&
-                (k != KEEP_DOWN || block->down != NULL))
-                grow(&work->made[k], rows, u->out);
-        /* where out is made, and where it is restored or made again */
-        const bool last = i + 1 == model->blocks_count;
-        if (!keep_has_form(
-                last ? &model->rule[KEEP_LAST] : &block->rule[KEEP_OUT], CLPRUNE_FORM_DENSE))
-            grow(&work->stream[i % 2], rows, u->out);
-        if (block->down != NULL)
-            grow(&work->shortcut, rows, u->out);
-        for (size_t k = 0; k < 2; ++k) {
-            grow(&work->dx[k], rows, u->out);
-            grow(&work->dx[k], x, resnet_x_channels(model, i));
-        }
-        grow(&work->dconv2, rows, u->out);
-        grow(&work->drelu1, rows, u->out);
-        channels = u->out > channels ? u->out : channels;
+    clprune_status status = CLPRUNE_SUCCESS;
+    resnet_block *block = &model->blocks[i];
+    const resnet_unit *u = &block->conv2->unit;
+    const size_t rows = resnet_pixels(model->batch, u->to), cols = u->out;
+    const bool last = i + 1 == model->blocks_count;
+    char owner[32];
+    (void)snprintf(owner, sizeof owner, "blocks.%zu", i);
+    for (size_t k = 0; k <= KEEP_OUT; ++k) {
+        const keep_rule *rule = k == KEEP_OUT && last ? &model->rule[KEEP_LAST] : &block->rule[k];
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s_made", resnet_keep_table.entries[k].name);
+        if (!keep_has_form(rule, CLPRUNE_FORM_DENSE) && (k != KEEP_DOWN || block->down != NULL))
+            TRY(create_work(model, owner, name, rows, cols, &block->made[k],
+                k == KEEP_OUT     ? &block->out_view
+                : k == KEEP_RELU1 ? &block->relu1_view
+                                  : NULL));
     }
-    const resnet_unit *stem = &model->parts[0].unit;
-    const size_t rows = resnet_pixels(batch, stem->to);
-    if (!keep_has_form(&model->rule[KEEP_IMAGE], CLPRUNE_FORM_DENSE))
-        grow(&work->made[KEEP_IMAGE], resnet_pixels(batch, stem->from), stem->in);
-    if (!keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE))
-        grow(&work->made[KEEP_STEM], rows, stem->out);
-    if (!keep_has_form(&model->rule[KEEP_STEM_RELU], CLPRUNE_FORM_DENSE))
-        grow(&work->made[KEEP_STEM_RELU], rows, stem->out);
-    if (model->arch.pools && !keep_has_form(&model->rule[KEEP_POOL], CLPRUNE_FORM_DENSE))
-        grow(&work->made[KEEP_POOL], resnet_pixels(batch, resnet_arch_first_side(&model->arch)),
-            stem->out);
-    if (model->arch.pools)
-        grow(&work->dstem, rows, stem->out);
-    grow(&work->sums, 2, channels);
-    grow(&work->dfeatures, batch, model->blocks[model->blocks_count - 1].conv2->unit.out);
+    if (block->down != NULL) {
+        TRY(create_work(model, owner, "shortcut", rows, cols, &block->shortcut, NULL));
+        TRY(create_work(model, owner, "dx", resnet_pixels(model->batch, resnet_x_side(model, i)),
+            resnet_x_channels(model, i), &block->dx, NULL));
+    }
+    TRY(create_work(model, owner, "dconv2", rows, cols, &block->dconv2, NULL));
+    TRY(create_work(model, owner, "drelu1", rows, cols, &block->drelu1, NULL));
+done:
+    return status;
 }
 
-/* A dense store in a workspace matrix, if that is there; the passes give it its shape. */
-static clprune_status create_view(const resnet *model, clprune_mat mat, clprune_saved **view)
+/* Images at a time where the stem is made again: a quarter, whose convolution has as many elements
+ * as the first block's x of all images. */
+static size_t stem_step(const resnet *model)
 {
-    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
-    const size_t bytes = mat.cols * sizeof(float);
-    return mat.rows == 0 ? CLPRUNE_SUCCESS
-                         : clprune_saved_create_in(
-                               model->context, &dense, 1, 1, 1, mat.buffer, 0, bytes, view);
+    const bool again = model->rule[KEEP_STEM].recomputed && model->rule[KEEP_IMAGE].recomputed;
+    const size_t quarter = (model->batch + 3) / 4;
+    return model->arch.pools && again ? quarter : model->batch;
 }
 
 static clprune_status create_workspace(resnet *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     resnet_workspace *work = &model->work;
-    size_workspace(model, work);
+    const resnet_unit *stem = &model->parts[0].unit;
+    const resnet_unit *last = &model->blocks[model->blocks_count - 1].conv2->unit;
+    const size_t batch = model->batch;
     const struct {
+        resnet_keep entry;
         const char *name;
-        clprune_mat *mat;
-    } mats[] = {{"stream_even", &work->stream[0]}, {"stream_odd", &work->stream[1]},
-        {"shortcut", &work->shortcut}, {"dx", &work->dx[0]}, {"dx_other", &work->dx[1]},
-        {"dconv2", &work->dconv2}, {"drelu1", &work->drelu1}, {"dstem", &work->dstem},
-        {"sums", &work->sums}, {"dfeatures", &work->dfeatures}};
-    for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
-        if (mats[i].mat->rows > 0)
-            TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
-                mats[i].mat->rows, mats[i].mat->cols, mats[i].mat));
-    for (size_t k = 0; k < KEEP_ALL; ++k) {
-        clprune_mat *mat = &work->made[k];
-        char name[64];
-        const keep_entry *e = &resnet_keep_table.entries[k];
-        (void)snprintf(name, sizeof name, "%s%s_made", e->place != NULL ? "stem_" : "", e->name);
-        if (mat->rows > 0)
-            TRY(clprune_mat_create(
-                model->context, CLPRUNE_MEMORY_WORKSPACE, name, mat->rows, mat->cols, mat));
-    }
-    TRY(create_view(model, work->stream[0], &work->stream_view[0]));
-    TRY(create_view(model, work->stream[1], &work->stream_view[1]));
-    TRY(create_view(model, work->made[KEEP_RELU1], &work->relu1_view));
-    TRY(create_view(model, work->made[KEEP_STEM_RELU], &work->stem_view));
-    TRY(create_view(model, work->made[KEEP_IMAGE], &work->image_view));
+        size_t side, channels;
+        clprune_saved **view;
+    } made[] = {{KEEP_IMAGE, "image_made", stem->from, stem->in, NULL},
+        {KEEP_STEM, "conv_made", stem->to, stem->out, NULL},
+        {KEEP_STEM_RELU, "relu_made", stem->to, stem->out, &work->first_view},
+        {KEEP_POOL, "pool_made", model->arch.pools ? resnet_arch_first_side(&model->arch) : 0,
+            stem->out, NULL}};
+    for (size_t i = 0; i < model->blocks_count; ++i)
+        TRY(create_block_work(model, i));
+    for (size_t i = 0; i < sizeof made / sizeof *made; ++i)
+        if (made[i].side > 0 && !(made[i].entry == KEEP_STEM_RELU && resnet_relu_in_place(model)) &&
+            !keep_has_form(&model->rule[made[i].entry], CLPRUNE_FORM_DENSE))
+            TRY(create_work(model, "stem", made[i].name, resnet_pixels(batch, made[i].side),
+                made[i].channels, &work->made[made[i].entry], made[i].view));
+    model->stem_step = stem_step(model);
+    if (!keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE))
+        TRY(create_work(model, "stem", "conv_again", resnet_pixels(model->stem_step, stem->to),
+            stem->out, &work->conv_again, NULL));
+    if (!keep_has_form(&model->rule[KEEP_IMAGE], CLPRUNE_FORM_DENSE))
+        TRY(create_work(model, "stem", "image_again", resnet_pixels(model->stem_step, stem->from),
+            stem->in, &work->image_again, &work->image_view));
+    if (model->arch.pools)
+        TRY(create_work(model, "stem", "dstem", resnet_pixels(model->stem_step, stem->to),
+            stem->out, &work->dstem, NULL));
+    TRY(create_work(model, "work", "sums", 2, last->out, &work->sums, NULL));
+    TRY(create_work(
+        model, "head", "dlast", resnet_pixels(batch, last->to), last->out, &work->dlast, NULL));
+    TRY(create_work(model, "head", "dfeatures", batch, last->out, &work->dfeatures, NULL));
 done:
     return status;
 }
@@ -306,35 +308,47 @@ done:
     return status;
 }
 
+static void destroy_block(clprune_context *context, const resnet_block *block)
+{
+    const clprune_mat mats[] = {block->shortcut, block->dx, block->dconv2, block->drelu1};
+    for (size_t k = 0; k < KEEP_IN_BLOCK; ++k) {
+        clprune_saved_destroy(block->kept[k]);
+        clprune_buffer_release(context, block->made[k].buffer);
+    }
+    for (size_t k = 0; k < sizeof mats / sizeof *mats; ++k)
+        clprune_buffer_release(context, mats[k].buffer);
+    clprune_saved_destroy(block->out_view);
+    clprune_saved_destroy(block->relu1_view);
+}
+
+static void destroy_part(clprune_context *context, const resnet_part *part)
+{
+    const clprune_mat mats[] = {part->running_mean, part->running_var, part->mean, part->inv};
+    for (size_t k = 0; k < sizeof mats / sizeof *mats; ++k)
+        clprune_buffer_release(context, mats[k].buffer);
+    clprune_conv2d_destroy(part->conv);
+}
+
 void resnet_destroy(resnet *model)
 {
     clprune_context *context = model->context;
     const resnet_workspace *work = &model->work;
     if (context == NULL)
         return;
-    const clprune_mat mats[] = {work->stream[0], work->stream[1], work->shortcut, work->dx[0],
-        work->dx[1], work->dconv2, work->drelu1, work->dstem, work->sums, work->dfeatures,
-        model->positions, model->log_p, model->logits};
+    const clprune_mat mats[] = {work->image_again, work->conv_again, work->dstem, work->sums,
+        work->dlast, work->dfeatures, model->positions, model->log_p, model->logits};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         clprune_buffer_release(context, mats[i].buffer);
     for (size_t k = 0; k < KEEP_ALL; ++k) {
         clprune_buffer_release(context, work->made[k].buffer);
         clprune_saved_destroy(model->kept[k]);
     }
+    clprune_saved_destroy(work->first_view);
+    clprune_saved_destroy(work->image_view);
     for (size_t i = 0; model->blocks != NULL && i < model->blocks_count; ++i)
-        for (size_t k = 0; k < KEEP_IN_BLOCK; ++k)
-            clprune_saved_destroy(model->blocks[i].kept[k]);
-    for (size_t i = 0; model->parts != NULL && i < model->parts_count; ++i) {
-        const resnet_part *part = &model->parts[i];
-        const clprune_mat own[] = {part->running_mean, part->running_var, part->mean, part->inv};
-        for (size_t k = 0; k < sizeof own / sizeof *own; ++k)
-            clprune_buffer_release(context, own[k].buffer);
-        clprune_conv2d_destroy(part->conv);
-    }
-    clprune_saved *const views[] = {work->stream_view[0], work->stream_view[1], work->relu1_view,
-        work->stem_view, work->image_view};
-    for (size_t i = 0; i < sizeof views / sizeof *views; ++i)
-        clprune_saved_destroy(views[i]);
+        destroy_block(context, &model->blocks[i]);
+    for (size_t i = 0; model->parts != NULL && i < model->parts_count; ++i)
+        destroy_part(context, &model->parts[i]);
     clprune_saved_destroy(model->features);
     clprune_linear_destroy(model->head);
     if (model->params != NULL) {

@@ -25,28 +25,34 @@ typedef struct resnet_part {
     clprune_mat mean, inv;                  /* 1 x out: the statistics of this pass */
 } resnet_part;
 
+/* A block, and its matrices that live within a pass. Each has a buffer of its own, absent where it
+ * is not needed; the passes say when the contents are dead (clprune_buffer_forget), so that a
+ * memory plan may give its place to another. */
 typedef struct resnet_block {
     resnet_part *conv1, *conv2, *down; /* down: NULL where the shortcut is x */
     keep_rule rule[KEEP_IN_BLOCK];
     clprune_saved *kept[KEEP_IN_BLOCK]; /* NULL: recomputed, or the tensor has no rows */
+
+    clprune_mat made[KEEP_IN_BLOCK]; /* a tensor that is not kept dense: made by the forward pass,
+                                        made again or restored by the backward pass */
+    clprune_mat shortcut;            /* bn(downsample) */
+    clprune_mat dx;                  /* the gradient of x, where it has another size than out; else
+                                        it is made in place of out's */
+    clprune_mat dconv2, drelu1;      /* gradients: conv2, then downsample; relu1, then conv1 */
+    clprune_saved *out_view, *relu1_view; /* made[KEEP_OUT], made[KEEP_RELU1] as dense stores */
 } resnet_block;
 
-/* Matrices that live within a pass; each has room for the largest of its kind, and is absent where
- * no block needs it. */
+/* The same of the stem and the head. */
 typedef struct resnet_workspace {
-    clprune_mat made[KEEP_ALL]; /* a tensor that is not kept dense: made by the forward pass, made
-                                   again or restored by the backward pass */
-    clprune_mat stream[2];      /* out of a block where it is not kept dense: even and odd blocks */
-    clprune_mat shortcut;       /* bn(downsample) */
-    clprune_mat dx[2];          /* the gradient of out; a block that changes the size goes from the
-                                   one to the other */
-    clprune_mat dconv2, drelu1; /* gradients of conv2 and downsample, of relu1 and conv1 */
-    clprune_mat dstem;          /* of the stem's relu, then of its convolution */
-    clprune_mat sums;           /* 2 x channels */
-    clprune_mat dfeatures;      /* batch x features */
-    clprune_saved *stream_view[2], *relu1_view, *stem_view,
-        *image_view; /* stream, made[KEEP_RELU1],
-made[KEEP_STEM_RELU], made[KEEP_IMAGE] as dense stores */
+    clprune_mat made[KEEP_ALL];          /* of entries outside of the blocks */
+    clprune_mat image_again, conv_again; /* some images, for the backward pass: the stem's input and
+                                            convolution where they are not kept dense */
+    clprune_mat dstem; /* some images: the gradient of the stem's relu, then of its convolution */
+    clprune_mat sums;  /* 2 x channels */
+    clprune_mat dlast; /* the gradient of the last out */
+    clprune_mat dfeatures; /* batch x features */
+    clprune_saved *first_view,
+        *image_view; /* made[KEEP_STEM_RELU], made[KEEP_IMAGE] as dense stores */
 } resnet_workspace;
 
 typedef struct resnet {
@@ -54,7 +60,8 @@ typedef struct resnet {
     trainer_watch_fn *watch;  /* NULL: nobody wants to know */
     void *watch_user;
     resnet_arch arch;
-    size_t batch; /* room for so many samples */
+    size_t batch;     /* room for so many samples */
+    size_t stem_step; /* images at a time in the stem's backward pass; may be lowered */
 
     size_t tensors;        /* resnet_arch_tensors(&arch) */
     clprune_param *params; /* (tensors) */

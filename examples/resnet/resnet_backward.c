@@ -11,41 +11,43 @@ clprune_status resnet_shortcut(
     const size_t rows = resnet_pixels(batch, u->to);
     const clprune_batch_norm bn = resnet_norm(block->down);
     clprune_mat down;
-    *shortcut = resnet_room(model->work.shortcut, rows, u->out);
-    TRY(resnet_restore(
-        block->kept[KEEP_DOWN], batch, model->work.made[KEEP_DOWN], rows, u->out, &down));
+    *shortcut = resnet_room(block->shortcut, rows, u->out);
+    TRY(resnet_restore(block->kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, u->out, &down));
     TRY(clprune_batch_norm_forward(
         model->context, &bn, false, down, CLPRUNE_NO_MAT, *shortcut, CLPRUNE_NO_MAT, NULL));
-    TRY(resnet_forget(model, model->work.made[KEEP_DOWN]));
+    TRY(resnet_forget(model, block->made[KEEP_DOWN]));
 done:
     return status;
 }
 
-/* The stem's convolution, as it was kept or made again from the image. */
+/* The stem's convolution of some images, as it was kept or made again from them. */
 static clprune_status stem_again(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv)
+    const resnet *model, size_t first, size_t count, clprune_mat images, clprune_mat *conv)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
     const resnet_workspace *work = &model->work;
-    const size_t rows = resnet_pixels(batch, u->to);
-    if (model->kept[KEEP_STEM] != NULL)
-        return resnet_restore(
-            model->kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out, conv);
-    const clprune_mat image = resnet_target(model->kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE],
-        resnet_pixels(batch, u->from), u->in);
-    *conv = resnet_room(work->made[KEEP_STEM], rows, u->out);
-    if (clprune_saved_dense(model->kept[KEEP_IMAGE], 0, batch).rows == 0)
-        TRY(clprune_image_channels_last(
-            model->context, batch, u->in, resnet_square(u->from), images, image, NULL));
-    TRY(clprune_conv2d_forward(part->conv, batch, resnet_square(u->from), image, part->w,
+    clprune_saved *const *kept = model->kept;
+    *conv = resnet_room(work->conv_again, resnet_pixels(count, u->to), u->out);
+    if (kept[KEEP_STEM] != NULL) {
+        const clprune_mat dense = clprune_saved_dense(kept[KEEP_STEM], first, count);
+        *conv = dense.rows > 0 ? dense : *conv;
+        return clprune_saved_restore(kept[KEEP_STEM], first, count, *conv, NULL);
+    }
+    clprune_mat image = clprune_saved_dense(kept[KEEP_IMAGE], first, count);
+    if (image.rows == 0) {
+        image = resnet_room(work->image_again, resnet_pixels(count, u->from), u->in);
+        TRY(clprune_image_channels_last(model->context, count, u->in, resnet_square(u->from),
+            clprune_mat_rows(images, first, count), image, NULL));
+    }
+    TRY(clprune_conv2d_forward(part->conv, count, resnet_square(u->from), image, part->w,
         CLPRUNE_NO_MAT, *conv, NULL, NULL));
 done:
     return status;
 }
 
-/* The out of block j from that of the block before (x), in stream[j % 2]. */
+/* The out of block j from that of the block before, x. */
 static clprune_status out_again(
     const resnet *model, size_t batch, size_t j, clprune_mat x, clprune_mat *out)
 {
@@ -55,17 +57,25 @@ static clprune_status out_again(
     const size_t rows = resnet_pixels(batch, u->to);
     const clprune_batch_norm bn = resnet_norm(block->conv2);
     clprune_mat conv2, shortcut = x;
-    *out = resnet_room(model->work.stream[j % 2], rows, u->out);
+    *out = resnet_room(block->made[KEEP_OUT], rows, u->out);
     if (block->down != NULL)
         TRY(resnet_shortcut(model, batch, block, &shortcut));
+    /* restored where out is made, if it is not kept dense */
     TRY(resnet_restore(
-        block->kept[KEEP_CONV2], batch, model->work.made[KEEP_CONV2], rows, u->out, &conv2));
+        block->kept[KEEP_CONV2], batch, block->made[KEEP_OUT], rows, u->out, &conv2));
     TRY(clprune_batch_norm_forward(
         model->context, &bn, true, conv2, shortcut, *out, CLPRUNE_NO_MAT, NULL));
-    TRY(resnet_forget(model, model->work.made[KEEP_CONV2]));
-    TRY(resnet_forget(model, model->work.shortcut));
+    TRY(resnet_forget(model, block->shortcut));
 done:
     return status;
+}
+
+/* Block i's x is dead where it is not kept dense. */
+static clprune_status forget_x(const resnet *model, size_t i)
+{
+    return resnet_forget(
+        model, i > 0 ? model->blocks[i - 1].made[KEEP_OUT]
+                     : model->work.made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU]);
 }
 
 clprune_status resnet_x_again(
@@ -78,7 +88,7 @@ clprune_status resnet_x_again(
         --from;
     if (resnet_kept_x(model, from) != NULL) {
         const clprune_mat room = from > 0
-                                     ? work->stream[(from - 1) % 2]
+                                     ? model->blocks[from - 1].made[KEEP_OUT]
                                      : work->made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
         TRY(resnet_restore(resnet_kept_x(model, from), batch, room,
             resnet_pixels(batch, resnet_x_side(model, from)), resnet_x_channels(model, from), x));
@@ -87,23 +97,24 @@ clprune_status resnet_x_again(
     } else { /* without a pool: relu of the stem */
         const clprune_batch_norm bn = resnet_norm(&model->parts[0]);
         clprune_mat conv;
-        TRY(stem_again(model, batch, images, &conv));
+        TRY(stem_again(model, 0, batch, images, &conv));
         *x = resnet_room(work->made[KEEP_STEM_RELU], conv.rows, conv.cols);
         TRY(clprune_batch_norm_forward(
             model->context, &bn, true, conv, CLPRUNE_NO_MAT, *x, CLPRUNE_NO_MAT, NULL));
-        TRY(resnet_forget(model, work->made[KEEP_STEM]));
+        TRY(resnet_forget(model, work->conv_again));
     }
-    for (size_t j = from; j < i; ++j)
+    for (size_t j = from; j < i; ++j) {
         TRY(out_again(model, batch, j, *x, x));
+        TRY(forget_x(model, j));
+    }
 done:
     return status;
 }
 
 /* A dense store of rows x cols that lies in a workspace matrix. */
 static clprune_status view(
-    const resnet *model, clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept)
+    clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept)
 {
-    (void)model;
     *kept = store;
     return clprune_saved_reshape(store, batch, mat.rows / batch, mat.cols);
 }
@@ -149,95 +160,132 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     const clprune_mat none = CLPRUNE_NO_MAT;
     clprune_mat x = none, shortcut = none, conv1, conv2, down;
 
-    if (kept_x == NULL || (signs && block->down == NULL)) {
+    if (signs && block->down == NULL)
         TRY(resnet_x_again(model, batch, images, i, &x));
-        if (kept_x == NULL)
-            TRY(view(model, i > 0 ? work->stream_view[(i - 1) % 2] : work->stem_view, batch, x,
-                &kept_x));
-    }
     if (signs && block->down != NULL)
         TRY(resnet_shortcut(model, batch, block, &shortcut));
     else if (signs)
         shortcut = x;
 
     /* out = max(bn2(conv2) + shortcut, 0); dout becomes the gradient of both parts */
-    const clprune_mat dconv2 = resnet_room(work->dconv2, rows, cols);
-    TRY(resnet_restore(kept[KEEP_CONV2], batch, work->made[KEEP_CONV2], rows, cols, &conv2));
+    const clprune_mat dconv2 = resnet_room(block->dconv2, rows, cols);
+    TRY(resnet_restore(kept[KEEP_CONV2], batch, block->dconv2, rows, cols, &conv2));
     TRY(norm_backward(model, block->conv2, true, conv2,
         clprune_saved_mask(kept[KEEP_MASK2], 0, batch), shortcut, dout, dout, dconv2));
-    TRY(resnet_forget(model, work->made[KEEP_CONV2]));
-    TRY(resnet_forget(model, work->shortcut));
-    /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0) */
-    const clprune_mat drelu1 = resnet_room(work->drelu1, rows, cols);
-    TRY(resnet_restore(kept[KEEP_CONV1], batch, work->made[KEEP_CONV1], rows, cols, &conv1));
+    TRY(resnet_forget(model, block->shortcut));
+    /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0); relu1 is made again in place of a restored
+     * conv1 */
+    const clprune_mat drelu1 = resnet_room(block->drelu1, rows, cols);
     if (kept_relu1 == NULL) {
         const clprune_batch_norm bn = resnet_norm(block->conv1);
-        const clprune_mat relu1 = resnet_room(work->made[KEEP_RELU1], rows, cols);
+        const clprune_mat relu1 = resnet_room(block->made[KEEP_RELU1], rows, cols);
+        TRY(resnet_restore(kept[KEEP_CONV1], batch, relu1, rows, cols, &conv1));
         TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, none, NULL));
-        TRY(view(model, work->relu1_view, batch, relu1, &kept_relu1));
+        TRY(view(block->relu1_view, batch, relu1, &kept_relu1));
     }
     TRY(conv_backward(block->conv2, batch, 0.0f, kept_relu1, dconv2, drelu1));
-    TRY(resnet_forget(model, work->made[KEEP_RELU1]));
-    TRY(resnet_forget(model, work->dconv2));
+    TRY(resnet_forget(model, block->made[KEEP_RELU1]));
+    TRY(resnet_forget(model, block->dconv2));
+    TRY(resnet_restore(kept[KEEP_CONV1], batch, block->made[KEEP_CONV1], rows, cols, &conv1));
     TRY(norm_backward(model, block->conv1, true, conv1,
         clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, drelu1, drelu1));
-    TRY(resnet_forget(model, work->made[KEEP_CONV1]));
+    TRY(resnet_forget(model, block->made[KEEP_CONV1]));
     /* conv1 = W1 x */
+    if (kept_x == NULL) {
+        if (x.rows == 0)
+            TRY(resnet_x_again(model, batch, images, i, &x));
+        TRY(view(i > 0 ? model->blocks[i - 1].out_view : work->first_view, batch, x, &kept_x));
+    }
     const bool apart = block->down != NULL;
-    const clprune_mat other = work->dx[dout.buffer == work->dx[0].buffer];
-    *dx = apart ? resnet_room(other, resnet_pixels(batch, resnet_x_side(model, i)),
+    *dx = apart ? resnet_room(block->dx, resnet_pixels(batch, resnet_x_side(model, i)),
                       resnet_x_channels(model, i))
                 : dout;
     TRY(conv_backward(block->conv1, batch, apart ? 0.0f : 1.0f, kept_x, drelu1, *dx));
-    TRY(resnet_forget(model, work->drelu1));
+    TRY(resnet_forget(model, block->drelu1));
     if (apart) { /* shortcut = bn(downsample), downsample = Wd x */
-        const clprune_mat ddown = resnet_room(work->dconv2, rows, cols);
-        TRY(resnet_restore(kept[KEEP_DOWN], batch, work->made[KEEP_DOWN], rows, cols, &down));
+        const clprune_mat ddown = resnet_room(block->dconv2, rows, cols);
+        TRY(resnet_restore(kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, cols, &down));
         TRY(norm_backward(model, block->down, false, down, none, none, dout, dout, ddown));
-        TRY(resnet_forget(model, work->made[KEEP_DOWN]));
+        TRY(resnet_forget(model, block->made[KEEP_DOWN]));
         TRY(resnet_forget(model, dout));
         TRY(conv_backward(block->down, batch, 1.0f, kept_x, ddown, *dx));
-        TRY(resnet_forget(model, work->dconv2));
+        TRY(resnet_forget(model, block->dconv2));
     }
-    TRY(resnet_forget(model, i > 0 ? work->stream[(i - 1) % 2] : work->made[KEEP_POOL]));
+    TRY(forget_x(model, i));
 done:
     return status;
 }
 
-/* x = max pool(relu), relu = max(bn(conv), 0), conv = W image. */
-static clprune_status stem_backward(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+/* The gradient of the stem's relu for some images, and its convolution. dx: of all images. */
+static clprune_status stem_part(const resnet *model, size_t first, size_t count, clprune_mat images,
+    clprune_mat dx, clprune_mat *drelu, clprune_mat *conv)
 {
     static const clprune_max_pool_desc pool = {
         .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
     clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_unit *u = &model->parts[0].unit;
+    *drelu = dx;
+    if (model->arch.pools) { /* x = max pool(relu) */
+        const size_t pixels = resnet_pixels(1, resnet_arch_first_side(&model->arch));
+        *drelu = resnet_room(model->work.dstem, resnet_pixels(count, u->to), u->out);
+        TRY(clprune_max_pool_backward(model->context, &pool, count, resnet_square(u->to),
+            clprune_mat_rows(dx, first * pixels, count * pixels),
+            clprune_mat_rows(model->positions, first * pixels, count * pixels), *drelu, NULL));
+    }
+    TRY(stem_again(model, first, count, images, conv));
+done:
+    return status;
+}
+
+/* relu = max(bn(conv), 0), conv = W image. Where the convolution is made again, this goes over the
+ * images twice, stem_step at a time: for batch norm's sums, then for the rest. */
+static clprune_status stem_backward(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
     const resnet_workspace *work = &model->work;
-    const size_t rows = resnet_pixels(batch, u->to);
-    clprune_saved *kept_image = model->kept[KEEP_IMAGE];
-    clprune_mat conv, drelu = dx;
-    if (model->arch.pools) {
-        drelu = resnet_room(work->dstem, rows, u->out);
-        TRY(clprune_max_pool_backward(model->context, &pool, batch, resnet_square(u->to), dx,
-            clprune_mat_rows(model->positions, 0, dx.rows), drelu, NULL));
-        TRY(resnet_forget(model, dx));
+    const clprune_batch_norm bn = resnet_norm(part);
+    const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(work->sums, 2, u->out);
+    const size_t step = model->stem_step < batch ? model->stem_step : batch;
+    clprune_mat drelu, conv;
+    for (size_t first = 0; first < batch; first += step) {
+        const size_t count = step < batch - first ? step : batch - first;
+        const float more = first == 0 ? 0.0f : 1.0f;
+        TRY(stem_part(model, first, count, images, dx, &drelu, &conv));
+        TRY(clprune_batch_norm_backward_sums(context, more, more, &bn, true, conv, drelu,
+            clprune_saved_mask(model->kept[KEEP_STEM_MASK], first, count), none, drelu, sums,
+            part->dgamma, part->dbeta, NULL));
     }
-    TRY(stem_again(model, batch, images, &conv));
-    TRY(norm_backward(model, part, true, conv,
-        clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), CLPRUNE_NO_MAT, drelu, drelu,
-        drelu));
-    TRY(resnet_forget(model, work->made[KEEP_STEM]));
-    if (kept_image == NULL) {
-        const clprune_mat image =
-            resnet_room(work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
-        TRY(clprune_image_channels_last(
-            model->context, batch, u->in, resnet_square(u->from), images, image, NULL));
-        TRY(view(model, work->image_view, batch, image, &kept_image));
+    for (size_t first = 0; first < batch; first += step) {
+        const size_t count = step < batch - first ? step : batch - first;
+        clprune_saved *kept_image = model->kept[KEEP_IMAGE];
+        if (step < batch) { /* else they are still there */
+            TRY(stem_part(model, first, count, images, dx, &drelu, &conv));
+            TRY(clprune_batch_norm_backward_input(context, resnet_pixels(batch, u->to), &bn, true,
+                conv, drelu, clprune_saved_mask(model->kept[KEEP_STEM_MASK], first, count), none,
+                sums, drelu, NULL));
+        } else {
+            TRY(clprune_batch_norm_backward_input(context, resnet_pixels(batch, u->to), &bn, false,
+                conv, drelu, none, none, sums, drelu, NULL));
+        }
+        if (kept_image == NULL) {
+            const clprune_mat image =
+                resnet_room(work->image_again, resnet_pixels(count, u->from), u->in);
+            TRY(clprune_image_channels_last(context, count, u->in, resnet_square(u->from),
+                clprune_mat_rows(images, first, count), image, NULL));
+            TRY(view(work->image_view, count, image, &kept_image));
+        }
+        TRY(clprune_conv2d_backward(part->conv, count, resnet_square(u->from),
+            first == 0 ? 0.0f : 1.0f, 0.0f, kept_image, drelu, part->w, none, part->dw, none,
+            NULL));
+        TRY(resnet_forget(model, work->conv_again));
+        TRY(resnet_forget(model, work->image_again));
+        TRY(resnet_forget(model, work->dstem));
     }
-    TRY(conv_backward(part, batch, 0.0f, kept_image, drelu, CLPRUNE_NO_MAT));
-    TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
-    TRY(resnet_forget(model, drelu));
+    TRY(resnet_forget(model, dx));
 done:
     return status;
 }
@@ -251,7 +299,7 @@ clprune_status resnet_backward(
     const resnet_unit *u = &model->blocks[last].conv2->unit;
     const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
     const clprune_mat dfeatures = resnet_room(model->work.dfeatures, batch, u->out);
-    clprune_mat dx = resnet_room(model->work.dx[0], resnet_pixels(batch, u->to), u->out);
+    clprune_mat dx = resnet_room(model->work.dlast, resnet_pixels(batch, u->to), u->out);
 
     resnet_at(model, "backward head", 0);
     TRY(clprune_cross_entropy_backward(context, smoothing, 1.0f / (float)batch,

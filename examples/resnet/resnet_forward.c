@@ -45,7 +45,7 @@ clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i)
     const bool last = (size_t)i + 1 == model->blocks_count;
     const resnet_unit *u = &model->blocks[i].conv2->unit;
     return resnet_target(last ? model->kept[KEEP_LAST] : model->blocks[i].kept[KEEP_OUT], batch,
-        work->stream[i % 2], resnet_pixels(batch, u->to), u->out);
+        model->blocks[i].made[KEEP_OUT], resnet_pixels(batch, u->to), u->out);
 }
 
 /* What y is normalised with: its own statistics while training, else the running ones. */
@@ -88,15 +88,14 @@ static clprune_status block_forward(const resnet *model, const resnet_block *blo
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
-    const resnet_workspace *work = &model->work;
     clprune_saved *const *kept = block->kept;
     const size_t rows = next.rows, cols = next.cols;
     const clprune_mat conv1 =
-        resnet_target(kept[KEEP_CONV1], batch, work->made[KEEP_CONV1], rows, cols);
+        resnet_target(kept[KEEP_CONV1], batch, block->made[KEEP_CONV1], rows, cols);
     const clprune_mat relu1 =
-        resnet_target(kept[KEEP_RELU1], batch, work->made[KEEP_RELU1], rows, cols);
+        resnet_target(kept[KEEP_RELU1], batch, block->made[KEEP_RELU1], rows, cols);
     const clprune_mat conv2 =
-        resnet_target(kept[KEEP_CONV2], batch, work->made[KEEP_CONV2], rows, cols);
+        resnet_target(kept[KEEP_CONV2], batch, block->made[KEEP_CONV2], rows, cols);
     const clprune_mat none = CLPRUNE_NO_MAT;
     const clprune_mat mask1 = training ? clprune_saved_mask(kept[KEEP_MASK1], 0, batch) : none;
     const clprune_mat mask2 = training ? clprune_saved_mask(kept[KEEP_MASK2], 0, batch) : none;
@@ -107,24 +106,24 @@ static clprune_status block_forward(const resnet *model, const resnet_block *blo
     TRY(measure(model, block->conv1, training, conv1, &bn));
     TRY(keep(training, kept[KEEP_CONV1], batch, conv1));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, mask1, NULL));
-    TRY(resnet_forget(model, work->made[KEEP_CONV1]));
+    TRY(resnet_forget(model, block->made[KEEP_CONV1]));
     TRY(convolve(block->conv2, batch, relu1, conv2, training ? kept[KEEP_RELU1] : NULL));
-    TRY(resnet_forget(model, work->made[KEEP_RELU1]));
+    TRY(resnet_forget(model, block->made[KEEP_RELU1]));
     if (block->down != NULL) {
         const clprune_mat down =
-            resnet_target(kept[KEEP_DOWN], batch, work->made[KEEP_DOWN], rows, cols);
-        shortcut = resnet_room(work->shortcut, rows, cols);
+            resnet_target(kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, cols);
+        shortcut = resnet_room(block->shortcut, rows, cols);
         TRY(convolve(block->down, batch, x, down, NULL)); /* conv1 has kept x */
         TRY(measure(model, block->down, training, down, &bn));
         TRY(keep(training, kept[KEEP_DOWN], batch, down));
         TRY(clprune_batch_norm_forward(context, &bn, false, down, none, shortcut, none, NULL));
-        TRY(resnet_forget(model, work->made[KEEP_DOWN]));
+        TRY(resnet_forget(model, block->made[KEEP_DOWN]));
     }
     TRY(measure(model, block->conv2, training, conv2, &bn));
     TRY(keep(training, kept[KEEP_CONV2], batch, conv2));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv2, shortcut, next, mask2, NULL));
-    TRY(resnet_forget(model, work->made[KEEP_CONV2]));
-    TRY(resnet_forget(model, work->shortcut));
+    TRY(resnet_forget(model, block->made[KEEP_CONV2]));
+    TRY(resnet_forget(model, block->shortcut));
 done:
     return status;
 }
@@ -148,9 +147,12 @@ static clprune_status stem_forward(
         kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
     const clprune_mat conv =
         resnet_target(kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out);
-    const clprune_mat relu = model->arch.pools ? resnet_target(kept[KEEP_STEM_RELU], batch,
-                                                     work->made[KEEP_STEM_RELU], rows, u->out)
-                                               : x;
+    const bool in_place = resnet_relu_in_place(model);
+    clprune_mat relu = conv;
+    if (!model->arch.pools)
+        relu = x;
+    else if (!in_place)
+        relu = resnet_target(kept[KEEP_STEM_RELU], batch, work->made[KEEP_STEM_RELU], rows, u->out);
     clprune_batch_norm bn;
     TRY(clprune_image_channels_last(
         context, batch, u->in, resnet_square(u->from), images, image, NULL));
@@ -160,13 +162,14 @@ static clprune_status stem_forward(
     TRY(keep(training, kept[KEEP_STEM], batch, conv));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv, none, relu,
         training ? clprune_saved_mask(kept[KEEP_STEM_MASK], 0, batch) : none, NULL));
-    TRY(resnet_forget(model, work->made[KEEP_STEM]));
+    if (!in_place)
+        TRY(resnet_forget(model, work->made[KEEP_STEM]));
     if (!model->arch.pools)
         goto done;
     TRY(keep(training, kept[KEEP_STEM_RELU], batch, relu));
     TRY(clprune_max_pool_forward(context, &stem_pool, batch, resnet_square(u->to), relu, x,
         training ? clprune_mat_rows(model->positions, 0, x.rows) : none, NULL));
-    TRY(resnet_forget(model, work->made[KEEP_STEM_RELU]));
+    TRY(resnet_forget(model, work->made[in_place ? KEEP_STEM : KEEP_STEM_RELU]));
 done:
     return status;
 }
@@ -185,7 +188,7 @@ clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, b
         TRY(block_forward(
             model, &model->blocks[i], batch, training, x, resnet_kept_x(model, i), next));
         TRY(resnet_forget(model, i > 0
-                                     ? work->stream[(i - 1) % 2]
+                                     ? model->blocks[i - 1].made[KEEP_OUT]
                                      : work->made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU]));
         x = next;
     }
@@ -193,7 +196,7 @@ clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, b
     resnet_at(model, "forward head", 0);
     TRY(clprune_token_mean_forward(model->context, batch, x.rows / batch, x, features, NULL));
     TRY(keep(training, model->kept[KEEP_LAST], batch, x));
-    TRY(resnet_forget(model, work->stream[(model->blocks_count - 1) % 2]));
+    TRY(resnet_forget(model, model->blocks[model->blocks_count - 1].made[KEEP_OUT]));
     TRY(clprune_linear_forward(model->head, batch, features, model->head_w, model->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->features : NULL, NULL));
 done:

@@ -40,6 +40,13 @@ static inline clprune_batch_norm resnet_norm(const resnet_part *part)
 /* The store of block i's x, the out of the block before or the stem's; NULL: not kept. */
 clprune_saved *resnet_kept_x(const resnet *model, size_t i);
 
+/* Whether the stem's relu is made in place of its convolution: neither is kept as it is. */
+static inline bool resnet_relu_in_place(const resnet *model)
+{
+    return model->arch.pools && !keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE) &&
+           !keep_has_form(&model->rule[KEEP_STEM_RELU], CLPRUNE_FORM_DENSE);
+}
+
 /* Where the forward pass makes the out of block i; i = -1: the stem's. */
 clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i);
 
@@ -58,7 +65,7 @@ static inline size_t resnet_x_channels(const resnet *model, size_t i)
 clprune_status resnet_x_again(
     const resnet *model, size_t batch, clprune_mat images, size_t i, clprune_mat *x);
 
-/* The shortcut of a block with a downsample: bn(downsample), in work.shortcut. */
+/* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
 clprune_status resnet_shortcut(
     const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut);
 
