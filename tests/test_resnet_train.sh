@@ -1,0 +1,84 @@
+#!/bin/sh
+# resnet-train from outside: its options, planned memory, and resuming to the same bits, running statistics
+# included. What all training programs share is tested by test_trainer.sh.
+#
+#     test_resnet_train.sh path/to/resnet-train
+set -u
+program=$1
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+if ! "$program" --list-devices >/dev/null 2>&1; then
+    echo "there is no OpenCL device"
+    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
+    exit 1
+fi
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# run arguments...: the program succeeds and prints nothing on stderr.
+run() {
+    "$program" "$@" >out 2>err || fail "exit code $?: $*: $(cat err)"
+    [ ! -s err ] || fail "it prints on stderr: $*: $(cat err)"
+}
+
+# refuse PATTERN arguments...: the program ends with code 2 and one line with PATTERN.
+refuse() {
+    pattern=$1
+    shift
+    "$program" "$@" >out 2>err
+    code=$?
+    [ $code = 2 ] || fail "exit code $code, not 2: $*"
+    grep -q "^resnet-train: .*$pattern" err || fail "stderr has no '$pattern': $*: $(cat err)"
+}
+
+# bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
+bytes() {
+    awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); exit }' "$3"
+}
+
+# The log without its columns of time.
+results() {
+    cut -d, -f1-6 "$1/log.csv"
+}
+
+# Two epochs of three steps, the last with fewer images; images of an odd size.
+small="--arch resnet20 --image-size 9 --train-limit 40 --test-limit 20 --batch-size 16 --optimizer sgd --lr 0.05"
+
+printf 'blocks.0 conv1 recomputed\n' >wrong
+refuse "conv1 cannot be recomputed: the product would run twice" $small --keep-file wrong --plan
+printf 'blocks.0 mask1 dense\n' >wrong
+refuse "mask1 cannot be kept as dense" $small --keep-file wrong --plan
+refuse "image size must be" $small --image-size 5000 --plan
+
+for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "compact --code-bits 4"; do
+    run $small --plan --activations $form
+    cp out plan
+    grep -q "^backward block 8 " plan || fail "a plan without its parts: $form"
+    run $small --epochs 2 --output-dir whole --memory-report --activations $form
+    [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
+        fail "the arena is not as planned: $form: $(cat plan out)"
+    [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
+        fail "saved activations are not as planned: $form"
+    CLPRUNE_DEBUG=forget=poison run $small --epochs 2 --output-dir poisoned --activations $form
+    results whole >want
+    results poisoned >got
+    cmp -s want got || fail "what was forgotten is missed: $form: $(cat want got)"
+    rm -rf part
+    run $small --epochs 2 --output-dir part --steps 4 --activations $form # within the second epoch
+    run --resume part/last.ckpt
+    results part >got
+    cmp -s want got || fail "a resumed run differs: $form: $(cat want got)"
+done
+
+# exact has dense's gradients, but for rounding.
+run $small --steps 3 --activations exact --gradient-check 1 --summary-json summary
+awk '/"relative_error"/ && $2 + 0 > 1e-5 { exit 1 }' summary || fail "exact is not: $(cat summary)"
+
+[ $failures = 0 ] && echo "all passed"
+exit $((failures > 0))
