@@ -1,8 +1,9 @@
 #!/bin/sh
-# Plants one bug at a time in the kernels of the operations, in a copy of the tree, and checks that a
-# test notices it.
-#   tests/mutants.sh [FOLDER [FILE]]   FOLDER (default: a new temporary one) holds the copy and its
-#                                      build; FILE: the bugs of one kernel file only
+# Plants one bug at a time in the kernels and the host code of the operations, in a copy of the tree,
+# and checks that a test notices it.
+#   tests/mutants.sh [FOLDER [FILE [OLD]]]   FOLDER (default: a new temporary one) holds the copy and
+#                                            its build; FILE: the bugs of one file only; OLD: only
+#                                            the one that replaces this
 # A missing barrier that PoCL's order of work-items hides is for oclgrind.sh to find.
 # Exits 0 if every bug was caught. Lists of shapes are short (CLPRUNE_TEST_SMALL).
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -14,18 +15,23 @@ cmake -S "$folder/tree" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCLPRUNE_
 export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
 mkdir -p "$POCL_CACHE_DIR"
 only=${2:-}
+only_old=${3:-}
 missed=0
 
-# mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of cl/FILE by NEW.
+# mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of FILE, in cl/ or src/ops/, by NEW.
 mutant() {
     [ -z "$only" ] || [ "$only" = "$2" ] || return
-    kernel=$folder/tree/cl/$2
+    [ -z "$only_old" ] || [ "$only_old" = "$3" ] || return
+    case $2 in
+    *.c) file=src/ops/$2 ;;
+    *) file=cl/$2 ;;
+    esac
     OLD=$3 NEW=$4 awk '!done && (at = index($0, ENVIRON["OLD"])) {
         $0 = substr($0, 1, at - 1) ENVIRON["NEW"] substr($0, at + length(ENVIRON["OLD"])); done = 1 }
-        { print } END { exit !done }' "$root/cl/$2" >"$kernel" || {
+        { print } END { exit !done }' "$root/$file" >"$folder/tree/$file" || {
         echo "STALE   $2: no '$3'"
         missed=1
-        cp "$root/cl/$2" "$kernel"
+        cp "$root/$file" "$folder/tree/$file"
         return
     }
     cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
@@ -35,11 +41,11 @@ mutant() {
     else
         echo "caught  $2: '$3' -> '$4' ($(grep -c '^\[  FAILED  \]' "$folder/out") lines of $1)"
     fi
-    cp "$root/cl/$2" "$kernel"
+    cp "$root/$file" "$folder/tree/$file"
 }
 
-mutant test_matrix fill.cl 'first + ROWS' 'first + ROWS - 1'
-mutant test_gemm fill.cl 'factor * LOAD' 'LOAD'
+mutant test_matrix rowwise.clh 'FIRST_ROW + group_rows, rows' 'FIRST_ROW + group_rows - 1, rows'
+mutant test_gemm fill.cl 'factor * GET' 'GET'
 mutant test_gemm gemm_tiled.cl 'inner > k + 4 ? inner - k - 4 : 0' '4'
 mutant test_gemm gemm_tiled.cl 'row < inner ? cols - column : 0' 'cols - column'
 mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
@@ -70,10 +76,14 @@ mutant test_prune score.clh 'row + i * BC + c' 'row + i * BC'
 mutant test_prune score.clh 'sum > SAFE_LOW && sum < SAFE_HIGH;' 'sum < SAFE_HIGH;'
 mutant test_prune prune_score.cl 'n * rows + block_row * BR' 'n * rows + block_row'
 mutant test_prune prune_select.cl 'rank++ < left' 'rank++ <= left'
-mutant test_prune prune_select.cl 'isnan(score)' 'isinf(score)'
+mutant test_prune prune_key.clh 'isnan(score)' 'isinf(score)'
 mutant test_prune prune_select.cl 'barrier(CLK_LOCAL_MEM_FENCE);' ''
-mutant test_prune_sampled prune_draw.cl 'mix(mix((uint)(seed >> 32) + 0x9e3779b9u) ^ (uint)seed)' '0x9e3779b9u'
-mutant test_prune_sampled prune_draw.cl ' + (uint)n * 0x9e3779b9u' ''
+mutant test_prune_sampled draw.clh 'mix(mix((uint)(seed >> 32) + 0x9e3779b9u) ^ (uint)seed)' '0x9e3779b9u'
+mutant test_prune_sampled draw.clh ' + (uint)sample * 0x9e3779b9u' ''
+mutant test_prune_sampled draw.clh 'mix##N(i ^ key)' 'mix##N(i)'
+mutant test_prune_sampled prune_draw.cl 'first_sample + n' 'n'
+mutant test_prune_random prune_draw.cl 'first_sample + n' 'n'
+mutant test_prune_random prune_random.c '(double)blocks / (double)bsr->desc.keep' '(double)bsr->desc.keep / (double)blocks'
 mutant test_prune prune_select_vector.cl 'i++' 'i += 2'
 mutant test_prune prune_select_vector.cl ': -INFINITY' ': INFINITY'
 mutant test_prune prune_select_vector.cl 'min(max(keys, upper << 16), upper << 16 | 0xffff)' 'keys'
@@ -98,7 +108,12 @@ mutant test_bsr_values bsr_values.clh 'bits > 0x7f800000u ? 0x7fc0u' 'false ? 0x
 mutant test_bsr bsr_pack.cl 'r < height ? width : 0' 'width'
 mutant test_bsr bsr_pack.cl 'r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f' 'row[r * x_ld + c]'
 mutant test_bsr bsr_pack.cl 'e / cols * y_ld' 'e / cols * cols'
-mutant test_bspmm bspmm_lists.cl 'for (int k = crow[i]; k < crow[i + 1]; k++)' 'for (int k = crow[i] + 1; k < crow[i + 1]; k++)'
+mutant test_bspmm bspmm_lists.cl 'for (int k = CROW(i); k < CROW(i + 1); k++)' 'for (int k = CROW(i) + 1; k < CROW(i + 1); k++)'
+mutant test_linear bspmm_lists.cl '(i) * (keep / block_rows)' '(i) * keep'
+mutant test_linear bspmm.c 'desc->keep *= run;' ''
+mutant test_linear bspmm.c 'desc->rows *= run;' ''
+mutant test_linear bspmm.c 'desc->batch = samples;' 'desc->batch = 1;'
+mutant test_linear bspmm.c 'sizes->block_rows = run;' 'sizes->block_rows = desc->batch;'
 mutant test_bspmm bspmm_lists.cl 'col[middle] < j' 'col[middle] <= j'
 mutant test_bspmm bspmm_tn_vector.cl '(ulong)entry[0] * PANEL' '(ulong)((entry[0] + 1) % SEG) * PANEL'
 mutant test_bspmm bspmm_tn_vector.cl 'for (; entry < end' 'for (entry += 2; entry < end'
@@ -113,6 +128,12 @@ mutant test_bspmm bspmm_finish.cl 's < splits' 's + 1 < splits'
 mutant test_gemm gemm_vector.cl 'k == 0' 'true'
 mutant test_linear gemm_vector.cl 'k != 0 ? 0' 'k == 0 ? 0'
 mutant test_linear gemm_vector.cl 'first_row + r)' 'r)'
+mutant test_quantise quantise.cl 'min((group + 1) * GROUP, cols)' 'min((group + 1) * GROUP, cols - cols % 16)'
+mutant test_quantise quantise.cl 'first_sample + row / sample_rows' 'row / sample_rows'
+mutant test_quantise quantise.cl 'bits + 0xffffu : bits' 'bits : bits'
+mutant test_quantise quantise.clh 'c * BITS % 32) & LEVELS' 'c * BITS % 16) & LEVELS'
+mutant test_quantise quantise_panel.clh '(r + i) * b.ld' 'r * b.ld'
+mutant test_quantise gemm_tiled.cl 'row < inner && column < cols ? cols - column : 0' 'column < cols ? cols - column : 0'
 mutant test_gemm panel.clh 'row[i + 4]' 'row[i + 2]'
 mutant test_gemm panel.clh 'to[i * pitch + r] = from[r * ld + i];' 'to[i * pitch + r] = from[r * ld + c];'
 mutant test_mma mma.clh '(t) + 4 * (i)' '(t) + 2 * (i)'

@@ -279,9 +279,8 @@ bytes() {
     awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); exit }' "$3"
 }
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
-    "--activations exact-tokens" "--activations compact --sparsity 0.7 --values int8" \
-    "--activations quantised" "--activations pooled" \
-    "--optimizer lamb --clip-norm 1 --values bf16 --activations compact"; do
+    "--activations exact-tokens" "--activations quantised" "--activations pooled" \
+    "--optimizer lamb --clip-norm 1 --activations compact --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
     grep -q "^backward block 5 " plan || fail "a plan without its parts: $arguments"
@@ -436,9 +435,9 @@ resumed() {
 }
 for steps in 1 3 5; do # within an epoch, at its end, within another
     resumed $steps whole want $pruned
-    resumed $steps sampled drawn $sampled
-    resumed $steps compact coded $compact
 done
+resumed 1 sampled drawn $sampled
+resumed 5 compact coded $compact
 expect 0 "" $compact --epochs 3 --output-dir part --steps 3
 expect 0 "" --resume part/last.ckpt --indices int32 --memory-report
 again=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
