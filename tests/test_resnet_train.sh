@@ -27,13 +27,13 @@ run() {
     [ ! -s err ] || fail "it prints on stderr: $*: $(cat err)"
 }
 
-# refuse PATTERN arguments...: the program ends with code 2 and one line with PATTERN.
+# refuse CODE PATTERN arguments...: the program ends with CODE and one line with PATTERN.
 refuse() {
-    pattern=$1
-    shift
+    want=$1 pattern=$2
+    shift 2
     "$program" "$@" >out 2>err
     code=$?
-    [ $code = 2 ] || fail "exit code $code, not 2: $*"
+    [ $code = "$want" ] || fail "exit code $code, not $want: $*"
     grep -q "^resnet-train: .*$pattern" err || fail "stderr has no '$pattern': $*: $(cat err)"
 }
 
@@ -48,13 +48,13 @@ results() {
 }
 
 # Two epochs of three steps, the last with fewer images; images of an odd size.
-small="--arch resnet20 --image-size 9 --train-limit 40 --test-limit 20 --batch-size 16 --optimizer sgd --lr 0.05"
+small="--arch resnet20 --image-size 17 --train-limit 40 --test-limit 20 --batch-size 16 --optimizer sgd --lr 0.05"
 
 printf 'blocks.0 conv1 recomputed\n' >wrong
-refuse "conv1 cannot be recomputed: the product would run twice" $small --keep-file wrong --plan
+refuse 4 "conv1 cannot be recomputed: the product would run twice" $small --keep-file wrong --plan
 printf 'blocks.0 mask1 dense\n' >wrong
-refuse "mask1 cannot be kept as dense" $small --keep-file wrong --plan
-refuse "image size must be" $small --image-size 5000 --plan
+refuse 4 "mask1 cannot be kept as dense" $small --keep-file wrong --plan
+refuse 2 "image-size: .5000. is not" $small --image-size 5000 --plan
 
 for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "compact --code-bits 4"; do
     run $small --plan --activations $form

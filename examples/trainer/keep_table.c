@@ -105,6 +105,8 @@ static void say_who_allows(const block_view *view, size_t entry, char *why, size
     const clprune_form form = rule_of(view, entry)->keep.form;
     const char *as = form == CLPRUNE_FORM_GELU_CODE ? "a code" : clprune_form_name(form);
     (void)snprintf(why, size, "%s cannot be kept as %s", table->entries[entry].name, as);
+    if (table->entries[entry].only != 0) /* others allow it, which says nothing */
+        return;
     for (size_t i = 0; i < table->count; ++i)
         if (allows(&table->entries[i], form)) {
             (void)snprintf(why, size, "only %s%s%s can be kept as %s",
