@@ -237,6 +237,14 @@ static void invalid(void **state)
     desc.kernel.width = 0;
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
         "3 x 0 taps");
+    desc.kernel = (clprune_extent){3, 3};
+    desc.dilation = (clprune_extent){1, 0};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "dilation 1 x 0");
+    desc.dilation = (clprune_extent){0, 0};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 3);
+    assert_int_equal(clprune_conv2d_output(&desc, small).height, 0);
     desc.kernel = (clprune_extent){SIZE_MAX, 3};
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
     desc.kernel = (clprune_extent){3, 3};

@@ -32,7 +32,8 @@ static bool shape_of(
         .stride = or_ones(desc->stride),
         .padding = desc->padding,
         .dilation = or_ones(desc->dilation)};
-    return conv->stride.height > 0 && conv->stride.width > 0 && clprune__conv_settle(conv);
+    return conv->stride.height > 0 && conv->stride.width > 0 && conv->dilation.height > 0 &&
+           conv->dilation.width > 0 && clprune__conv_settle(conv);
 }
 
 clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
