@@ -36,8 +36,11 @@ static const keep_entry entries[] = {
         .instead = CLPRUNE_FORM_MEAN},
 };
 
-static const char *const preset_names[] = {
-    "dense", "paper", "pruned", "exact", "exact-tokens", "compact", "quantised", "pooled", NULL};
+static const char *const preset_names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
+    "compact", "quantised", "pooled", "auto", NULL};
+
+/* For auto: the recomputed tensors of compact, or those of exact. */
+static const char *const frames[] = {"krrkrckrm", "krrkrqrrm", NULL};
 
 /* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
 static const keep_preset_row presets[] = {
@@ -56,6 +59,9 @@ static const keep_preset_row presets[] = {
         "keep the inputs of linear layers as codes of --code-bits bits"},
     {"doddododd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep the means of the inputs of linear layers over cells of neighbouring tokens"},
+    {"ddddddddd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+        "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
+        frames},
 };
 
 /* The sampled criterion was an option of preset paper, and its default, before it had a preset. */

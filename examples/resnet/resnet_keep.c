@@ -30,7 +30,18 @@ static const keep_entry entries[] = {
 };
 
 static const char *const preset_names[] = {
-    "dense", "paper", "pruned", "pooled", "exact", "compact", NULL};
+    "dense", "paper", "pruned", "pooled", "exact", "compact", "auto", NULL};
+
+/* For auto: the recomputed tensors of compact, or none in the blocks. Outputs of convolutions have
+ * codes: without some of their blocks, or with means, batch norms' gradients err by more than with
+ * 2 bits. */
+static const char *const frames[] = {"qrqqrbb"
+                                     "rrrkr"
+                                     "r",
+    "qkqqkbb"
+    "rrrkr"
+    "r",
+    NULL};
 
 /* One letter per tensor: conv1, relu1, conv2, downsample, out, mask1, mask2; the stem's image,
  * conv, relu, pool, mask; the last out. */
@@ -64,6 +75,12 @@ static const keep_preset_row presets[] = {
      "r",
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep them as codes of --code-bits bits, and the signs as bits"},
+    {"dddddrr"
+     "ddddr"
+     "d",
+        CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
+        "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
+        frames},
 };
 
 /* Those that give dense's gradients come first. */

@@ -127,8 +127,7 @@ done:
     return status;
 }
 
-/* Leaves the gradients of a batch of training images in the parameters of `model`. */
-static bool make_gradients(const trainer *t, void *model, batch_feed *feed, tally *losses,
+bool gradient_make(const trainer *t, void *model, batch_feed *feed, tally *losses,
     const uint32_t *indices, size_t count, fault *f)
 {
     clprune_mat loss, hit;
@@ -190,7 +189,7 @@ static bool compare_draws(trainer *t, const twin *exact, uint64_t batch, size_t 
     bool good = true;
     for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
         t->type->set_seed(t->model, 1 + batch + draw * t->options->gradient_check);
-        good = make_gradients(t, t->model, &t->feed, &t->tally, indices, count, f) &&
+        good = gradient_make(t, t->model, &t->feed, &t->tally, indices, count, f) &&
                compare(t, exact, draw, host, check, f);
     }
     return good;
@@ -206,7 +205,7 @@ static bool compare_batches(
     for (uint64_t i = 0; good && i < wanted && i < t->steps_per_epoch; ++i) {
         const uint64_t first = i * o->batch_size, left = o->train_limit - first;
         const size_t count = (size_t)(left < o->batch_size ? left : o->batch_size);
-        good = make_gradients(
+        good = gradient_make(
                    t, exact->model, &exact->feed, &exact->tally, t->order + first, count, f) &&
                compare_draws(t, exact, i, count, host, check, f);
         check->batches += good;

@@ -57,6 +57,11 @@ double gradient_noise(const gradient_sums *sums, uint64_t draws);
 void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float *got,
     const float *exact, double *mean);
 
+/* Leaves the gradients of a batch of training images in the parameters of `model`, which is one of
+ * t's type in the feed's context. */
+bool gradient_make(const trainer *t, void *model, batch_feed *feed, tally *losses,
+    const uint32_t *indices, size_t count, fault *f);
+
 /* A table on stdout, a line a tensor; the same as a member "gradient_check" of a JSON object. Both
  * do nothing where nothing was compared. */
 void gradient_check_print(const gradient_check *check, const trainer *t);

@@ -308,3 +308,57 @@ bool keep_file_apply(const char *text, const char *source, const options *o, siz
     free(changed);
     return good;
 }
+
+void keep_file_form(const keep_rule *rule, char *text, size_t size)
+{
+    const clprune_keep *keep = &rule->keep;
+    const clprune_block rows16 = {1, 16};
+    char block[64];
+    const char *name = "recomputed";
+    for (size_t i = 0; i < FORMS; ++i)
+        if (!rule->recomputed && forms[i].form == keep->form)
+            name = forms[i].name;
+    (void)snprintf(text, size, "%s", name);
+    char *rest = text + strlen(text);
+    const size_t left = size - strlen(text);
+    options_block_text(keep->block.rows == 0 ? rows16 : keep->block, block, sizeof block);
+    if (keep_has_form(rule, CLPRUNE_FORM_PRUNED))
+        (void)snprintf(rest, left,
+            " sparsity=%.7g block=%s norm=%s criterion=%s values=%s indices=%s",
+            (double)keep->sparsity, block, options_norms[keep->norm],
+            options_criteria[keep->criterion], options_values[keep->value_type],
+            options_indices[options_index_choice(keep->index_type)]);
+    else if (keep_has_form(rule, CLPRUNE_FORM_QUANTISED))
+        (void)snprintf(rest, left, " bits=%u group=%u rounding=%s", keep->bits,
+            keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding]);
+    else if (keep_has_form(rule, CLPRUNE_FORM_POOLED))
+        (void)snprintf(rest, left, " cell=%u", keep->cell);
+    else if (keep_has_form(rule, CLPRUNE_FORM_GELU_CODE))
+        (void)snprintf(rest, left, " bits=%u", keep->bits);
+}
+
+bool keep_file_write(const keep_table *table, const trainer_sizes *sizes, const keep_rule *rules,
+    char **text, fault *f)
+{
+    const size_t count = keep_rules_count(table, sizes->blocks), room = count * LINE_MOST / 2 + 1;
+    size_t used = 0;
+    *text = malloc(room);
+    if (*text == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    (*text)[0] = '\0';
+    for (size_t at = 0; at < count; ++at) {
+        const bool inside = at < sizes->blocks * table->in_block;
+        const size_t block = inside ? at / table->in_block : 0;
+        const size_t entry =
+            inside ? at % table->in_block : at - (sizes->blocks - 1) * table->in_block;
+        const keep_entry *e = &table->entries[entry];
+        char where[32], form[LINE_MOST / 4];
+        if (table->shape(sizes, block, entry).rows == 0)
+            continue;
+        (void)snprintf(where, sizeof where, "blocks.%zu", block);
+        keep_file_form(&rules[at], form, sizeof form);
+        used += (size_t)snprintf(*text + used, room - used, "%-10s %-10s %s\n",
+            e->place == NULL ? where : e->place, e->name, form);
+    }
+    return true;
+}

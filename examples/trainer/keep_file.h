@@ -31,4 +31,12 @@ bool keep_file_read(const char *path, char **text, fault *f);
 bool keep_file_apply(const char *text, const char *source, const options *o, size_t blocks,
     keep_rule *rules, fault *f);
 
+/* The lines that make these rules, of a model of such sizes, from any preset; all settings are
+ * said. Tensors without rows have none. The caller frees *text. Faults: CODE_MEMORY. */
+bool keep_file_write(const keep_table *table, const trainer_sizes *sizes, const keep_rule *rules,
+    char **text, fault *f);
+
+/* One line's form and settings: "quantised bits=4 group=64 rounding=stochastic". */
+void keep_file_form(const keep_rule *rule, char *text, size_t size);
+
 #endif

@@ -186,6 +186,16 @@ bool keep_preset_pools(const keep_table *table, size_t preset)
     return preset_has(table, preset, 'o');
 }
 
+bool keep_preset_chooses(const keep_table *table, size_t preset)
+{
+    return table->presets[preset].frames != NULL;
+}
+
+bool keep_preset_is_exact(const keep_table *table, size_t preset)
+{
+    return strpbrk(table->presets[preset].forms, "pcqo") == NULL;
+}
+
 bool keep_codes_exist(const keep_table *table)
 {
     for (size_t i = 0; table->preset_names[i] != NULL; ++i)
@@ -243,6 +253,26 @@ void keep_preset_rules(
             rules[keep_rule_at(table, blocks, block, i)] = keep_preset_rule(table, preset, i, how);
     for (size_t i = table->in_block; i < table->count; ++i)
         rules[keep_rule_at(table, blocks, 0, i)] = keep_preset_rule(table, preset, i, how);
+}
+
+static keep_rule frame_rule(char letter)
+{
+    keep_rule rule = {.recomputed = letter == 'r'};
+    rule.keep.bits = 8;
+    rule.keep.form = letter == 'm'   ? CLPRUNE_FORM_MEAN
+                     : letter == 'c' ? CLPRUNE_FORM_GELU_CODE
+                     : letter == 'b' ? CLPRUNE_FORM_MASK
+                                     : CLPRUNE_FORM_DENSE;
+    return rule;
+}
+
+void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks, keep_rule *rules)
+{
+    for (size_t block = 0; block < blocks; ++block)
+        for (size_t i = 0; i < table->in_block; ++i)
+            rules[keep_rule_at(table, blocks, block, i)] = frame_rule(frame[i]);
+    for (size_t i = table->in_block; i < table->count; ++i)
+        rules[keep_rule_at(table, blocks, 0, i)] = frame_rule(frame[i]);
 }
 
 void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_rule *rules)

@@ -62,6 +62,10 @@ typedef struct keep_preset_row {
     clprune_criterion criterion;   /* the default of --criterion */
     clprune_index_type index_type; /* the default of --indices */
     const char *help;              /* for --help, one phrase */
+    /* Of the preset that chooses by measured errors, else NULL; ends with NULL. One letter per
+     * entry: recomputed, mean, mask bits (b); or to be chosen: any form (k), dense or quantised
+     * (q), a code of GELU's derivative (c). */
+    const char *const *frames;
 } keep_preset_row;
 
 /* The name that a preset had in older checkpoints, where blocks were kept by this criterion. */
@@ -112,6 +116,16 @@ bool keep_preset_prunes(const keep_table *table, size_t preset);
 bool keep_preset_codes(const keep_table *table, size_t preset);
 bool keep_preset_quantises(const keep_table *table, size_t preset);
 bool keep_preset_pools(const keep_table *table, size_t preset);
+
+/* Whether the form of each tensor is chosen by measured gradient errors (auto_keep.h). Its row has
+ * every tensor dense. */
+bool keep_preset_chooses(const keep_table *table, size_t preset);
+
+/* Whether a preset's gradients are dense's but for rounding. */
+bool keep_preset_is_exact(const keep_table *table, size_t preset);
+
+/* The rules of a frame of such a preset: what is to be chosen is dense, or a code of 8 bits. */
+void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks, keep_rule *rules);
 
 /* Whether any preset keeps codes. */
 bool keep_codes_exist(const keep_table *table);

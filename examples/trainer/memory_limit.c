@@ -1,8 +1,10 @@
-/* --memory-limit: the mildest preset, or the largest batch, whose plan fits. */
+/* --memory-limit: the mildest preset, or the largest batch, whose plan fits; or, tensor by tensor,
+ * auto_keep.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto_keep.h"
 #include "memory_plan.h"
 
 typedef struct search {
@@ -107,6 +109,8 @@ bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_pl
     const options *o = t->options;
     if (o->memory_limit == 0)
         return memory_plan_make(t, device, plan, f);
+    if (o->resume == NULL && keep_preset_chooses(t->type->keep, o->activations))
+        return auto_keep_choose(t, device, plan, f);
     search s = {.t = t,
         .device = device,
         .wanted = *o,

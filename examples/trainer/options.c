@@ -146,6 +146,26 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     return fault_set(f, CODE_USAGE, "--%s needs --activations %s", row->name, presets);
 }
 
+/* With a preset that chooses by measured errors: it sets the strength of each form. */
+static bool check_chooser(const options *o, fault *f)
+{
+    static const char *const chosen[] = {"sparsity", "values", "code-bits", "pool", "gelu-code"};
+    const char *name = options_preset(o);
+    if (o->resume != NULL)
+        return true;
+    if (o->memory_limit == 0)
+        return fault_set(f, CODE_USAGE, "--activations %s needs --memory-limit", name);
+    if (o->keep_file != NULL)
+        return fault_set(f, CODE_USAGE,
+            "--keep-file cannot override --activations %s, which chooses all tensors; a file that "
+            "it wrote goes with --activations %s",
+            name, o->model->keep->preset_names[0]);
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; ++i)
+        if (options_given(o, chosen[i]))
+            return fault_set(f, CODE_USAGE, "--%s is chosen by --activations %s", chosen[i], name);
+    return true;
+}
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
@@ -159,6 +179,8 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
     if (chooses_preset(o))
         return true;
+    if (keep_preset_chooses(o->model->keep, o->activations))
+        return check_chooser(o, f);
     for (size_t i = 0; o->resume == NULL && i < option_rows_count(o->model); ++i) {
         const option_row row = option_row_at(o->model, i);
         if (o->given[i] && !check_needs(o, &row, f))

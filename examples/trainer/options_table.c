@@ -145,9 +145,10 @@ static const option_row rows[] = {
     FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
-        "--activations, the largest batch; says which"),
+        "--activations, the largest batch; says which. Needed by --activations auto"),
     FLAG("plan", OPTION_FORGET, plan,
-        "print the device memory of each part of a step and exit; needs no device"),
+        "print the device memory of each part of a step and exit; needs no device, but for "
+        "--activations auto"),
     TEXT("plan-csv", OPTION_FORGET, plan_csv, "FILE",
         "with --plan: write the live bytes at each command of a step, by tensor"),
     FLAG("memory-report", OPTION_FORGET, memory_report,

@@ -49,7 +49,10 @@ static void say_start(trainer *t)
     if (keep_preset_pools(t->type->keep, o->activations))
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", cells of %llu x %llu",
             (unsigned long long)o->pool, (unsigned long long)o->pool);
-    if (o->keep_text != NULL)
+    if (t->automatic != NULL)
+        (void)snprintf(
+            kept + strlen(kept), sizeof kept - strlen(kept), ", chosen by measured errors");
+    else if (o->keep_text != NULL)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", overridden by %s",
             o->keep_file != NULL ? o->keep_file : o->resume);
     for (size_t i = 0; i < t->type->extras_count; ++i)

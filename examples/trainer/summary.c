@@ -3,6 +3,7 @@
 #include <CL/cl.h>
 
 #include "atomic_file.h"
+#include "auto_keep.h"
 #include "json.h"
 
 void summary_device(const trainer *t, char *name, size_t size)
@@ -93,6 +94,7 @@ bool summary_write(const trainer *t, const gradient_check *check, fault *f)
     json_count(&j, "peak_bytes", trainer_peak_bytes(t));
     write_memory(&j, t->context);
     gradient_check_json(check, t, &j);
+    auto_keep_json(t, &j);
     json_close(&j);
     return atomic_file_commit(&file, f);
 }

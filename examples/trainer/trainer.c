@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto_keep.h"
 #include "checkpoint.h"
 #include "keep_file.h"
 #include "memory_plan.h"
@@ -103,7 +104,9 @@ static bool create_model(trainer *t, fault *f)
     const options *o = t->options;
     const keep_table *table = t->type->keep;
     const size_t blocks = t->sizes.blocks;
-    const char *source = o->keep_file != NULL ? o->keep_file : o->resume;
+    const char *source = o->keep_file != NULL ? o->keep_file
+                         : o->resume != NULL  ? o->resume
+                                              : "activations auto";
     const keep_how how = options_how(o);
     keep_rule *rules = t->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
@@ -184,7 +187,7 @@ static bool open_output(trainer *t, fault *f)
     t->checkpoint_path = path_in(folder, "last.ckpt");
     const bool good = csv == NULL || t->checkpoint_path == NULL
                           ? fault_set(f, CODE_MEMORY, "out of memory")
-                          : csv_log_write(&t->log, csv, f);
+                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, folder, f);
     free(csv);
     return good;
 }
@@ -294,6 +297,7 @@ void trainer_close(trainer *t)
     dataset_close(t->data);
     free(t->order);
     free(t->rules);
+    auto_keep_close(t->automatic);
     free(t->checkpoint_path);
     *t = (trainer){0};
 }

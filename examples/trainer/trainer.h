@@ -47,8 +47,9 @@ typedef struct trainer {
     const trainer_model *type;
     trainer_sizes sizes;
     void *model;
-    keep_rule *rules;      /* how it keeps its tensors */
-    clprune_param *params; /* (params_count) the model's */
+    keep_rule *rules;            /* how it keeps its tensors */
+    struct auto_keep *automatic; /* what --activations auto chose; NULL: nothing */
+    clprune_param *params;       /* (params_count) the model's */
     size_t params_count;
     trainer_watch_fn *watch; /* told of the parts of a step; NULL: nobody */
     void *watch_user;
