@@ -294,9 +294,54 @@ static void files(void **state)
     test_folder_remove(folder);
 }
 
+/* What keep_file_write writes, keep_file_apply reads. */
+static void written(void **state)
+{
+    (void)state;
+    static const char text[] = "blocks.* norm1 pruned sparsity=0.7 block=4x8 norm=l1 "
+                               "criterion=random values=int8 indices=bitmap\n"
+                               "blocks.1 norm1 quantised bits=2 group=32 rounding=nearest\n"
+                               "blocks.2 norm1 pooled cell=3\nblocks.0 gelu pruned sparsity=0.1\n"
+                               "blocks.0 norm2 recomputed\nblocks.0 fc2 recomputed\n"
+                               "blocks.0 fc1 code bits=8\nlast x mean\n";
+    const options o = options_of(DENSE);
+    const trainer_sizes sizes = {.arch = 4, .image = 32, .blocks = DEPTH, .extra = {4}};
+    keep_rule rules[RULES], again[RULES];
+    char *out, *twice;
+    fault f = {0};
+    base(&o, rules);
+    if (!keep_file_apply(text, "rules", &o, DEPTH, rules, &f))
+        fail_msg("%s", f.text);
+    assert_true(keep_file_write(o.model->keep, &sizes, rules, &out, &f));
+    base(&o, again);
+    if (!keep_file_apply(out, "out", &o, DEPTH, again, &f))
+        fail_msg("%s", f.text);
+    assert_true(keep_file_write(o.model->keep, &sizes, again, &twice, &f));
+    assert_string_equal(out, twice);
+    for (size_t i = 0; i < RULES; i++) {
+        const clprune_keep *a = &rules[i].keep, *b = &again[i].keep;
+        assert_int_equal(rules[i].recomputed, again[i].recomputed);
+        assert_int_equal(a->form, b->form);
+        if (a->form == CLPRUNE_FORM_PRUNED)
+            assert_true(a->sparsity >= b->sparsity && a->sparsity <= b->sparsity &&
+                        a->block.rows == b->block.rows && a->block.cols == b->block.cols &&
+                        a->norm == b->norm && a->criterion == b->criterion &&
+                        a->value_type == b->value_type && a->index_type == b->index_type);
+        if (a->form == CLPRUNE_FORM_QUANTISED)
+            assert_true(a->bits == b->bits && a->group == b->group && a->rounding == b->rounding);
+        if (a->form == CLPRUNE_FORM_POOLED)
+            assert_int_equal(a->cell, b->cell);
+        if (a->form == CLPRUNE_FORM_GELU_CODE)
+            assert_int_equal(a->bits, b->bits);
+    }
+    free(out);
+    free(twice);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines), cmocka_unit_test(later_lines_win),
-        cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(grids)};
+        cmocka_unit_test(refused), cmocka_unit_test(files), cmocka_unit_test(grids),
+        cmocka_unit_test(written)};
     return cmocka_run_group_tests_name("keep_file", tests, NULL, NULL);
 }

@@ -71,7 +71,8 @@ static void presets(void **state)
         assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT && i <= COMPACT);
         assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT && i <= COMPACT);
     }
-    assert_null(resmlp_keep.preset_names[PRESETS]);
+    assert_string_equal(resmlp_keep.preset_names[PRESETS], "auto");
+    assert_null(resmlp_keep.preset_names[PRESETS + 1]);
     const keep_policy unpruned = keep_preset(PAPER, (clprune_keep){.sparsity = 0});
     assert_int_equal(form_of(&unpruned.rule[KEEP_GELU]), AS_IS);
     const keep_policy narrow =

@@ -80,5 +80,24 @@ done
 run $small --steps 3 --activations exact --gradient-check 1 --summary-json summary
 awk '/"relative_error"/ && $2 + 0 > 1e-5 { exit 1 }' summary || fail "exact is not: $(cat summary)"
 
+# auto keeps within its limit, and a resumed run keeps its choice.
+auto="--arch resnet20 --image-size 9 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
+refuse 5 "auto, batch 16 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M
+least=$(sed -n 's/.* take \([0-9]*\) bytes at least.*/\1/p' err)
+run $auto --plan --activations exact
+exact=$(bytes "peak of everything" 1 out)
+auto="$auto --activations auto --memory-limit $(((least + exact) / 2))"
+run $auto --epochs 2 --output-dir chosen --memory-report
+[ "$(bytes total 1 out)" -le $(((least + exact) / 2)) ] || fail "auto is over its limit: $(cat out)"
+grep -q 'blocks.3.downsample .*\*' out || fail "no form of a downsample is chosen: $(cat out)"
+# dw alone depends on the input of a convolution: the errors of pooled inputs touch no other tensor.
+awk -F, '$1 == 1 && $2 ~ /relu1/ && $3 ~ /pooled/ && !($5 > 0.01 && $5 < 2) { exit 1 }' chosen/auto.csv ||
+    fail "errors of pooled inputs: $(cat chosen/auto.csv)"
+results chosen >want
+run $auto --epochs 2 --output-dir again --steps 1
+run --resume again/last.ckpt
+results again >got
+cmp -s want got || fail "a resumed run of auto differs: $(cat want got)"
+
 [ $failures = 0 ] && echo "all passed"
 exit $((failures > 0))

@@ -59,7 +59,7 @@ results() {
 # ---- the command line ----------------------------------------------------------------------------
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
-    activations sparsity block norm criterion values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs \
+    activations sparsity block norm criterion values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
     gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
@@ -545,6 +545,58 @@ expect 0 "" $once --precision bf16 --steps 1 --summary-json auto.json
 grep -q '"precision": "bf16"' auto.json || grep -q 'bf16 is not available' out ||
     fail "an unavailable precision is not mentioned"
 unset CLPRUNE_DEBUG
+
+# ---- forms chosen by measured errors -------------------------------------------------------------
+expect 2 "--activations auto needs --memory-limit" $small --activations auto
+expect 2 "--keep-file cannot override --activations auto" \
+    $small --activations auto --memory-limit 1G --keep-file mixed
+for option in "--sparsity 0.5" "--code-bits 8" "--pool 2" "--values fp16" "--gelu-code 4"; do
+    expect 2 "${option% *} is chosen by --activations auto" \
+        $small --activations auto --memory-limit 1G $option
+done
+brief="--image-size 16 --patch-size 8 --train-limit 32 --test-limit 8 --batch-size 32"
+expect 5 "activations auto, batch 32 take [0-9]* bytes at least" \
+    $brief --activations auto --memory-limit 1M
+least=$(sed -n 's/.* take \([0-9]*\) bytes at least.*/\1/p' err)
+exact=$("$program" $brief --plan --activations exact-tokens | sed -n 's/^peak of everything *\([0-9]*\) .*/\1/p')
+expect 0 "" $brief --plan --activations auto --memory-limit "$exact"
+grep -q "activations auto: exact-tokens, with dense's gradients, is planned in $exact of" out ||
+    fail "auto does not take dense's gradients where they fit: $(cat out)"
+limit=$(((least + exact) / 2))
+auto="$brief --activations auto --memory-limit $limit"
+expect 0 "" $auto --epochs 2 --output-dir chosen --summary-json chosen.json --memory-report
+total=$(bytes total 1 out)
+[ "$total" -le "$limit" ] || fail "auto takes $total bytes of $limit"
+grep -q "activations auto: $total of $limit bytes are planned" out || fail "auto's plan is not what the run takes: $(cat out)"
+grep -q '"error_measured": [0-9]' chosen.json || fail "the summary has no errors of auto"
+awk -F, '/^0,blocks.3.x,quantised bits=8/ { a = $5 } /^0,blocks.3.x,quantised bits=2/ { b = $5 }
+    $3 == "dense" && $5 != 0 { bad = 1 }
+    END { exit bad || !(a > 0 && a < 0.1 && b > 10 * a) }' chosen/auto.csv || fail "errors of auto: $(cat chosen/auto.csv)"
+awk '/"error_by_sum"/ { a = $2 + 0 } /"error_measured"/ { b = $2 + 0 } END { exit !(a < 1.2 * b && b < 1.2 * a) }' \
+    chosen.json || fail "errors do not add up: $(cat chosen.json)"
+expect 0 "" $brief --activations dense --keep-file chosen/auto.keep --epochs 2 --output-dir reused
+results chosen/log.csv >want
+results reused/log.csv | cmp -s want - || fail "a run with auto.keep is another one"
+rm -rf part
+expect 0 "" $auto --epochs 2 --output-dir part --steps 1
+cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv ||
+    fail "auto chooses differently at its second time"
+expect 0 "" --resume part/last.ckpt
+results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
+
+# ---- steps of the learning rate ------------------------------------------------------------------
+expect 2 "--milestones needs --schedule step" $small --milestones 0.5
+expect 2 "--milestones: '0.5,0.4' is not" $small --schedule step --milestones 0.5,0.4
+expect 2 "--schedule: 'linear' is not one of cosine step" --schedule linear
+stepped="$small --activations exact --schedule step --milestones 0.3,0.67 --warmup-epochs 0 --lr 0.01"
+expect 0 "" $stepped --epochs 3 --output-dir stepped --summary-json stepped.json
+[ "$(cut -d, -f3 stepped/log.csv | tr '\n' ' ')" = "lr 0.01 0.001 0.0001 " ] ||
+    fail "the steps of the learning rate: $(cut -d, -f3 stepped/log.csv)"
+grep -q '"milestones": "0.3,0.67"' stepped.json || fail "the summary has no milestones"
+without_time stepped/log.csv >want
+resumed 4 stepped want $stepped
+expect 2 "--milestones 0.5: the run in stepped/last.ckpt has 0.3,0.67" \
+    --resume stepped/last.ckpt --milestones 0.5
 
 # ---- divergence ----------------------------------------------------------------------------------
 cksum <part/last.ckpt >want

@@ -70,7 +70,7 @@ static bool warm_up(trainer *t, fault *f)
 {
     const options *o = t->options;
     const augment_options augment = {.seed = o->seed, .epoch = 0};
-    t->schedule = (clprune_schedule){.base = 0.1 * o->lr, .min = 0.1 * o->lr, .total = 1};
+    t->rate = (learning_rate){.schedule = {.base = 0.1 * o->lr, .min = 0.1 * o->lr, .total = 1}};
     tally_reset(&t->tally, tally_zero);
     for (; t->at.step < AUTO_WARMUP && t->at.step < t->steps_per_epoch && stop_signal() == 0;
          ++t->at.step) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "learning_rate.h"
 #include "options_table.h"
 
 enum {
@@ -43,6 +44,7 @@ static const options defaults = {
     .batch_size = 64,
     .optimizer = OPTIONS_ADAMW,
     .warmup_epochs = 1,
+    .milestones = "0.5,0.75",
     .label_smoothing = 0.1,
     .seed = 1,
     .checkpoint_every = 1,
@@ -173,6 +175,11 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
     if (o->gradient_draws > 1 && o->gradient_check == 0)
         return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
+    learning_rate rate;
+    if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
+    if (!learning_rate_milestones(o->milestones, &rate, f))
+        return false;
     if (o->test_only && o->resume == NULL)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
@@ -297,7 +304,8 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
 static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"values", "fp32"}, {"gelu-code", "2"}, {"code-bits", "4"},
-    {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"}};
+    {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"}, {"schedule", "cosine"},
+    {"milestones", "0.5,0.75"}};
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {

@@ -23,6 +23,7 @@ enum { OPTIONS_MOST = 56 }; /* options there may be */
 /* One option; see options_table.h. */
 typedef struct option_row option_row;
 
+typedef enum options_schedule { OPTIONS_COSINE, OPTIONS_STEP } options_schedule;
 typedef enum options_optimizer { OPTIONS_SGD, OPTIONS_ADAMW, OPTIONS_LAMB } options_optimizer;
 
 /* Zero in a size or limit means that the architecture or the data decides. */
@@ -54,7 +55,9 @@ typedef struct options {
     size_t optimizer; /* options_optimizer */
     double lr, weight_decay;
     double warmup_epochs, label_smoothing;
-    double clip_norm; /* 0: off */
+    size_t schedule;        /* options_schedule */
+    const char *milestones; /* learning_rate_milestones reads it */
+    double clip_norm;       /* 0: off */
     uint64_t seed;
 
     const char *device;        /* NULL: the library's choice */
@@ -141,5 +144,6 @@ extern const char *const options_code_bits[];  /* bits */
 extern const char *const options_groups[];     /* columns */
 extern const char *const options_roundings[];  /* by clprune_rounding */
 extern const char *const options_optimizers[]; /* by options_optimizer */
+extern const char *const options_schedules[];  /* by options_schedule */
 
 #endif

@@ -15,6 +15,7 @@ const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112",
     "160", "176", "192", "208", "224", "240", "256", NULL};
 const char *const options_roundings[] = {"stochastic", "nearest", NULL};
 const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
+const char *const options_schedules[] = {"cosine", "step", NULL};
 
 #define FIELD(name) offsetof(options, name)
 
@@ -115,11 +116,17 @@ static const option_row rows[] = {
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
         "sgd (momentum 0.9), adamw (the default) or lamb"),
     REAL("lr", OPTION_MATCH, lr, 0, 1e6,
-        "highest learning rate, cosine schedule; default: adamw 0.002, lamb 0.005, sgd 0.05"),
+        "highest learning rate; default: adamw 0.002, lamb 0.005, sgd 0.05"),
     REAL("weight-decay", OPTION_MATCH, weight_decay, 0, 1e6,
         "on the weights of linear layers; default: adamw 0.05, lamb 0.2, sgd 0.0005"),
     REAL("warmup-epochs", OPTION_MATCH, warmup_epochs, 0, 1000000,
         "linear warm-up; default 1, at most --epochs"),
+    CHOICE("schedule", OPTION_MATCH, schedule, options_schedules, "NAME",
+        "learning rate after the warm-up: cosine (the default), down to 0, or step, a tenth at "
+        "each "
+        "of --milestones"),
+    TEXT("milestones", OPTION_MATCH, milestones, "LIST",
+        "with --schedule step: increasing fractions of all epochs; default 0.5,0.75"),
     REAL("label-smoothing", OPTION_MATCH, label_smoothing, 0, LESS_THAN_ONE,
         "0 to below 1; default 0.1"),
     REAL("clip-norm", OPTION_MATCH, clip_norm, 0, 1e30,

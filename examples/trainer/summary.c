@@ -52,6 +52,9 @@ static void write_settings(json *j, const trainer *t)
         json_text(j, "keep_file", o->keep_text);
     json_text(j, "optimizer", options_optimizers[o->optimizer]);
     json_real(j, "lr", o->lr);
+    json_text(j, "schedule", options_schedules[o->schedule]);
+    if (o->schedule == OPTIONS_STEP)
+        json_text(j, "milestones", o->milestones);
     json_real(j, "weight_decay", o->weight_decay);
     json_count(j, "seed", o->seed);
     json_text(j, "device", device);

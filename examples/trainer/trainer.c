@@ -146,15 +146,16 @@ static bool create_optimizer(trainer *t, fault *f)
         "creating the optimizer");
 }
 
-static void plan_schedule(trainer *t)
+static bool plan_schedule(trainer *t, fault *f)
 {
     const options *o = t->options;
     const uint64_t total_images = o->train_limit;
     t->steps_per_epoch = (total_images + o->batch_size - 1) / o->batch_size;
     const uint64_t total = t->steps_per_epoch * o->epochs;
     const double warmup = floor(o->warmup_epochs * (double)t->steps_per_epoch + 0.5);
-    t->schedule = (clprune_schedule){
+    t->rate.schedule = (clprune_schedule){
         .base = o->lr, .warmup = warmup < (double)total ? (uint64_t)warmup : total, .total = total};
+    return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, &t->rate, f);
 }
 
 static bool start(trainer *t, const checkpoint *c, fault *f)
@@ -238,8 +239,7 @@ bool trainer_create_feed(trainer *t, fault *f)
 
 bool trainer_create_model(trainer *t, fault *f)
 {
-    plan_schedule(t);
-    return create_model(t, f) && create_optimizer(t, f);
+    return plan_schedule(t, f) && create_model(t, f) && create_optimizer(t, f);
 }
 
 bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)

@@ -20,6 +20,7 @@
 #include "dataset.h"
 #include "fault.h"
 #include "feed.h"
+#include "learning_rate.h"
 #include "options.h"
 #include "progress.h"
 #include "tally.h"
@@ -54,7 +55,7 @@ typedef struct trainer {
     trainer_watch_fn *watch; /* told of the parts of a step; NULL: nobody */
     void *watch_user;
     clprune_optimizer *optimizer;
-    clprune_schedule schedule;
+    learning_rate rate;
     batch_feed feed;
     tally tally;
     uint32_t *order; /* of images in an epoch, train or test, whichever is more */

@@ -31,7 +31,7 @@ clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, 
     clprune_status status = CLPRUNE_SUCCESS;
     const options *o = t->options;
     const float smoothing = (float)o->label_smoothing;
-    const float lr = (float)clprune_schedule_lr(&t->schedule, t->at.step);
+    const float lr = (float)learning_rate_at(&t->rate, t->at.step);
     const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
 
     const rng_domain domain = t->streams == 1 ? RNG_INIT : RNG_PRUNE;
@@ -199,7 +199,7 @@ bool trainer_finish_epoch(trainer *t, fault *f)
     const csv_row row = {
         .epoch = (double)(t->at.epoch + 1),
         .step = (double)t->at.step,
-        .lr = clprune_schedule_lr(&t->schedule, t->at.step - 1),
+        .lr = learning_rate_at(&t->rate, t->at.step - 1),
         .train_loss = t->train_loss,
         .test_loss = t->test_loss,
         .top1 = t->top1,
