@@ -47,6 +47,20 @@ done:
     return status;
 }
 
+/* y = max(bn(x) + residual, 0) from a restored x. A kept sign decides where it is 0, and then y is
+ * linear in x: unbiased codes give an unbiased y, as max(., 0) of them would not. */
+static clprune_status relu_again(const resnet *model, const clprune_batch_norm *bn, clprune_mat x,
+    clprune_mat residual, clprune_mat mask, clprune_mat y)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    TRY(clprune_batch_norm_forward(model->context, bn, mask.rows == 0, x, residual, y, none, NULL));
+    if (mask.rows > 0)
+        TRY(clprune_relu_backward(model->context, 0.0f, y, mask, y, none, NULL));
+done:
+    return status;
+}
+
 /* The out of block j from that of the block before, x. */
 static clprune_status out_again(
     const resnet *model, size_t batch, size_t j, clprune_mat x, clprune_mat *out)
@@ -63,8 +77,8 @@ static clprune_status out_again(
     /* restored where out is made, if it is not kept dense */
     TRY(resnet_restore(
         block->kept[KEEP_CONV2], batch, block->made[KEEP_OUT], rows, u->out, &conv2));
-    TRY(clprune_batch_norm_forward(
-        model->context, &bn, true, conv2, shortcut, *out, CLPRUNE_NO_MAT, NULL));
+    TRY(relu_again(
+        model, &bn, conv2, shortcut, clprune_saved_mask(block->kept[KEEP_MASK2], 0, batch), *out));
     TRY(resnet_forget(model, block->shortcut));
 done:
     return status;
@@ -150,7 +164,6 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     clprune_mat images, clprune_mat dout, clprune_mat *dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
     const resnet_workspace *work = &model->work;
     const resnet_block *block = &model->blocks[i];
     clprune_saved *const *kept = block->kept;
@@ -180,7 +193,8 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
         const clprune_batch_norm bn = resnet_norm(block->conv1);
         const clprune_mat relu1 = resnet_room(block->made[KEEP_RELU1], rows, cols);
         TRY(resnet_restore(kept[KEEP_CONV1], batch, relu1, rows, cols, &conv1));
-        TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, none, NULL));
+        TRY(relu_again(
+            model, &bn, conv1, none, clprune_saved_mask(kept[KEEP_MASK1], 0, batch), relu1));
         TRY(view(block->relu1_view, batch, relu1, &kept_relu1));
     }
     TRY(conv_backward(block->conv2, batch, 0.0f, kept_relu1, dconv2, drelu1));
