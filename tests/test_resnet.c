@@ -318,6 +318,155 @@ static void codes(void **state)
     destroy(&dense);
 }
 
+/* ---- the whole model ---------------------------------------------------------------------------
+ */
+
+static size_t param_named(const fixture *f, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(f->model.params[i].name, name) != 0)
+        assert_true(++i < f->model.tensors);
+    return i;
+}
+
+/* The loss with `by` times a direction added to a parameter's values. */
+static double loss_moved(
+    fixture *f, clprune_mat value, const float *from, const float *direction, double by)
+{
+    const size_t count = value.rows * value.cols;
+    float *moved = malloc(count * sizeof *moved);
+    assert_non_null(moved);
+    for (size_t e = 0; e < count; e++)
+        moved[e] = (float)((double)from[e] + by * (double)direction[e]);
+    TEST_OK(clprune_mat_write(test_context(), value, moved));
+    const double loss = forward(f, true, smoothing);
+    TEST_OK(clprune_mat_write(test_context(), value, from));
+    free(moved);
+    return loss;
+}
+
+/* The derivative along the gradient is its norm: one parameter of every kind. The step changes the
+ * loss by about 0.002, 1e4 times its rounding; the central difference of two steps is extrapolated
+ * to a step of 0. ReLU's kinks leave up to 1 %. */
+static void differences(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const char *const names[] = {"conv1.weight", "bn1.weight", "bn1.bias",
+        "layer1.0.conv1.weight", "layer1.1.bn1.weight", "layer1.2.bn2.bias",
+        "layer2.0.conv1.weight", "layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight",
+        "layer2.0.downsample.1.bias", "layer3.1.conv2.weight", "layer3.2.bn2.weight", "fc.weight",
+        "fc.bias"};
+    static const char *const presets[] = {"dense", "exact"};
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], (clprune_keep){0});
+        write_batch(&f, c, 7, 0);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            const clprune_param *param = &f.model.params[param_named(&f, names[k])];
+            const size_t count = param->value.rows * param->value.cols;
+            float *gradient = read_mat(param->grad), *from = read_mat(param->value);
+            double square = 0, slope[2];
+            for (size_t e = 0; e < count; e++)
+                square += (double)gradient[e] * (double)gradient[e];
+            for (size_t half = 0; half < 2; half++) {
+                const double step = (half == 0 ? 0.002 : 0.001) / square;
+                slope[half] = (loss_moved(&f, param->value, from, gradient, step) -
+                                  loss_moved(&f, param->value, from, gradient, -step)) /
+                              (2 * step);
+            }
+            const double found = (4 * slope[1] - slope[0]) / 3;
+            if (!(fabs(found - square) <= 0.02 * square))
+                fail_msg("%s, %s: %.6g by differences, %.6g by the backward pass", presets[p],
+                    names[k], found, square);
+            free(gradient);
+            free(from);
+        }
+        destroy(&f);
+    }
+}
+
+/* The mean of compact's gradient over seeds, and the spread about it, beside dense's. */
+typedef struct mean_error {
+    double off;   /* |mean - dense|^2 */
+    double noise; /* the part of it that draws leave: their variance / draws */
+} mean_error;
+
+/* Sums the errors of all convolutions' weights whose inputs are codes. */
+static mean_error error_of_mean(
+    const golden_resnet_case *c, const fixture *dense, clprune_keep how, size_t draws)
+{
+    fixture f = make(c, "compact", how);
+    mean_error sum = {0};
+    double *means[128] = {0}, *squares[128] = {0};
+    assert_true(f.model.tensors <= 128);
+    write_batch(&f, c, 7, 0);
+    for (size_t draw = 0; draw < draws; draw++) {
+        resnet_set_seed(&f.model, 1 + draw);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
+            const clprune_mat mat = f.model.params[i].grad;
+            const size_t count = mat.rows * mat.cols;
+            float *got = read_mat(mat);
+            if (draw == 0) {
+                means[i] = calloc(count, sizeof(double));
+                squares[i] = calloc(count, sizeof(double));
+                assert_true(means[i] != NULL && squares[i] != NULL);
+            }
+            for (size_t e = 0; e < count; e++) {
+                means[i][e] += (double)got[e] / (double)draws;
+                squares[i][e] += (double)got[e] * (double)got[e] / (double)draws;
+            }
+            free(got);
+        }
+    }
+    for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
+        const clprune_mat mat = dense->model.params[i].grad;
+        float *want = read_mat(mat);
+        double off = 0, noise = 0, norm = 0;
+        for (size_t e = 0; e < mat.rows * mat.cols; e++) {
+            off += pow(means[i][e] - (double)want[e], 2);
+            noise += (squares[i][e] - pow(means[i][e], 2)) / (double)(draws - 1);
+            norm += pow((double)want[e], 2);
+        }
+        sum.off += off / norm;
+        sum.noise += noise / norm;
+        free(want);
+        free(means[i]);
+        free(squares[i]);
+    }
+    destroy(&f);
+    return sum;
+}
+
+/* compact's weight gradients are dense's in expectation: what is left of the error of their mean is
+ * the noise of so many draws, and falls with them. Codes rounded to nearest have no noise, and
+ * their error stays; max(., 0) of the codes instead of the kept sign has a bias, too. */
+static void unbiased(void **state)
+{
+    const golden_resnet_case *c = *state;
+    enum { FEW = 8, MANY = 64 };
+    const clprune_keep how = {.bits = 4},
+                       nearest = {.bits = 4, .rounding = CLPRUNE_ROUNDING_NEAREST};
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    write_batch(&dense, c, 7, 0);
+    (void)forward(&dense, true, smoothing);
+    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    const mean_error few = error_of_mean(c, &dense, how, FEW),
+                     many = error_of_mean(c, &dense, how, MANY),
+                     fixed = error_of_mean(c, &dense, nearest, 2);
+    if (!(few.off <= 1.1 * few.noise && many.off <= 1.1 * many.noise))
+        fail_msg("biased: after %d draws |mean - dense|^2 is %.3g, the noise left %.3g; after %d "
+                 "%.3g, %.3g",
+            FEW, few.off, few.noise, MANY, many.off, many.noise);
+    if (!(many.off * 6 <= few.off))
+        fail_msg("the error falls from %.3g to %.3g only", few.off, many.off);
+    if (!(fixed.off > 10 * many.off))
+        fail_msg("rounding to nearest errs by %.3g, no more than %.3g", fixed.off, many.off);
+    destroy(&dense);
+}
+
 static void counts(void **state)
 {
     (void)state;
@@ -344,5 +493,7 @@ int main(void)
         test_add(&list, exact_dx, cases[i], "dx is exact: %s", cases[i]->name);
     }
     test_add(&list, codes, cases[0], "codes: %s", cases[0]->name);
+    test_add(&list, differences, cases[0], "finite differences: %s", cases[0]->name);
+    test_add(&list, unbiased, cases[0], "unbiased codes: %s", cases[0]->name);
     return test_run_on_each_device("resnet", &list);
 }
