@@ -22,7 +22,7 @@
  * The last part of a block that CT does not divide begins earlier and leaves its first columns to
  * the part before.
  *
- * Local memory: 2 * SEG * (16 * LANES + 8 * TEAMS * SLOTS) bytes. CT: 1 to 16, at most BC; SLOTS 1
+ * Local memory: 2 * SEG * (16 * LANES + 8 * TEAMS * SLOTS) bytes, with CONV 8 * SEG more. CT: 1 to 16, at most BC; SLOTS 1
  * where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
 #if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
 #error "bspmm_tn_tiled.cl needs BC, BR, SEG and CT"
@@ -60,11 +60,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
     local float4 dy_tile[2][SEG * LANES];
     local uint2 list[2][TEAMS * SLOTS][SEG];
     local uint count[2][TEAMS * SLOTS];
+    RESULTS
     const uint me = get_local_id(0), lane = me % LANES, team = me / LANES;
     const ulong split = get_group_id(2), splits = get_num_groups(2);
     uint n = (uint)(split * batch / splits), s = 0; /* the segment that is read */
     const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)segments;
-    const uint tile = ((uint)get_group_id(1) * TEAMS + team) * SLOTS;
+    const uint tile = (TAP_GROUP * TEAMS + team) * SLOTS;
     const uint j = tile / CHUNKS, offset = min(tile % CHUNKS * CT, (uint)(BC - CT));
     const uint first_output = (uint)get_group_id(0) * PANEL + 4 * lane;
     /* The bounds of the team's lists, of the segment after the one that is read. */
@@ -83,6 +84,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
     values += values_offset;
     global const float *x = values; /* of the sample that is multiplied */
 
+    FIND_RESULTS(0, 0)
+    FOUND_RESULTS;
     for (uint step = 0; step <= steps; step++) {
         const uint now = step % 2;
         float4 dy_read[DY_READS];
@@ -103,11 +106,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
 #pragma unroll
             for (uint k = 0; k < DY_READS; k++)
                 if (k * TEAMS < segment)
-                    dy_read[k] = read_outputs(
-                    ROW(dy, n * rows + s * segment + min(team + k * TEAMS, last)), first_output, outputs);
+                    dy_read[k] = READ_DY(now, n, s, min(team + k * TEAMS, last));
             s++;
             if (s == segments)
                 s = 0, n++;
+            FIND_RESULTS(1 - now, s)
         }
         if (step > 0)
 #pragma unroll

@@ -7,13 +7,54 @@
  * split) makes the TILE outputs of panel P for the TILE channels from G * TILE on of tap t, parts =
  * ceil(C / TILE); gemm_tile.clh has the tiles. Split s takes the pixels [s * run, (s + 1) * run).
  *
+ * POOLED: x holds the means of cells of `cell` x `cell` source pixels, r counts the cells of all images,
+ * and in place of dy[r] stands the sum of dy over the result pixels whose source under the tap is in the
+ * cell. With BITS and GROUP x is quantised (quantise.clh).
+ *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
  * and have a multiple of 4 elements; else 1. */
-#if !defined(XV) || !defined(DYV)
-#error "conv_dw_tiled.cl needs XV and DYV"
+#if !defined(XV) || !defined(DYV) || !defined(POOLED)
+#error "conv_dw_tiled.cl needs XV, DYV and POOLED"
 #endif
 
+#ifdef BITS
+#define CONV_DW_TILED          conv_dw_tiled_quantised
+#define X_IN                   QUANTISED_IN(x)
+#define READ_X(pixel, c, left) dequantise_four(x.codes + (pixel)*x.ld, x.groups + (pixel)*x.groups_ld, c, left)
+#else
+#define CONV_DW_TILED          conv_dw_tiled
+#define X_IN                   MAT_IN_RESTRICT(x)
+#define READ_X(pixel, c, left) read_four(ROW(x, pixel) + (c), left, XV)
+#endif
+
+#if POOLED
+/* The result pixels [x, y) of an axis whose source, u * stride + shift, lies in a cell. */
+static inline int2 results_in(const uint cell, const uint side, const uint image, const uint results,
+    const int stride, const int shift)
+{
+    const int first = (int)(cell * side) - shift, end = (int)min((cell + 1) * side, image) - shift;
+    return (int2)(first > 0 ? (first + stride - 1) / stride : 0,
+        end > 0 ? min((end + stride - 1) / stride, (int)results) : 0);
+}
+
 /* Four floats of two rows each, r and r + 4, of both operands. */
+#define READ(from)                                                                                 \
+    for (uint i = 0; i < 2; i++) {                                                                 \
+        const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
+        const bool there = r < last;                                                               \
+        const int2 rows = results_in((uint)(r / cells_x % cells_y), cell, image_height, height,    \
+            (int)stride_y, shift_y);                                                               \
+        const int2 cols = results_in(                                                              \
+            (uint)(r % cells_x), cell, image_width, width, (int)stride_x, shift_x);                \
+        a_read[i] = (float4)(0.0f);                                                                \
+        for (int u = rows.x; there && u < rows.y; u++)                                             \
+            for (int v = cols.x; v < cols.y; v++)                                                  \
+                a_read[i] += read_four(                                                            \
+                    ROW(dy, (r / cells_x / cells_y * height + (uint)u) * width + (uint)v) + output, \
+                    outputs - output, DYV);                                                        \
+        b_read[i] = READ_X(there ? r : 0, channel, there ? channels - channel : 0);                \
+    }
+#else
 #define READ(from)                                                                                 \
     for (uint i = 0; i < 2; i++) {                                                                 \
         const ulong r = (from) + get_local_id(0) / 16 + 4 * i;                                     \
@@ -24,19 +65,20 @@
         const bool inside = there && (uint)u < image_height && (uint)v < image_width;              \
         const ulong pixel =                                                                        \
             inside ? (r / width / height * image_height + (uint)u) * image_width + (uint)v : 0;    \
-        b_read[i] = read_four(ROW(x, pixel) + channel, inside ? channels - channel : 0, XV);       \
+        b_read[i] = READ_X(pixel, channel, inside ? channels - channel : 0);                       \
     }
+#endif
 #define WRITE(t)                                                                                   \
     do {                                                                                           \
         write_across(a_tile + (t)*TILE_SIZE, a_read);                                              \
         write_across(b_tile + (t)*TILE_SIZE, b_read);                                              \
     } while (0)
 
-kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_dw_tiled(const ulong batch,
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(const ulong batch,
     const uint channels, const uint outputs, const uint image_height, const uint image_width,
     const uint height, const uint width, const uint taps, const uint kernel_width, const uint stride_y,
     const uint stride_x, const int padding_y, const int padding_x, const int dilation_y,
-    const int dilation_x, const ulong run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
+    const int dilation_x, const uint cell, const ulong run, X_IN, MAT_IN_RESTRICT(dy),
     const ulong partial_offset, global float *restrict partial)
 {
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
@@ -49,7 +91,16 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_dw_tiled(con
         min((uint)get_group_id(0) * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
     const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
     const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
-    const ulong begin = get_group_id(2) * run, last = min(begin + run, batch * height * width);
+#ifdef BITS
+    const quantised x = QUANTISED(x, 0);
+#endif
+#if POOLED
+    const uint cells_y = (image_height + cell - 1) / cell, cells_x = (image_width + cell - 1) / cell;
+    const ulong count = batch * cells_y * cells_x;
+#else
+    const ulong count = batch * height * width;
+#endif
+    const ulong begin = get_group_id(2) * run, last = min(begin + run, count);
     const uint mine_y = get_local_id(0) / 8, mine_x = get_local_id(0) % 8;
     float4 a_read[2], b_read[2], sum[8][2];
 #pragma unroll

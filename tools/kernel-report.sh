@@ -63,8 +63,10 @@ gemm_tiled              TRANSPOSE_A=0 TRANSPOSE_B=0 BIAS=1 AV=1 BV=1 CV=1
 conv_tiled              BACK=0 FV=4 WV=4
 conv_tiled              BACK=0 FV=1 WV=1
 conv_tiled              BACK=1 FV=4 WV=4
-conv_dw_tiled           XV=4 DYV=4
-conv_dw_tiled           XV=1 DYV=4
+conv_dw_tiled           XV=4 DYV=4 POOLED=0
+conv_dw_tiled           XV=1 DYV=4 POOLED=0
+conv_dw_tiled           XV=4 DYV=4 POOLED=1
+conv_dw_tiled_quantised XV=4 DYV=4 POOLED=0 BITS=4 GROUP=64
 image_channels_last     LOCAL=128
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
@@ -81,13 +83,14 @@ pool_spread             LOCAL=128 VW=4
 pool_columns            LOCAL=128 VW=4 READ_DW=0
 bspmm_lists             LOCAL=64 BR=1 SEG=256
 bspmm_lists             LOCAL=64 BR=16 SEG=256
-bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4
-bspmm_tn_tiled          BC=4 BR=1 SEG=32 CT=4 LANES=32 TEAMS=8 SLOTS=2 DYV=4
-bspmm_tn_tiled          BC=8 BR=1 SEG=32 CT=8 LANES=32 TEAMS=8 SLOTS=2 DYV=4
-bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
-bspmm_tn_tiled          BC=16 BR=16 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
-bspmm_tn_tiled          BC=64 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4
-bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=1
+bspmm_tn_tiled          BC=1 BR=1 SEG=32 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4 CONV=0
+bspmm_tn_tiled          BC=4 BR=1 SEG=32 CT=4 LANES=32 TEAMS=8 SLOTS=2 DYV=4 CONV=0
+bspmm_tn_tiled          BC=8 BR=1 SEG=32 CT=8 LANES=32 TEAMS=8 SLOTS=2 DYV=4 CONV=0
+bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4 CONV=0
+bspmm_tn_tiled          BC=16 BR=16 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4 CONV=0
+bspmm_tn_tiled          BC=64 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4 CONV=0
+bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=1 CONV=0
+bspmm_tn_tiled          BC=16 BR=1 SEG=32 CT=16 LANES=32 TEAMS=8 SLOTS=1 DYV=4 CONV=1
 bspmm_tn_mma            BC=1 BR=1 SEG=49 CT=1 LANES=32 TEAMS=8 SLOTS=2 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=1 MMA_PTX=1
 bspmm_tn_mma            BC=4 BR=1 SEG=49 CT=4 LANES=32 TEAMS=8 SLOTS=2 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=1 MMA_PTX=1
 bspmm_tn_mma            BC=8 BR=1 SEG=49 CT=8 LANES=32 TEAMS=8 SLOTS=2 DYV=4 PANEL=64 M_TILES=4 N_TILES=1 PRECISION=1 MMA_PTX=1

@@ -77,10 +77,22 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
     return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
 }
 
+/* The kernels for CPUs read dense images. */
+static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    if (clprune__conv_uses_vectors(context))
+        return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
+    const clprune__quantised q = samples(kept, range);
+    return clprune__conv_dw_quantised(context, conv, beta, &q, dy, dw, event);
+}
+
 const clprune__form clprune__form_quantised = {.name = "quantised",
     .settle = settle,
     .sizes = sizes,
     .store = store,
     .restore = restore,
     .product_tn = product_tn,
-    .product_nt = product_nt};
+    .product_nt = product_nt,
+    .product_conv = product_conv};

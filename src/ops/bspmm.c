@@ -22,8 +22,7 @@ size_t clprune__largest_divisor(size_t n, size_t limit)
     return 1;
 }
 
-/* xs: the matrix as the kernels see it. */
-static clprune_status take_scratch(clprune_context *context, const clprune_bsr *xs,
+clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     clprune__bspmm_scratch *scratch)
 {
@@ -63,8 +62,7 @@ static void arg_partial(clprune__launch *launch, const clprune__bspmm_scratch *s
     clprune__arg_mem(launch, scratch->partial);
 }
 
-/* Enqueues bspmm_lists: the kept blocks by block column. */
-static clprune_status list_columns(clprune_context *context, const clprune_bsr *xs,
+clprune_status clprune__bspmm_list_columns(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     const clprune__bspmm_scratch *scratch)
 {
@@ -180,8 +178,8 @@ static clprune_status multiply(clprune_context *context, family kernels, float a
     operands.scratch = &scratch;
     TRY(clprune__bsr_values(context, stored, &scratch.values));
     TRY(clprune__bsr_read_index(context, stored, stored_sizes, &scratch.index));
-    TRY(take_scratch(context, xs, sizes, &plan, &scratch));
-    TRY(list_columns(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
     TRY(kernels.multiply(context, &plan, &operands));
     TRY(clprune__bspmm_finish(context, &plan, alpha, beta, &scratch, dw, event));
 done:
@@ -238,7 +236,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     clprune_bsr joined = *xs;
     clprune_bsr_sizes joined_sizes = sizes;
     join_samples(context, &joined, &joined_sizes);
-    const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes, NULL};
+    const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes, NULL, NULL};
     TRY(multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:
     return status;
@@ -270,7 +268,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
-    const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL};
+    const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL, NULL};
     TRY(multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:
     return status;

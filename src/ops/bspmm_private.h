@@ -32,6 +32,8 @@ typedef struct clprune__bspmm_scratch {
     bool even_rows; /* each block row keeps as many blocks; index.crow does not apply */
 } clprune__bspmm_scratch;
 
+struct clprune__conv; /* ops/conv_private.h */
+
 /* What a launch multiplies. */
 typedef struct clprune__bspmm_operands {
     clprune_mat dy;
@@ -39,7 +41,18 @@ typedef struct clprune__bspmm_operands {
     const clprune_bsr *xs;
     const clprune_bsr_sizes *sizes;
     const clprune__bspmm_scratch *scratch;
+    const struct clprune__conv *conv; /* of tn's tiled kernel: the rows are pixels; else NULL */
 } clprune__bspmm_operands;
+
+/* Takes the scratch of a plan for a product with xs; the caller has opened it. */
+clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
+    clprune__bspmm_scratch *scratch);
+
+/* Enqueues bspmm_lists: the kept blocks by block column. */
+clprune_status clprune__bspmm_list_columns(clprune_context *context, const clprune_bsr *xs,
+    const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_scratch *scratch);
 
 /* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. Of the plan it reads
  * splits, panels, panel and inner, of the scratch the partial results. */

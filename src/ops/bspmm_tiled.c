@@ -1,6 +1,6 @@
 /* How the products run on GPUs: teams of work-items, tiles in local memory. */
 #include "core/checked.h"
-#include "ops/bspmm_private.h"
+#include "ops/conv_private.h"
 #include "ops/ops_state.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
@@ -86,7 +86,7 @@ clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const
         clprune__tiled_splits(context, &plan, tuning->tiled_tn.groups_per_unit, xs->desc.batch);
     const size_t lists = plan.teams * plan.slots;
     plan.segment = plan.segment_most = clprune__fitting_rows(
-        context, tuning->tiled_tn.segment_rows, 32 * plan.lanes + 16 * lists, 8 * lists);
+        context, tuning->tiled_tn.segment_rows, 32 * plan.lanes + 16 * lists + 8, 8 * lists);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;
 }
@@ -99,9 +99,12 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
     clprune__team_defines(plan, operands, &defines);
     clprune__define(&defines, "SLOTS", plan->slots);
     clprune__define(&defines, "DYV", clprune__dy_width(operands->dy));
+    clprune__define(&defines, "CONV", operands->conv != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_tn_tiled_kernel, &defines, &launch));
     clprune__arg_tn_sizes(&launch, plan, operands);
+    if (operands->conv != NULL)
+        clprune__arg_conv(&launch, operands->conv);
     clprune__arg_tn_operands(&launch, operands);
     TRY(clprune__enqueue_teams(&launch, plan));
 done:
@@ -117,8 +120,8 @@ clprune__bspmm_plan clprune__plan_nt_tiled(const clprune_context *context, const
     choose_teams(context, &plan, context->ops->tuning.tiled_nt.panel, TILED_TEAMS);
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fixed = 16 * plan.tile * (plan.lanes + 1) + 8 * plan.teams;
-    plan.segment = plan.segment_most = clprune__fitting_rows(
-        context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed);
+    plan.segment = plan.segment_most =
+        clprune__fitting_rows(context, NT_TILED_ROWS, 16 * plan.teams * (plan.lanes + 1), fixed);
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     plan.groups = clprune__ceil_div(plan.segments, plan.teams);
     plan.splits = clprune__tiled_splits(

@@ -83,8 +83,7 @@ void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *jo
     clprune__arg_uint(launch, (uint32_t)job->weight_step.width);
 }
 
-/* Also where the device has no work-groups of the tiled kernels' size. */
-static bool uses_vectors(const clprune_context *context)
+bool clprune__conv_uses_vectors(const clprune_context *context)
 {
     return context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__gemm_tiled_fits(context);
 }
@@ -92,7 +91,7 @@ static bool uses_vectors(const clprune_context *context)
 static clprune_status gather(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    return uses_vectors(context) ? clprune__conv_gather_vector(context, job, event)
+    return clprune__conv_uses_vectors(context) ? clprune__conv_gather_vector(context, job, event)
                                  : clprune__conv_gather_tiled(context, job, event);
 }
 
@@ -124,7 +123,7 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
 clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return uses_vectors(context) ? clprune__conv_dw_vector(context, conv, beta, x, dy, dw, event)
+    return clprune__conv_uses_vectors(context) ? clprune__conv_dw_vector(context, conv, beta, x, dy, dw, event)
                                  : clprune__conv_dw_tiled(context, conv, beta, x, dy, dw, event);
 }
 

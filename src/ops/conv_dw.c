@@ -123,8 +123,8 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
 
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)
 {
-    if (context->kernels != CLPRUNE_KERNELS_VECTOR)
-        return false;
+    if (!clprune__conv_uses_vectors(context))
+        return true;
     const size_t cols = clprune__ceil_div(conv->image.width, cell);
     const dw_plan plan = plan_dw(context, conv, clprune__ceil_div(conv->image.height, cell), cols);
     return plan.width == cols; /* a row of cells fits local memory */
@@ -133,5 +133,7 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    if (!clprune__conv_uses_vectors(context))
+        return clprune__conv_dw_pooled_tiled(context, conv, cell, beta, p, dy, dw, event);
     return multiply(context, conv, cell, beta, p, dy, dw, event);
 }

@@ -1,4 +1,5 @@
-/* Weight gradients of convolutions on CPUs from kept blocks. */
+/* Weight gradients of convolutions from kept blocks. The plan here is that of CPUs;
+ * conv_dw_tiled.c has that of GPUs. */
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "ops/conv_private.h"
@@ -89,8 +90,8 @@ bool clprune__conv_prunes(
     const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
 {
     pruned_plan plan;
-    return context->kernels == CLPRUNE_KERNELS_VECTOR && xs->desc.block.rows == 1 &&
-           make_plan(context, conv, xs, &plan);
+    return context->kernels != CLPRUNE_KERNELS_VECTOR ||
+           (xs->desc.block.rows == 1 && make_plan(context, conv, xs, &plan));
 }
 
 /* What the lists take. */
@@ -184,22 +185,22 @@ done:
     return status;
 }
 
-/* Adds up the partial results; where the last block of a pixel overhangs it, tap by tap. */
-static clprune_status finish(clprune_context *context, const clprune__conv *conv,
-    const pruned_plan *plan, float beta, clprune__bspmm_scratch scratch, clprune_mat dw,
-    cl_event *event)
+/* Where the last block of a pixel overhangs it, tap by tap. */
+clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
+    clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool even = plan->padded == conv->in;
+    const bool even = padded == conv->in;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     for (size_t t = 0; t < (even ? 1 : taps); t++) {
         clprune_mat part = dw;
         part.offset += t * conv->in;
         if (!even)
             part.cols = conv->in;
-        TRY(clprune__bspmm_finish(context, &plan->sums, 1.0f, beta, &scratch, part,
-            even || t + 1 == taps ? event : NULL));
-        scratch.partial_offset += plan->padded * plan->sums.panel;
+        TRY(clprune__bspmm_finish(
+            context, plan, 1.0f, beta, &scratch, part, even || t + 1 == taps ? event : NULL));
+        scratch.partial_offset += padded * plan->panel;
     }
 done:
     return status;
@@ -218,6 +219,10 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
         TRY(clprune__scale(context, beta, dw, event));
         goto done;
     }
+    if (context->kernels != CLPRUNE_KERNELS_VECTOR) {
+        TRY(clprune__conv_dw_pruned_tiled(context, conv, beta, xs, &sizes, dy, dw, event));
+        goto done;
+    }
     (void)make_plan(context, conv, xs, &plan);
     TRY(clprune__bsr_values(context, xs, &scratch.values));
     TRY(clprune__bsr_read_index(context, xs, &sizes, &scratch.index));
@@ -225,7 +230,7 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
     TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
     TRY(list_blocks(context, conv, &plan, xs, &sizes, &scratch));
     TRY(multiply(context, conv, &plan, xs, &sizes, dy, &scratch));
-    TRY(finish(context, conv, &plan, beta, scratch, dw, event));
+    TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

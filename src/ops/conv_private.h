@@ -6,6 +6,7 @@
 #include "clprune/bsr.h"
 #include "clprune/conv2d.h"
 #include "ops/bspmm_private.h"
+#include "ops/quantise_private.h"
 #include "runtime/launch.h"
 
 /* What all products of a layer share: `batch` images of image.height x image.width with `in`
@@ -35,10 +36,14 @@ clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *c
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
 
 /* ... and from the means p of cells of cell x cell pixels: the product of the upsampled images.
- * Only for the vector family, and cells that clprune__conv_pools. */
+ * Only for cells that clprune__conv_pools. */
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* dw from codes; only where the kernels do not use vectors. */
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
 
 /* Whether clprune__conv_dw_pruned has kernels for these blocks; ... */
 bool clprune__conv_prunes(
@@ -71,15 +76,33 @@ typedef struct clprune__conv_gather {
 void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
 void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *job);
 
+/* Whether the vector family multiplies: also where the device has no work-groups of the tiled
+ * kernels' size. */
+bool clprune__conv_uses_vectors(const clprune_context *context);
+
 /* Scratch for the partial results of a plan. */
 clprune_status clprune__conv_take_partial(
     clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
 
-/* conv_dw_vector.cl and conv_dw_tiled.cl. */
+/* Adds up the partial results of kept blocks: dw = sum + beta * dw. A tap has `padded` rows of each
+ * panel, those of whole blocks, at least conv->in. */
+clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
+    clprune_mat dw, cl_event *event);
+
+/* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
+size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
+
+/* conv_dw_vector.cl and conv_dw_tiled.cl, and for kept blocks bspmm_tn_tiled.cl. */
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    clprune_mat dw, cl_event *event);
 
 /* conv_vector.cl and conv_tiled.cl. */
 clprune_status clprune__conv_gather_vector(

@@ -1,0 +1,126 @@
+/* Weight gradients of convolutions on GPUs: from dense images, pooled cells, codes and kept blocks.
+ */
+#include "core/checked.h"
+#include "ops/conv_private.h"
+#include "ops/ops_state.h"
+#include "ops/quantise_private.h"
+#include "runtime/check.h"
+#include "runtime/context_private.h"
+#include "runtime/scratch.h"
+
+static const clprune__kernel_def conv_dw_tiled_kernel = {
+    "conv_dw_tiled.cl", "conv_dw_tiled", "gemm_tile.clh"};
+static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
+    "conv_dw_tiled.cl", "conv_dw_tiled_quantised", "gemm_tile.clh quantise.clh"};
+
+/* As in gemm_tile.clh: the results of a work-group, in both directions, and its work-items. */
+enum { TILE = 64, LOCAL = 64 };
+
+/* The images of a product: x, or the codes q if that is not NULL. */
+typedef struct source {
+    clprune_mat x;
+    const clprune__quantised *q;
+    size_t cell; /* x has the means of cells of cell x cell pixels; 0: the pixels */
+} source;
+
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool pooled = from.cell > 0;
+    const clprune_extent grid =
+        pooled ? (clprune_extent){clprune__ceil_div(conv->image.height, from.cell),
+                     clprune__ceil_div(conv->image.width, from.cell)}
+               : conv->output;
+    const size_t pixels = conv->batch * grid.height * grid.width;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    const size_t parts = taps * clprune__ceil_div(conv->in, TILE);
+    clprune__bspmm_plan sums = {.inner = taps * conv->in,
+        .panel = TILE,
+        .panels = clprune__ceil_div(conv->out, TILE),
+        .groups = parts};
+    sums.splits = clprune__tiled_splits(context, &sums,
+        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * TILE));
+    const size_t run = clprune__ceil_div(pixels, sums.splits);
+    sums.splits = clprune__ceil_div(pixels, run);
+    const size_t local[3] = {LOCAL, 1, 1};
+    const size_t global[3] = {sums.panels * LOCAL, parts, sums.splits};
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__bspmm_scratch scratch = {.partial = NULL};
+    TRY(clprune__conv_take_partial(context, &sums, &scratch));
+    clprune__defines defines = {0};
+    clprune__define(
+        &defines, "XV", from.q != NULL ? 4 : clprune__conv_row_vector(from.x, conv->in));
+    clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
+    clprune__define(&defines, "POOLED", pooled);
+    if (from.q != NULL)
+        clprune__quantised_defines(from.q, &defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context,
+        from.q != NULL ? &conv_dw_tiled_quantised_kernel : &conv_dw_tiled_kernel, &defines,
+        &launch));
+    clprune__arg_ulong(&launch, conv->batch);
+    clprune__arg_uint(&launch, (uint32_t)conv->in);
+    clprune__arg_uint(&launch, (uint32_t)conv->out);
+    clprune__arg_conv(&launch, conv);
+    clprune__arg_uint(&launch, (uint32_t)from.cell);
+    clprune__arg_ulong(&launch, run);
+    if (from.q != NULL)
+        clprune__arg_quantised(&launch, from.q);
+    else
+        clprune__arg_mat(&launch, from.x);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_ulong(&launch, scratch.partial_offset);
+    clprune__arg_mem(&launch, scratch.partial);
+    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+    TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    return multiply(context, conv, (source){.x = x}, beta, dy, dw, event);
+}
+
+clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    return multiply(context, conv, (source){.x = p, .cell = cell}, beta, dy, dw, event);
+}
+
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    return multiply(context, conv, (source){.q = q}, beta, dy, dw, event);
+}
+
+/* The rows of xs are pixels, so this is bspmm_tn with the results under a tap for dy, all taps in
+ * one launch over the same lists. */
+clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    clprune__bspmm_scratch scratch = {.even_rows = false};
+    clprune__bspmm_plan plan = clprune__plan_tn_tiled(context, xs, sizes, conv->out);
+    const size_t padded = plan.inner; /* channels of whole blocks */
+    plan.inner *= taps;
+    plan.groups *= taps;
+    plan.splits = clprune__tiled_splits(
+        context, &plan, context->ops->tuning.tiled_tn.groups_per_unit, conv->batch);
+    const clprune__bspmm_operands operands = {dy, conv->out, xs, sizes, &scratch, conv};
+    TRY(clprune__bsr_values(context, xs, &scratch.values));
+    TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
+    TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__multiply_tn_tiled(context, &plan, &operands));
+    TRY(clprune__conv_finish(context, conv, &plan, padded, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
