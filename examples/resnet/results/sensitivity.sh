@@ -29,7 +29,7 @@ run() { # NAME OPTIONS...
 run pooled2 --activations pooled --pool 2
 run pooled4 --activations pooled --pool 4
 run pruned7 --activations pruned --sparsity 0.7 --block 16
-run quantised2 --activations dense --keep-file "$folder/quantised.keep"
+run quantised2 --activations pooled --keep-file "$folder/quantised.keep"
 echo "convolution,pooled_2,pooled_4,pruned_0.7,quantised_2_bits"
 cd "$folder" && join -t, pooled2.csv <(cut -d, -f1,2 pooled4.csv) --nocheck-order |
     join -t, - pruned7.csv --nocheck-order | join -t, - quantised2.csv --nocheck-order
