@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The relative error of each convolution's weight gradient where all inputs of convolutions are pooled,
 # pruned or quantised (all else exact), beside the dense gradient on two batches after some steps: a row
-# a convolution in sensitivity.csv. As in arXiv 2409.11902, the 1 x 1 downsampling layers come out
-# otherwise than the 3 x 3 ones.
+# a convolution in sensitivity.csv, to set the 1 x 1 downsampling layers beside the 3 x 3 ones
+# (arXiv 2409.11902 finds that they tolerate more).
 #
 #     sensitivity.sh TRAINER DATA [STEPS] >sensitivity.csv
 set -euo pipefail
@@ -29,7 +29,7 @@ run() { # NAME OPTIONS...
 run pooled2 --activations pooled --pool 2
 run pooled4 --activations pooled --pool 4
 run pruned7 --activations pruned --sparsity 0.7 --block 16
-run quantised2 --activations dense --keep-file "$folder/quantised.keep"
+run quantised2 --activations pooled --keep-file "$folder/quantised.keep"
 echo "convolution,pooled_2,pooled_4,pruned_0.7,quantised_2_bits"
 cd "$folder" && join -t, pooled2.csv <(cut -d, -f1,2 pooled4.csv) --nocheck-order |
     join -t, - pruned7.csv --nocheck-order | join -t, - quantised2.csv --nocheck-order
