@@ -81,7 +81,12 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* conv_vector.cl and conv_tiled.cl. */
+/* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
+bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
+clprune_status clprune__conv_gather_strip(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* ... conv_vector.cl and conv_tiled.cl. */
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 clprune_status clprune__conv_gather_tiled(
