@@ -34,6 +34,8 @@ static const conv_row rows[] = {
     {"one pixel", {1, 3, 20, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
+    {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
 };
 enum { FORM_ROWS = 7 };
 

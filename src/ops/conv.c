@@ -91,8 +91,10 @@ bool clprune__conv_uses_vectors(const clprune_context *context)
 static clprune_status gather(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
-    return clprune__conv_uses_vectors(context) ? clprune__conv_gather_vector(context, job, event)
-                                 : clprune__conv_gather_tiled(context, job, event);
+    if (!clprune__conv_uses_vectors(context))
+        return clprune__conv_gather_tiled(context, job, event);
+    return clprune__conv_strips(context, job) ? clprune__conv_gather_strip(context, job, event)
+                                              : clprune__conv_gather_vector(context, job, event);
 }
 
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,

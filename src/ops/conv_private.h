@@ -104,7 +104,12 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
     clprune_mat dw, cl_event *event);
 
-/* conv_vector.cl and conv_tiled.cl. */
+/* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
+bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
+clprune_status clprune__conv_gather_strip(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* ... conv_vector.cl and conv_tiled.cl. */
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 clprune_status clprune__conv_gather_tiled(
