@@ -101,8 +101,12 @@ clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part
     const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(model->work.sums, 2, x.cols);
     TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &bn, relu, x, dy, mask, residual, dz,
         sums, part->dgamma, part->dbeta, NULL));
-    TRY(clprune_batch_norm_backward_input(
-        context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
+    if (dz.buffer != NULL)
+        TRY(clprune_batch_norm_backward_input(
+            context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
+    else
+        TRY(clprune_batch_norm_backward_input(
+            context, x.rows, &bn, relu, x, dy, mask, residual, sums, dx, NULL));
 done:
     return status;
 }
@@ -158,7 +162,7 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     TRY(resnet_forget(model, block->dconv2));
     TRY(resnet_restore(kept[KEEP_CONV1], batch, block->made[KEEP_CONV1], rows, cols, &conv1));
     TRY(resnet_norm_backward(model, block->conv1, true, conv1,
-        clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, drelu1, drelu1));
+        clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, none, drelu1));
     TRY(resnet_forget(model, block->made[KEEP_CONV1]));
     /* conv1 = W1 x */
     if (kept_x == NULL) {
@@ -176,7 +180,7 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     if (apart) { /* shortcut = bn(downsample), downsample = Wd x */
         const clprune_mat ddown = resnet_room(block->dconv2, rows, cols);
         TRY(resnet_restore(kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, cols, &down));
-        TRY(resnet_norm_backward(model, block->down, false, down, none, none, dout, dout, ddown));
+        TRY(resnet_norm_backward(model, block->down, false, down, none, none, dout, none, ddown));
         TRY(resnet_forget(model, block->made[KEEP_DOWN]));
         TRY(resnet_forget(model, dout));
         TRY(conv_backward(block->down, batch, 1.0f, kept_x, ddown, *dx));

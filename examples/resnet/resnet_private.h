@@ -103,7 +103,8 @@ clprune_status resnet_view(
     clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept);
 
 /* dx of a batch norm and its parameters' gradients: y = bn(x), or with `relu` max(bn(x) + residual,
- * 0). dz receives the gradient behind the ReLU; it may be dy. */
+ * 0). dz receives the gradient behind the ReLU; it may be dy, or absent: that saves a pass of
+ * writing. */
 clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
     clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
     clprune_mat dx);

@@ -173,6 +173,7 @@ clprune_status resnet_stem_backward(
     const resnet_unit *u = &part->unit;
     const resnet_workspace *work = &model->work;
     clprune_saved *kept_image = model->kept[KEEP_IMAGE];
+    const clprune_mat none = CLPRUNE_NO_MAT;
     clprune_mat drelu = dx, conv;
     if (resnet_stem_by_product(model)) {
         TRY(backward_by_product(model, batch, images, dx));
@@ -185,15 +186,14 @@ clprune_status resnet_stem_backward(
     }
     TRY(resnet_stem_again(model, batch, images, &conv));
     TRY(resnet_norm_backward(model, part, !resnet_stem_fused(model), conv,
-        clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), CLPRUNE_NO_MAT, drelu, drelu,
-        drelu));
+        clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), none, drelu, none, drelu));
     TRY(resnet_forget(model, work->conv_again));
     if (kept_image == NULL) {
         clprune_mat image;
         TRY(image_again(model, 0, batch, images, &image));
         TRY(resnet_view(work->again_view, batch, image, &kept_image));
     }
-    TRY(weights_product(part, batch, 0.0f, kept_image, drelu, part->dw, CLPRUNE_NO_MAT));
+    TRY(weights_product(part, batch, 0.0f, kept_image, drelu, part->dw, none));
     TRY(resnet_forget(model, work->image_again));
     TRY(resnet_forget(model, work->dstem));
 dead:
