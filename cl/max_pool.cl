@@ -5,6 +5,8 @@
  *
  *     forward    y[window] = max over its taps in order; a later tap wins only if it is greater or NaN
  *                with KEEP position[window] = a * taps_x + b of the tap that won
+ *                with NORM of z = gamma inv (x - mean) + beta in place of x, then max(., 0); where that
+ *                is not above 0 or NaN, the position is BLOCKED, which is no tap
  *     backward   dx[pixel] = sum of dy[window] over the windows that have the pixel under their position,
  *                in the order of the windows
  *
@@ -15,10 +17,14 @@
  *
  * A line is a row of pixels of an image that is written; group g has the lines from g * group_lines on.
  * As with the lanes of rowwise.clh, ROW_LANES work-items share a pixel, and the group's slices take pixels
- * of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP: 0 or 1. */
+ * of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP, NORM: 0 or 1. */
 #ifndef KEEP
 #define KEEP 0 /* 0: positions is not touched */
 #endif
+#ifndef NORM
+#define NORM 0 /* 0: mean, inv, gamma and beta are not touched */
+#endif
+#define BLOCKED 15
 
 #if VW != 16 && VW != 4
 #error "max_pool.cl needs VW 4 or 16"
@@ -73,9 +79,22 @@ static inline ivec load_positions(global const float *row, const ulong c)
     return bits >> HALF_SHIFTS & 15;
 }
 
-ROWWISE_KERNEL max_pool_forward(
-    WINDOW, MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y), MAT_OUT_RESTRICT(positions))
+/* What a tap counts with; z by the expression of batch_norm.cl. */
+#if NORM
+#define CHANNELS(c)                                                                                \
+    const vec middle = GET(mean, 0, c), rise = GET(gamma, 0, c) * GET(inv, 0, c),                  \
+              shift = GET(beta, 0, c)
+#define TAP(p, c) fma(load_part((p) + (c), cols - (c), 0) - middle, rise, shift)
+#else
+#define CHANNELS(c)
+#define TAP(p, c) load_part((p) + (c), cols - (c), 0)
+#endif
+
+ROWWISE_KERNEL max_pool_forward(WINDOW, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(mean),
+    MAT_IN_RESTRICT(inv), MAT_IN_RESTRICT(gamma), MAT_IN_RESTRICT(beta), MAT_OUT_RESTRICT(y),
+    MAT_OUT_RESTRICT(positions))
 {
+    const vec zero = 0;
     FOR_LINES(line) {
         const uint i = line % out_height * stride_y; /* of the window, padding counted */
         const uint top = i < pad_y ? pad_y - i : 0;  /* first tap inside */
@@ -87,16 +106,21 @@ ROWWISE_KERNEL max_pool_forward(
             const ulong row = line * out_width + window;
             global const float *corner = ROW(x, first * width + (j + left - pad_x));
             FOR_LANE_VECTORS(c) {
-                vec best = load_part(corner + c, cols - c, 0);
+                CHANNELS(c);
+                vec best = TAP(corner, c);
                 ivec at = top * taps_x + left;
                 for (uint a = top; a < bottom; a++)
                     for (uint b = left; b < right; b++) {
                         const ulong tap = (ulong)(a - top) * width + (b - left);
-                        const vec v = load_part(corner + tap * x_ld + c, cols - c, 0);
+                        const vec v = TAP(corner + tap * x_ld, c);
                         const ivec wins = v > best | v != v;
                         best = wins ? v : best;
                         at = wins ? (ivec)(a * taps_x + b) : at;
                     }
+#if NORM
+                at = best <= zero ? (ivec)(BLOCKED) : at;
+                best = best <= zero ? zero : best;
+#endif
                 PUT(best, y, row, c);
 #if KEEP
                 store_positions(at, ROW(positions, row), c, cols - c);

@@ -22,7 +22,7 @@
 #define MOST        0x1p126f
 #define LEAST_SCALE 0x1p-120f
 
-/* A little above 1 / LEVELS, by 2^-21, for the rounding of the range and of the product. */
+/* Above 1 / LEVELS by 2^-21, for the rounding of range and product. */
 #if BITS == 2
 #define STEP (0x1.555556p-2f * 0x1.000008p0f)
 #elif BITS == 4
@@ -43,12 +43,12 @@ static inline float16 load_unit(global const float *x, const ulong left)
     return vload16(0, part);
 }
 
-/* The values that codes are made of; Inf and NaN stay what they are. */
+/* The values that codes are made of, of finite ones. */
 static inline float16 bounded(float16 x)
 {
-    const float16 size = fabs(x);
-    x = size < LEAST ? (float16)(0.0f) : x;
-    return size > MOST && size < INFINITY ? copysign((float16)(MOST), x) : x;
+    x = fabs(x) < LEAST ? (float16)(0.0f) : x;
+    x = x < MOST ? x : (float16)(MOST);
+    return x > -MOST ? x : (float16)(-MOST);
 }
 
 static inline float least16(const float16 v)
@@ -76,17 +76,45 @@ static inline float reciprocal(const float x)
     return fma(fma(-x, r, 1.0f), r, r);
 }
 
+/* The integer below q, 0 <= q < 2^22: adding 2^23 rounds. */
+static inline float16 whole_of(const float16 q)
+{
+    const float16 rounded = (q + 0x1p23f) - 0x1p23f;
+    return rounded > q ? rounded - 1.0f : rounded;
+}
+
+/* The codes of a unit of values; `position` of the first in its sample. */
+static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
+    const uint position, const uint key, const uint sample)
+{
+    float16 q = (v - zero) * inverse;
+    q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
+#if STOCHASTIC
+    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const uint16 bits = draw16(position + lane, key, sample);
+    const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
+    const float16 whole = whole_of(q);
+    q = u < q - whole ? whole + 1.0f : whole;
+#endif
+    q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
+    return as_uint16(q + 0x1p23f) & 0xffu; /* rounded to the nearest */
+}
+
+/* Packs pairs of neighbours. Bytes lie in words from the lowest bits on. */
 static inline void store_unit(const uint16 codes, global uint *unit)
 {
-    const uint8 pairs = codes.even | codes.odd << BITS;
-    const uint4 fours = pairs.even | pairs.odd << (2 * BITS);
+    const uchar16 bytes = convert_uchar16(codes);
 #if BITS == 8
-    vstore4(fours, 0, unit);
-#elif BITS == 4
-    vstore2(fours.even | fours.odd << 16, 0, unit);
+    vstore4(as_uint4(bytes), 0, unit);
 #else
-    const uint2 eights = fours.even | fours.odd << 8;
-    unit[0] = eights.lo | eights.hi << 16;
+    const ushort8 pairs = as_ushort8(bytes);
+    const uchar8 two = convert_uchar8((pairs | pairs >> (ushort8)(8 - BITS)) & (ushort8)(0xff));
+#if BITS == 4
+    vstore2(as_uint2(two), 0, unit);
+#else
+    const ushort4 fours = as_ushort4(two);
+    *unit = as_uint(convert_uchar4((fours | fours >> (ushort4)(4)) & (ushort4)(0xff)));
+#endif
 #endif
 }
 
@@ -95,35 +123,32 @@ static inline void store_unit(const uint16 codes, global uint *unit)
 static inline void quantise_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
 {
-    float16 low = INFINITY, high = -INFINITY;
-    int16 bad = 0;
-    for (ulong c = first; c < last; c += 16) {
-        const float16 v = bounded(load_unit(x + c, last - c));
-        bad |= !(fabs(v) < INFINITY);
-        low = v < low ? v : low;
-        high = v > high ? v : high;
+    float16 v[GROUP / 16], low = INFINITY, high = -INFINITY, nothing = 0;
+#pragma unroll
+    for (uint i = 0; i < GROUP / 16; i++) {
+        const ulong c = first + 16 * i;
+        if (c < last) {
+            v[i] = load_unit(x + c, last - c);
+            nothing = fma(v[i], (float16)(0.0f), nothing); /* NaN if one is not finite */
+            v[i] = bounded(v[i]);
+            low = v[i] < low ? v[i] : low;
+            high = v[i] > high ? v[i] : high;
+        }
     }
-    const bool finite = !any(bad);
+    const bool finite = sum16(nothing) == 0.0f;
     const uint word = finite ? group_word(least16(low), -least16(-high)) : 0x7fc0u;
     const float zero = ZERO_OF(word);
     const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
     const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     *group = word;
-    for (ulong c = first; c < last; c += 16) {
-        float16 q = (bounded(load_unit(x + c, last - c)) - zero) * inverse;
-        q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
-#if STOCHASTIC
-        const uint16 bits = draw16((uint)(position + c) + lane, key, sample);
-        const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
-        const float16 whole = floor(q);
-        q = u < q - whole ? whole + 1.0f : whole;
-#else
-        q = rint(q);
-#endif
-        q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
-        const uint16 code = as_uint16(convert_int16(q));
-        const uint left = (uint)min((ulong)16, last - c);
-        store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
+#pragma unroll
+    for (uint i = 0; i < GROUP / 16; i++) {
+        const ulong c = first + 16 * i;
+        if (c < last) {
+            const uint16 code = codes_of(v[i], zero, inverse, (uint)(position + c), key, sample);
+            const uint left = (uint)min((ulong)16, last - c);
+            store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
+        }
     }
 }
 
@@ -133,6 +158,20 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ul
 {
     const ulong groups = (cols + GROUP - 1) / GROUP;
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+#if LOCAL == 1 /* the sample, and the row in it, without a division for each group */
+    ulong at = first % sample_rows, number = first_sample + first / sample_rows;
+    uint sample = draw_sample(seed, number);
+    for (ulong row = first; row < last; row++, at++) {
+        if (at == sample_rows) {
+            at = 0;
+            sample = draw_sample(seed, ++number);
+        }
+        for (ulong group = 0; group < groups; group++)
+            quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols), at * cols,
+                mix(sample), sample, q_codes + q_codes_offset + row * q_ld,
+                q_groups + q_groups_offset + row * q_groups_ld + group);
+    }
+#else
     const ulong count = (last - first) * groups;
     for (ulong i = get_local_id(0); i < count; i += LOCAL) {
         const ulong row = first + i / groups, group = i % groups;
@@ -142,6 +181,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ul
             q_codes + q_codes_offset + row * q_ld,
             q_groups + q_groups_offset + row * q_groups_ld + group);
     }
+#endif
 }
 #else
 

@@ -142,6 +142,67 @@ static void values(void **state)
     free(dy);
 }
 
+/* max(bn(x), 0) in the same pass: the bits of batch norm with ReLU, then pooling; and of its
+ * gradient and ReLU's. */
+static void normalised(void **state)
+{
+    const shape *s = *state;
+    const problem p = problem_of(s);
+    clprune_context *context = test_context();
+    const size_t in = p.in * p.cols, cols = p.cols, words = p.sizes.cols;
+    float *x = new_inputs(86, in), *dy = test_new_normal(87, p.out * cols);
+    float *channels = test_new_normal(88, 4 * cols);
+    for (size_t i = 0; i < in; i++)
+        x[i] = isinf(x[i]) ? 0.0f : x[i];
+    test_mat mx = test_mat_make(p.in, cols, s->gap, x), dz[2];
+    test_mat bn_mats = test_mat_make(4, cols, 0, channels),
+             relu = test_mat_make(p.in, cols, 0, NULL);
+    test_mat my[2], positions[2], mdy = test_mat_make(p.out, cols, 0, dy);
+    for (int i = 0; i < 2; i++) {
+        my[i] = test_mat_make(p.out, cols, (size_t)i, NULL);
+        positions[i] = test_mat_make(p.out, words, s->gap, NULL);
+        dz[i] = test_mat_make(p.in, cols, (size_t)i, NULL);
+    }
+    clprune_mat rows[4];
+    for (size_t i = 0; i < 4; i++)
+        rows[i] = clprune_mat_rows(bn_mats.mat, i, 1);
+    const clprune_batch_norm bn = {rows[0], rows[1], rows[2], rows[3]};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    cl_event event = NULL;
+    TEST_OK(clprune_max_pool_norm_forward(
+        context, &p.given, &bn, p.batch, p.image, mx.mat, my[0].mat, positions[0].mat, &event));
+    layer_event(event);
+    TEST_OK(clprune_max_pool_backward(
+        context, &p.given, p.batch, p.image, mdy.mat, positions[0].mat, dz[0].mat, NULL));
+    TEST_OK(clprune_batch_norm_forward(context, &bn, true, mx.mat, none, relu.mat, none, NULL));
+    TEST_OK(clprune_max_pool_forward(
+        context, &p.given, p.batch, p.image, relu.mat, my[1].mat, positions[1].mat, NULL));
+    layer_same("y", &my[0], &my[1]);
+    TEST_OK(clprune_max_pool_backward(
+        context, &p.given, p.batch, p.image, mdy.mat, positions[1].mat, dz[1].mat, NULL));
+    float *got = test_mat_get(&dz[0], "dz"), *drelu = test_mat_get(&dz[1], "the gradient of relu");
+    float *passed = test_mat_get(&relu, "relu");
+    for (size_t i = 0; i < in; i++)
+        if (got[i] != (passed[i] > 0 || isnan(passed[i]) ? drelu[i] : 0))
+            fail_msg("dz %zu is %g, of %g behind a relu of %g", i, (double)got[i], (double)drelu[i],
+                (double)passed[i]);
+    free(got);
+    free(drelu);
+    free(passed);
+    TEST_OK(clprune_max_pool_norm_forward(
+        context, &p.given, &bn, p.batch, p.image, mx.mat, my[0].mat, none, NULL));
+    layer_same("y without positions", &my[0], &my[1]);
+    test_mat_unchanged(&mx, "x");
+    test_mat_unchanged(&bn_mats, "bn");
+    test_mat *mats[] = {
+        &mx, &bn_mats, &relu, &mdy, &my[0], &my[1], &positions[0], &positions[1], &dz[0], &dz[1]};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    free(x);
+    free(dy);
+    free(channels);
+}
+
 /* One window of 3 x 3: the rules for equal maxima, NaN and infinities, and a dy of NaN, which
  * reaches its own pixel only. */
 static void special_values(void **state)
@@ -303,6 +364,15 @@ static void invalid(void **state)
     TEST_FAILS(BACKWARD(context, &good, 2, image, y, none, x), size, "positions is");
     TEST_FAILS(BACKWARD(context, &good, 2, image, y, p, y), size, "dx is");
     TEST_FAILS(BACKWARD(context, &good, 2, image, inside, p, x), bad, "dx overlaps dy");
+#define NORM_FORWARD(...) clprune_max_pool_norm_forward(__VA_ARGS__, &event)
+    const clprune_mat channel = {mx.mat.buffer, mx.mat.offset, 1, 6, 6};
+    const clprune_batch_norm bn = {channel, channel, channel, channel},
+                             no_inv = {channel, channel, channel, none};
+    const clprune_max_pool_desc taps16 = {{4, 4}, {2, 2}, {1, 1}, {0}};
+    assert_int_equal(NORM_FORWARD(NULL, &good, &bn, 2, image, x, y, p), bad);
+    TEST_FAILS(NORM_FORWARD(context, &good, NULL, 2, image, x, y, p), bad, "bn is NULL");
+    TEST_FAILS(NORM_FORWARD(context, &good, &no_inv, 2, image, x, y, p), size, "inv is");
+    TEST_FAILS(NORM_FORWARD(context, &taps16, &bn, 2, image, x, y, p), bad, "at most 15 taps");
     assert_null(event);
     test_mat *mats[] = {&mx, &my, &mp, &mn};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
@@ -320,6 +390,9 @@ int main(void)
             "%zu x %zu, stride %zu, padding %zu, %zu of %zu x %zu x %zu + %zu", s->kernel.height,
             s->kernel.width, s->stride.height, s->padding.height, s->batch, s->image.height,
             s->image.width, s->cols, s->gap);
+        if (s->kernel.height * s->kernel.width < 16)
+            test_add(&list, normalised, s, "normalised, %zu x %zu of %zu x %zu x %zu",
+                s->kernel.height, s->kernel.width, s->image.height, s->image.width, s->cols);
     }
     test_add(&list, special_values, NULL, "special values");
     test_add(&list, wide_kernel, NULL, "kernel of 20 taps");

@@ -171,7 +171,9 @@ batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=1 GATE=2 RESIDUAL=1
 batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=0
 batch_norm_backward_input   LOCAL=128 VW=8 SUMS=0 GATE=1
 batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=2
+batch_norm_product      LOCAL=128 VW=4 TEAM=32 READ_OLD=1
 max_pool_forward        LOCAL=128 VW=4 KEEP=1
+max_pool_forward        LOCAL=128 VW=4 KEEP=1 NORM=1
 max_pool_backward       LOCAL=128 VW=4 KEEP=0
 row_sum                 LOCAL=128 TEAM=32 VW=4
 patch_cut               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1

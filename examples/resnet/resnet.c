@@ -181,13 +181,29 @@ done:
     return status;
 }
 
-/* Images at a time where the stem is made again: a quarter, whose convolution has as many elements
- * as the first block's x of all images. */
+/* Images at a time where the stem's gradients are products: a part, so that the gradient of its
+ * relu stays smaller than what the forward pass has at its peak. */
 static size_t stem_step(const resnet *model)
 {
-    const bool again = model->rule[KEEP_STEM].recomputed && model->rule[KEEP_IMAGE].recomputed;
-    const size_t quarter = (model->batch + 3) / 4;
-    return model->arch.pools && again ? quarter : model->batch;
+    return resnet_stem_by_product(model) ? (model->batch + 1) / 2 : model->batch;
+}
+
+/* What the stem's gradients are made with, where they are products. */
+static clprune_status create_stem_products(resnet *model)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    resnet_workspace *work = &model->work;
+    const resnet_unit *u = &model->parts[0].unit;
+    const clprune_mat w = model->parts[0].w;
+    const size_t pixels = resnet_pixels(1, u->from);
+    TRY(create_work(
+        model, "stem", "image_mean", pixels, u->in, &work->image_mean, &work->mean_view));
+    TRY(create_work(model, "stem", "planes_mean", 1, u->in * pixels, &work->planes_mean, NULL));
+    TRY(create_work(model, "stem", "ones", resnet_pixels(1, u->to), u->out, &work->ones, NULL));
+    TRY(create_work(model, "stem", "conv_product", w.rows, w.cols, &work->conv_product, NULL));
+    TRY(create_work(model, "stem", "patch_sums", w.rows, w.cols, &work->patch_sums, NULL));
+done:
+    return status;
 }
 
 static clprune_status create_workspace(resnet *model)
@@ -202,7 +218,7 @@ static clprune_status create_workspace(resnet *model)
         const char *name;
         size_t side, channels;
         clprune_saved **view;
-    } made[] = {{KEEP_IMAGE, "image_made", stem->from, stem->in, NULL},
+    } made[] = {{KEEP_IMAGE, "image_made", stem->from, stem->in, &work->image_view},
         {KEEP_STEM, "conv_made", stem->to, stem->out, NULL},
         {KEEP_STEM_RELU, "relu_made", stem->to, stem->out, &work->first_view},
         {KEEP_POOL, "pool_made", model->arch.pools ? resnet_arch_first_side(&model->arch) : 0,
@@ -210,17 +226,21 @@ static clprune_status create_workspace(resnet *model)
     for (size_t i = 0; i < model->blocks_count; ++i)
         TRY(create_block_work(model, i));
     for (size_t i = 0; i < sizeof made / sizeof *made; ++i)
-        if (made[i].side > 0 && !(made[i].entry == KEEP_STEM_RELU && resnet_relu_in_place(model)) &&
+        if (made[i].side > 0 &&
+            !(made[i].entry == KEEP_STEM_RELU &&
+                (resnet_relu_in_place(model) || resnet_stem_fused(model))) &&
             !keep_has_form(&model->rule[made[i].entry], CLPRUNE_FORM_DENSE))
             TRY(create_work(model, "stem", made[i].name, resnet_pixels(batch, made[i].side),
                 made[i].channels, &work->made[made[i].entry], made[i].view));
     model->stem_step = stem_step(model);
-    if (!keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE))
+    if (resnet_stem_by_product(model))
+        TRY(create_stem_products(model));
+    else if (!keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE))
         TRY(create_work(model, "stem", "conv_again", resnet_pixels(model->stem_step, stem->to),
             stem->out, &work->conv_again, NULL));
     if (!keep_has_form(&model->rule[KEEP_IMAGE], CLPRUNE_FORM_DENSE))
         TRY(create_work(model, "stem", "image_again", resnet_pixels(model->stem_step, stem->from),
-            stem->in, &work->image_again, &work->image_view));
+            stem->in, &work->image_again, &work->again_view));
     if (model->arch.pools)
         TRY(create_work(model, "stem", "dstem", resnet_pixels(model->stem_step, stem->to),
             stem->out, &work->dstem, NULL));
@@ -335,7 +355,8 @@ void resnet_destroy(resnet *model)
     const resnet_workspace *work = &model->work;
     if (context == NULL)
         return;
-    const clprune_mat mats[] = {work->image_again, work->conv_again, work->dstem, work->sums,
+    const clprune_mat mats[] = {work->image_again, work->conv_again, work->dstem, work->image_mean,
+        work->planes_mean, work->ones, work->conv_product, work->patch_sums, work->sums,
         work->dlast, work->dfeatures, model->positions, model->log_p, model->logits};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         clprune_buffer_release(context, mats[i].buffer);
@@ -345,6 +366,8 @@ void resnet_destroy(resnet *model)
     }
     clprune_saved_destroy(work->first_view);
     clprune_saved_destroy(work->image_view);
+    clprune_saved_destroy(work->again_view);
+    clprune_saved_destroy(work->mean_view);
     for (size_t i = 0; model->blocks != NULL && i < model->blocks_count; ++i)
         destroy_block(context, &model->blocks[i]);
     for (size_t i = 0; model->parts != NULL && i < model->parts_count; ++i)

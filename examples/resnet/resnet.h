@@ -45,14 +45,18 @@ typedef struct resnet_block {
 /* The same of the stem and the head. */
 typedef struct resnet_workspace {
     clprune_mat made[KEEP_ALL];          /* of entries outside of the blocks */
-    clprune_mat image_again, conv_again; /* some images, for the backward pass: the stem's input and
-                                            convolution where they are not kept dense */
-    clprune_mat dstem; /* some images: the gradient of the stem's relu, then of its convolution */
-    clprune_mat sums;  /* 2 x channels */
-    clprune_mat dlast; /* the gradient of the last out */
+    clprune_mat image_again, conv_again; /* stem_step images, for the backward pass: the stem's
+                                            input and convolution where they are not kept dense */
+    clprune_mat dstem; /* stem_step images: the gradient of the stem's relu, then of its
+                          convolution */
+    /* Of resnet_stem_by_product, made in the forward pass: the mean of the images, and ones;
+     * conv^T * patches and ones^T * patches, shaped as the weights. */
+    clprune_mat image_mean, planes_mean, ones, conv_product, patch_sums;
+    clprune_mat sums;      /* 2 x channels */
+    clprune_mat dlast;     /* the gradient of the last out */
     clprune_mat dfeatures; /* batch x features */
-    clprune_saved *first_view,
-        *image_view; /* made[KEEP_STEM_RELU], made[KEEP_IMAGE] as dense stores */
+    /* made[KEEP_STEM_RELU], made[KEEP_IMAGE], image_again and image_mean as dense stores */
+    clprune_saved *first_view, *image_view, *again_view, *mean_view;
 } resnet_workspace;
 
 typedef struct resnet {
@@ -61,7 +65,7 @@ typedef struct resnet {
     void *watch_user;
     resnet_arch arch;
     size_t batch;     /* room for so many samples */
-    size_t stem_step; /* images at a time in the stem's backward pass; may be lowered */
+    size_t stem_step; /* images at a time in the stem's backward pass */
 
     size_t tensors;        /* resnet_arch_tensors(&arch) */
     clprune_param *params; /* (tensors) */

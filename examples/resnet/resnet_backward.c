@@ -1,5 +1,5 @@
-/* The backward pass: the forward calls reversed. What was not kept is made again: relu1 and out
- * from the outputs of convolutions, pass by pass, and the stem's convolution from the image. */
+/* The backward pass: the forward calls reversed. What was not kept is made again, pass by pass:
+ * relu1 and out, from the outputs of convolutions. */
 #include "resnet_private.h"
 #include "try.h"
 
@@ -16,33 +16,6 @@ clprune_status resnet_shortcut(
     TRY(clprune_batch_norm_forward(
         model->context, &bn, false, down, CLPRUNE_NO_MAT, *shortcut, CLPRUNE_NO_MAT, NULL));
     TRY(resnet_forget(model, block->made[KEEP_DOWN]));
-done:
-    return status;
-}
-
-/* The stem's convolution of some images, as it was kept or made again from them. */
-static clprune_status stem_again(
-    const resnet *model, size_t first, size_t count, clprune_mat images, clprune_mat *conv)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const resnet_part *part = &model->parts[0];
-    const resnet_unit *u = &part->unit;
-    const resnet_workspace *work = &model->work;
-    clprune_saved *const *kept = model->kept;
-    *conv = resnet_room(work->conv_again, resnet_pixels(count, u->to), u->out);
-    if (kept[KEEP_STEM] != NULL) {
-        const clprune_mat dense = clprune_saved_dense(kept[KEEP_STEM], first, count);
-        *conv = dense.rows > 0 ? dense : *conv;
-        return clprune_saved_restore(kept[KEEP_STEM], first, count, *conv, NULL);
-    }
-    clprune_mat image = clprune_saved_dense(kept[KEEP_IMAGE], first, count);
-    if (image.rows == 0) {
-        image = resnet_room(work->image_again, resnet_pixels(count, u->from), u->in);
-        TRY(clprune_image_channels_last(model->context, count, u->in, resnet_square(u->from),
-            clprune_mat_rows(images, first, count), image, NULL));
-    }
-    TRY(clprune_conv2d_forward(part->conv, count, resnet_square(u->from), image, part->w,
-        CLPRUNE_NO_MAT, *conv, NULL, NULL));
 done:
     return status;
 }
@@ -111,7 +84,7 @@ clprune_status resnet_x_again(
     } else { /* without a pool: relu of the stem */
         const clprune_batch_norm bn = resnet_norm(&model->parts[0]);
         clprune_mat conv;
-        TRY(stem_again(model, 0, batch, images, &conv));
+        TRY(resnet_stem_again(model, batch, images, &conv));
         *x = resnet_room(work->made[KEEP_STEM_RELU], conv.rows, conv.cols);
         TRY(clprune_batch_norm_forward(
             model->context, &bn, true, conv, CLPRUNE_NO_MAT, *x, CLPRUNE_NO_MAT, NULL));
@@ -125,17 +98,14 @@ done:
     return status;
 }
 
-/* A dense store of rows x cols that lies in a workspace matrix. */
-static clprune_status view(
+clprune_status resnet_view(
     clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept)
 {
     *kept = store;
     return clprune_saved_reshape(store, batch, mat.rows / batch, mat.cols);
 }
 
-/* dx of a batch norm and its parameters' gradients: y = bn(x), or with `relu` max(bn(x) + residual,
- * 0). dz receives the gradient behind the ReLU; it may be dy. */
-static clprune_status norm_backward(const resnet *model, const resnet_part *part, bool relu,
+clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
     clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
     clprune_mat dx)
 {
@@ -145,8 +115,12 @@ static clprune_status norm_backward(const resnet *model, const resnet_part *part
     const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(model->work.sums, 2, x.cols);
     TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &bn, relu, x, dy, mask, residual, dz,
         sums, part->dgamma, part->dbeta, NULL));
-    TRY(clprune_batch_norm_backward_input(
-        context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
+    if (dz.buffer != NULL)
+        TRY(clprune_batch_norm_backward_input(
+            context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
+    else
+        TRY(clprune_batch_norm_backward_input(
+            context, x.rows, &bn, relu, x, dy, mask, residual, sums, dx, NULL));
 done:
     return status;
 }
@@ -183,7 +157,7 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     /* out = max(bn2(conv2) + shortcut, 0); dout becomes the gradient of both parts */
     const clprune_mat dconv2 = resnet_room(block->dconv2, rows, cols);
     TRY(resnet_restore(kept[KEEP_CONV2], batch, block->dconv2, rows, cols, &conv2));
-    TRY(norm_backward(model, block->conv2, true, conv2,
+    TRY(resnet_norm_backward(model, block->conv2, true, conv2,
         clprune_saved_mask(kept[KEEP_MASK2], 0, batch), shortcut, dout, dout, dconv2));
     TRY(resnet_forget(model, block->shortcut));
     /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0); relu1 is made again in place of a restored
@@ -195,20 +169,21 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
         TRY(resnet_restore(kept[KEEP_CONV1], batch, relu1, rows, cols, &conv1));
         TRY(relu_again(
             model, &bn, conv1, none, clprune_saved_mask(kept[KEEP_MASK1], 0, batch), relu1));
-        TRY(view(block->relu1_view, batch, relu1, &kept_relu1));
+        TRY(resnet_view(block->relu1_view, batch, relu1, &kept_relu1));
     }
     TRY(conv_backward(block->conv2, batch, 0.0f, kept_relu1, dconv2, drelu1));
     TRY(resnet_forget(model, block->made[KEEP_RELU1]));
     TRY(resnet_forget(model, block->dconv2));
     TRY(resnet_restore(kept[KEEP_CONV1], batch, block->made[KEEP_CONV1], rows, cols, &conv1));
-    TRY(norm_backward(model, block->conv1, true, conv1,
-        clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, drelu1, drelu1));
+    TRY(resnet_norm_backward(model, block->conv1, true, conv1,
+        clprune_saved_mask(kept[KEEP_MASK1], 0, batch), none, drelu1, none, drelu1));
     TRY(resnet_forget(model, block->made[KEEP_CONV1]));
     /* conv1 = W1 x */
     if (kept_x == NULL) {
         if (x.rows == 0)
             TRY(resnet_x_again(model, batch, images, i, &x));
-        TRY(view(i > 0 ? model->blocks[i - 1].out_view : work->first_view, batch, x, &kept_x));
+        TRY(resnet_view(
+            i > 0 ? model->blocks[i - 1].out_view : work->first_view, batch, x, &kept_x));
     }
     const bool apart = block->down != NULL;
     *dx = apart ? resnet_room(block->dx, resnet_pixels(batch, resnet_x_side(model, i)),
@@ -219,87 +194,13 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     if (apart) { /* shortcut = bn(downsample), downsample = Wd x */
         const clprune_mat ddown = resnet_room(block->dconv2, rows, cols);
         TRY(resnet_restore(kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, cols, &down));
-        TRY(norm_backward(model, block->down, false, down, none, none, dout, dout, ddown));
+        TRY(resnet_norm_backward(model, block->down, false, down, none, none, dout, none, ddown));
         TRY(resnet_forget(model, block->made[KEEP_DOWN]));
         TRY(resnet_forget(model, dout));
         TRY(conv_backward(block->down, batch, 1.0f, kept_x, ddown, *dx));
         TRY(resnet_forget(model, block->dconv2));
     }
     TRY(forget_x(model, i));
-done:
-    return status;
-}
-
-/* The gradient of the stem's relu for some images, and its convolution. dx: of all images. */
-static clprune_status stem_part(const resnet *model, size_t first, size_t count, clprune_mat images,
-    clprune_mat dx, clprune_mat *drelu, clprune_mat *conv)
-{
-    static const clprune_max_pool_desc pool = {
-        .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
-    clprune_status status = CLPRUNE_SUCCESS;
-    const resnet_unit *u = &model->parts[0].unit;
-    *drelu = dx;
-    if (model->arch.pools) { /* x = max pool(relu) */
-        const size_t pixels = resnet_pixels(1, resnet_arch_first_side(&model->arch));
-        *drelu = resnet_room(model->work.dstem, resnet_pixels(count, u->to), u->out);
-        TRY(clprune_max_pool_backward(model->context, &pool, count, resnet_square(u->to),
-            clprune_mat_rows(dx, first * pixels, count * pixels),
-            clprune_mat_rows(model->positions, first * pixels, count * pixels), *drelu, NULL));
-    }
-    TRY(stem_again(model, first, count, images, conv));
-done:
-    return status;
-}
-
-/* relu = max(bn(conv), 0), conv = W image. Where the convolution is made again, this goes over the
- * images twice, stem_step at a time: for batch norm's sums, then for the rest. */
-static clprune_status stem_backward(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const resnet_part *part = &model->parts[0];
-    const resnet_unit *u = &part->unit;
-    const resnet_workspace *work = &model->work;
-    const clprune_batch_norm bn = resnet_norm(part);
-    const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(work->sums, 2, u->out);
-    const size_t step = model->stem_step < batch ? model->stem_step : batch;
-    clprune_mat drelu, conv;
-    for (size_t first = 0; first < batch; first += step) {
-        const size_t count = step < batch - first ? step : batch - first;
-        const float more = first == 0 ? 0.0f : 1.0f;
-        TRY(stem_part(model, first, count, images, dx, &drelu, &conv));
-        TRY(clprune_batch_norm_backward_sums(context, more, more, &bn, true, conv, drelu,
-            clprune_saved_mask(model->kept[KEEP_STEM_MASK], first, count), none, drelu, sums,
-            part->dgamma, part->dbeta, NULL));
-    }
-    for (size_t first = 0; first < batch; first += step) {
-        const size_t count = step < batch - first ? step : batch - first;
-        clprune_saved *kept_image = model->kept[KEEP_IMAGE];
-        if (step < batch) { /* else they are still there */
-            TRY(stem_part(model, first, count, images, dx, &drelu, &conv));
-            TRY(clprune_batch_norm_backward_input(context, resnet_pixels(batch, u->to), &bn, true,
-                conv, drelu, clprune_saved_mask(model->kept[KEEP_STEM_MASK], first, count), none,
-                sums, drelu, NULL));
-        } else {
-            TRY(clprune_batch_norm_backward_input(context, resnet_pixels(batch, u->to), &bn, false,
-                conv, drelu, none, none, sums, drelu, NULL));
-        }
-        if (kept_image == NULL) {
-            const clprune_mat image =
-                resnet_room(work->image_again, resnet_pixels(count, u->from), u->in);
-            TRY(clprune_image_channels_last(context, count, u->in, resnet_square(u->from),
-                clprune_mat_rows(images, first, count), image, NULL));
-            TRY(view(work->image_view, count, image, &kept_image));
-        }
-        TRY(clprune_conv2d_backward(part->conv, count, resnet_square(u->from),
-            first == 0 ? 0.0f : 1.0f, 0.0f, kept_image, drelu, part->w, none, part->dw, none,
-            NULL));
-        TRY(resnet_forget(model, work->conv_again));
-        TRY(resnet_forget(model, work->image_again));
-        TRY(resnet_forget(model, work->dstem));
-    }
-    TRY(resnet_forget(model, dx));
 done:
     return status;
 }
@@ -328,7 +229,7 @@ clprune_status resnet_backward(
         TRY(block_backward(model, i, batch, images, dx, &dx));
     }
     resnet_at(model, "backward stem", 0);
-    TRY(stem_backward(model, batch, images, dx));
+    TRY(resnet_stem_backward(model, batch, images, dx));
 done:
     return status;
 }

@@ -48,8 +48,7 @@ clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i)
         model->blocks[i].made[KEEP_OUT], resnet_pixels(batch, u->to), u->out);
 }
 
-/* What y is normalised with: its own statistics while training, else the running ones. */
-static clprune_status measure(const resnet *model, const resnet_part *part, bool training,
+clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool training,
     clprune_mat y, clprune_batch_norm *bn)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -66,15 +65,13 @@ done:
     return status;
 }
 
-/* Keeps a tensor that is not the input of a convolution (those keep theirs themselves). Nothing to
- * do for a dense one: it was made in its place. */
-static clprune_status keep(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
+clprune_status resnet_keep_tensor(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
 {
     return training && kept != NULL ? clprune_saved_store(kept, 0, batch, mat, NULL)
                                     : CLPRUNE_SUCCESS;
 }
 
-static clprune_status convolve(
+clprune_status resnet_convolve(
     const resnet_part *part, size_t batch, clprune_mat x, clprune_mat y, clprune_saved *kept_x)
 {
     return clprune_conv2d_forward(part->conv, batch, resnet_square(part->unit.from), x, part->w,
@@ -102,74 +99,28 @@ static clprune_status block_forward(const resnet *model, const resnet_block *blo
     clprune_batch_norm bn;
     clprune_mat shortcut = x;
 
-    TRY(convolve(block->conv1, batch, x, conv1, training ? kept_x : NULL));
-    TRY(measure(model, block->conv1, training, conv1, &bn));
-    TRY(keep(training, kept[KEEP_CONV1], batch, conv1));
+    TRY(resnet_convolve(block->conv1, batch, x, conv1, training ? kept_x : NULL));
+    TRY(resnet_measure(model, block->conv1, training, conv1, &bn));
+    TRY(resnet_keep_tensor(training, kept[KEEP_CONV1], batch, conv1));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv1, none, relu1, mask1, NULL));
     TRY(resnet_forget(model, block->made[KEEP_CONV1]));
-    TRY(convolve(block->conv2, batch, relu1, conv2, training ? kept[KEEP_RELU1] : NULL));
+    TRY(resnet_convolve(block->conv2, batch, relu1, conv2, training ? kept[KEEP_RELU1] : NULL));
     TRY(resnet_forget(model, block->made[KEEP_RELU1]));
     if (block->down != NULL) {
         const clprune_mat down =
             resnet_target(kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, cols);
         shortcut = resnet_room(block->shortcut, rows, cols);
-        TRY(convolve(block->down, batch, x, down, NULL)); /* conv1 has kept x */
-        TRY(measure(model, block->down, training, down, &bn));
-        TRY(keep(training, kept[KEEP_DOWN], batch, down));
+        TRY(resnet_convolve(block->down, batch, x, down, NULL)); /* conv1 has kept x */
+        TRY(resnet_measure(model, block->down, training, down, &bn));
+        TRY(resnet_keep_tensor(training, kept[KEEP_DOWN], batch, down));
         TRY(clprune_batch_norm_forward(context, &bn, false, down, none, shortcut, none, NULL));
         TRY(resnet_forget(model, block->made[KEEP_DOWN]));
     }
-    TRY(measure(model, block->conv2, training, conv2, &bn));
-    TRY(keep(training, kept[KEEP_CONV2], batch, conv2));
+    TRY(resnet_measure(model, block->conv2, training, conv2, &bn));
+    TRY(resnet_keep_tensor(training, kept[KEEP_CONV2], batch, conv2));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv2, shortcut, next, mask2, NULL));
     TRY(resnet_forget(model, block->made[KEEP_CONV2]));
     TRY(resnet_forget(model, block->shortcut));
-done:
-    return status;
-}
-
-static const clprune_max_pool_desc stem_pool = {
-    .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
-
-/* x of the first block. */
-static clprune_status stem_forward(
-    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const resnet_workspace *work = &model->work;
-    const resnet_part *part = &model->parts[0];
-    const resnet_unit *u = &part->unit;
-    const size_t rows = resnet_pixels(batch, u->to);
-    clprune_saved *const *kept = model->kept;
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    const clprune_mat image = resnet_target(
-        kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
-    const clprune_mat conv =
-        resnet_target(kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out);
-    const bool in_place = resnet_relu_in_place(model);
-    clprune_mat relu = conv;
-    if (!model->arch.pools)
-        relu = x;
-    else if (!in_place)
-        relu = resnet_target(kept[KEEP_STEM_RELU], batch, work->made[KEEP_STEM_RELU], rows, u->out);
-    clprune_batch_norm bn;
-    TRY(clprune_image_channels_last(
-        context, batch, u->in, resnet_square(u->from), images, image, NULL));
-    TRY(convolve(part, batch, image, conv, training ? kept[KEEP_IMAGE] : NULL));
-    TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
-    TRY(measure(model, part, training, conv, &bn));
-    TRY(keep(training, kept[KEEP_STEM], batch, conv));
-    TRY(clprune_batch_norm_forward(context, &bn, true, conv, none, relu,
-        training ? clprune_saved_mask(kept[KEEP_STEM_MASK], 0, batch) : none, NULL));
-    if (!in_place)
-        TRY(resnet_forget(model, work->made[KEEP_STEM]));
-    if (!model->arch.pools)
-        goto done;
-    TRY(keep(training, kept[KEEP_STEM_RELU], batch, relu));
-    TRY(clprune_max_pool_forward(context, &stem_pool, batch, resnet_square(u->to), relu, x,
-        training ? clprune_mat_rows(model->positions, 0, x.rows) : none, NULL));
-    TRY(resnet_forget(model, work->made[in_place ? KEEP_STEM : KEEP_STEM_RELU]));
 done:
     return status;
 }
@@ -181,7 +132,7 @@ clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, b
     clprune_mat x = resnet_out_target(model, batch, -1);
 
     resnet_at(model, "forward stem", 0);
-    TRY(stem_forward(model, batch, images, training, x));
+    TRY(resnet_stem_forward(model, batch, images, training, x));
     for (size_t i = 0; i < model->blocks_count; ++i) {
         const clprune_mat next = resnet_out_target(model, batch, (ptrdiff_t)i);
         resnet_at(model, "forward block", i);
@@ -195,7 +146,7 @@ clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, b
     const clprune_mat features = clprune_saved_dense(model->features, 0, batch);
     resnet_at(model, "forward head", 0);
     TRY(clprune_token_mean_forward(model->context, batch, x.rows / batch, x, features, NULL));
-    TRY(keep(training, model->kept[KEEP_LAST], batch, x));
+    TRY(resnet_keep_tensor(training, model->kept[KEEP_LAST], batch, x));
     TRY(resnet_forget(model, model->blocks[model->blocks_count - 1].made[KEEP_OUT]));
     TRY(clprune_linear_forward(model->head, batch, features, model->head_w, model->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->features : NULL, NULL));

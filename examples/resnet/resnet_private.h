@@ -40,6 +40,22 @@ static inline clprune_batch_norm resnet_norm(const resnet_part *part)
 /* The store of block i's x, the out of the block before or the stem's; NULL: not kept. */
 clprune_saved *resnet_kept_x(const resnet *model, size_t i);
 
+/* Whether batch norm, ReLU and max pool of the stem are one pass: its relu and mask are not kept,
+ * and the positions of the pool say where the ReLU passed. */
+static inline bool resnet_stem_fused(const resnet *model)
+{
+    return model->arch.pools && model->rule[KEEP_STEM_RELU].recomputed &&
+           model->rule[KEEP_STEM_MASK].recomputed;
+}
+
+/* Whether the gradients of the stem come from products, without its convolution's output
+ * (clprune_batch_norm_backward_product). */
+static inline bool resnet_stem_by_product(const resnet *model)
+{
+    return resnet_stem_fused(model) && model->rule[KEEP_STEM].recomputed &&
+           model->rule[KEEP_IMAGE].recomputed;
+}
+
 /* Whether the stem's relu is made in place of its convolution: neither is kept as it is. */
 static inline bool resnet_relu_in_place(const resnet *model)
 {
@@ -68,6 +84,42 @@ clprune_status resnet_x_again(
 /* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
 clprune_status resnet_shortcut(
     const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut);
+
+/* What y is normalised with: its own statistics while training, else the running ones. */
+clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool training,
+    clprune_mat y, clprune_batch_norm *bn);
+
+/* Keeps a tensor that is not the input of a convolution (those keep theirs themselves). Nothing to
+ * do for a dense one: it was made in its place. */
+clprune_status resnet_keep_tensor(
+    bool training, clprune_saved *kept, size_t batch, clprune_mat mat);
+
+/* y = W x, which keeps x in kept_x; NULL: nowhere. */
+clprune_status resnet_convolve(
+    const resnet_part *part, size_t batch, clprune_mat x, clprune_mat y, clprune_saved *kept_x);
+
+/* *kept = store, a dense one of the rows x cols of a workspace matrix. */
+clprune_status resnet_view(
+    clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept);
+
+/* dx of a batch norm and its parameters' gradients: y = bn(x), or with `relu` max(bn(x) + residual,
+ * 0). dz receives the gradient behind the ReLU; it may be dy, or absent: that saves a pass of
+ * writing. */
+clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
+    clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
+    clprune_mat dx);
+
+/* x: of the first block. */
+clprune_status resnet_stem_forward(
+    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x);
+
+/* The stem's convolution, as it was kept or made again from the images. */
+clprune_status resnet_stem_again(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv);
+
+/* dx: the gradient of the first block's x, overwritten. */
+clprune_status resnet_stem_backward(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx);
 
 /* The contents of a matrix are dead; it may be absent. */
 static inline clprune_status resnet_forget(const resnet *model, clprune_mat mat)

@@ -118,6 +118,28 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *co
     const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
     clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event);
 
+/* ---- without the convolution's output ----------------------------------------------------------
+ *
+ * For x = patches * w^T, the output of a convolution, where row p of `patches` (never formed) is
+ * what the taps meet at pixel p. With dz and xhat as above,
+ *
+ *     dx = gamma * inv * (dz - sum of dz / rows - xhat * sum of dz * xhat / rows)
+ *     dw = dx^T * patches
+ *
+ * is linear in dz^T * patches, 1^T * patches and x^T * patches; and sum of dz * x, per channel, is
+ * the product of a row of w with that of dz^T * patches. So a layer whose input needs no gradient,
+ * such as the first of a network, needs neither x nor dx in its backward pass: x^T * patches is
+ * made in the forward pass, by clprune_conv2d_backward with dy = x, and 1^T * patches with dy = 1.
+ *
+ * On entry dw = dz^T * patches, on return the gradient. dgamma = sum of dz * xhat + beta * dgamma;
+ * beta = 0 never reads it; dw has no such factor. dz_sum: 1 x C, the sum of dz, which is dbeta's
+ * gradient; w, x_product = x^T * patches, dw: C x T; patch_sum = 1^T * patches: 1 x T. No argument
+ * may overlap an output. Precision is lost where the means of the patches, or of x, are far larger
+ * than their deviations: centre the input. Sums run in a fixed order. */
+CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context, float beta,
+    size_t rows, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
+    clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

@@ -106,10 +106,12 @@ done:
     return status;
 }
 
+enum { KEEP = 1, NORM = 2 };
+
 /* A launch that writes lines of `width` pixels x cols. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *def,
-    const window *w, size_t lines, size_t width, size_t cols, bool keep, clprune__launch *launch,
-    size_t *global, size_t *local)
+    const window *w, size_t lines, size_t width, size_t cols, unsigned variant,
+    clprune__launch *launch, size_t *global, size_t *local)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -122,7 +124,8 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__defines defines = {0};
     clprune__define(&defines, "LOCAL", *local);
     clprune__define(&defines, "VW", vw);
-    clprune__define(&defines, "KEEP", keep);
+    clprune__define(&defines, "KEEP", (variant & KEEP) != 0);
+    clprune__define(&defines, "NORM", (variant & NORM) != 0);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     clprune__arg_ulong(launch, lines);
     clprune__arg_ulong(launch, cols);
@@ -137,14 +140,52 @@ done:
     return status;
 }
 
-static clprune_status check_taps(clprune_context *context, const window *w)
+static clprune_status check_taps(clprune_context *context, const window *w, size_t most)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(w->kernel.height <= MAX_TAPS && w->kernel.width <= MAX_TAPS &&
-                w->kernel.height * w->kernel.width <= MAX_TAPS,
+    REQUIRE(w->kernel.height <= most && w->kernel.width <= most &&
+                w->kernel.height * w->kernel.width <= most,
         CLPRUNE_INVALID_ARGUMENT,
-        "positions of a kernel of %zu x %zu, expected at most %d taps for 4 bits", w->kernel.height,
-        w->kernel.width, MAX_TAPS);
+        "positions of a kernel of %zu x %zu, expected at most %zu taps for 4 bits",
+        w->kernel.height, w->kernel.width, most);
+done:
+    return status;
+}
+
+/* bn: NULL for none. */
+static clprune_status forward(clprune_context *context, const clprune_max_pool_desc *desc,
+    const clprune_batch_norm *bn, size_t batch, clprune_extent image, clprune_mat x, clprune_mat y,
+    clprune_mat positions, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool keep = !clprune__is_absent(positions);
+    window w;
+    clprune_max_pool_sizes sizes;
+    TRY(measure(context, desc, batch, image, &w));
+    if (keep)
+        TRY(check_taps(context, &w, bn != NULL ? MAX_TAPS - 1 : MAX_TAPS));
+    TRY(position_sizes(context, w.output_rows, x.cols, &sizes));
+    enum { X, MEAN, INV, GAMMA, BETA, Y, POSITIONS, ALL };
+    const clprune_batch_norm norm = bn != NULL ? *bn : (clprune_batch_norm){0};
+    const bool none = bn == NULL;
+    const clprune__operand operands[ALL] = {{"x", x, w.rows, x.cols},
+        {"mean", norm.mean, 1, x.cols, .optional = none},
+        {"inv", norm.inv, 1, x.cols, .optional = none},
+        {"gamma", norm.gamma, 1, x.cols, .optional = none},
+        {"beta", norm.beta, 1, x.cols, .optional = none}, {"y", y, w.output_rows, x.cols},
+        {"positions", positions, sizes.rows, sizes.cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    const unsigned variant = (keep ? KEEP : 0) | (none ? 0 : NORM);
+    clprune__launch launch;
+    size_t global, local;
+    TRY(begin(context, &max_pool_forward_kernel, &w, batch * w.output.height, w.output.width,
+        x.cols, variant, &launch, &global, &local));
+    clprune__arg_mat(&launch, x);
+    for (size_t i = MEAN; i <= BETA; i++)
+        clprune__arg_mat(&launch, none ? x : operands[i].mat); /* else not touched */
+    clprune__arg_mat(&launch, y);
+    clprune__arg_mat(&launch, keep ? positions : y); /* else not touched */
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
 }
@@ -154,27 +195,17 @@ clprune_status clprune_max_pool_forward(clprune_context *context, const clprune_
     cl_event *event)
 {
     ENTER(context);
+    return forward(context, desc, NULL, batch, image, x, y, positions, event);
+}
+
+clprune_status clprune_max_pool_norm_forward(clprune_context *context,
+    const clprune_max_pool_desc *desc, const clprune_batch_norm *bn, size_t batch,
+    clprune_extent image, clprune_mat x, clprune_mat y, clprune_mat positions, cl_event *event)
+{
+    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool keep = !clprune__is_absent(positions);
-    window w;
-    clprune_max_pool_sizes sizes;
-    TRY(measure(context, desc, batch, image, &w));
-    if (keep)
-        TRY(check_taps(context, &w));
-    TRY(position_sizes(context, w.output_rows, x.cols, &sizes));
-    enum { X, Y, POSITIONS, ALL };
-    const clprune__operand operands[ALL] = {{"x", x, w.rows, x.cols},
-        {"y", y, w.output_rows, x.cols},
-        {"positions", positions, sizes.rows, sizes.cols, .optional = true}};
-    TRY(clprune__check_operands(context, operands, Y, ALL));
-    clprune__launch launch;
-    size_t global, local;
-    TRY(begin(context, &max_pool_forward_kernel, &w, batch * w.output.height, w.output.width,
-        x.cols, keep, &launch, &global, &local));
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, y);
-    clprune__arg_mat(&launch, keep ? positions : y); /* else not touched */
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+    REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
+    TRY(forward(context, desc, bn, batch, image, x, y, positions, event));
 done:
     return status;
 }
@@ -189,7 +220,7 @@ clprune_status clprune_max_pool_backward(clprune_context *context,
     window w;
     clprune_max_pool_sizes sizes;
     TRY(measure(context, desc, batch, image, &w));
-    TRY(check_taps(context, &w));
+    TRY(check_taps(context, &w, MAX_TAPS));
     TRY(position_sizes(context, w.output_rows, dy.cols, &sizes));
     enum { DY, POSITIONS, DX, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, w.output_rows, dy.cols},
@@ -197,8 +228,8 @@ clprune_status clprune_max_pool_backward(clprune_context *context,
     TRY(clprune__check_operands(context, operands, DX, ALL));
     clprune__launch launch;
     size_t global, local;
-    TRY(begin(context, &max_pool_backward_kernel, &w, batch * image.height, image.width, dy.cols,
-        false, &launch, &global, &local));
+    TRY(begin(context, &max_pool_backward_kernel, &w, batch * image.height, image.width, dy.cols, 0,
+        &launch, &global, &local));
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, positions);
     clprune__arg_mat(&launch, dx);

@@ -1,0 +1,203 @@
+/* The stem: conv = W image, relu = max(bn(conv), 0), x = max pool(relu), forward and backward.
+ *
+ * Where its convolution is not kept, the backward pass makes it again from the images; or, with a
+ * pool, needs no output of it: the gradients are products of dz, of the convolution and of ones
+ * with the image, and those without dz are made in the forward pass. */
+#include "resnet_private.h"
+#include "try.h"
+
+static const clprune_max_pool_desc stem_pool = {
+    .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+
+/* dw of the stem's convolution for dy, and with db the sums of dy; + beta * their old values. */
+static clprune_status weights_product(const resnet_part *part, size_t batch, float beta,
+    const clprune_saved *image, clprune_mat dy, clprune_mat dw, clprune_mat db)
+{
+    return clprune_conv2d_backward(part->conv, batch, resnet_square(part->unit.from), beta, 0.0f,
+        image, dy, part->w, CLPRUNE_NO_MAT, dw, db, NULL);
+}
+
+/* The products of the forward pass: conv^T * patches, and ones^T * patches from the mean image. */
+static clprune_status make_products(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat image, clprune_mat conv)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const clprune_mat none = CLPRUNE_NO_MAT, w = part->w;
+    const clprune_mat planes = resnet_room(work->planes_mean, 1, images.cols);
+    const clprune_mat mean = resnet_room(work->image_mean, resnet_pixels(1, u->from), u->in);
+    const clprune_mat ones = resnet_room(work->ones, resnet_pixels(1, u->to), u->out);
+    clprune_saved *kept_image, *kept_mean;
+    TRY(resnet_view(work->image_view, batch, image, &kept_image));
+    TRY(weights_product(part, batch, 0.0f, kept_image, conv,
+        resnet_room(work->conv_product, w.rows, w.cols), none));
+    TRY(clprune_token_mean_forward(context, 1, batch, images, planes, NULL));
+    TRY(clprune_image_channels_last(context, 1, u->in, resnet_square(u->from), planes, mean, NULL));
+    TRY(clprune_mat_fill(context, (float)batch, ones, NULL));
+    TRY(resnet_view(work->mean_view, 1, mean, &kept_mean));
+    TRY(weights_product(
+        part, 1, 0.0f, kept_mean, ones, resnet_room(work->patch_sums, w.rows, w.cols), none));
+    TRY(resnet_forget(model, work->planes_mean));
+    TRY(resnet_forget(model, work->image_mean));
+    TRY(resnet_forget(model, work->ones));
+done:
+    return status;
+}
+
+clprune_status resnet_stem_forward(
+    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_workspace *work = &model->work;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const size_t rows = resnet_pixels(batch, u->to);
+    clprune_saved *const *kept = model->kept;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_mat image = resnet_target(
+        kept[KEEP_IMAGE], batch, work->made[KEEP_IMAGE], resnet_pixels(batch, u->from), u->in);
+    const clprune_mat conv =
+        resnet_target(kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out);
+    clprune_batch_norm bn;
+    TRY(clprune_image_channels_last(
+        context, batch, u->in, resnet_square(u->from), images, image, NULL));
+    TRY(resnet_convolve(part, batch, image, conv, training ? kept[KEEP_IMAGE] : NULL));
+    if (training && resnet_stem_by_product(model))
+        TRY(make_products(model, batch, images, image, conv));
+    TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
+    TRY(resnet_measure(model, part, training, conv, &bn));
+    TRY(resnet_keep_tensor(training, kept[KEEP_STEM], batch, conv));
+    const clprune_mat positions =
+        training && model->arch.pools ? clprune_mat_rows(model->positions, 0, x.rows) : none;
+    if (resnet_stem_fused(model)) {
+        TRY(clprune_max_pool_norm_forward(
+            context, &stem_pool, &bn, batch, resnet_square(u->to), conv, x, positions, NULL));
+        TRY(resnet_forget(model, work->made[KEEP_STEM]));
+        goto done;
+    }
+    const bool in_place = resnet_relu_in_place(model);
+    clprune_mat relu = conv;
+    if (!model->arch.pools)
+        relu = x;
+    else if (!in_place)
+        relu = resnet_target(kept[KEEP_STEM_RELU], batch, work->made[KEEP_STEM_RELU], rows, u->out);
+    TRY(clprune_batch_norm_forward(context, &bn, true, conv, none, relu,
+        training ? clprune_saved_mask(kept[KEEP_STEM_MASK], 0, batch) : none, NULL));
+    if (!in_place)
+        TRY(resnet_forget(model, work->made[KEEP_STEM]));
+    if (!model->arch.pools)
+        goto done;
+    TRY(resnet_keep_tensor(training, kept[KEEP_STEM_RELU], batch, relu));
+    TRY(clprune_max_pool_forward(
+        context, &stem_pool, batch, resnet_square(u->to), relu, x, positions, NULL));
+    TRY(resnet_forget(model, work->made[in_place ? KEEP_STEM : KEEP_STEM_RELU]));
+done:
+    return status;
+}
+
+/* Some images, channels last, in image_again. */
+static clprune_status image_again(
+    const resnet *model, size_t first, size_t count, clprune_mat images, clprune_mat *image)
+{
+    const resnet_unit *u = &model->parts[0].unit;
+    *image = resnet_room(model->work.image_again, resnet_pixels(count, u->from), u->in);
+    return clprune_image_channels_last(model->context, count, u->in, resnet_square(u->from),
+        clprune_mat_rows(images, first, count), *image, NULL);
+}
+
+clprune_status resnet_stem_again(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const size_t rows = resnet_pixels(batch, u->to);
+    clprune_saved *const *kept = model->kept;
+    if (kept[KEEP_STEM] != NULL)
+        return resnet_restore(kept[KEEP_STEM], batch, model->work.conv_again, rows, u->out, conv);
+    *conv = resnet_room(model->work.conv_again, rows, u->out);
+    clprune_mat image = clprune_saved_dense(kept[KEEP_IMAGE], 0, batch);
+    if (image.rows == 0)
+        TRY(image_again(model, 0, batch, images, &image));
+    TRY(clprune_conv2d_forward(part->conv, batch, resnet_square(u->from), image, part->w,
+        CLPRUNE_NO_MAT, *conv, NULL, NULL));
+done:
+    return status;
+}
+
+/* From dz, some images at a time, and the products of the forward pass. */
+static clprune_status backward_by_product(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = model->context;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const resnet_workspace *work = &model->work;
+    const clprune_batch_norm bn = resnet_norm(part);
+    const clprune_mat conv_product = resnet_room(work->conv_product, u->out, part->w.cols);
+    const clprune_mat patch_sum = resnet_room(work->patch_sums, 1, part->w.cols);
+    const size_t pixels = resnet_pixels(1, resnet_arch_first_side(&model->arch));
+    for (size_t first = 0; first < batch; first += model->stem_step) {
+        const size_t count = model->stem_step < batch - first ? model->stem_step : batch - first;
+        const clprune_mat dz = resnet_room(work->dstem, resnet_pixels(count, u->to), u->out);
+        clprune_mat image;
+        clprune_saved *kept_image;
+        TRY(image_again(model, first, count, images, &image));
+        TRY(resnet_view(work->again_view, count, image, &kept_image));
+        TRY(clprune_max_pool_backward(context, &stem_pool, count, resnet_square(u->to),
+            clprune_mat_rows(dx, first * pixels, count * pixels),
+            clprune_mat_rows(model->positions, first * pixels, count * pixels), dz, NULL));
+        TRY(weights_product(
+            part, count, first == 0 ? 0.0f : 1.0f, kept_image, dz, part->dw, part->dbeta));
+        TRY(resnet_forget(model, work->image_again));
+        TRY(resnet_forget(model, work->dstem));
+    }
+    TRY(clprune_batch_norm_backward_product(context, 0.0f, resnet_pixels(batch, u->to), &bn,
+        part->w, patch_sum, conv_product, part->dbeta, part->dw, part->dgamma, NULL));
+    TRY(resnet_forget(model, work->conv_product));
+    TRY(resnet_forget(model, work->patch_sums));
+done:
+    return status;
+}
+
+clprune_status resnet_stem_backward(
+    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet_part *part = &model->parts[0];
+    const resnet_unit *u = &part->unit;
+    const resnet_workspace *work = &model->work;
+    clprune_saved *kept_image = model->kept[KEEP_IMAGE];
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    clprune_mat drelu = dx, conv;
+    if (resnet_stem_by_product(model)) {
+        TRY(backward_by_product(model, batch, images, dx));
+        goto dead;
+    }
+    if (model->arch.pools) {
+        drelu = resnet_room(work->dstem, resnet_pixels(batch, u->to), u->out);
+        TRY(clprune_max_pool_backward(model->context, &stem_pool, batch, resnet_square(u->to), dx,
+            clprune_mat_rows(model->positions, 0, dx.rows), drelu, NULL));
+    }
+    TRY(resnet_stem_again(model, batch, images, &conv));
+    TRY(resnet_norm_backward(model, part, !resnet_stem_fused(model), conv,
+        clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), none, drelu, none, drelu));
+    TRY(resnet_forget(model, work->conv_again));
+    if (kept_image == NULL) {
+        clprune_mat image;
+        TRY(image_again(model, 0, batch, images, &image));
+        TRY(resnet_view(work->again_view, batch, image, &kept_image));
+    }
+    TRY(weights_product(part, batch, 0.0f, kept_image, drelu, part->dw, none));
+    TRY(resnet_forget(model, work->image_again));
+    TRY(resnet_forget(model, work->dstem));
+dead:
+    TRY(resnet_forget(model, dx));
+done:
+    return status;
+}
