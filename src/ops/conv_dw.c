@@ -24,15 +24,22 @@ static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t units = context->facts.compute_units;
-    clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in,
-        .tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns)};
+    const size_t units = context->facts.compute_units, narrow = tuning->bspmm_tn.long_list_columns;
+    clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
+    /* Tiles of few channels and a wide panel; of more channels where there are few outputs, so that
+     * there are sums enough. */
+    const size_t wide = clprune__min(4, clprune__ceil_div(conv->out, 16));
+    sums.tile = clprune__largest_divisor(conv->in, 4 * narrow / wide);
+    if (sums.tile < narrow)
+        sums.tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns);
     sums.vectors = clprune__choose_vectors(conv->out, sums.tile, tuning->bspmm_tn.accumulators);
     sums.panel = 16 * sums.vectors;
     sums.panels = clprune__ceil_div(conv->out, sums.panel);
-    /* Segments of as many pixels as a near cache holds, in equal parts of an image or whole ones.
-     */
-    const size_t fits = clprune__panel_rows(context, 1024, sums.panel);
+    /* Segments of as many pixels as the nearest cache holds, at least a row, in equal parts of an
+     * image or whole ones. */
+    const size_t near = tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
+    const size_t fits = clprune__min(
+        clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
     dw_plan plan = {.width = cols, .height = rows, .images = 1, .segment_most = fits};
     if (cols > fits) {
         plan.height = 1;
