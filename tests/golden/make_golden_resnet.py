@@ -24,7 +24,7 @@ STEPS = 10
 # name, stem pools, blocks, channels, image, classes, batch, learning rate
 CASES = [
     ("resnet20", False, (3, 3, 3), (16, 32, 64), 9, 5, 4, 0.02),
-    ("resnet18", True, (2, 2, 2, 2), (64, 128, 256, 512), 65, 7, 4, 0.001),
+    ("resnet18", True, (2, 2, 2, 2), (64, 128, 256, 512), 65, 7, 4, 0.0001),
 ]
 
 
