@@ -2,7 +2,7 @@
  *
  *     z[r][c] = gamma[c] * inv[c] * (x[r][c] - mean[c]) + beta[c];  with RESIDUAL + residual[r][c]
  *
- *     forward          y = z; with RELU max(z, 0), NaN stays NaN
+ *     forward          y = z; with RELU max(z, 0), NaN stays NaN; with GATE 1 z where the mask has a bit, else 0
  *                      with KEEP_MASK bit c of row r of the mask = !(z <= 0)
  *     backward_sums    sum 0 of the columns: d;  sum 1: d * (x - mean) * inv;  with KEEP_DZ dz = d
  *     backward_input   dx = gamma inv (d - share sums[0] - (x - mean) inv share sums[1])
@@ -28,7 +28,7 @@
 #define KEEP_DZ 0 /* 0: dz is not touched */
 #endif
 #ifndef GATE
-#define GATE 0 /* not 1: the backward passes do not touch mask */
+#define GATE 0 /* not 1: only the forward pass with KEEP_MASK touches mask */
 #endif
 
 /* What all rows share, for the columns from c on. */
@@ -54,7 +54,11 @@ ROWWISE_KERNEL batch_norm_forward(LANE_SIZES, MAT_IN(x), MAT_IN(mean), MAT_IN(in
 #if KEEP_MASK
                 mask_store(z, ROW(mask, r), c, cols - c);
 #endif
+#if GATE == 1
+                PUT(mask_apply(z, ROW(mask, r), c), y, r, c);
+#else
                 PUT(RELU ? relu_of(z) : z, y, r, c);
+#endif
             }
         }
 }

@@ -87,6 +87,32 @@ static void check_mask(const test_mat *mask, size_t cols, const float *y)
 }
 
 /* All eight ways, with ReLU with and without its mask, in place too. */
+/* y: the output of a forward pass that wrote `mask`, `values` on the host. From the same x a gated
+ * pass gives the same bits, from another one z where the mask has a bit. */
+static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune_mat residual,
+    const test_mat *mask, const float *values, test_mat *y, const test_mat *another)
+{
+    clprune_context *context = test_context();
+    const size_t rows = y->mat.rows, cols = y->mat.cols;
+    test_mat again = test_mat_make(rows, cols, 1, NULL);
+    TEST_OK(clprune_batch_norm_forward_gated(
+        context, bn, x->mat, residual, mask->mat, again.mat, NULL));
+    layer_same("gated", y, &again);
+    TEST_OK(clprune_batch_norm_forward(
+        context, bn, false, another->mat, residual, again.mat, NONE, NULL));
+    float *want = test_mat_get(&again, "z");
+    for (size_t i = 0; i < rows * cols; i++)
+        want[i] = values[i] > 0 ? want[i] : 0;
+    TEST_OK(clprune_mat_copy(context, another->mat, again.mat, NULL));
+    TEST_OK(clprune_batch_norm_forward_gated(
+        context, bn, again.mat, residual, mask->mat, again.mat, NULL));
+    float *got = test_mat_get(&again, "gated");
+    test_same_floats("gated over another x", rows, cols, got, want, "gated");
+    free(want);
+    free(got);
+    test_mat_free(&again);
+}
+
 static void forward(void **state)
 {
     const layer_shape *s = *state;
@@ -119,6 +145,7 @@ static void forward(void **state)
             layer_same("y with a mask", &y, &masked);
             float *values = test_mat_get(&masked, "y");
             check_mask(&mask, s->cols, values);
+            check_gated(&in.bn, &x, other, &mask, values, &masked, &residual);
             free(values);
             test_mat_free(&masked);
         }
@@ -394,6 +421,11 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, &bn, true, x, r, shifted, m), bad, "y overlaps x");
     TEST_FAILS(FORWARD(context, &bn, true, x, r, params.mat, m), bad, "y overlaps mean");
     TEST_FAILS(FORWARD(context, &bn, true, x, r, y, inside), bad, "mask overlaps y");
+#define GATED(...) clprune_batch_norm_forward_gated(__VA_ARGS__, &event)
+    assert_int_equal(GATED(NULL, &bn, x, r, m, y), bad);
+    TEST_FAILS(GATED(context, &bn, x, r, none, y), bad, "mask is CLPRUNE_NO_MAT");
+    TEST_FAILS(GATED(context, &bn, x, r, n, y), size, "mask is");
+    TEST_FAILS(GATED(context, &bn, x, r, inside, y), bad, "y overlaps mask");
 #define SUMS(...) clprune_batch_norm_backward_sums(__VA_ARGS__, &event)
     assert_int_equal(SUMS(NULL, 0, 0, &bn, true, x, y, m, none, d, sums, g, b), bad);
     TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, n, m, none, d, sums, g, b), size, "dy is");

@@ -23,7 +23,10 @@ static const conv_row rows[] = {
     {"many images", {40, 16, 20, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"wide image", {1, 3, 20, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"tall image", {2, 3, 20, 1100, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2, even image", {2, 16, 20, 6, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"1x1 stride 2, even image", {3, 16, 20, 4, 8, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, true},
     /* what the forms do not depend on */
+    {"few channels, many pixels", {6, 3, 20, 200, 330, {1, 2}, {2, 3}, {0, 1}, {1, 1}, 0, 0}, true},
     {"3x3 no padding, many outputs", {3, 16, 100, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0},
         true},
     {"1x1", {2, 20, 20, 4, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
@@ -37,7 +40,7 @@ static const conv_row rows[] = {
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
 };
-enum { FORM_ROWS = 7 };
+enum { FORM_ROWS = 9 };
 
 static clprune_conv2d_desc describe(const conv_ref *r)
 {

@@ -25,13 +25,10 @@ done:
 static clprune_status relu_again(const resnet *model, const clprune_batch_norm *bn, clprune_mat x,
     clprune_mat residual, clprune_mat mask, clprune_mat y)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    TRY(clprune_batch_norm_forward(model->context, bn, mask.rows == 0, x, residual, y, none, NULL));
-    if (mask.rows > 0)
-        TRY(clprune_relu_backward(model->context, 0.0f, y, mask, y, none, NULL));
-done:
-    return status;
+    return mask.rows > 0
+               ? clprune_batch_norm_forward_gated(model->context, bn, x, residual, mask, y, NULL)
+               : clprune_batch_norm_forward(
+                     model->context, bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
 }
 
 /* The out of block j from that of the block before, x. */

@@ -92,6 +92,15 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward(clprune_context *context,
     const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat residual, clprune_mat y,
     clprune_mat mask, cl_event *event);
 
+/* y = gamma * (x - mean) * inv + beta + residual where `mask`, of an earlier forward pass, has a
+ * bit, and 0 elsewhere: ReLU's output again, from an x that was kept with less precision. This y is
+ * linear in x, so an unbiased x gives an unbiased y, which max(., 0) of it would not. From the same
+ * x it is the forward pass's y, bit for bit. x, residual, y: M x C; y may be x or residual.
+ * residual: CLPRUNE_NO_MAT for none. mask: M x clprune_relu_mask_sizes.cols, no overlap with y. */
+CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
+    const clprune_batch_norm *bn, clprune_mat x, clprune_mat residual, clprune_mat mask,
+    clprune_mat y, cl_event *event);
+
 /* ---- backward ----------------------------------------------------------------------------------
  *
  * dz = dy, or with `relu` dy where ReLU passed and 0 elsewhere. Where it passed: a bit of `mask` if

@@ -255,32 +255,55 @@ static void set_inputs(clprune__launch *launch, const pass *p)
     clprune__arg_mat(launch, p->operands[p->residual ? RESIDUAL : X].mat);
 }
 
-clprune_status clprune_batch_norm_forward(clprune_context *context, const clprune_batch_norm *bn,
-    bool relu, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
+/* With `gated` the mask is read, else written if there is one. */
+static clprune_status forward(clprune_context *context, const clprune_batch_norm *bn, bool relu,
+    bool gated, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
     cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     enum { Y = OWN, KEPT, ALL };
     pass p;
     TRY(pass_begin(context, bn, relu, true, x, x, mask, residual, &p));
-    /* The mask is an output here. */
-    p.operands[KEPT] = p.operands[MASK];
-    p.operands[MASK] = p.operands[X];
-    p.operands[Y] = (clprune__operand){
-        "y", y, x.rows, x.cols, .in_place = 1u << X | 1u << DY | 1u << MASK | 1u << RESIDUAL};
-    TRY(clprune__check_operands(context, p.operands, Y, ALL));
+    if (!gated) { /* the mask is an output */
+        p.operands[KEPT] = p.operands[MASK];
+        p.operands[MASK] = p.operands[X];
+    }
+    p.operands[Y] = (clprune__operand){"y", y, x.rows, x.cols,
+        .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK)};
+    TRY(clprune__check_operands(context, p.operands, Y, gated ? KEPT : ALL));
     clprune__rowwise plan =
         clprune__lanes_plan(context, x.rows, x.cols, 0, pass_width(context, &p));
     clprune__define(&plan.defines, "RELU", relu);
     clprune__define(&plan.defines, "RESIDUAL", p.residual);
-    clprune__define(&plan.defines, "KEEP_MASK", p.masked);
+    clprune__define(&plan.defines, "KEEP_MASK", p.masked && !gated);
+    clprune__define(&plan.defines, "GATE", gated);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
     set_inputs(&launch, &p);
     clprune__arg_mat(&launch, y);
     clprune__arg_mat(&launch, p.masked ? mask : y); /* else not touched */
     TRY(clprune__rowwise_end(&launch, &plan, event));
+done:
+    return status;
+}
+
+clprune_status clprune_batch_norm_forward(clprune_context *context, const clprune_batch_norm *bn,
+    bool relu, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
+    cl_event *event)
+{
+    ENTER(context);
+    return forward(context, bn, relu, false, x, residual, y, mask, event);
+}
+
+clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
+    const clprune_batch_norm *bn, clprune_mat x, clprune_mat residual, clprune_mat mask,
+    clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(!clprune__is_absent(mask), CLPRUNE_INVALID_ARGUMENT,
+        "mask is CLPRUNE_NO_MAT, expected the mask of a forward pass");
+    TRY(forward(context, bn, true, true, x, residual, y, mask, event));
 done:
     return status;
 }

@@ -24,15 +24,22 @@ static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t units = context->facts.compute_units;
-    clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in,
-        .tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns)};
+    const size_t units = context->facts.compute_units, narrow = tuning->bspmm_tn.long_list_columns;
+    clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
+    /* Tiles of few channels and a wide panel; of more channels where there are few outputs, so that
+     * there are sums enough. */
+    const size_t wide = clprune__min(4, clprune__ceil_div(conv->out, 16));
+    sums.tile = clprune__largest_divisor(conv->in, 4 * narrow / wide);
+    if (sums.tile < narrow)
+        sums.tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns);
     sums.vectors = clprune__choose_vectors(conv->out, sums.tile, tuning->bspmm_tn.accumulators);
     sums.panel = 16 * sums.vectors;
     sums.panels = clprune__ceil_div(conv->out, sums.panel);
-    /* Segments of as many pixels as a near cache holds, in equal parts of an image or whole ones.
-     */
-    const size_t fits = clprune__panel_rows(context, 1024, sums.panel);
+    /* Segments of as many pixels as the nearest cache holds, at least a row, in equal parts of an
+     * image or whole ones. */
+    const size_t near = tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
+    const size_t fits = clprune__min(
+        clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
     dw_plan plan = {.width = cols, .height = rows, .images = 1, .segment_most = fits};
     if (cols > fits) {
         plan.height = 1;
@@ -70,12 +77,14 @@ done:
     return status;
 }
 
-/* dw from x, dense images or, with a cell, pooled ones. */
-static clprune_status multiply(clprune_context *context, const clprune__conv *conv, size_t cell,
-    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+/* dw from x, dense images or, with a cell, pooled ones. of: the layer whose weights dw are; another
+ * one than conv where several of its taps share one of conv's. */
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv *of, size_t cell, float beta, clprune_mat x, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool pooled = cell > 0;
+    const bool pooled = cell > 0 && of == conv;
     const clprune_extent grid = pooled
                                     ? (clprune_extent){clprune__ceil_div(conv->image.height, cell),
                                           clprune__ceil_div(conv->image.width, cell)}
@@ -109,7 +118,59 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_ulong(&launch, scratch.partial_offset);
     clprune__arg_mem(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-    TRY(clprune__bspmm_finish(context, sums, 1.0f, beta, &scratch, dw, event));
+    if (of == conv)
+        TRY(clprune__bspmm_finish(context, sums, 1.0f, beta, &scratch, dw, event));
+    else
+        TRY(clprune__conv_finish_shared(context, conv, of, cell, sums, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Few channels: the taps of a row are worth joining. Bytes of images that are copied at a time. */
+enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20 };
+
+/* With few channels, taps that are side by side read side by side: a row of taps becomes one tap of
+ * kernel.width * in channels, whose pixels lie stride.width * in floats apart and overlap. For this
+ * some images at a time are copied with their padding. */
+static clprune_status join_taps(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t before = conv->padding.width * conv->in, row = conv->image.width * conv->in,
+                 step = conv->stride.width * conv->in;
+    const size_t reached = (conv->output.width - 1) * step + conv->kernel.width * conv->in;
+    const size_t length = clprune__round_up(clprune__max(before + row, reached), step);
+    const size_t image = conv->image.height * length * sizeof(float);
+    const size_t count = clprune__min(conv->batch,
+        clprune__max(context->facts.compute_units, JOINED_BYTES / clprune__max(image, 1)));
+    clprune__conv joined = *conv;
+    joined.in = conv->kernel.width * conv->in;
+    joined.image.width = length / step;
+    joined.kernel.width = joined.stride.width = joined.dilation.width = 1;
+    joined.padding.width = 0;
+    clprune_mat padded;
+    TRY(clprune__scratch_mat(context, count * conv->image.height, length, &padded));
+    TRY(clprune_mat_fill(context, 0.0f, padded, NULL));
+    for (size_t n = 0; n < conv->batch; n += joined.batch) {
+        joined.batch = clprune__min(count, conv->batch - n);
+        const size_t rows = joined.batch * conv->image.height;
+        const size_t results = conv->output.height * conv->output.width;
+        const bool last = n + joined.batch == conv->batch;
+        /* a row of the image each; the rows of x may lie apart only if they are pixels of one
+         * channel */
+        const clprune_mat from = {
+            x.buffer, x.offset + n * conv->image.height * row, rows, row, row};
+        clprune_mat inside = clprune_mat_rows(padded, 0, rows);
+        inside.offset += before;
+        inside.cols = row;
+        clprune_mat pixels = padded;
+        pixels.ld = step;
+        TRY(clprune_mat_copy(context, from, inside, NULL));
+        TRY(multiply(context, &joined, &joined, 0, n == 0 ? beta : 1.0f, pixels,
+            clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
+    }
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -118,12 +179,69 @@ done:
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return multiply(context, conv, 0, beta, x, dy, dw, event);
+    const bool joins = conv->in <= FEW_CHANNELS && conv->kernel.width > 1 &&
+                       conv->dilation.width == 1 && x.ld == conv->in;
+    return joins ? join_taps(context, conv, beta, x, dy, dw, event)
+                 : multiply(context, conv, conv, 0, beta, x, dy, dw, event);
+}
+
+/* The cell of a source coordinate. */
+static ptrdiff_t cell_of(ptrdiff_t at, size_t cell)
+{
+    return at >= 0 ? at / (ptrdiff_t)cell : -((-at + (ptrdiff_t)cell - 1) / (ptrdiff_t)cell);
+}
+
+size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t cell)
+{
+    const ptrdiff_t at = (ptrdiff_t)(tap * dilation) - (ptrdiff_t)padding;
+    return (size_t)(cell_of(at, cell) - cell_of(-(ptrdiff_t)padding, cell));
+}
+
+bool clprune__conv_shares_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse)
+{
+    const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;
+    if (s.height % cell != 0 || s.width % cell != 0 || i.height % cell != 0 ||
+        i.width % cell != 0 || (k.height > 1 && d.height > cell) || (k.width > 1 && d.width > cell))
+        return false;
+    *coarse = *conv;
+    coarse->image = (clprune_extent){i.height / cell, i.width / cell};
+    coarse->stride = (clprune_extent){s.height / cell, s.width / cell};
+    coarse->padding = (clprune_extent){clprune__ceil_div(conv->padding.height, cell),
+        clprune__ceil_div(conv->padding.width, cell)};
+    coarse->dilation = (clprune_extent){1, 1};
+    coarse->kernel = (clprune_extent){
+        1 + clprune__conv_shared_tap(k.height - 1, d.height, conv->padding.height, cell),
+        1 + clprune__conv_shared_tap(k.width - 1, d.width, conv->padding.width, cell)};
+    return true;
+}
+
+clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
+    const clprune__conv *conv, size_t cell, const clprune__bspmm_plan *plan, float beta,
+    clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    const size_t first = scratch.partial_offset;
+    for (size_t t = 0; t < taps; t++) {
+        const size_t y = clprune__conv_shared_tap(
+            t / conv->kernel.width, conv->dilation.height, conv->padding.height, cell);
+        const size_t x = clprune__conv_shared_tap(
+            t % conv->kernel.width, conv->dilation.width, conv->padding.width, cell);
+        clprune_mat part = dw;
+        part.offset += t * conv->in;
+        part.cols = conv->in;
+        scratch.partial_offset = first + (y * coarse->kernel.width + x) * conv->in * plan->panel;
+        TRY(clprune__bspmm_finish(
+            context, plan, 1.0f, beta, &scratch, part, t + 1 == taps ? event : NULL));
+    }
+done:
+    return status;
 }
 
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)
 {
-    if (!clprune__conv_uses_vectors(context))
+    clprune__conv coarse;
+    if (!clprune__conv_uses_vectors(context) || clprune__conv_shares_taps(conv, cell, &coarse))
         return true;
     const size_t cols = clprune__ceil_div(conv->image.width, cell);
     const dw_plan plan = plan_dw(context, conv, clprune__ceil_div(conv->image.height, cell), cols);
@@ -133,7 +251,9 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    clprune__conv coarse;
+    const bool shared = clprune__conv_shares_taps(conv, cell, &coarse);
     if (!clprune__conv_uses_vectors(context))
         return clprune__conv_dw_pooled_tiled(context, conv, cell, beta, p, dy, dw, event);
-    return multiply(context, conv, cell, beta, p, dy, dw, event);
+    return multiply(context, shared ? &coarse : conv, conv, cell, beta, p, dy, dw, event);
 }

@@ -20,14 +20,15 @@ enum { TILE = 64, LOCAL = 64 };
 typedef struct source {
     clprune_mat x;
     const clprune__quantised *q;
-    size_t cell; /* x has the means of cells of cell x cell pixels; 0: the pixels */
+    size_t cell;             /* x has the means of cells of cell x cell pixels; 0: the pixels */
+    const clprune__conv *of; /* the layer, if the product is a coarse one; else NULL */
 } source;
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool pooled = from.cell > 0;
+    const bool pooled = from.cell > 0 && from.of == NULL;
     const clprune_extent grid =
         pooled ? (clprune_extent){clprune__ceil_div(conv->image.height, from.cell),
                      clprune__ceil_div(conv->image.width, from.cell)}
@@ -73,7 +74,11 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_ulong(&launch, scratch.partial_offset);
     clprune__arg_mem(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
-    TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
+    if (from.of == NULL)
+        TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
+    else
+        TRY(clprune__conv_finish_shared(
+            context, conv, from.of, from.cell, &sums, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -88,6 +93,10 @@ clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__c
 clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    clprune__conv coarse;
+    if (clprune__conv_shares_taps(conv, cell, &coarse))
+        return multiply(
+            context, &coarse, (source){.x = p, .cell = cell, .of = conv}, beta, dy, dw, event);
     return multiply(context, conv, (source){.x = p, .cell = cell}, beta, dy, dw, event);
 }
 
