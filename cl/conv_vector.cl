@@ -10,22 +10,21 @@
  *                    t = i * taps_x + j; zeros outside of the image
  *     tap(t)       = (weight_y + i * weight_step_y) * kernel_width + weight_x + j * weight_step_x
  *
- *        w_t of some taps, `depth` channels each           to
+ *        w_t, packed by conv_weights.cl            to
  *            +------+-------+------+              +--------------+
  *            |      | panel |      |              | MR pixels x  |   MR * V registers of 16
- *            |      |(local)|      |              | PANEL = 16 V |
+ *            |      |       |      |              | PANEL = 16 V |
  *            +------+-------+------+              +--------------+
  *
- * One work-item a group; group (g, R) takes the panels [g * panel_run, (g + 1) * panel_run) of the
- * pixels [R * rows, (R + 1) * rows). A piece is a run of `depth` channels of one tap; `run` pieces, at
- * most KC channels, are packed into a panel at a time, and their sum stays in registers. The order of
- * the sum is taps, then channels. There may be no taps: then `to` is bias, or 0. from_ld may be
- * less than k: a piece then reads the pixels behind its own, too.
+ * One work-item a group; group (R, g) takes the panels [g * panel_run, (g + 1) * panel_run) of the
+ * pixels [R * rows, (R + 1) * rows). Sums stay in registers for `run` taps, whose weights are to stay in
+ * the second-level cache; then `to` is read and added to. The order of the sum is taps, then channels. There may be no taps: then `to` is bias, or 0. from_ld may be
+ * less than k: a tap then reads the pixels behind its own, too.
  *
  * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. `zeros` has k
- * zeros. Local memory: KC * PANEL * 4 bytes. BACK: 0 or 1. */
-#if !defined(V) || !defined(MR) || !defined(KC) || !defined(BACK)
-#error "conv_vector.cl needs V, MR, KC and BACK"
+ * zeros. w is the packed weights. */
+#if !defined(V) || !defined(MR)
+#error "conv_vector.cl needs V and MR"
 #endif
 #define PANEL (16 * V)
 
@@ -37,45 +36,28 @@ typedef struct pixels {
 } pixels;
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulong rows_all,
-    const ulong rows, const ulong panel_run, const uint n, const uint k, const uint depth,
-    const uint pieces, const uint run, const uint grid_height, const uint grid_width,
+    const ulong rows, const ulong panel_run, const uint n, const uint k, const uint taps,
+    const uint run, const uint grid_height, const uint grid_width,
     const uint source_height, const uint source_width, const uint result_height,
     const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
-    const int first_x, const int tap_step_y, const int tap_step_x, const uint kernel_width,
-    const uint weight_y, const uint weight_x, const uint weight_step_y, const uint weight_step_x,
-    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_IN_RESTRICT(zeros),
-    MAT_OUT_RESTRICT(to))
+    const int first_x, const int tap_step_y, const int tap_step_x,
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
+    global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_IN_RESTRICT(zeros), MAT_OUT_RESTRICT(to))
 {
-    local float16 panel_vectors[KC * V]; /* as vectors, for their alignment */
-    local float *panel = (local float *)panel_vectors;
-    const uint first_column = (uint)(get_group_id(0) * panel_run * PANEL);
-    const uint last_column = (uint)min(first_column + panel_run * PANEL, (ulong)n);
-    const ulong first_row = get_group_id(1) * rows;
+    const uint first_panel = (uint)(get_group_id(1) * panel_run);
+    const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);
+    const ulong first_row = get_group_id(0) * rows;
     const ulong last_row = min(first_row + rows, rows_all);
-    const uint parts = (k + depth - 1) / depth; /* pieces of a tap */
     global const float *nothing = ROW(zeros, 0);
     from_buffer += from_offset;
+    w += w_offset;
 
-    for (uint begin = 0; begin == 0 || begin < pieces; begin += run) {
-        const uint end = min(begin + run, pieces);
-        for (uint column = first_column; column < last_column; column += PANEL) {
-            const uint width = min((uint)PANEL, last_column - column);
-            local float *packed = panel;
-            for (uint p = begin; p < end; p++) {
-                const uint t = p / parts, c = p % parts * depth, deep = min(depth, k - c);
-                const uint tap = (weight_y + t / taps_x * weight_step_y) * kernel_width + weight_x +
-                                 t % taps_x * weight_step_x;
-                for (uint i = 0; i < deep && width < PANEL; i++)
-                    for (uint j = width / 16 * 16; j < PANEL; j += 16)
-                        *(local float16 *)(packed + i * PANEL + j) = (float16)(0.0f);
-#if BACK
-                copy_rows(packed, PANEL, ROW(w, c) + (ulong)tap * n + column, w_ld, deep, width);
-#else
-                copy_transposed(packed, PANEL, ROW(w, column) + (ulong)tap * k + c, w_ld, width, deep);
-#endif
-                packed += deep * PANEL;
-            }
+    for (uint panel = first_panel; panel < end_panel; panel++) {
+        const uint column = panel * PANEL, width = min((uint)PANEL, n - column);
+        for (uint begin = 0; begin == 0 || begin < taps; begin += run) {
+            const uint end = min(begin + run, taps);
+            global const float *packed = w + ((ulong)panel * taps + begin) * k * PANEL;
             for (ulong row = first_row; row < last_row; row += MR) {
                 const uint height = (uint)min((ulong)MR, last_row - row);
                 pixels at;
@@ -104,28 +86,29 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
                         sum[r][i] = (float16)(0.0f);
                         PREFETCH_WRITE(at.to[r] + 16 * i);
                     }
-                local const float *weights = panel;
-                for (uint p = begin; p < end; p++) {
-                    const uint t = p / parts, c = p % parts * depth, deep = min(depth, k - c);
+                global const float *weights = packed;
+                for (uint t = begin; t < end; t++) {
                     const int y = (int)(t / taps_x) * tap_step_y, x = (int)(t % taps_x) * tap_step_x;
                     global const float *source[MR];
 #pragma unroll
                     for (uint r = 0; r < MR; r++) {
                         const uint i = (uint)(at.y[r] + y), j = (uint)(at.x[r] + x);
                         source[r] = i < source_height && j < source_width
-                                        ? at.image[r] + ((ulong)i * source_width + j) * from_ld + c
+                                        ? at.image[r] + ((ulong)i * source_width + j) * from_ld
                                         : nothing;
                     }
-                    for (uint i = 0; i < deep; i++, weights += PANEL) {
+                    for (ulong i = 0; i < k; i++, weights += PANEL) {
                         float16 d[V];
 #pragma unroll
                         for (int h = 0; h < V; h++)
-                            d[h] = vload16(h, weights);
+                            d[h] = LOAD16(weights + 16 * h);
 #pragma unroll
-                        for (uint r = 0; r < MR; r++)
+                        for (uint r = 0; r < MR; r++) {
+                            const float16 x = source[r][i];
 #pragma unroll
                             for (int h = 0; h < V; h++)
-                                sum[r][h] = fma((float16)(source[r][i]), d[h], sum[r][h]);
+                                sum[r][h] = fma(x, d[h], sum[r][h]);
+                        }
                     }
                 }
                 if (width == PANEL && height == MR) {

@@ -1,7 +1,7 @@
-/* Weights of a convolution as conv_strip_vector.cl reads them.
+/* Weights of a convolution as conv_strip_vector.cl and conv_vector.cl read them.
  *
- *     to[P][c * taps + t][i] = w[j][tap(t) * k + c], with BACK w[c][tap(t) * n + j], j = P * PANEL + i;
- *                              0 where j >= n
+ *     to[P][c * channel_step + t * tap_step][i] = w[j][tap(t) * k + c], j = P * PANEL + i; 0 where j >= n;
+ *                                        with BACK w[c][tap(t) * n + j]
  *
  * tap(t) is that of conv_vector.cl. Work-item (P, t) writes one tap of panel P. PANEL: a multiple of 16.
  * BACK: 0 or 1. */
@@ -11,7 +11,8 @@
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const uint n, const uint k,
     const uint taps, const uint taps_x, const uint kernel_width, const uint weight_y,
-    const uint weight_x, const uint weight_step_y, const uint weight_step_x, MAT_IN_RESTRICT(w),
+    const uint weight_x, const uint weight_step_y, const uint weight_step_x, const uint channel_step,
+    const uint tap_step, MAT_IN_RESTRICT(w),
     const ulong to_offset, global float *restrict to)
 {
     local float16 tile_vectors[16 * 16 / 16]; /* as vectors, for their alignment */
@@ -19,8 +20,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const ui
     const uint column = (uint)get_group_id(0) * PANEL, t = (uint)get_group_id(1);
     const uint tap = (weight_y + t / taps_x * weight_step_y) * kernel_width + weight_x +
                      t % taps_x * weight_step_x;
-    const ulong step = (ulong)taps * PANEL; /* from channel to channel */
-    to += to_offset + get_group_id(0) * k * step + (ulong)t * PANEL;
+    const ulong step = (ulong)channel_step * PANEL; /* from channel to channel */
+    to += to_offset + (get_group_id(0) * k * taps + (ulong)t * tap_step) * PANEL;
     for (uint j = 0; j < PANEL; j += 16) {
         const uint inside = min(n - min(n, column + j), 16u);
         uint c = 0;
@@ -31,6 +32,9 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const ui
             for (uint i = 0; i < 16; i++)
                 STORE16(vload16(i, tile), to + (c + i) * step + j);
         }
+#else
+        for (; inside == 16 && c < k; c++)
+            STORE16(LOAD16(ROW(w, c) + (ulong)tap * n + column + j), to + c * step + j);
 #endif
         for (; c < k; c++)
             for (uint i = 0; i < 16; i++)

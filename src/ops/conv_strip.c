@@ -133,13 +133,14 @@ static bool make_plan(
     return true;
 }
 
-static clprune_status pack_weights(clprune_context *context, const clprune__conv_gather *job,
-    const strip_plan *plan, clprune__region *packed)
+clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
+    size_t vectors, bool taps_first, clprune__region *packed)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t taps = job->taps.height * job->taps.width, panel = 16 * plan->vectors;
+    const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
+    const size_t panels = clprune__ceil_div(job->n, panel);
     size_t floats, bytes;
-    REQUIRE(clprune__mul3(plan->panels, panel, taps, &floats) &&
+    REQUIRE(clprune__mul3(panels, panel, taps, &floats) &&
                 clprune__mul3(floats, job->k, sizeof(float), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
     TRY(clprune__scratch_take(
@@ -147,7 +148,7 @@ static clprune_status pack_weights(clprune_context *context, const clprune__conv
     packed->offset /= sizeof(float);
     if (bytes == 0)
         goto done;
-    const size_t local[2] = {1, 1}, global[2] = {plan->panels, taps};
+    const size_t local[2] = {1, 1}, global[2] = {panels, taps};
     clprune__defines defines = {0};
     clprune__define(&defines, "PANEL", panel);
     clprune__define(&defines, "BACK", job->back);
@@ -162,6 +163,8 @@ static clprune_status pack_weights(clprune_context *context, const clprune__conv
     clprune__arg_uint(&launch, (uint32_t)job->weight_first.width);
     clprune__arg_uint(&launch, (uint32_t)job->weight_step.height);
     clprune__arg_uint(&launch, (uint32_t)job->weight_step.width);
+    clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
+    clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
     clprune__arg_mat(&launch, job->w);
     clprune__arg_region(&launch, *packed);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
@@ -187,7 +190,7 @@ clprune_status clprune__conv_gather_strip(
         clprune__ceil_div(job->batch, plan.images) * plan.blocks};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__region packed;
-    TRY(pack_weights(context, job, &plan, &packed));
+    TRY(clprune__conv_pack_weights(context, job, plan.vectors, false, &packed));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", plan.vectors);
     clprune__define(&defines, "MR", plan.tile);

@@ -11,41 +11,44 @@
 static const clprune__kernel_def conv_vector_kernel = {
     "conv_vector.cl", "conv_vector", "panel.clh"};
 
+/* Vector registers: those of sums leave some for a row of the panel and a source pixel, or they
+ * spill. Bytes of a panel that stay in a second-level cache beside the pixels. */
+enum { REGISTERS = 32, PANEL_BYTES = 448 << 10 };
+
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
+    const size_t taps = job->taps.height * job->taps.width;
     size_t vectors = tuning->gemm.tile_vectors;
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
-    const size_t tile_rows = tuning->gemm.accumulators / vectors;
+    const size_t tile_rows = clprune__max(
+        1, clprune__min(tuning->gemm.accumulators / vectors, (REGISTERS - 1 - vectors) / vectors));
     const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
-    /* Panels hold equal runs of pieces, each a whole tap or an equal part of one. */
-    const size_t most = clprune__panel_rows(context, 2 * tuning->gemm.panel_depth, 16 * vectors);
-    const size_t depth = clprune__ceil_div(job->k, clprune__ceil_div(job->k, most));
-    const size_t pieces = job->taps.height * job->taps.width * clprune__ceil_div(job->k, depth);
-    const size_t fit = clprune__max(1, most / depth);
+    /* Equal runs of taps. */
+    const size_t fit = clprune__max(1, PANEL_BYTES / sizeof(float) / (16 * vectors) / job->k);
     const size_t run =
-        clprune__max(1, clprune__ceil_div(pieces, clprune__max(1, clprune__ceil_div(pieces, fit))));
-    /* Runs of pixels and panels as long as groups enough for the device remain. */
+        clprune__max(1, clprune__ceil_div(taps, clprune__max(1, clprune__ceil_div(taps, fit))));
+    /* Runs of panels as long as groups enough for the device remain. */
     const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
     const size_t most_rows = clprune__round_up(tuning->gemm.block_rows, tile_rows);
     const size_t ranges = clprune__ceil_div(rows, most_rows);
     const size_t panel_run =
         clprune__max(1, clprune__min(panels, panels * ranges / clprune__max(wanted, 1)));
-    const size_t local[2] = {1, 1}, global[2] = {clprune__ceil_div(panels, panel_run), ranges};
+    const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
     const bool bias = !clprune__is_absent(job->bias);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune_mat zeros;
+    clprune__region packed;
+    TRY(clprune__conv_pack_weights(context, job, vectors, true, &packed));
     TRY(clprune__scratch_mat(context, 1, job->k, &zeros));
     TRY(clprune_mat_fill(context, 0.0f, zeros, NULL));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", vectors);
     clprune__define(&defines, "MR", tile_rows);
-    clprune__define(&defines, "KC", most);
-    clprune__define(&defines, "BACK", job->back);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, rows);
@@ -53,14 +56,23 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_ulong(&launch, panel_run);
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)job->k);
-    clprune__arg_uint(&launch, (uint32_t)depth);
-    clprune__arg_uint(&launch, (uint32_t)pieces);
+    clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)run);
-    clprune__arg_gather(&launch, job);
+    const clprune_extent pairs[] = {
+        job->grid, job->source, job->result, job->step, job->spread, job->shift};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        clprune__arg_uint(&launch, (uint32_t)pairs[i].height);
+        clprune__arg_uint(&launch, (uint32_t)pairs[i].width);
+    }
+    clprune__arg_uint(&launch, (uint32_t)job->taps.width);
+    clprune__arg_uint(&launch, (uint32_t)job->first_y);
+    clprune__arg_uint(&launch, (uint32_t)job->first_x);
+    clprune__arg_uint(&launch, (uint32_t)job->tap_step_y);
+    clprune__arg_uint(&launch, (uint32_t)job->tap_step_x);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
-    clprune__arg_mat(&launch, job->w);
+    clprune__arg_region(&launch, packed);
     clprune__arg_mat(&launch, bias ? job->bias : zeros); /* else not read */
     clprune__arg_mat(&launch, zeros);
     clprune__arg_mat(&launch, job->to);
