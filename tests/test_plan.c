@@ -276,8 +276,8 @@ static void chain_step(const chain *c, size_t batch)
     good(context, clprune_mat_copy(context, g, dy, NULL));
     good(context, clprune_buffer_forget(context, c->g.buffer));
     for (size_t i = LAYERS; i-- > 0;) {
-        good(context, clprune_gelu_backward(context, 0, clprune_saved_dense(c->h[i], 0, batch),
-                          dy, dy, CLPRUNE_NO_MAT, NULL));
+        good(context, clprune_gelu_backward(context, 0, clprune_saved_dense(c->h[i], 0, batch), dy,
+                          dy, CLPRUNE_NO_MAT, NULL));
         good(context, clprune_linear_backward(
                           c->layer, batch, 0.0f, c->kept[i], dy, c->w, dx, c->dw[i], c->db, NULL));
         good(context, clprune_mat_copy(context, dx, dy, NULL));

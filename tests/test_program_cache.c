@@ -102,11 +102,9 @@ static void memory_hits(void **state)
         test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *first, *second, *other;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &first),
-        CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &first), CLPRUNE_SUCCESS);
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &second),
-        CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &second), CLPRUNE_SUCCESS);
     assert_ptr_equal(first, second);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
     assert_int_equal(clprune_context_cache_stats(context).builds, 1);
@@ -288,8 +286,7 @@ static void file_of_another_key(void **state)
         test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
-        CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel), CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
     assert_int_equal(test_folder_count(s.dir, name), 1);
     (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
@@ -354,8 +351,7 @@ static void vanished_folder(void **state)
     test_folder_remove(base);
     const clprune__kernel *kernel;
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
-        CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &kernel), CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
 }
 

@@ -1,7 +1,7 @@
 /* The affine in front of a linear layer, without its output. */
 #include "clprune/affine.h"
-#include "nn/sums.h"
 #include "nn/scale_weights.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"

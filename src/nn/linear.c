@@ -4,8 +4,8 @@
 
 #include "core/checked.h"
 #include "nn/biased_product.h"
-#include "nn/sums.h"
 #include "nn/saved_private.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 

@@ -1,7 +1,7 @@
 #include <math.h>
 
-#include "nn/sums.h"
 #include "nn/optimizer_private.h"
+#include "nn/sums.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"

@@ -54,8 +54,8 @@ clprune_status clprune__bspmm_list_columns(clprune_context *context, const clpru
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     const clprune__bspmm_scratch *scratch);
 
-/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. Of the plan it reads
- * splits, panels, panel and inner, of the scratch the partial results. */
+/* Enqueues bspmm_finish: dw = alpha * (sum of the partial results) + beta * dw. Of the plan it
+ * reads splits, panels, panel and inner, of the scratch the partial results. */
 clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bspmm_plan *plan,
     float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw,
     cl_event *event);

@@ -115,8 +115,8 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
     clprune_mat dw, cl_event *event);
 
-/* The weights of a product in panels of 16 * vectors results, in scratch: conv_weights.cl. Terms of a
- * panel are in the order of taps, then channels, or the other way round. */
+/* The weights of a product in panels of 16 * vectors results, in scratch: conv_weights.cl. Terms of
+ * a panel are in the order of taps, then channels, or the other way round. */
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
     size_t vectors, bool taps_first, clprune__region *packed);
 

@@ -5,7 +5,8 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-static const clprune__kernel_def gemm_tiled_kernel = {"gemm_tiled.cl", "gemm_tiled", "gemm_tile.clh"};
+static const clprune__kernel_def gemm_tiled_kernel = {
+    "gemm_tiled.cl", "gemm_tiled", "gemm_tile.clh"};
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
     "gemm_tiled.cl", "gemm_tiled_quantised", "gemm_tile.clh quantise.clh"};
 
