@@ -34,6 +34,12 @@ static inline size_t clprune__ceil_div(size_t a, size_t b)
     return a / b + (a % b != 0);
 }
 
+/* floor(a / b); b > 0. */
+static inline ptrdiff_t clprune__floor_div(ptrdiff_t a, ptrdiff_t b)
+{
+    return a / b - (a % b < 0);
+}
+
 /* The smallest multiple of b >= a; a is far below SIZE_MAX at every caller (a launch size). */
 static inline size_t clprune__round_up(size_t a, size_t b)
 {

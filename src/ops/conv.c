@@ -63,7 +63,7 @@ void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv)
     }
 }
 
-void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *job)
+void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job)
 {
     const clprune_extent pairs[] = {
         job->grid, job->source, job->result, job->step, job->spread, job->shift};
@@ -76,6 +76,10 @@ void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *jo
     clprune__arg_uint(launch, (uint32_t)job->first_x);
     clprune__arg_uint(launch, (uint32_t)job->tap_step_y);
     clprune__arg_uint(launch, (uint32_t)job->tap_step_x);
+}
+
+void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job)
+{
     clprune__arg_uint(launch, (uint32_t)job->kernel_width);
     clprune__arg_uint(launch, (uint32_t)job->weight_first.height);
     clprune__arg_uint(launch, (uint32_t)job->weight_first.width);

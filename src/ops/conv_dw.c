@@ -185,16 +185,11 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
                  : multiply(context, conv, conv, 0, beta, x, dy, dw, event);
 }
 
-/* The cell of a source coordinate. */
-static ptrdiff_t cell_of(ptrdiff_t at, size_t cell)
-{
-    return at >= 0 ? at / (ptrdiff_t)cell : -((-at + (ptrdiff_t)cell - 1) / (ptrdiff_t)cell);
-}
-
 size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t cell)
 {
-    const ptrdiff_t at = (ptrdiff_t)(tap * dilation) - (ptrdiff_t)padding;
-    return (size_t)(cell_of(at, cell) - cell_of(-(ptrdiff_t)padding, cell));
+    const ptrdiff_t first = -(ptrdiff_t)padding, at = first + (ptrdiff_t)(tap * dilation);
+    return (size_t)(clprune__floor_div(at, (ptrdiff_t)cell) -
+                    clprune__floor_div(first, (ptrdiff_t)cell));
 }
 
 bool clprune__conv_shares_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse)

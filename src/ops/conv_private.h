@@ -71,10 +71,11 @@ typedef struct clprune__conv_gather {
     clprune_mat from, w, bias, to;
 } clprune__conv_gather;
 
-/* The sizes of a layer beside its channels, and of a gathered product, as their kernels take them.
- */
+/* As the kernels take them: the sizes of a layer beside its channels; the images and taps of a
+ * gathered product; and which weights its taps have. */
 void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
-void clprune__arg_gather(clprune__launch *launch, const clprune__conv_gather *job);
+void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
+void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
 
 /* Whether the vector family multiplies: also where the device has no work-groups of the tiled
  * kernels' size. */

@@ -30,19 +30,14 @@ typedef struct strip_plan {
     size_t pitch, line, depth;
 } strip_plan;
 
-static ptrdiff_t floor_div(ptrdiff_t a, ptrdiff_t b)
-{
-    return a / b - (a % b < 0);
-}
-
 static span span_of(size_t step, size_t taps, ptrdiff_t first, ptrdiff_t tap_step)
 {
     const ptrdiff_t s = (ptrdiff_t)step;
-    span made = {.low = floor_div(first, s), .phases = 1};
+    span made = {.low = clprune__floor_div(first, s), .phases = 1};
     ptrdiff_t high = made.low;
     made.first_phase = (size_t)(first - made.low * s);
     for (size_t t = 1; t < taps; t++) {
-        const ptrdiff_t at = first + (ptrdiff_t)t * tap_step, slot = floor_div(at, s);
+        const ptrdiff_t at = first + (ptrdiff_t)t * tap_step, slot = clprune__floor_div(at, s);
         made.low = slot < made.low ? slot : made.low;
         high = slot > high ? slot : high;
         if ((size_t)(at - slot * s) != made.first_phase)
@@ -158,11 +153,7 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)job->taps.width);
-    clprune__arg_uint(&launch, (uint32_t)job->kernel_width);
-    clprune__arg_uint(&launch, (uint32_t)job->weight_first.height);
-    clprune__arg_uint(&launch, (uint32_t)job->weight_first.width);
-    clprune__arg_uint(&launch, (uint32_t)job->weight_step.height);
-    clprune__arg_uint(&launch, (uint32_t)job->weight_step.width);
+    clprune__arg_gather_weights(&launch, job);
     clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
     clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
     clprune__arg_mat(&launch, job->w);
@@ -206,18 +197,8 @@ clprune_status clprune__conv_gather_strip(
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)plan.depth);
-    const clprune_extent pairs[] = {
-        job->grid, job->source, job->result, job->step, job->spread, job->shift};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        clprune__arg_uint(&launch, (uint32_t)pairs[i].height);
-        clprune__arg_uint(&launch, (uint32_t)pairs[i].width);
-    }
     clprune__arg_uint(&launch, (uint32_t)(job->taps.height * job->taps.width));
-    clprune__arg_uint(&launch, (uint32_t)job->taps.width);
-    clprune__arg_uint(&launch, (uint32_t)job->first_y);
-    clprune__arg_uint(&launch, (uint32_t)job->first_x);
-    clprune__arg_uint(&launch, (uint32_t)job->tap_step_y);
-    clprune__arg_uint(&launch, (uint32_t)job->tap_step_x);
+    clprune__arg_gather_pixels(&launch, job);
     clprune__arg_uint(&launch, (uint32_t)plan.down.low);
     clprune__arg_uint(&launch, (uint32_t)plan.across.low);
     clprune__arg_uint(&launch, (uint32_t)plan.down.reach);

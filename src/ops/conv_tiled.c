@@ -33,7 +33,8 @@ clprune_status clprune__conv_gather_tiled(
     clprune__arg_uint(&launch, (uint32_t)job->n);
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)(job->taps.height * job->taps.width));
-    clprune__arg_gather(&launch, job);
+    clprune__arg_gather_pixels(&launch, job);
+    clprune__arg_gather_weights(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);

@@ -58,17 +58,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)run);
-    const clprune_extent pairs[] = {
-        job->grid, job->source, job->result, job->step, job->spread, job->shift};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        clprune__arg_uint(&launch, (uint32_t)pairs[i].height);
-        clprune__arg_uint(&launch, (uint32_t)pairs[i].width);
-    }
-    clprune__arg_uint(&launch, (uint32_t)job->taps.width);
-    clprune__arg_uint(&launch, (uint32_t)job->first_y);
-    clprune__arg_uint(&launch, (uint32_t)job->first_x);
-    clprune__arg_uint(&launch, (uint32_t)job->tap_step_y);
-    clprune__arg_uint(&launch, (uint32_t)job->tap_step_x);
+    clprune__arg_gather_pixels(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
