@@ -1,29 +1,8 @@
 #!/usr/bin/env bash
-# Makes OUT/table.csv and OUT/cifar10.png of the runs in OUT/NAME-SEED/log.csv: what is there. The
-# last row of a log counts; `epochs` says how far the run came.
+# Makes OUT/table.csv and OUT/cifar10.png of the runs of cifar10.sh that are there.
 #
 #     cifar10_table.sh OUT
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-cd "${1:?usage: cifar10_table.sh OUT}"
-names="dense exact pruned pooled compact8 compact4 compact2"
-last() { tail -n 1 "$1/log.csv" 2>/dev/null | grep '^[0-9]' || true; }
-runs=''
-for name in $names; do
-    for seed in 1 2; do
-        [ -z "$(last "$name-$seed")" ] || runs="$runs $name-$seed"
-    done
-done
-{
-    echo "activations,seed,epochs,top1_percent,beside_dense,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,seconds"
-    for run in $runs; do
-        seed=${run##*-}
-        last "$run" | awk -F, -v name="${run%-*}" -v seed="$seed" -v dense="$(last "dense-$seed" | cut -d, -f1,6)" '{
-            split(dense, d, ",")
-            beside = d[1] == $1 ? sprintf("%+.2f", $6 - d[2]) : "" # after as many epochs
-            printf "%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", name, seed, $1, $6, beside, $5, $4, $10, $11, $8, $9
-        }'
-    done
-} >table.csv
-cat table.csv
-[ -z "$runs" ] || gnuplot -e "runs='${runs# }'" "$here/cifar10.gp"
+exec "$here/../../trainer/runs_table.sh" "${1:?usage: cifar10_table.sh OUT}" "$here/cifar10.gp" \
+    dense exact pruned pooled compact8 compact4 compact2
