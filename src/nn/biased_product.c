@@ -46,6 +46,7 @@ clprune_status clprune__product_tokens(clprune_context *context, size_t batch, c
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__gemm_job job = {.batch = batch,
+        .of_samples = true,
         .alpha = 1.0f,
         .a = w,
         .b = clprune_mat_rows(x, 0, w.cols),

@@ -86,16 +86,17 @@ clprune__gemm_engine clprune__gemm_choose(
         break;
     }
     return context->kernels == CLPRUNE_KERNELS_VECTOR ? CLPRUNE__ENGINE_VECTOR
-                                                      : CLPRUNE__ENGINE_BY_BATCH;
+                                                      : CLPRUNE__ENGINE_BY_KIND;
 }
 
 /* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
- * abort the process where a hidden temporary cannot be had. */
-static clprune__gemm_engine engine_of(const clprune_context *context, size_t batch)
+ * abort the process where a hidden temporary cannot be had. The last sample of a batch stored in
+ * parts is still one of a batch, so that parts have the bits of the whole. */
+static clprune__gemm_engine engine_of(const clprune_context *context, bool of_samples)
 {
     clprune__gemm_engine engine = context->ops->gemm_engine;
-    if (engine == CLPRUNE__ENGINE_BY_BATCH)
-        engine = batch > 1 ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
+    if (engine == CLPRUNE__ENGINE_BY_KIND)
+        engine = of_samples ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
     if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))
         engine = CLPRUNE__ENGINE_BLAST;
     return engine;
@@ -123,9 +124,9 @@ done:
     return status;
 }
 
-bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch)
+bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples)
 {
-    return engine_of(context, batch) != CLPRUNE__ENGINE_BLAST;
+    return engine_of(context, of_samples) != CLPRUNE__ENGINE_BLAST;
 }
 
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event)
@@ -140,7 +141,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
     const bool empty = batch == 0 || m == 0 || n == 0;
-    clprune__gemm_engine engine = engine_of(context, batch);
+    clprune__gemm_engine engine = engine_of(context, job->of_samples);
     if (job->quantised_b != NULL && engine == CLPRUNE__ENGINE_BLAST) /* only our own read codes */
         engine = clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
     if (empty || k == 0 || engine == CLPRUNE__ENGINE_BLAST)
@@ -186,6 +187,7 @@ clprune_status clprune_gemm_batched(clprune_context *context, size_t batch, bool
 {
     ENTER(context);
     clprune__gemm_job job = {.batch = batch,
+        .of_samples = true,
         .transpose_a = transpose_a,
         .transpose_b = transpose_b,
         .alpha = alpha,
@@ -203,6 +205,13 @@ clprune_status clprune_gemm(clprune_context *context, bool transpose_a, bool tra
     float alpha, float beta, clprune_mat a, clprune_mat b, clprune_mat c, cl_event *event)
 {
     ENTER(context);
-    return clprune_gemm_batched(
-        context, 1, transpose_a, transpose_b, alpha, beta, a, 0, b, 0, c, 0, event);
+    clprune__gemm_job job = {.batch = 1,
+        .transpose_a = transpose_a,
+        .transpose_b = transpose_b,
+        .alpha = alpha,
+        .beta = beta,
+        .a = a,
+        .b = b,
+        .c = c};
+    return clprune__gemm(context, &job, event);
 }

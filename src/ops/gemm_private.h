@@ -29,6 +29,7 @@ typedef struct clprune__gemm_scores {
 /* `batch` products; operands of sample i start i * stride elements after those of sample 0. */
 typedef struct clprune__gemm_job {
     size_t batch, m, n, k;
+    bool of_samples; /* a batch's, of any number: the engine must not depend on `batch` */
     bool transpose_a, transpose_b;
     float alpha, beta;
     clprune_mat a, b, c;
@@ -49,7 +50,7 @@ clprune__gemm_engine clprune__gemm_choose(
     const clprune_context *context, clprune__gemm_switch choice);
 
 /* Whether the engine of such products fuses a bias, of any kind. */
-bool clprune__gemm_fuses_bias(const clprune_context *context, size_t batch);
+bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples);
 
 /* dw = sum over the samples of dy_n * x_n^T + beta * dw, in their order. dy: (batch * o) x d; x:
  * (batch * p) x d, or q in its place where that is not NULL; dw: o x p. Takes at most 8 MiB of
@@ -60,14 +61,14 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
 /* c = beta * c, without reading c where beta is 0: a product whose sum is empty. */
 clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
 
-/* CLBlast, one product a sample: the engine of GPUs for a batch of one. */
+/* CLBlast, one product a sample: the engine of GPUs for single products. */
 clprune_status clprune__gemm_blast(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 
 /* Releases what CLBlast holds for a context whose commands have finished. */
 void clprune__gemm_blast_close(clprune_context *context);
 
-/* gemm_tiled.cl, one launch for the batch: the engine of GPUs for several samples. */
+/* gemm_tiled.cl, one launch for the batch: the engine of GPUs for products of samples. */
 clprune_status clprune__gemm_tiled(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event);
 

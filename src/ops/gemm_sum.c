@@ -93,6 +93,7 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
         cl_event *last = n + count == batch ? event : NULL;
         clprune__quantised part;
         clprune__gemm_job job = {.batch = count,
+            .of_samples = fit > 1, /* large ones are worth a launch each */
             .transpose_b = true,
             .alpha = 1.0f,
             .beta = run == 1 ? old : 0.0f,

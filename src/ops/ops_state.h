@@ -4,13 +4,13 @@
 
 #include "ops/tuning.h"
 
-/* What makes dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or the last two: CLBlast one
- * product, gemm_tiled.cl several of a batch. */
+/* What makes dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or the last two: CLBlast
+ * single products, gemm_tiled.cl those of the samples of a batch. */
 typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_VECTOR,
     CLPRUNE__ENGINE_TILED,
     CLPRUNE__ENGINE_BLAST,
-    CLPRUNE__ENGINE_BY_BATCH
+    CLPRUNE__ENGINE_BY_KIND
 } clprune__gemm_engine;
 
 typedef struct clprune__ops {
