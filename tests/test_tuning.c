@@ -349,9 +349,9 @@ static const char *const odd[] = {
     "gemm.packed_rows = 1\ngemm.groups_per_unit = 1\nbspmm_tn.accumulators = 1\n"
     "bspmm_tn.tile_columns = 1\nbspmm_tn.long_list_columns = 1\n"
     "bspmm_tn.panel_bytes = 64\nbspmm_tn.results_bytes = 64\nbspmm_tn.ahead = 0\n"
-    "bspmm_tn.segment_rows = 1\nbspmm_tn.groups_per_unit = 1\n"
+    "bspmm_tn.segment_rows = 1\nbspmm_tn.groups = 1\n"
     "bspmm_nt.accumulators = 1\nbspmm_nt.tile_rows = 1\nbspmm_nt.chunk_columns = 1\n"
-    "bspmm_nt.segment_rows = 1\nbspmm_nt.ahead = 0\nbspmm_nt.groups_per_unit = 1\n"
+    "bspmm_nt.segment_rows = 1\nbspmm_nt.ahead = 0\nbspmm_nt.groups = 1\n"
     "tiled_tn.panel = 16\ntiled_tn.tile_columns = 1\ntiled_tn.segment_rows = 1\n"
     "tiled_tn.groups_per_unit = 1\ntiled_nt.panel = 16\n"
     "tiled_nt.groups_per_unit = 1\n",
@@ -359,9 +359,9 @@ static const char *const odd[] = {
     "gemm.panel_depth = 7\ngemm.block_rows = 48\ngemm.packed_depth = 7\n"
     "gemm.packed_rows = 13\ngemm.groups_per_unit = 256\nbspmm_tn.accumulators = 10\n"
     "bspmm_tn.tile_columns = 3\nbspmm_tn.long_list = 1\nbspmm_tn.panel_bytes = 9999\n"
-    "bspmm_tn.ahead = 1\nbspmm_tn.segment_rows = 37\nbspmm_tn.groups_per_unit = 256\n"
+    "bspmm_tn.ahead = 1\nbspmm_tn.segment_rows = 37\nbspmm_tn.groups = 256\n"
     "bspmm_nt.accumulators = 10\nbspmm_nt.tile_rows = 3\nbspmm_nt.chunk_columns = 5\n"
-    "bspmm_nt.segment_rows = 11\nbspmm_nt.ahead = 1\nbspmm_nt.groups_per_unit = 256\n"
+    "bspmm_nt.segment_rows = 11\nbspmm_nt.ahead = 1\nbspmm_nt.groups = 256\n"
     "tiled_tn.panel = 48\ntiled_tn.tile_columns = 5\ntiled_tn.segment_rows = 37\n"
     "tiled_tn.groups_per_unit = 256\ntiled_nt.panel = 48\n"
     "tiled_nt.groups_per_unit = 256\n",

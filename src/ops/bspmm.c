@@ -187,20 +187,20 @@ done:
     return status;
 }
 
-/* Rows that are worth a sample of their own. */
-enum { JOINED_ROWS = 256 };
+/* Rows that are worth a sample of their own; the most samples. */
+enum { JOINED_ROWS = 256, JOINED_SAMPLES = 16 };
 
 /* Samples of one block row, as a plain MLP has them, are lists of an entry or none. The values and
  * columns of several in a row are those of one sample of as many block rows, which tn multiplies
- * faster: as few samples as occupy the compute units. Others stay as they are. */
-static void join_samples(const clprune_context *context, clprune_bsr *xs, clprune_bsr_sizes *sizes)
+ * faster: as few samples as occupy a CPU, on any CPU as many. Others stay as they are. */
+static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
 {
     clprune_bsr_desc *desc = &xs->desc;
     if (sizes->block_rows != 1 || desc->rows != desc->block.rows || desc->batch == 0)
         return;
     const size_t worth = clprune__max(1, desc->batch * desc->rows / JOINED_ROWS);
     const size_t samples =
-        clprune__largest_divisor(desc->batch, clprune__min(worth, context->facts.compute_units));
+        clprune__largest_divisor(desc->batch, clprune__min(worth, JOINED_SAMPLES));
     const size_t run = desc->batch / samples;
     if (run > INT_MAX / desc->keep) /* crow and col are 32 bits */
         return;
@@ -235,7 +235,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
         return clprune__scale(context, beta, dw, event);
     clprune_bsr joined = *xs;
     clprune_bsr_sizes joined_sizes = sizes;
-    join_samples(context, &joined, &joined_sizes);
+    join_samples(&joined, &joined_sizes);
     const clprune__bspmm_operands operands = {dy, dy.cols, &joined, &joined_sizes, NULL, NULL};
     TRY(multiply(context, tn_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:

@@ -44,6 +44,10 @@ typedef struct clprune__bspmm_operands {
     const struct clprune__conv *conv; /* of tn's tiled kernel: the rows are pixels; else NULL */
 } clprune__bspmm_operands;
 
+/* The parts that a vector kernel's sum is cut into, at most `most`: enough for `wanted` groups.
+ * They do not depend on the number of compute units, so neither do results. */
+size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most);
+
 /* Takes the scratch of a plan for a product with xs; the caller has opened it. */
 clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,

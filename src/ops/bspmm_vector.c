@@ -11,10 +11,16 @@ static const clprune__kernel_def bspmm_tn_vector_kernel = {
 static const clprune__kernel_def bspmm_nt_vector_kernel = {
     "bspmm_nt_vector.cl", "bspmm_nt_vector", "panel.clh"};
 
-/* The number of parts to cut the batch into, so that every compute unit has a group. */
-static size_t choose_splits(size_t wanted, size_t groups, size_t batch)
+/* Most CPUs have a multiple of so many compute units. */
+enum { EVEN = 4 };
+
+/* Partial results cost memory, and time to add up: half of the groups wanted are enough where they
+ * are even. */
+size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most)
 {
-    return clprune__max(1, clprune__min(batch, clprune__ceil_div(wanted, clprune__max(groups, 1))));
+    if (groups % EVEN == 0 && 2 * groups >= wanted)
+        return 1;
+    return clprune__max(1, clprune__min(most, clprune__ceil_div(wanted, clprune__max(groups, 1))));
 }
 
 /* Plans tn's vector kernel with tiles of `columns` (or of narrower blocks) and segments whose panel
@@ -41,26 +47,24 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     return plan;
 }
 
-/* Panels that a group takes in turn: as many as results_bytes allow where the compute units then
- * share the groups evenly, as each panel is the same work; else one. */
+/* Panels that a group takes in turn: as many as results_bytes allow where that leaves a multiple of
+ * EVEN groups, as each panel is the same work; else one. */
 static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
 {
     const size_t results = plan->inner * plan->panel * sizeof(float);
     const size_t most = context->ops->tuning.bspmm_tn.results_bytes / results;
     for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
-        if (plan->panels % run == 0 && plan->panels / run % context->facts.compute_units == 0)
+        if (plan->panels % run == 0 && plan->panels / run % EVEN == 0)
             return run;
     return 1;
 }
 
 /* Wide tiles load less for a product, but their segments have fewer rows, and each list of a
- * segment loads and stores its tile: they are for long lists. Groups that the compute units share
- * evenly are not split: partial results cost memory, and time to add up. */
+ * segment loads and stores its tile: they are for long lists. */
 clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t wanted = (size_t)context->facts.compute_units * tuning->bspmm_tn.groups_per_unit;
     clprune__bspmm_plan plan =
         plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.long_list_columns, false);
     if (xs->desc.keep * xs->desc.block.rows / sizes->block_cols <
@@ -68,8 +72,7 @@ clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, cons
         plan = plan_tn_tiles(context, xs, sizes, outputs, tuning->bspmm_tn.tile_columns, true);
     plan.panel_run = choose_panel_run(context, &plan);
     const size_t groups = clprune__ceil_div(plan.panels, plan.panel_run);
-    const bool even = groups % context->facts.compute_units == 0;
-    plan.splits = even ? 1 : choose_splits(wanted, groups, xs->desc.batch);
+    plan.splits = clprune__vector_splits(tuning->bspmm_tn.groups, groups, xs->desc.batch);
     return plan;
 }
 
@@ -109,9 +112,7 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
     plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
-    plan.splits =
-        choose_splits((size_t)context->facts.compute_units * tuning->bspmm_nt.groups_per_unit,
-            plan.panels, xs->desc.batch);
+    plan.splits = clprune__vector_splits(tuning->bspmm_nt.groups, plan.panels, xs->desc.batch);
     plan.segment = plan.segment_most = tuning->bspmm_nt.segment_rows;
     plan.segments = clprune__ceil_div(xs->desc.rows, plan.segment);
     return plan;

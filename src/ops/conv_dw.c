@@ -24,7 +24,7 @@ static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t units = context->facts.compute_units, narrow = tuning->bspmm_tn.long_list_columns;
+    const size_t narrow = tuning->bspmm_tn.long_list_columns;
     clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
     /* Tiles of few channels and a wide panel; of more channels where there are few outputs, so that
      * there are sums enough. */
@@ -52,11 +52,8 @@ static dw_plan plan_dw(
     }
     /* A panel of results that stays near is worked on alone. */
     sums.panel_run = 1;
-    const size_t wanted = units * tuning->bspmm_tn.groups_per_unit;
-    sums.splits = sums.panels % units == 0
-                      ? 1
-                      : clprune__max(1, clprune__min(clprune__ceil_div(conv->batch, plan.images),
-                                            clprune__ceil_div(wanted, sums.panels)));
+    sums.splits = clprune__vector_splits(
+        tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(conv->batch, plan.images));
     plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums.splits));
     plan.sums = sums;
     return plan;
@@ -128,7 +125,7 @@ done:
 }
 
 /* Few channels: the taps of a row are worth joining. Bytes of images that are copied at a time. */
-enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20 };
+enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20, JOINED_LEAST = 4 };
 
 /* With few channels, taps that are side by side read side by side: a row of taps becomes one tap of
  * kernel.width * in channels, whose pixels lie stride.width * in floats apart and overlap. For this
@@ -143,8 +140,8 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
     const size_t reached = (conv->output.width - 1) * step + conv->kernel.width * conv->in;
     const size_t length = clprune__round_up(clprune__max(before + row, reached), step);
     const size_t image = conv->image.height * length * sizeof(float);
-    const size_t count = clprune__min(conv->batch,
-        clprune__max(context->facts.compute_units, JOINED_BYTES / clprune__max(image, 1)));
+    const size_t count = clprune__min(
+        conv->batch, clprune__max(JOINED_LEAST, JOINED_BYTES / clprune__max(image, 1)));
     clprune__conv joined = *conv;
     joined.in = conv->kernel.width * conv->in;
     joined.image.width = length / step;

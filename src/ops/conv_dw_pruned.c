@@ -49,7 +49,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     const clprune_bsr *xs, pruned_plan *made)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
-    const size_t units = context->facts.compute_units, bc = xs->desc.block.cols;
+    const size_t bc = xs->desc.block.cols;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t steps = clprune__ceil_div(conv->image.height, conv->stride.height);
     pruned_plan plan = {.classes = conv->stride.height * conv->stride.width,
@@ -76,11 +76,8 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->segments = clprune__ceil_div(steps, sums->segment);
     sums->segment = clprune__ceil_div(steps, sums->segments);
     plan.images = sums->segments > 1 ? 1 : rows / (steps + plan.margin_y);
-    const size_t wanted = units * tuning->bspmm_tn.groups_per_unit;
-    sums->splits = sums->panels % units == 0
-                       ? 1
-                       : clprune__max(1, clprune__min(clprune__ceil_div(conv->batch, plan.images),
-                                             clprune__ceil_div(wanted, sums->panels)));
+    sums->splits = clprune__vector_splits(
+        tuning->bspmm_tn.groups, sums->panels, clprune__ceil_div(conv->batch, plan.images));
     plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums->splits));
     *made = plan;
     return true;

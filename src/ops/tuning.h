@@ -26,7 +26,9 @@
 enum { CLPRUNE__BLAST_KERNELS = 5, CLPRUNE__BLAST_PARAMETERS = 28, CLPRUNE__BLAST_MOST = 16 };
 
 /* A register tile has `accumulators` at most, each of 16 floats: as many as leave registers for the
- * operands. groups_per_unit: groups that keep a compute unit busy to the end. */
+ * operands. groups_per_unit: groups that keep a compute unit busy to the end. groups: of a whole
+ * product. Each sums a part where panels are too few; the device has no say in it, so that a CPU
+ * gives the same bits with any number of compute units. */
 typedef struct clprune__tuning {
     char source[256]; /* the name of the built-in row, or the file */
 
@@ -46,13 +48,13 @@ typedef struct clprune__tuning {
      * pass over the values; ahead: rows between the prefetch of a value and its use. */
     struct {
         uint32_t accumulators, tile_columns, long_list_columns, long_list, panel_bytes,
-            results_bytes, ahead, segment_rows, groups_per_unit;
+            results_bytes, ahead, segment_rows, groups;
     } bspmm_tn;
 
     /* bspmm_nt_vector.cl. chunk_columns of dy are held transposed at a time; ahead: rows between
      * the prefetch of their values and their use. */
     struct {
-        uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups_per_unit;
+        uint32_t accumulators, tile_rows, chunk_columns, ahead, segment_rows, groups;
     } bspmm_nt;
 
     /* bspmm_tn_tiled.cl and bspmm_nt_tiled.cl. panel: outputs of a group. */
