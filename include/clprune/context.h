@@ -13,7 +13,7 @@
  * own only if its parent has not used OpenCL; otherwise creation returns FORKED. So start workers
  * with exec (Python: the "spawn" method), or fork before the first context.
  *
- * No function of the library prints, exits or aborts. */
+ * No function of the library exits or aborts, or prints unless CLPRUNE_VERBOSE asks for it. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
 
@@ -82,6 +82,9 @@ typedef enum clprune_precision {
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
+ *     CLPRUNE_VERBOSE   1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
+ *                       stderr or a file; the API guide (README.md here) describes them. The context then
+ *                       waits for each command
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; if a switch is repeated, the last
  *                       one counts:
  *         kernels=auto|vector|tiled       for options.kernels = AUTO

@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "runtime/backend.h"
 #include "runtime/context_private.h"
+#include "runtime/verbose.h"
 
 /* One past the last element of a non-empty matrix; false where it does not fit a size_t. */
 static bool mat_end(clprune_mat mat, size_t *end)
@@ -28,6 +29,8 @@ clprune_status clprune__check_mat(
     REQUIRE(
         mat_end(mat, &end), CLPRUNE_SIZE_OVERFLOW, "%s: offset + rows * ld overflows size_t", name);
     TRY(clprune__check_buffer(context, name, mat.buffer, end, sizeof(float)));
+    if (context->verbose != NULL)
+        clprune__verbose_operand(context->verbose, name, mat);
 done:
     return status;
 }

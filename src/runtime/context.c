@@ -17,6 +17,7 @@
 #include "runtime/queue.h"
 #include "runtime/record.h"
 #include "runtime/scratch.h"
+#include "runtime/verbose.h"
 #include "runtime/wrap.h"
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
@@ -107,7 +108,8 @@ static clprune_status open_queue(clprune_context *context, const char *selection
     cl_int code;
     context->cl = clCreateContext(properties, 1, &context->device, NULL, NULL, &code);
     TRY_CL(code);
-    context->queue = clCreateCommandQueue(context->cl, context->device, 0, &code);
+    context->queue = clCreateCommandQueue(context->cl, context->device,
+        clprune__verbose_wanted() ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     TRY_CL(code);
 done:
     return status;
@@ -210,6 +212,8 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
             setup->dry ? open_dry(made, setup->device) : open_device(made, setup->queue, options);
     if (status == CLPRUNE_SUCCESS)
         status = settle(made, setup);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune__verbose_open(made);
     if (status == CLPRUNE_SUCCESS && !setup->dry)
         clprune__program_cache_open(made, options->cache_dir);
     if (status == CLPRUNE_SUCCESS) {
@@ -240,6 +244,7 @@ void clprune__context_close(clprune_context *context)
         (void)clReleaseCommandQueue(context->queue);
     if (context->cl != NULL && !forked)
         (void)clReleaseContext(context->cl);
+    clprune__verbose_close(context);
     clprune__guard_close(context);
     free(context);
 }

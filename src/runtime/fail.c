@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/context_private.h"
+#include "runtime/verbose.h"
 
 /* The last error of calls that have no context yet, or one that several threads share. */
 static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
@@ -40,6 +41,8 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.15000s (%.300s)", base_name(file), line,
         text, expression);
     clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);
+    if (context != NULL && context->verbose != NULL)
+        clprune__verbose_error(context->verbose, code, error);
     return code;
 }
 

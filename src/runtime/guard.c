@@ -6,6 +6,7 @@
 
 #include "runtime/context_private.h"
 #include "runtime/fail.h"
+#include "runtime/verbose.h"
 
 struct clprune__lock {
     pthread_mutex_t mutex;
@@ -60,7 +61,7 @@ bool clprune__is_forked(const clprune_context *context)
 
 clprune__guard clprune__enter_quietly(const clprune_context *context)
 {
-    clprune__guard guard = {NULL, CLPRUNE_SUCCESS};
+    clprune__guard guard = {NULL, NULL, CLPRUNE_SUCCESS};
     if (context != NULL && context->lock != NULL && !clprune__is_forked(context)) {
         guard.held = context->lock;
         (void)pthread_mutex_lock(&guard.held->mutex);
@@ -68,9 +69,9 @@ clprune__guard clprune__enter_quietly(const clprune_context *context)
     return guard;
 }
 
-clprune__guard clprune__enter(clprune_context *context)
+clprune__guard clprune__enter(clprune_context *context, const char *function)
 {
-    clprune__guard guard = {NULL, CLPRUNE_SUCCESS};
+    clprune__guard guard = {NULL, NULL, CLPRUNE_SUCCESS};
     if (context == NULL)
         return guard;
     if (clprune__is_forked(context))
@@ -78,11 +79,17 @@ clprune__guard clprune__enter(clprune_context *context)
             "a context of the parent", "create the context after fork");
     else
         guard = clprune__enter_quietly(context);
+    if (guard.status == CLPRUNE_SUCCESS && context->verbose != NULL) {
+        guard.verbose = context->verbose;
+        clprune__verbose_enter(guard.verbose, function);
+    }
     return guard;
 }
 
 void clprune__leave(const clprune__guard *guard)
 {
+    if (guard->verbose != NULL)
+        clprune__verbose_leave(guard->verbose);
     if (guard->held != NULL)
         (void)pthread_mutex_unlock(&guard->held->mutex);
 }

@@ -20,7 +20,8 @@
 typedef struct clprune__lock clprune__lock;
 
 typedef struct clprune__guard {
-    clprune__lock *held; /* NULL: none */
+    clprune__lock *held;              /* NULL: none */
+    struct clprune__verbose *verbose; /* NULL, or where the call is noted */
     clprune_status status;
 } clprune__guard;
 
@@ -29,7 +30,7 @@ typedef struct clprune__guard {
 
 /* For functions that return a status: CLPRUNE_FORKED in a child. Before any goto. */
 #define ENTER(context)                                                                             \
-    CLPRUNE__GUARD(clprune__enter(context));                                                       \
+    CLPRUNE__GUARD(clprune__enter(context, __func__));                                             \
     if (guard_.status != CLPRUNE_SUCCESS)                                                          \
     return guard_.status
 
@@ -43,7 +44,7 @@ typedef struct clprune__guard {
  * of the parent may have held for ever: they must not call OpenCL there. */
 #define ENTER_QUIETLY(context) CLPRUNE__GUARD(clprune__enter_quietly(context))
 
-clprune__guard clprune__enter(clprune_context *context);
+clprune__guard clprune__enter(clprune_context *context, const char *function);
 clprune__guard clprune__enter_quietly(const clprune_context *context);
 void clprune__leave(const clprune__guard *guard);
 

@@ -1,0 +1,121 @@
+/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, and what is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "support/test_rng.h"
+
+enum { ROWS = 24, IN = 32, OUT = 16 };
+
+/* Runs one layer and a call that fails; y goes to `result`. */
+static void use(const char *verbose, float result[ROWS * OUT])
+{
+    clprune_context *context = NULL;
+    test_environment("CLPRUNE_VERBOSE", verbose);
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    test_environment("CLPRUNE_VERBOSE", NULL);
+    clprune_mat x, w, y;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, IN, &x));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "y", ROWS, OUT, &y));
+    float *numbers = test_new_normal(1, ROWS * IN);
+    TEST_OK(clprune_mat_write(context, x, numbers));
+    TEST_OK(clprune_mat_write(context, w, numbers));
+    for (int i = 0; i < 2; i++) {
+        cl_event event = NULL;
+        TEST_OK(clprune_gemm(context, false, true, 1.0f, 0.0f, x, w, y, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        TEST_OK(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL));
+    }
+    TEST_OK(clprune_mat_read(context, y, result));
+    assert_int_equal(
+        clprune_gemm(context, false, false, 1.0f, 0.0f, x, w, y, NULL), CLPRUNE_INVALID_SIZE);
+    free(numbers);
+    clprune_context_destroy(context);
+}
+
+/* The lines of `text` that begin with `start`. */
+static size_t count_lines(const char *text, const char *start)
+{
+    size_t count = 0;
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        count += strncmp(line, start, strlen(start)) == 0;
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    return count;
+}
+
+static void lines(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16], value[TEST_PATH + 32];
+    float silent[ROWS * OUT], loud[ROWS * OUT];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/calls.csv", folder);
+    use(NULL, silent);
+    for (int level = 1; level <= 2; level++) {
+        (void)snprintf(value, sizeof value, "%d:%s", level, path);
+        use(value, loud);
+        assert_memory_equal(silent, loud, sizeof silent);
+        size_t bytes;
+        char *text = test_file_read(path, &bytes);
+        text = realloc(text, bytes + 1);
+        assert_non_null(text);
+        text[bytes] = '\0';
+        const size_t runs = (size_t)level; /* the second appends to the file */
+        assert_int_equal(count_lines(text, "clprune,info,0."), runs);
+        assert_int_equal(count_lines(text, "clprune,call,gemm,a:24x32 b:16x32 c:24x16,"), 2 * runs);
+        assert_int_equal(count_lines(text, "clprune,call,relu_forward,"), 2 * runs);
+        assert_int_equal(count_lines(text, "clprune,call,mat_write,mat:24x32,write,1,,"), runs);
+        assert_int_equal(count_lines(text, "clprune,call,mat_read,mat:24x16,read,1,,"), runs);
+        assert_int_equal(count_lines(text, "clprune,call,"), 7 * runs);
+        assert_int_equal(count_lines(text, "clprune,error,gemm,CLPRUNE_INVALID_SIZE,\""), runs);
+        assert_true(count_lines(text, "clprune,command,") >= (level == 2 ? 7 : 0));
+        assert_int_equal(count_lines(text, "clprune,command,") > 0, level == 2);
+        /* of two equal calls, the first builds its kernel or loads it, the second has it */
+        const char *first = strstr(text, "clprune,call,relu_forward"), *second = NULL;
+        if (first != NULL)
+            second = strstr(first + 1, "clprune,call,relu_forward");
+        assert_non_null(second);
+        const char *end = strchr(second, '\n');
+        assert_non_null(end);
+        char line[256];
+        (void)snprintf(line, sizeof line, "%.*s", (int)(end - second), second);
+        assert_non_null(strstr(line, ",1,memory,"));
+        (void)snprintf(line, sizeof line, "%.*s", (int)(strchr(first, '\n') - first), first);
+        assert_null(strstr(line, ",memory,"));
+        free(text);
+    }
+    test_folder_remove(folder);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    const char *const values[] = {"3", "yes", "1:", "12", "1:/nowhere/calls.csv"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        clprune_context *context = test_context();
+        test_environment("CLPRUNE_VERBOSE", values[i]);
+        const clprune_status status = test_create((clprune_context_options){0}, &context);
+        test_environment("CLPRUNE_VERBOSE", NULL);
+        assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
+        assert_null(context);
+        assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_VERBOSE"));
+    }
+    float result[ROWS * OUT];
+    use("0", result); /* off, as unset is */
+    use("", result);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, lines, NULL, "lines");
+    test_add(&list, refused, NULL, "refused values");
+    return test_run_on_each_device("verbose", &list);
+}
