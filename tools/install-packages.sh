@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
     gcc libc6-dev make cmake pkg-config
     ocl-icd-opencl-dev opencl-c-headers opencl-clhpp-headers libclblast-dev pocl-opencl-icd
-    libcmocka-dev
+    libcmocka-dev libjansson-dev
     gnuplot-nox
     ca-certificates
 )

@@ -1,7 +1,9 @@
 /* The functions that the trainer calls, each a call of model.h. */
 #include "resmlp_model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model.h"
 
@@ -74,6 +76,24 @@ static clprune_param *params(void *model, size_t *count)
     return m->params;
 }
 
+static bool weight(void *model, size_t index, trainer_weight *weight)
+{
+    const resmlp *m = model;
+    if (index >= m->tensors)
+        return false;
+    const resmlp_tensor tensor = resmlp_arch_tensor(&m->arch, index);
+    *weight = (trainer_weight){.rank = tensor.rank,
+        .mat = m->params[index].value,
+        .head = strncmp(tensor.name, "head.", 5) == 0};
+    (void)snprintf(weight->name, sizeof weight->name, "%s", tensor.name);
+    memcpy(weight->shape, tensor.dims, sizeof weight->shape);
+    return true;
+}
+
+/* The names that the authors' own code has. */
+static const char *const renames[][2] = {{"stem.", "patch_embed."}, {".linear_tokens.", ".attn."},
+    {".mlp_channels.", ".mlp."}, {".ls1", ".gamma_1"}, {".ls2", ".gamma_2"}, {NULL, NULL}};
+
 static void set_seed(void *model, uint64_t seed)
 {
     resmlp_set_seed(model, seed);
@@ -120,6 +140,8 @@ const trainer_model resmlp_model = {
     .destroy = destroy,
     .init = init,
     .params = params,
+    .weight = weight,
+    .renames = renames,
     .set_seed = set_seed,
     .forward = forward,
     .loss = loss,

@@ -1,7 +1,9 @@
 /* The functions that the trainer calls, each a call of resnet.h. */
 #include "resnet_model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "resnet.h"
 
@@ -67,6 +69,40 @@ static const trainer_state *states(void *model, size_t *count)
     return m->states;
 }
 
+/* Parameters, then running statistics; the names are torchvision's. */
+static bool weight(void *model, size_t index, trainer_weight *weight)
+{
+    const resnet *m = model;
+    if (index >= m->tensors + 2 * m->parts_count)
+        return false;
+    *weight = (trainer_weight){0};
+    if (index >= m->tensors) {
+        const trainer_state *state = &m->states[index - m->tensors];
+        (void)snprintf(weight->name, sizeof weight->name, "%s", state->name);
+        weight->mat = state->mat;
+        weight->rank = 1;
+        weight->shape[0] = state->mat.cols;
+        return true;
+    }
+    const resnet_tensor tensor = resnet_arch_tensor(&m->arch, index);
+    (void)snprintf(weight->name, sizeof weight->name, "%s", tensor.name);
+    weight->mat = m->params[index].value;
+    weight->head = tensor.kind == RESNET_HEAD_WEIGHT || tensor.kind == RESNET_HEAD_BIAS;
+    weight->channels_last = tensor.kind == RESNET_CONV_WEIGHT;
+    if (weight->channels_last) {
+        const resnet_unit *unit = &m->parts[index / 3].unit;
+        const size_t shape[4] = {unit->out, unit->in, unit->kernel, unit->kernel};
+        memcpy(weight->shape, shape, sizeof shape);
+        weight->rank = 4;
+    } else {
+        const bool matrix = tensor.kind == RESNET_HEAD_WEIGHT;
+        weight->rank = matrix ? 2 : 1;
+        weight->shape[0] = matrix ? tensor.rows : tensor.cols;
+        weight->shape[1] = matrix ? tensor.cols : 0;
+    }
+    return true;
+}
+
 static void set_seed(void *model, uint64_t seed)
 {
     resnet_set_seed(model, seed);
@@ -112,6 +148,7 @@ const trainer_model resnet_model = {
     .init = init,
     .params = params,
     .states = states,
+    .weight = weight,
     .set_seed = set_seed,
     .forward = forward,
     .loss = loss,

@@ -180,8 +180,10 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
     if (!learning_rate_milestones(o->milestones, &rate, f))
         return false;
-    if (o->test_only && o->resume == NULL)
-        return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE");
+    if (o->import_file != NULL && o->resume != NULL)
+        return fault_set(f, CODE_USAGE, "--import and --resume: the checkpoint has the weights");
+    if (o->test_only && o->resume == NULL && o->import_file == NULL)
+        return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
     if (chooses_preset(o))

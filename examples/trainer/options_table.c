@@ -142,6 +142,11 @@ static const option_row rows[] = {
         "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
         "continue from a checkpoint, with its options; gives the bits of an uninterrupted run"),
+    TEXT("import", OPTION_FORGET, import_file, "FILE",
+        "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
+        "another number of classes is left out"),
+    TEXT("export", OPTION_FORGET, export_file, "FILE",
+        "at the end, write the weights to a safetensors file"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; tests only with --test-limit, writes files only with --output-dir"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
@@ -149,7 +154,8 @@ static const option_row rows[] = {
     COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
         "with --gradient-check: repeat each batch with N seeds, and report bias and noise; default "
         "1"),
-    FLAG("test-only", OPTION_FORGET, test_only, "test the checkpoint of --resume and exit"),
+    FLAG(
+        "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
         "--activations, the largest batch; says which. Needed by --activations auto"),

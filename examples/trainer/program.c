@@ -14,6 +14,7 @@
 #include "stop.h"
 #include "summary.h"
 #include "trainer.h"
+#include "weights.h"
 
 static void say_start(trainer *t)
 {
@@ -137,6 +138,8 @@ static bool run(options *o, fault *f)
         good =
             (!o->memory_report || memory_report_print(&t, f)) && gradient_check_run(&t, &check, f);
         gradient_check_print(&check, &t);
+        if (o->export_file != NULL)
+            good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && summary_write(&t, &check, f);
     }
     gradient_check_close(&check);

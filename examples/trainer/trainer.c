@@ -10,6 +10,7 @@
 #include "checkpoint.h"
 #include "keep_file.h"
 #include "memory_plan.h"
+#include "weights.h"
 
 static bool open_data(trainer *t, fault *f)
 {
@@ -158,14 +159,29 @@ static bool plan_schedule(trainer *t, fault *f)
     return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, &t->rate, f);
 }
 
+static bool import_weights(trainer *t, fault *f)
+{
+    const char *path = t->options->import_file;
+    bool head_left;
+    if (path == NULL)
+        return true;
+    if (!weights_import(t->type, t->model, t->context, path, &head_left, f))
+        return false;
+    if (head_left)
+        progress_say(
+            &t->progress, "%s: its head has another number of classes and is left out", path);
+    return true;
+}
+
 static bool start(trainer *t, const checkpoint *c, fault *f)
 {
     if (c != NULL)
         return trainer_restore(t, c, f);
     t->at.sums = tally_zero;
     return csv_log_open(&t->log, NULL, 0, f) &&
-           fault_check(
-               f, t->context, t->type->init(t->model, t->options->seed), "initialising the model");
+           fault_check(f, t->context, t->type->init(t->model, t->options->seed),
+               "initialising the model") &&
+           import_weights(t, f);
 }
 
 static char *path_in(const char *folder, const char *name)

@@ -45,6 +45,16 @@ typedef struct trainer_state {
     clprune_mat mat;
 } trainer_state;
 
+/* A parameter or state as files for other programs have it (weights.h): its name and shape there.
+ * channels_last: the model's is shape[0] x (shape[2] * shape[3] * shape[1]), see <clprune/conv2d.h>;
+ * else it has the file's order. head: its first size is the number of classes. */
+typedef struct trainer_weight {
+    char name[80];
+    size_t rank, shape[4];
+    clprune_mat mat;
+    bool channels_last, head;
+} trainer_weight;
+
 /* Told that a part of a pass begins: "forward block" 3 and so on. */
 typedef void trainer_watch_fn(void *user, const char *part, size_t block);
 
@@ -76,6 +86,12 @@ typedef struct trainer_model {
 
     /* States likewise; NULL: the model has none. */
     const trainer_state *(*states)(void *model, size_t *count);
+
+    /* What other programs call weights, one by one: false past the last one. NULL: no --import or
+     * --export. */
+    bool (*weight)(void *model, size_t index, trainer_weight *weight);
+    /* Parts of names, and what others call them; ends with NULL. NULL: there are none. */
+    const char *const (*renames)[2];
 
     /* The seed of everything random in the next forward pass. */
     void (*set_seed)(void *model, uint64_t seed);

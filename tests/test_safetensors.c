@@ -1,0 +1,324 @@
+/* Weights from and to other programs: the checks of a file, and what models make of one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "keep_table.h"
+#include "resmlp_model.h"
+#include "resnet_model.h"
+#include "safetensors.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "weights.h"
+
+typedef struct fault_row {
+    const char *header;
+    uint64_t data;
+    const char *part; /* of the message; NULL: the header is right */
+} fault_row;
+
+#define T(dtype, shape, offsets)                                                                   \
+    "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static const fault_row headers[] = {
+    {"{\"a\":" T("F32", "[2,3]", "[0,24]") "}", 24, NULL},
+    {"{\"__metadata__\":{\"a\":\"b\"},\"a\":" T("F16", "[]", "[0,2]") "}  ", 2, NULL},
+    {"{}", 0, NULL},
+    {"{\"b\":" T("F32", "[1]", "[4,8]") ",\"a\":" T("BF16", "[2]", "[0,4]") "}", 8, NULL},
+    {"{\"a\":" T("F32", "[0,5]", "[0,0]") "}", 0, NULL},
+    {"", 0, "begin with {"},
+    {" {}", 0, "begin with {"},
+    {"[]", 0, "begin with {"},
+    {"{\"a\":", 4, "no JSON"},
+    {"{}{}", 0, "no JSON"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[0,4]") "}", 4, "no JSON"},
+    {"{\"a\":1}", 0, "no object"},
+    {"{\"a\":{}}", 0, "dtype"},
+    {"{\"a\":" T("F33", "[1]", "[0,4]") "}", 4, "dtype"},
+    {"{\"a\":" T("F32", "1", "[0,4]") "}", 4, "no list"},
+    {"{\"a\":" T("F32", "[1.5]", "[0,4]") "}", 4, "no size"},
+    {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 4, "no size"},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "8 dimensions"},
+    {"{\"a\":" T("F32", "[4611686018427387904,4]", "[0,4]") "}", 4, "overflows"},
+    {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0, "overflows"},
+    {"{\"a\":" T("F32", "[1]", "[0]") "}", 4, "pair"},
+    {"{\"a\":" T("F32", "[1]", "[\"0\",4]") "}", 4, "pair"},
+    {"{\"a\":" T("F32", "[1]", "[4,0]") "}", 4, "outside"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 4, "outside"},
+    {"{\"a\":" T("F32", "[2]", "[0,4]") "}", 4, "different sizes"},
+    {"{\"a\":" T("F32", "[1]", "[4,8]") "}", 8, "begins at byte 4"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"b\":" T("F32", "[1]", "[2,6]") "}", 6,
+        "begins at byte 2"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 8, "its data 8"},
+    {"{\"a\":" T("F32", "[9223372036854775808]", "[0,4]") "}", 4, "no JSON"},
+};
+
+static void faults(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        const fault_row *row = &headers[i];
+        safetensors s;
+        fault f = {0};
+        const bool good =
+            safetensors_parse("w.safetensors", row->header, strlen(row->header), row->data, &s, &f);
+        if (good != (row->part == NULL))
+            fail_msg("%s: %s", row->header, good ? "accepted" : f.text);
+        if (row->part != NULL) {
+            assert_int_equal(f.code, CODE_DATA);
+            if (strstr(f.text, row->part) == NULL || strstr(f.text, "w.safetensors") == NULL)
+                fail_msg("%s: \"%s\" lacks \"%s\"", row->header, f.text, row->part);
+        }
+        safetensors_close(&s);
+    }
+}
+
+/* Deep nesting and no end of brackets are refused, too. */
+static void nesting(void **state)
+{
+    (void)state;
+    enum { DEPTH = 100000 };
+    char *header = malloc(DEPTH);
+    assert_non_null(header);
+    memset(header, '[', DEPTH);
+    memcpy(header, "{\"a\":", 5);
+    safetensors s;
+    fault f = {0};
+    assert_false(safetensors_parse("w", header, DEPTH, 4, &s, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    free(header);
+}
+
+static void put(const char *path, const char *header, const void *data, size_t bytes)
+{
+    const uint64_t length = strlen(header);
+    unsigned char *file = calloc(1, 8 + (size_t)length + bytes);
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)(length >> (8 * i));
+    memcpy(file + 8, header, (size_t)length);
+    memcpy(file + 8 + length, data, bytes);
+    test_file_write(path, file, 8 + (size_t)length + bytes);
+    free(file);
+}
+
+static void types(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    const unsigned char data[] = {0x00, 0x3c, 0x01, 0x00, 0x00, 0x80, 0xff, 0x7b, 0x00,
+        0x7c,                         /* F16 */
+        0x80, 0x3f, 0xc0, 0xbf,       /* BF16 */
+        0, 0, 0, 0, 0, 0, 0xf8, 0x3f, /* F64 */
+        0x07, 0x00};                  /* I16 */
+    put(path,
+        "{\"h\":" T("F16", "[5]", "[0,10]") ",\"b\":" T("BF16", "[2]", "[10,14]") ",\"d\":" T(
+            "F64", "[1]", "[14,22]") ",\"i\":" T("I16", "[1]", "[22,24]") "}",
+        data, sizeof data);
+    safetensors s;
+    fault f = {0};
+    assert_true(safetensors_open(path, &s, &f));
+    float values[5];
+    assert_true(safetensors_read(&s, safetensors_find(&s, "h"), values, &f));
+    const float halves[5] = {1.0f, 0x1p-24f, -0.0f, 65504.0f, INFINITY};
+    assert_memory_equal(values, halves, sizeof halves);
+    assert_true(safetensors_read(&s, safetensors_find(&s, "b"), values, &f));
+    assert_true(values[0] == 1.0f && values[1] == -1.5f);
+    assert_true(safetensors_read(&s, safetensors_find(&s, "d"), values, &f));
+    assert_true(values[0] == 1.5f);
+    assert_null(safetensors_find(&s, "hh"));
+    assert_false(safetensors_read(&s, safetensors_find(&s, "i"), values, &f));
+    assert_non_null(strstr(f.text, "floating-point"));
+    safetensors_close(&s);
+    /* each shorter file, and names that are no files */
+    size_t size;
+    unsigned char *whole = test_file_read(path, &size);
+    for (size_t cut = 0; cut < size; cut++) {
+        test_file_write(path, whole, cut);
+        f = (fault){0};
+        if (safetensors_open(path, &s, &f))
+            fail_msg("%zu of %zu bytes: accepted", cut, size);
+        assert_int_equal(f.code, CODE_DATA);
+    }
+    free(whole);
+    f = (fault){0};
+    assert_false(safetensors_open(folder, &s, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    (void)snprintf(path, sizeof path, "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    f = (fault){0};
+    assert_false(safetensors_open(path, &s, &f)); /* does not wait for a writer */
+    assert_non_null(strstr(f.text, "no regular file"));
+    test_folder_remove(folder);
+}
+
+/* A small model of either kind. */
+typedef struct model_row {
+    const trainer_model *type;
+    size_t arch;
+    const char *const (*others)[2]; /* a program's names: ours, theirs */
+    const char *oihw;               /* a convolution of 3 x 3, or NULL */
+} model_row;
+
+/* Shorter names first: they leave room for the longer ones. */
+static const char *const facebook[][2] = {{"blocks.0.linear_tokens.weight", "blocks.0.attn.weight"},
+    {"blocks.1.mlp_channels.fc2.bias", "blocks.1.mlp.fc2.bias"},
+    {"stem.proj.weight", "patch_embed.proj.weight"}, {"blocks.0.ls1", "blocks.0.gamma_1"},
+    {"blocks.1.ls2", "blocks.1.gamma_2"}, {NULL, NULL}};
+
+static const model_row models[] = {
+    {&resmlp_model, 4, facebook, NULL},
+    {&resnet_model, 3, NULL, "layer2.0.conv1.weight"},
+};
+
+static void *make_model(const model_row *row, size_t classes, uint64_t seed)
+{
+    trainer_sizes sizes = {.arch = row->arch, .image = 32, .classes = classes};
+    assert_null(row->type->settle(&sizes));
+    const keep_table *keep = row->type->keep;
+    keep_rule *rules = calloc(keep_rules_count(keep, sizes.blocks), sizeof *rules);
+    const keep_how how = {0};
+    void *model;
+    assert_non_null(rules);
+    keep_preset_rules(keep, 0, &how, sizes.blocks, rules);
+    TEST_OK(row->type->create(test_context(), &sizes, rules, 2, &model));
+    TEST_OK(row->type->init(model, seed));
+    free(rules);
+    return model;
+}
+
+static float *values_of(const trainer_weight *w)
+{
+    float *values = malloc(w->mat.rows * w->mat.cols * sizeof *values);
+    assert_non_null(values);
+    TEST_OK(clprune_mat_read(test_context(), w->mat, values));
+    return values;
+}
+
+/* Whether two models have the same weights; of the head, only where `head`. */
+static bool same_weights(const model_row *row, void *a, void *b, bool head)
+{
+    trainer_weight wa, wb;
+    bool same = true;
+    for (size_t i = 0; row->type->weight(a, i, &wa); i++) {
+        assert_true(row->type->weight(b, i, &wb));
+        if (wa.head && !head)
+            continue;
+        float *va = values_of(&wa), *vb = values_of(&wb);
+        same = same && memcmp(va, vb, wa.mat.rows * wa.mat.cols * sizeof *va) == 0;
+        free(va);
+        free(vb);
+    }
+    return same;
+}
+
+/* Replaces a name in the header by one that is not longer, and pads the header. */
+static void rename_tensor(unsigned char *file, const char *from, const char *to)
+{
+    char quoted[128];
+    uint64_t length = 0;
+    for (int i = 0; i < 8; i++)
+        length |= (uint64_t)file[i] << (8 * i);
+    char *header = (char *)file + 8;
+    const size_t n = (size_t)snprintf(quoted, sizeof quoted, "\"%s\":", from);
+    char *at = NULL;
+    for (size_t i = 0; at == NULL && i + n <= length; i++)
+        if (memcmp(header + i, quoted, n) == 0)
+            at = header + i;
+    assert_non_null(at);
+    const size_t m = (size_t)snprintf(quoted, sizeof quoted, "\"%s\":", to);
+    const size_t rest = (size_t)(header + length - (at + n));
+    if (m <= n) {
+        memmove(at + m, at + n, rest);
+        memset(at + m + rest, ' ', n - m);
+    } else { /* the padding at the end has room */
+        memmove(at + m, at + n, rest - (m - n));
+    }
+    memcpy(at, quoted, m);
+}
+
+static void round_trip(void **state)
+{
+    const model_row *row = *state;
+    char folder[TEST_PATH], first[TEST_PATH + 16], second[TEST_PATH + 16];
+    fault f = {0};
+    bool head_left;
+    test_folder_make(folder);
+    (void)snprintf(first, sizeof first, "%s/1", folder);
+    (void)snprintf(second, sizeof second, "%s/2", folder);
+    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
+    clprune_context *context = test_context();
+    assert_false(same_weights(row, a, b, true));
+    assert_true(weights_export(row->type, a, context, first, &f));
+    assert_true(weights_import(row->type, b, context, first, &head_left, &f));
+    assert_false(head_left);
+    assert_true(same_weights(row, a, b, true));
+    assert_true(weights_export(row->type, b, context, second, &f));
+    size_t bytes, again;
+    unsigned char *file = test_file_read(first, &bytes), *other = test_file_read(second, &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(file, other, bytes);
+    free(other);
+    if (row->oihw != NULL) { /* PyTorch's order in the file */
+        safetensors s;
+        trainer_weight w;
+        size_t i = 0;
+        while (row->type->weight(a, i, &w) && strcmp(w.name, row->oihw) != 0)
+            i++;
+        assert_true(safetensors_open(first, &s, &f));
+        const safetensor *t = safetensors_find(&s, row->oihw);
+        assert_non_null(t);
+        float *read = malloc(t->count * sizeof *read), *have = values_of(&w);
+        assert_true(safetensors_read(&s, t, read, &f));
+        const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
+        assert_true(
+            read[((o * in + c) * 3 + y) * 3 + x] == have[o * 9 * in + (y * 3 + x) * in + c]);
+        free(read);
+        free(have);
+        safetensors_close(&s);
+    }
+    /* another program's names */
+    for (size_t i = 0; row->others != NULL && row->others[i][0] != NULL; i++)
+        rename_tensor(file, row->others[i][0], row->others[i][1]);
+    test_file_write(second, file, bytes);
+    TEST_OK(row->type->init(b, 3));
+    if (!weights_import(row->type, b, context, second, &head_left, &f))
+        fail_msg("%s", f.text);
+    assert_true(same_weights(row, a, b, true));
+    /* a head of other classes stays; anything else that does not fit changes nothing */
+    void *c = make_model(row, 7, 4);
+    assert_true(weights_import(row->type, c, context, first, &head_left, &f));
+    assert_true(head_left);
+    assert_true(same_weights(row, a, c, false));
+    TEST_OK(row->type->init(b, 5));
+    void *d = make_model(row, 10, 5);
+    unsigned char *nan = file + bytes - 4; /* of the last tensor */
+    memset(nan, 0xff, 4);
+    test_file_write(second, file, bytes);
+    assert_false(weights_import(row->type, b, context, second, &head_left, &f));
+    assert_non_null(strstr(f.text, "not finite"));
+    assert_true(same_weights(row, b, d, true));
+    free(file);
+    row->type->destroy(a);
+    row->type->destroy(b);
+    row->type->destroy(c);
+    row->type->destroy(d);
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    if (!safetensors_readable())
+        return TEST_SKIPPED;
+    test_add(&list, faults, NULL, "faults of a header");
+    test_add(&list, nesting, NULL, "nesting");
+    test_add(&list, types, NULL, "types, and shorter files");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
+    return test_run_on_each_device("safetensors", &list);
+}
