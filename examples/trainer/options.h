@@ -68,6 +68,7 @@ typedef struct options {
     uint64_t gradient_check; /* batches; 0: none */
     uint64_t gradient_draws; /* of each of them */
     const char *import_file, *export_file;
+    const char *tensorboard;
     const char *summary_json;
     const char *plan_csv;
     uint64_t memory_limit; /* bytes; 0: none */

@@ -166,6 +166,8 @@ static const option_row rows[] = {
         "with --plan: write the live bytes at each command of a step, by tensor"),
     FLAG("memory-report", OPTION_FORGET, memory_report,
         "at the end, print the device memory of each tensor"),
+    TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",
+        "write the columns of log.csv as an event file for TensorBoard"),
     TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as a JSON object"),
     FLAG("quiet", OPTION_FORGET, quiet, "print only errors and the reports you asked for"),
     FLAG("help", OPTION_FORGET, help, "print this and exit"),

@@ -195,7 +195,9 @@ static char *path_in(const char *folder, const char *name)
 
 static bool open_output(trainer *t, fault *f)
 {
-    const char *folder = t->options->output_dir;
+    const char *folder = t->options->output_dir, *board = t->options->tensorboard;
+    if (board != NULL && !t->options->test_only && !tensorboard_open(board, &t->board, f))
+        return false;
     if (folder == NULL || t->options->test_only)
         return true;
     if (!make_folder(folder, f))
@@ -304,6 +306,7 @@ void trainer_close(trainer *t)
 {
     progress_end(&t->progress);
     csv_log_close(&t->log);
+    tensorboard_close(&t->board);
     tally_close(&t->tally);
     feed_close(&t->feed);
     clprune_optimizer_destroy(t->optimizer);

@@ -24,6 +24,7 @@
 #include "options.h"
 #include "progress.h"
 #include "tally.h"
+#include "tensorboard.h"
 #include "trainer_model.h"
 
 /* Where a run is; the same after a resume. */
@@ -60,6 +61,7 @@ typedef struct trainer {
     tally tally;
     uint32_t *order; /* of images in an epoch, train or test, whichever is more */
     csv_log log;
+    tensorboard board;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* it was, by this process */
     progress progress;

@@ -220,5 +220,5 @@ bool trainer_finish_epoch(trainer *t, fault *f)
         "%.1f img/s  %.1f ms/step  %.0f s",
         t->at.epoch, t->options->epochs, t->train_loss, t->test_loss, t->top1,
         row.images_per_second, row.step_ms, row.seconds);
-    return csv_log_add(&t->log, &row, f);
+    return csv_log_add(&t->log, &row, f) && tensorboard_add(&t->board, &row, f);
 }
