@@ -61,7 +61,7 @@ expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
     label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
-    gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json steps quiet help version; do
+    gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export steps quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
 grep -q ' $' out && fail "--help has spaces at the ends of lines"
@@ -156,7 +156,7 @@ grep -q 'blocks\.\*\.norm1 ' out || fail "the memory report has no pruned blocks
 ls whole/*.tmp >/dev/null 2>&1 && fail "a temporary file is left"
 for key in arch parameters dataset epochs batch_size activations sparsity block criterion seed device top1 \
     test_loss train_loss images_per_second step_ms saved_activation_bytes peak_bytes memory live \
-    peak input gradients optimizer workspace; do
+    peak input gradients optimizer workspace cpu_seconds no-augment label-smoothing warmup-epochs clip-norm; do
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
 done
 if command -v python3 >/dev/null; then

@@ -1,6 +1,9 @@
 #include "summary.h"
 
 #include <CL/cl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "atomic_file.h"
 #include "auto_keep.h"
@@ -60,6 +63,34 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "device", device);
 }
 
+/* Every option that decides on the results, as the command line takes it. */
+static bool write_options(json *j, const trainer *t, fault *f)
+{
+    char *text;
+    size_t size;
+    if (!options_save(t->options, &text, &size, f))
+        return false;
+    json_open(j, "options");
+    for (char *at = text; at < text + size;) {
+        char *next = at + strlen(at) + 1, *sign = strchr(at, '=');
+        *sign = '\0'; /* each is "name=value" */
+        json_text(j, at, sign + 1);
+        at = next;
+    }
+    json_close(j);
+    free(text);
+    return true;
+}
+
+/* Seconds that this process was on a processor: what a busy machine does not change much. */
+static double cpu_seconds(void)
+{
+    struct rusage use = {0};
+    (void)getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+}
+
 static void write_memory(json *j, const clprune_context *context)
 {
     json_open(j, "memory");
@@ -85,6 +116,7 @@ bool summary_write(const trainer *t, const gradient_check *check, fault *f)
     json j = {.stream = file.stream};
     json_open(&j, NULL);
     write_settings(&j, t);
+    const bool good = write_options(&j, t, f);
     json_count(&j, "epochs_done", t->at.epoch);
     json_count(&j, "steps", t->at.step);
     json_real(&j, "top1", t->top1);
@@ -93,11 +125,15 @@ bool summary_write(const trainer *t, const gradient_check *check, fault *f)
     json_real(&j, "images_per_second", meter_images_per_second(m));
     json_real(&j, "step_ms", meter_step_ms(m));
     json_real(&j, "seconds", t->at.seconds + clock_seconds() - t->began);
+    json_real(&j, "cpu_seconds", cpu_seconds());
     json_count(&j, "saved_activation_bytes", t->saved_activation_bytes);
     json_count(&j, "peak_bytes", trainer_peak_bytes(t));
     write_memory(&j, t->context);
     gradient_check_json(check, t, &j);
     auto_keep_json(t, &j);
     json_close(&j);
-    return atomic_file_commit(&file, f);
+    if (good)
+        return atomic_file_commit(&file, f);
+    atomic_file_abandon(&file);
+    return false;
 }
