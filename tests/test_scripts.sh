@@ -67,4 +67,23 @@ for script in test demo; do
         $user "$folder/checkout/tools/$script.sh"
 done
 
+# tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
+machine apt-get sudo cmake ctest
+chmod -R u+w "$folder/checkout"
+asks() {
+    words=$1
+    shift
+    : >"$folder/calls"
+    PATH="$folder/bin:$PATH" FAIL=none "$folder/checkout/tools/test.sh" "$@" >/dev/null 2>&1
+    grep -q "^ctest .*$words" "$folder/calls" && return
+    echo "FAILED: expected ctest with '$words' from tools/test.sh $*"
+    cat "$folder/calls"
+    failures=$((failures + 1))
+}
+asks ' -LE slow|long$'
+asks ' -L unit$' -L unit
+grep lintian "$folder/calls" && failures=$((failures + 1))
+asks ' -L long -R deb$' --long -R deb
+grep -q 'apt-get install .*lintian' "$folder/calls" || failures=$((failures + 1))
+
 [ $failures -eq 0 ]
