@@ -19,9 +19,7 @@ static void no_context(void **state)
     clprune_context *context = NULL;
     assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
     assert_null(context);
-    assert_non_null(strstr(clprune_last_error(NULL), "no OpenCL device was found"));
-    assert_non_null(strstr(clprune_last_error(NULL), "pocl-opencl-icd"));
-    assert_non_null(strstr(clprune_last_error(NULL), "POCL_CACHE_DIR"));
+    assert_non_null(strstr(clprune_last_error(NULL), "no OpenCL device is installed"));
     const clprune_context_options options = {.device = "0:0"};
     assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_NO_DEVICE);
     assert_null(context);

@@ -188,9 +188,7 @@ clprune_status clprune__device_select(
     if (any && chosen == NULL && table.count > 0)
         chosen = &table.devices[0];
     REQUIRE(table.count > 0, CLPRUNE_NO_DEVICE,
-        "no OpenCL device was found; install a driver, on Debian for CPUs: pocl-opencl-icd. PoCL "
-        "has no "
-        "device where it cannot write its cache: set POCL_CACHE_DIR if $HOME is read-only");
+        "no OpenCL device is installed; install a driver, on Debian for CPUs: pocl-opencl-icd");
     REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE,
         "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them", table.count,
         selection);
