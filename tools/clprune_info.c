@@ -43,7 +43,8 @@ static int list_devices(void)
         return EXIT_RUN;
     }
     if (count == 0) {
-        fprintf(stderr, "clprune-info: no OpenCL device is installed\n");
+        fprintf(stderr, "clprune-info: no OpenCL device was found; install a driver, on Debian for "
+                        "CPUs: pocl-opencl-icd. PoCL needs a writable $HOME or $POCL_CACHE_DIR\n");
         return EXIT_DEVICE;
     }
     for (size_t i = 0; i < count && i < MAX_DEVICES; i++) {

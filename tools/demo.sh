@@ -26,6 +26,10 @@ if [ "$data" != generated ]; then
     options+=(--data "$data")
 fi
 cd "$here"
+[ -w . ] || { echo "demo: cannot write to $here; copy it to a folder of yours: cp -r $here ~/clprune" >&2; exit 1; }
+# PoCL offers no device without a folder for its cache.
+[ -w "${XDG_CACHE_HOME:-${HOME:-/nonexistent}}" ] || export XDG_CACHE_HOME=$here/build/cache
+mkdir -p "${XDG_CACHE_HOME:-build}"
 
 tools/install-packages.sh
 cmake --preset release >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building, testing and the demo need; asks for nothing when all
-# are there. Uses sudo where it is not run as root.
+# are there. Uses sudo where it is not run as root. Arguments are further packages.
 set -euo pipefail
 
 packages=(
@@ -9,7 +9,13 @@ packages=(
     libcmocka-dev libjansson-dev
     gnuplot-nox
     ca-certificates
+    "$@"
 )
+
+die() {
+    echo "install-packages: $*" >&2
+    exit 1
+}
 
 missing=()
 for package in "${packages[@]}"; do
@@ -18,13 +24,16 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-if ! command -v apt-get >/dev/null; then
-    echo "install-packages: no apt-get here; install these yourself: ${missing[*]}" >&2
-    exit 1
-fi
+command -v apt-get >/dev/null || die "no apt-get here; install these yourself: ${missing[*]}"
+by_hand="run as root, then try again: apt-get install ${missing[*]}"
 as_root=()
-[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || die "not root, and no sudo; $by_hand"
+    sudo true || die "sudo is refused; $by_hand"
+    as_root=(sudo)
+fi
 echo "install-packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -q >/dev/null
-"${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+"${as_root[@]}" apt-get update -q >/dev/null || die "apt-get update failed; check the network and /etc/apt"
+"${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null ||
+    die "apt-get install failed; $by_hand"

@@ -234,7 +234,7 @@ class _Library:
     def __init__(self) -> None:
         path = os.environ.get("CLPRUNE_LIBRARY") or ctypes.util.find_library("clprune")
         try:
-            self._dll = ctypes.CDLL(path or "libclprune.so.0")
+            self._dll = ctypes.CDLL(path or "libclprune.so.0.1")
         except OSError as error:
             raise Error(
                 f"cannot load the clprune library: {error}; install it or set CLPRUNE_LIBRARY to "

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Makes the Debian packages, lets lintian judge them, and uses what they hold.
+#   test_deb.sh SOURCE_DIR BUILD_DIR
+# BUILD_DIR is made if need be. Exits 77 without lintian or dpkg-dev.
+source=$1 build=$2
+for command in lintian dpkg-deb dpkg-shlibdeps; do
+    command -v $command >/dev/null || {
+        echo "no $command; on Debian: apt-get install lintian dpkg-dev"
+        exit 77
+    }
+done
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+breaches=0
+
+breach() {
+    echo "breach: $1"
+    breaches=$((breaches + 1))
+}
+
+cd "$source" || exit 2
+{
+    cmake --preset deb -B "$build" && cmake --build "$build" --parallel "$(nproc)" &&
+        rm -f "$build"/*.deb && cd "$build" && cpack -G DEB
+} >"$folder/log" 2>&1 || {
+    tail -40 "$folder/log"
+    exit 1
+}
+version=$(sed -n 's/^#define CLPRUNE_VERSION  *"\(.*\)"/\1/p' "$source/include/clprune/version.h")
+abi=$(echo "$version" | sed 's/^0\.\([0-9]*\).*/0.\1/; t; s/\..*//')
+library="libclprune$abi"
+
+# A package of this project was never uploaded, and its maintainer is set by who does.
+lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$build"/*.deb ||
+    breach "lintian has complaints"
+
+for package in "$library" libclprune-dev clprune-tools; do
+    file=$(echo "$build/${package}_$version"-*.deb)
+    [ -f "$file" ] || {
+        breach "there is no package $package"
+        continue
+    }
+    dpkg-deb -x "$file" "$folder/root"
+    dpkg-deb -f "$file" Depends >"$folder/$package.depends"
+done
+mkdir "$folder/control"
+dpkg-deb -e "$build/$library"_*.deb "$folder/control"
+grep -q "^libclprune.so.$abi $library #MINVER#$" "$folder/control/symbols" || breach "no symbols file"
+[ "$(grep -c '^ clprune_' "$folder/control/symbols")" -gt 50 ] || breach "the symbols file has no functions"
+grep -q 'libclblast1' "$folder/$library.depends" || breach "$library does not depend on CLBlast"
+grep -q "$library (= $version-" "$folder/libclprune-dev.depends" || breach "libclprune-dev lets libraries differ"
+grep -q "$library (= $version-" "$folder/clprune-tools.depends" || breach "clprune-tools lets libraries differ"
+
+libdir=$(dirname "$(find "$folder/root" -name libclprune.so)")
+for program in resmlp-train resnet-train clprune-info clprune-bench clprune-tune; do
+    program=$folder/root/usr/bin/$program
+    readelf -dW "$program" | grep -E 'RPATH|RUNPATH' && breach "$program has an rpath"
+    LD_LIBRARY_PATH=$libdir "$program" --help >/dev/null || breach "$program does not run"
+done
+[ $breaches -eq 0 ]

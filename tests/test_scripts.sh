@@ -1,0 +1,89 @@
+#!/bin/sh
+# The scripts of the README where they cannot do their work: one line says the next step.
+#   test_scripts.sh SOURCE_DIR
+source=$1
+folder=$(mktemp -d) || exit 2
+trap 'chmod -R u+w "$folder"; rm -rf "$folder"' EXIT
+chmod 755 "$folder"
+failures=0
+
+# A machine where only $1... are commands; dpkg-query and id are ours: nothing is installed, no root.
+machine() {
+    rm -rf "$folder/bin"
+    mkdir "$folder/bin"
+    for command in bash env dirname grep; do
+        ln -s "$(command -v $command)" "$folder/bin/$command"
+    done
+    printf '#!/bin/sh\nexit 1\n' >"$folder/bin/dpkg-query"
+    printf '#!/bin/sh\necho 1000\n' >"$folder/bin/id"
+    for command in "$@"; do
+        printf '#!/bin/sh\necho %s "$@" >>%s/calls\ncase "%s $1" in $FAIL) exit 1 ;; esac\n[ %s != sudo ] || "$@"\n' \
+            "$command" "$folder" "$command" "$command" >"$folder/bin/$command"
+    done
+    chmod +x "$folder"/bin/*
+    : >"$folder/calls"
+}
+
+# says CODE WORDS COMMAND...: the exit code, and one line on stderr that has the words (a pattern).
+says() {
+    code=$1 words=$2
+    shift 2
+    "$@" >"$folder/out" 2>"$folder/err"
+    got=$?
+    [ $got = "$code" ] && grep -q "$words" "$folder/err" && [ "$(wc -l <"$folder/err")" = 1 ] && return
+    echo "FAILED: exit code $got, expected $code and one line with '$words': $*"
+    cat "$folder/out" "$folder/err"
+    failures=$((failures + 1))
+}
+
+installs() {
+    env -i PATH="$folder/bin" FAIL="$1" "$folder/bin/bash" "$source/tools/install-packages.sh" extra
+}
+
+machine
+says 1 'no apt-get.*install these yourself: gcc .*libcmocka-dev.* extra$' installs none
+machine apt-get
+says 1 'not root, and no sudo; run as root.*: apt-get install gcc .* extra$' installs none
+machine apt-get sudo
+says 1 'sudo is refused; run as root.*: apt-get install gcc ' installs 'sudo true'
+says 1 'apt-get update failed; check the network' installs 'apt-get update'
+says 1 'apt-get install failed; run as root.*: apt-get install gcc ' installs 'apt-get install'
+machine apt-get sudo
+installs none >/dev/null || failures=$((failures + 1))
+grep -q '^apt-get install -y .*libclblast-dev.* extra$' "$folder/calls" || {
+    echo "FAILED: nothing is installed"
+    failures=$((failures + 1))
+}
+
+# A checkout that may only be read, as a user who is not root.
+mkdir -p "$folder/checkout/tools"
+cp "$source"/tools/*.sh "$folder/checkout/tools"
+chmod -R a-w,a+rX "$folder/checkout"
+user=env
+[ "$(id -u)" != 0 ] || user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+for script in test demo; do
+    # shellcheck disable=SC2086 # words
+    says 1 "^$script: cannot write to .*/checkout; copy it to a folder of yours: cp -r" \
+        $user "$folder/checkout/tools/$script.sh"
+done
+
+# tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
+machine apt-get sudo cmake ctest
+chmod -R u+w "$folder/checkout"
+asks() {
+    words=$1
+    shift
+    : >"$folder/calls"
+    PATH="$folder/bin:$PATH" FAIL=none "$folder/checkout/tools/test.sh" "$@" >/dev/null 2>&1
+    grep -q "^ctest .*$words" "$folder/calls" && return
+    echo "FAILED: expected ctest with '$words' from tools/test.sh $*"
+    cat "$folder/calls"
+    failures=$((failures + 1))
+}
+asks ' -LE slow|long$'
+asks ' -L unit$' -L unit
+grep lintian "$folder/calls" && failures=$((failures + 1))
+asks ' -L long -R deb$' --long -R deb
+grep -q 'apt-get install .*lintian' "$folder/calls" || failures=$((failures + 1))
+
+[ $failures -eq 0 ]

@@ -1,0 +1,67 @@
+# What is installed, in three components: runtime (the shared library), development, tools (the programs
+# and their man pages). Every path is relative, so a prefix may be moved as a whole.
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprune)
+file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+
+# clprune_program(name summary): installs a program that finds the library of its own prefix, and its man
+# page, made from its --help.
+function(clprune_program name summary)
+    if(CLPRUNE_SHARED)
+        set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+    endif()
+    if(CLPRUNE_INSTALL)
+        install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+    endif()
+    if(CMAKE_CROSSCOMPILING)
+        return() # the program does not run here
+    endif()
+    set(script ${PROJECT_SOURCE_DIR}/tools/package/man_page.sh)
+    set(page ${PROJECT_BINARY_DIR}/man/${name}.1)
+    add_custom_command(OUTPUT ${page}
+        COMMAND sh ${script} $<TARGET_FILE:${name}> "${summary}" ${PROJECT_VERSION} ${CLPRUNE_DATE} ${page}
+        DEPENDS ${name} ${script} COMMENT "Writing man/${name}.1" VERBATIM)
+    add_custom_target(${name}-man ALL DEPENDS ${page})
+    if(CLPRUNE_INSTALL)
+        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+    endif()
+endfunction()
+
+if(NOT CLPRUNE_INSTALL)
+    return()
+endif()
+
+if(CLPRUNE_SHARED)
+    install(TARGETS clprune EXPORT clprune-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        COMPONENT runtime NAMELINK_COMPONENT development)
+    install(EXPORT clprune-shared NAMESPACE clprune:: DESTINATION ${package_dir} COMPONENT development)
+endif()
+if(CLPRUNE_STATIC)
+    install(TARGETS clprune_static EXPORT clprune-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        COMPONENT development)
+    install(EXPORT clprune-static NAMESPACE clprune:: DESTINATION ${package_dir} COMPONENT development)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/clprune DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    COMPONENT development FILES_MATCHING PATTERN "*.h")
+
+include(CMakePackageConfigHelpers)
+configure_package_config_file(tools/package/clprune-config.cmake.in
+    ${PROJECT_BINARY_DIR}/clprune-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/clprune-config-version.cmake
+    COMPATIBILITY ${abi_compatibility})
+install(FILES ${PROJECT_BINARY_DIR}/clprune-config.cmake
+    ${PROJECT_BINARY_DIR}/clprune-config-version.cmake DESTINATION ${package_dir} COMPONENT development)
+
+# Beside itself, wherever cmake --install --prefix or a stage has put it. Programs that link the static
+# library need what it needs.
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(pc_static_libs "-lclblast -lpthread -lm")
+set(pc_libs "-lclprune\nLibs.private: ${pc_static_libs}")
+if(NOT CLPRUNE_SHARED)
+    set(pc_libs "-lclprune ${pc_static_libs}")
+endif()
+configure_file(tools/package/clprune.pc.in ${PROJECT_BINARY_DIR}/clprune.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/clprune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT development)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
