@@ -11,6 +11,7 @@
 #include "runtime/context_open.h"
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
+#include "runtime/disk_cache.h"
 #include "runtime/huge_pages.h"
 #include "runtime/ledger.h"
 #include "runtime/program_cache.h"
@@ -66,17 +67,27 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
-/* The budget: the option, else the environment, else the device's size. */
-static clprune_status choose_limit(clprune_context *context, uint64_t option)
+/* The bytes that an environment variable sets; *bytes stays where it sets none. */
+static clprune_status read_bytes(clprune_context *context, const char *name, uint64_t *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const char *environment = getenv("CLPRUNE_MEM_LIMIT");
-    uint64_t limit = option;
-    if (limit == 0 && environment != NULL && environment[0] != '\0')
-        REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
-            "CLPRUNE_MEM_LIMIT is \"%.100s\", expected a number of bytes such as 1500M or 2G",
-            environment);
-    context->ledger->limit = limit != 0 ? limit : context->facts.global_memory;
+    const char *text = getenv(name);
+    if (text != NULL && text[0] != '\0')
+        REQUIRE(parse_bytes(text, bytes), CLPRUNE_INVALID_ARGUMENT,
+            "%s is \"%.100s\", expected a number of bytes such as 1500M or 2G", name, text);
+done:
+    return status;
+}
+
+/* The budget: the option, else the environment, else the device's size. And the room on disk. */
+static clprune_status choose_limits(clprune_context *context, uint64_t option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    context->ledger->limit = option != 0 ? option : context->facts.global_memory;
+    context->cache->disk_limit = CLPRUNE__DISK_LIMIT;
+    if (option == 0)
+        TRY(read_bytes(context, "CLPRUNE_MEM_LIMIT", &context->ledger->limit));
+    TRY(read_bytes(context, "CLPRUNE_CACHE_LIMIT", &context->cache->disk_limit));
 done:
     return status;
 }
@@ -131,7 +142,7 @@ static clprune_status settle(clprune_context *context, const clprune__context_se
     context->kernels = setup->kernels;
     if (context->kernels == CLPRUNE_KERNELS_AUTO)
         context->kernels = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
-    TRY(choose_limit(context, setup->options->mem_limit));
+    TRY(choose_limits(context, setup->options->mem_limit));
 done:
     return status;
 }

@@ -174,6 +174,8 @@ static void save_binary(clprune_context *context, const char *key, cl_program pr
         (void)clprune__disk_store(context->cache->dir, key, binary, size, &reason);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
+    else
+        clprune__disk_tidy(context->cache->dir, context->cache->disk_limit);
     free(binary);
 }
 
@@ -362,6 +364,8 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
             context->cache->dir = NULL;
         }
     }
+    if (context->cache->dir != NULL)
+        clprune__disk_tidy(context->cache->dir, context->cache->disk_limit);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache is off: %s", reason);
 }
