@@ -132,7 +132,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;
@@ -163,7 +163,7 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
     clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;

@@ -129,6 +129,8 @@ static clprune_status buffer_size(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_context owner;
+    REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
+        "%s was created in a dry context, which has no device memory", name);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
     REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
         name);
@@ -143,7 +145,7 @@ static clprune_status forget(clprune_context *context, cl_mem buffer)
     size_t bytes;
     if (!context->poison)
         goto done;
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    TRY(buffer_size(context, "buffer", buffer, &bytes));
     TRY(clprune__transfer_poison(context, buffer, 0, bytes));
 done:
     return status;

@@ -81,6 +81,16 @@ clprune__guard clprune__enter(clprune_context *context)
     return guard;
 }
 
+clprune__guard clprune__enter_with(
+    clprune_context *context, const char *name, const clprune_context *owner)
+{
+    clprune__guard guard = clprune__enter(context);
+    if (guard.status == CLPRUNE_SUCCESS && context != NULL && owner != NULL && owner != context)
+        guard.status = clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+            "owner == context", "%s belongs to another context; use it with the context that created it", name);
+    return guard;
+}
+
 void clprune__leave(const clprune__guard *guard)
 {
     if (guard->held != NULL)
