@@ -50,8 +50,7 @@ clprune_status clprune_linear_saved_create(
     if (saved != NULL)
         *saved = NULL;
     if (layer == NULL)
-        return clprune__fail(
-            NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
+        return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
     return clprune_saved_create(layer->context, name, &desc->keep, batch,

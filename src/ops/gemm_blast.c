@@ -3,6 +3,7 @@
 
 #include <clblast_c.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "clprune/memory.h"
 #include "core/checked.h"
@@ -18,16 +19,19 @@ static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Contexts that called CLBlast and are not closed yet. */
 static size_t blast_contexts;
 
+/* CLBlast hands on OpenCL's codes, which are above -1000; its own are below. */
 static clprune_status fail_blast(
-    clprune_context *context, CLBlastStatusCode code, int line, const char *expression)
+    clprune_context *context, CLBlastStatusCode code, int line, const char *call)
 {
-    clprune_status status = CLPRUNE_CLBLAST_ERROR;
-    if (code == CLBlastTempBufferAllocFailure || code == CLBlastOpenCLOutOfResources)
+    const bool is_cl = code > -1000;
+    clprune_status status = is_cl ? clprune__cl_status((cl_int)code) : CLPRUNE_CLBLAST_ERROR;
+    if (status == CLPRUNE_OPENCL_ERROR)
+        status = CLPRUNE_CLBLAST_ERROR;
+    if (code == CLBlastTempBufferAllocFailure)
         status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
-    else if (code == CLBlastOpenCLOutOfHostMemory)
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-    return clprune__fail(
-        context, status, __FILE__, line, expression, "CLBlast status %d", (int)code);
+    return clprune__fail(context, status, __FILE__, line, "%.*s failed with %s (%d)",
+        (int)strcspn(call, "("), call,
+        is_cl ? clprune__cl_name((cl_int)code) : "a status of CLBlast", (int)code);
 }
 
 #define TRY_BLAST(call)                                                                            \

@@ -27,8 +27,9 @@ typedef struct reader {
 /* Fails with the file, the line, its key and what is wrong with it. */
 static clprune_status refuse(const reader *r, const char *key, const char *wrong)
 {
-    return clprune__fail(r->context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "CLPRUNE_TUNING",
-        "%.1000s:%zu: %.200s%s%s", r->path, r->line, key, key[0] != '\0' ? ": " : "", wrong);
+    return clprune__fail(r->context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+        "CLPRUNE_TUNING: %.1000s:%zu: %.200s%s%s", r->path, r->line, key,
+        key[0] != '\0' ? ": " : "", wrong);
 }
 
 #define ACCEPT(condition, key, wrong)                                                              \

@@ -1,5 +1,8 @@
 /* Commands on the context's OpenCL queue. */
 #include "runtime/backend.h"
+
+#include <stdio.h>
+
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -38,8 +41,15 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
         "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
         kernel->def->entry, group, kernel->max_work_group);
     TRY(set_arguments(launch));
-    TRY_CL(clEnqueueNDRangeKernel(
-        context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event));
+    const cl_int code = clEnqueueNDRangeKernel(
+        context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event);
+    if (code != CL_SUCCESS) { /* the driver may have limits that it does not tell */
+        char what[192];
+        (void)snprintf(what, sizeof what, "kernel %.100s in work-groups of %zu x %zu x %zu",
+            kernel->def->entry, local[0], dimensions > 1 ? local[1] : 1,
+            dimensions > 2 ? local[2] : 1);
+        TRY_CODE(what, code);
+    }
 done:
     return status;
 }

@@ -112,14 +112,14 @@ static clprune_status open_queue(clprune_context *context, const char *selection
     if (selection == NULL)
         selection = getenv("CLPRUNE_DEVICE");
     cl_platform_id platform;
-    TRY(clprune__device_select(selection, &platform, &context->device));
+    TRY(clprune__device_select(context, selection, &platform, &context->device));
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     cl_int code;
     context->cl = clCreateContext(properties, 1, &context->device, NULL, NULL, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateContext", code);
     context->queue = clCreateCommandQueue(context->cl, context->device, 0, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateCommandQueue", code);
 done:
     return status;
 }
@@ -127,9 +127,14 @@ done:
 static clprune_status read_device_facts(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    context->facts = clprune__device_describe(context->device);
-    REQUIRE(context->facts.compute_units > 0, CLPRUNE_OPENCL_ERROR,
-        "the device reports 0 compute units; its OpenCL driver does not work");
+    TRY(clprune__device_describe(context, context->device, &context->facts));
+    const clprune_device_info *facts = &context->facts;
+    REQUIRE(facts->compute_units > 0 && facts->max_work_group > 0 && facts->global_memory > 0,
+        CLPRUNE_OPENCL_ERROR,
+        "the device reports %u compute units, work-groups of %zu and %llu bytes of memory, "
+        "expected at least 1 of each; its OpenCL driver does not work",
+        (unsigned)facts->compute_units, facts->max_work_group,
+        (unsigned long long)facts->global_memory);
 done:
     return status;
 }

@@ -75,7 +75,7 @@ clprune__guard clprune__enter(clprune_context *context)
         return guard;
     if (clprune__is_forked(context))
         guard.status = clprune__fail(context, CLPRUNE_FORKED, __FILE__, __LINE__,
-            "a context of the parent", "create the context after fork");
+            "the context is the parent's; create one after fork");
     else
         guard = clprune__enter_quietly(context);
     return guard;
@@ -87,7 +87,7 @@ clprune__guard clprune__enter_with(
     clprune__guard guard = clprune__enter(context);
     if (guard.status == CLPRUNE_SUCCESS && context != NULL && owner != NULL && owner != context)
         guard.status = clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
-            "owner == context", "%s belongs to another context; use it with the context that created it", name);
+            "%s belongs to another context; use it with the context that created it", name);
     return guard;
 }
 
