@@ -217,6 +217,40 @@ static void kernel_family(void **state)
     test_debug(NULL);
 }
 
+/* The family of a device that is described to a dry context. */
+static void kernel_family_by_vectors(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t type;
+        uint32_t vector_width;
+        clprune_kernels kernels;
+    } rows[] = {{CL_DEVICE_TYPE_CPU, 16, CLPRUNE_KERNELS_VECTOR},
+        {CL_DEVICE_TYPE_CPU, 4, CLPRUNE_KERNELS_VECTOR},
+        {CL_DEVICE_TYPE_CPU, 0, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
+        {CL_DEVICE_TYPE_CPU, 2, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_GPU, 1, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_GPU, 16, CLPRUNE_KERNELS_TILED}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const clprune_device_info device = {.type = rows[i].type,
+            .vector_width = rows[i].vector_width,
+            .compute_units = 1,
+            .max_work_group = 256};
+        clprune_context_options options = {.kernels = CLPRUNE_KERNELS_AUTO};
+        clprune_context *context = NULL;
+        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        if (clprune_context_kernels(context) != rows[i].kernels)
+            fail_msg("type %u, %u wide: %d", (unsigned)device.type, device.vector_width,
+                (int)clprune_context_kernels(context));
+        clprune_context_destroy(context);
+        options.kernels = CLPRUNE_KERNELS_VECTOR; /* the choice can be overridden */
+        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_kernels(context), CLPRUNE_KERNELS_VECTOR);
+        clprune_context_destroy(context);
+    }
+}
+
 /* Words of $CLPRUNE_DEBUG that there are not; the message tells those that there are. */
 static void bad_debug(void **state)
 {
@@ -401,6 +435,7 @@ int main(void)
     test_add(&list, long_selection, NULL, "a selection of 100000 characters");
     test_add(&list, bad_options, NULL, "bad options");
     test_add(&list, kernel_family, NULL, "the kernel family by environment");
+    test_add(&list, kernel_family_by_vectors, NULL, "the kernel family by the width of vectors");
     test_add(&list, bad_debug, NULL, "words of CLPRUNE_DEBUG that there are not");
     test_add(&list, good_limit, NULL, "memory limits with and without suffix");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)

@@ -20,6 +20,9 @@
 #include "runtime/scratch.h"
 #include "runtime/wrap.h"
 
+/* CPUs whose vectors hold fewer floats run the kernels of GPUs. */
+#define NARROWEST_VECTORS 4
+
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
     const clprune_context *context = user;
@@ -139,6 +142,15 @@ done:
     return status;
 }
 
+/* A CPU's driver may make one lane of each work-item, as Mesa's llvmpipe does, which reports native
+ * vectors of 0 floats: it splits explicit vectors, and one work-item a group fills one lane. */
+static clprune_kernels family_of(const clprune_context *context)
+{
+    return context->is_cpu && context->facts.vector_width >= NARROWEST_VECTORS
+               ? CLPRUNE_KERNELS_VECTOR
+               : CLPRUNE_KERNELS_TILED;
+}
+
 /* What follows from the device's facts. */
 static clprune_status settle(clprune_context *context, const clprune__context_setup *setup)
 {
@@ -146,7 +158,7 @@ static clprune_status settle(clprune_context *context, const clprune__context_se
     context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
     context->kernels = setup->kernels;
     if (context->kernels == CLPRUNE_KERNELS_AUTO)
-        context->kernels = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
+        context->kernels = family_of(context);
     TRY(choose_limits(context, setup->options->mem_limit));
 done:
     return status;
