@@ -129,7 +129,7 @@ static void texts(void **state)
         {"clEnqueueNDRangeKernel", CL_INVALID_WORK_GROUP_SIZE, CLPRUNE_OPENCL_ERROR,
             {"kernel fill in work-groups of ", " x ", "CL_INVALID_WORK_GROUP_SIZE (-54)"}},
         {"clEnqueueNDRangeKernel", CL_OUT_OF_RESOURCES, CLPRUNE_OUT_OF_DEVICE_MEMORY,
-            {"kernel fill", "CL_OUT_OF_RESOURCES (-5)", "holds 4000 bytes", "its limit is "}},
+            {"kernel fill", "CL_OUT_OF_RESOURCES (-5)", "holds 4000 bytes", "the device has "}},
         {"clCreateKernel", CL_INVALID_KERNEL_NAME, CLPRUNE_OPENCL_ERROR,
             {"clCreateKernel failed with CL_INVALID_KERNEL_NAME (-46)"}},
         {"clGetKernelWorkGroupInfo", CL_INVALID_VALUE, CLPRUNE_OPENCL_ERROR,

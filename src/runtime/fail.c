@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/context_private.h"
-#include "runtime/ledger.h"
 
 /* The last error of calls that have no context yet, or one that several threads share. */
 static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
@@ -136,9 +135,9 @@ clprune_status clprune__fail_cl(
     char memory[160] = "";
     if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL)
         (void)snprintf(memory, sizeof memory,
-            "; the context holds %llu bytes of device memory, its limit is %llu",
-            (unsigned long long)context->ledger->usage[CLPRUNE_MEMORY_TOTAL].live,
-            (unsigned long long)context->ledger->limit);
+            "; the context holds %llu bytes of device memory, the device has %llu",
+            (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
+            (unsigned long long)context->facts.global_memory);
     return clprune__fail(context, status, file, line, "%.*s%s%.*s failed with %s (%d)%s",
         (int)strcspn(call, "("), call, length > 0 ? " of " : "", length, property,
         clprune__cl_name(code), (int)code, memory);
