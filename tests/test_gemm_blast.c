@@ -1,5 +1,7 @@
 /* CLBlast's programs hold the OpenCL context that they were built for. They are released when the
- * last context that used CLBlast is destroyed, and the next one builds its own. */
+ * last context that used CLBlast is destroyed, and for every eighth that is destroyed beside
+ * others.
+ */
 #include <clblast_c.h>
 
 #include "support/test_device.h"
@@ -61,9 +63,31 @@ static void last_context(void **state)
     test_debug(NULL);
 }
 
+/* Beside a context that stays, some closed ones may leave their programs, but not any number. */
+static void beside_another(void **state)
+{
+    (void)state;
+    enum { MANY = 20 };
+    test_debug("gemm=clblast");
+    clprune_context *stays = open_context();
+    multiply(stays);
+    cleared = 0;
+    for (int i = 0; i < MANY; i++) {
+        clprune_context *context = open_context();
+        multiply(context);
+        clprune_context_destroy(context);
+    }
+    assert_int_equal(cleared, MANY / 8);
+    multiply(stays); /* with programs built once more */
+    clprune_context_destroy(stays);
+    assert_int_equal(cleared, MANY / 8 + 1);
+    test_debug(NULL);
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, last_context, NULL, "the last context clears the cache");
+    test_add(&list, beside_another, NULL, "many contexts beside one that stays");
     return test_run_on_host("CLBlast", &list);
 }

@@ -103,7 +103,7 @@ static void buffers(void **state)
             which == DRY ? "was created in a dry context" : "belongs to another OpenCL context";
         TEST_FAILS(clprune_mat_copy(context, foreign, own, NULL), bad, part);
         TEST_FAILS(clprune_mat_fill(context, 1, foreign, NULL), bad, part);
-        TEST_FAILS(clprune_buffer_forget(context, foreign.buffer), bad, part); /* it poisons */
+        TEST_FAILS(clprune_buffer_forget(context, foreign.buffer), bad, part);
         TEST_FAILS(clprune_saved_create_in(context, &keep, BATCH, ROWS, COLS, foreign.buffer, 0,
                        TOKENS * COLS * sizeof(float), &saved),
             bad, part);

@@ -16,8 +16,13 @@
  * calls are made one at a time. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Contexts that called CLBlast and are not closed yet. */
-static size_t blast_contexts;
+/* Contexts that called CLBlast and are not closed yet, and those closed since its cache was
+ * cleared.
+ */
+static size_t blast_contexts, blast_stale;
+
+/* Closed contexts whose programs CLBlast may hold, about 2.8 MB each. */
+#define MOST_STALE 8
 
 /* CLBlast hands on OpenCL's codes, which are above -1000; its own are below. */
 static clprune_status fail_blast(
@@ -70,9 +75,10 @@ static void blast_prepare(clprune_context *context)
     ops->blast_ready = true;
 }
 
-/* CLBlast's programs hold the OpenCL context they were built for, about 2.8 MB each, until its
- * cache is cleared. The last context that used it clears the cache: others might be amid a product.
- */
+/* CLBlast's programs hold the OpenCL context they were built for until its cache is cleared, which
+ * takes those of all contexts. So it is done when nobody is left to build them again, or for
+ * several closed contexts at once. No call is inside CLBlast then, and enqueued kernels keep their
+ * program. */
 void clprune__gemm_blast_close(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
@@ -82,8 +88,12 @@ void clprune__gemm_blast_close(clprune_context *context)
         return;
     ops->blast_ready = false;
     (void)pthread_mutex_lock(&blast_mutex);
-    if (--blast_contexts == 0)
+    blast_contexts--;
+    blast_stale++;
+    if (blast_contexts == 0 || blast_stale == MOST_STALE) {
         (void)CLBlastClearCache();
+        blast_stale = 0;
+    }
     (void)pthread_mutex_unlock(&blast_mutex);
 }
 

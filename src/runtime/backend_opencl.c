@@ -153,10 +153,9 @@ static clprune_status forget(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t bytes;
-    if (!context->poison)
-        goto done;
     TRY(buffer_size(context, "buffer", buffer, &bytes));
-    TRY(clprune__transfer_poison(context, buffer, 0, bytes));
+    if (context->poison)
+        TRY(clprune__transfer_poison(context, buffer, 0, bytes));
 done:
     return status;
 }
