@@ -203,6 +203,15 @@ static void expect_product(const float *got)
         }
 }
 
+/* A platform that does not list its devices has none; failed builds have a status of their own. */
+static bool is_right(const char *function, clprune_status status)
+{
+    if (strcmp(function, "clGetDeviceIDs") == 0 && status == CLPRUNE_NO_DEVICE)
+        return true;
+    return status ==
+           (strcmp(function, "clBuildProgram") == 0 ? CLPRUNE_BUILD_FAILED : CLPRUNE_OPENCL_ERROR);
+}
+
 /* A context and a product: call 1 fails, then call 2, until all calls have failed once. */
 static void in_turn(void **state)
 {
@@ -227,16 +236,8 @@ static void in_turn(void **state)
             failures++;
             const char *text = clprune_last_error(context);
             assert_non_null(function);
-            /* A platform that does not list its devices has none; failed builds have a status. */
-            const clprune_status want = strcmp(function, "clGetDeviceIDs") == 0 &&
-                                                context == NULL && status == CLPRUNE_NO_DEVICE
-                                            ? CLPRUNE_NO_DEVICE
-                                        : strcmp(function, "clBuildProgram") == 0
-                                            ? CLPRUNE_BUILD_FAILED
-                                            : CLPRUNE_OPENCL_ERROR;
-            if (status != want)
-                fail_msg("call %u, %s: %s, expected %s: %s", at, function,
-                    clprune_status_name(status), clprune_status_name(want), text);
+            if (!is_right(function, status))
+                fail_msg("call %u, %s: %s: %s", at, function, clprune_status_name(status), text);
             if (strstr(text, function) == NULL && strcmp(function, "clEnqueueNDRangeKernel") != 0 &&
                 strcmp(function, "clCreateBuffer") != 0) /* named by kernel and by buffer */
                 fail_msg("call %u: %s is not in \"%s\"", at, function, text);
