@@ -101,7 +101,8 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     REQUIRE(clprune__mul(image.height, image.width, &pixels) && image.height <= UINT32_MAX &&
                 image.width <= UINT32_MAX,
-        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels", image.height, image.width);
+        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels, expected sides below 2^32",
+        image.height, image.width);
     clprune_keep keep = layer->desc.keep;
     if (keep.grid_height == 0 && keep.grid_width == 0) {
         keep.grid_height = (unsigned)image.height;

@@ -233,7 +233,8 @@ clprune_status clprune__tuning_read(
     size_t size = 0, count;
     reader r = {.context = context, .path = path, .base = tuning, .tuning = *tuning};
     (void)clprune__tuning_entries(&count);
-    REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR, "%zu parameters", count);
+    REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR,
+        "%zu parameters are more than a file can set", count);
     TRY(read_file(context, path, &text, &size));
     TRY(read_lines(&r, text, size));
     if (r.row_line > 0) {
