@@ -138,6 +138,18 @@ static void selection_of_nothing(void **state)
     creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, selection);
 }
 
+/* Digits are in many names, so a number does not choose by name. */
+static void bare_number(void **state)
+{
+    const char *selection = *state;
+    const clprune_context_options options = {.device = selection};
+    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "a bare number");
+    creation_fails(NULL, &options, CLPRUNE_NO_DEVICE, "expected \"platform:device\"");
+    test_environment("CLPRUNE_DEVICE", selection);
+    creation_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "a bare number");
+    test_environment("CLPRUNE_DEVICE", NULL);
+}
+
 static void long_selection(void **state)
 {
     (void)state;
@@ -205,6 +217,40 @@ static void kernel_family(void **state)
     test_debug(NULL);
 }
 
+/* The family of a device that is described to a dry context. */
+static void kernel_family_by_vectors(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t type;
+        uint32_t vector_width;
+        clprune_kernels kernels;
+    } rows[] = {{CL_DEVICE_TYPE_CPU, 16, CLPRUNE_KERNELS_VECTOR},
+        {CL_DEVICE_TYPE_CPU, 4, CLPRUNE_KERNELS_VECTOR},
+        {CL_DEVICE_TYPE_CPU, 0, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
+        {CL_DEVICE_TYPE_CPU, 2, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_GPU, 1, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_GPU, 16, CLPRUNE_KERNELS_TILED}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const clprune_device_info device = {.type = rows[i].type,
+            .vector_width = rows[i].vector_width,
+            .compute_units = 1,
+            .max_work_group = 256};
+        clprune_context_options options = {.kernels = CLPRUNE_KERNELS_AUTO};
+        clprune_context *context = NULL;
+        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        if (clprune_context_kernels(context) != rows[i].kernels)
+            fail_msg("type %u, %u wide: %d", (unsigned)device.type, device.vector_width,
+                (int)clprune_context_kernels(context));
+        clprune_context_destroy(context);
+        options.kernels = CLPRUNE_KERNELS_VECTOR; /* the choice can be overridden */
+        assert_int_equal(clprune_context_create_dry(&device, &options, &context), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_kernels(context), CLPRUNE_KERNELS_VECTOR);
+        clprune_context_destroy(context);
+    }
+}
+
 /* Words of $CLPRUNE_DEBUG that there are not; the message tells those that there are. */
 static void bad_debug(void **state)
 {
@@ -258,6 +304,14 @@ static void bad_limit(void **state)
     test_environment("CLPRUNE_MEM_LIMIT", NULL);
 }
 
+static void bad_cache_limit(void **state)
+{
+    const char *text = *state;
+    test_environment("CLPRUNE_CACHE_LIMIT", text);
+    creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_CACHE_LIMIT is \"");
+    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+}
+
 typedef struct log_record {
     int errors, others;
     char last[2048];
@@ -288,10 +342,11 @@ static void log_hook(void **state)
         CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(log.errors, 1);
     assert_string_equal(log.last, clprune_last_error(context));
-    /* file:line: text (expression) */
+    /* file:line: text */
     assert_non_null(strstr(log.last, ".c:"));
-    assert_non_null(strstr(log.last, "name is NULL"));
-    assert_non_null(strstr(log.last, "(name != NULL)"));
+    const char *end = strstr(log.last, "name is NULL");
+    assert_non_null(end);
+    assert_string_equal(end, "name is NULL"); /* and no C behind it */
     assert_null(strchr(log.last, '\n'));
     assert_null(strchr(log.last, '/'));
     clprune_context_destroy(context);
@@ -374,13 +429,19 @@ int main(void)
     test_add(&list, selection_by_index_and_name, NULL, "selection by index, name, environment");
     for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++)
         test_add(&list, selection_of_nothing, nothing[i], "selection \"%s\"", nothing[i]);
+    static const char *const numbers[] = {"0", "1", "007", "4090"};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        test_add(&list, bare_number, numbers[i], "selection \"%s\"", numbers[i]);
     test_add(&list, long_selection, NULL, "a selection of 100000 characters");
     test_add(&list, bad_options, NULL, "bad options");
     test_add(&list, kernel_family, NULL, "the kernel family by environment");
+    test_add(&list, kernel_family_by_vectors, NULL, "the kernel family by the width of vectors");
     test_add(&list, bad_debug, NULL, "words of CLPRUNE_DEBUG that there are not");
     test_add(&list, good_limit, NULL, "memory limits with and without suffix");
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
         test_add(&list, bad_limit, limits[i], "CLPRUNE_MEM_LIMIT=%s", limits[i]);
+    for (size_t i = 0; i < 3; i++)
+        test_add(&list, bad_cache_limit, limits[i], "CLPRUNE_CACHE_LIMIT=%s", limits[i]);
     test_add(&list, log_hook, NULL, "the log hook gets the last error");
     test_add(&list, last_error_is_per_thread, NULL, "the last error without context is per thread");
     test_add(&list, null_contexts, NULL, "NULL contexts");

@@ -1,13 +1,17 @@
 /* The disk layer by itself: every truncation and every bit flip of a file is refused. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "runtime/disk_cache.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { PAYLOAD = 300 };
+enum { PAYLOAD = 300, PATH = 8 * TEST_PATH };
 
 static const char key[] = "a key\nof two lines";
 
@@ -150,6 +154,103 @@ static void overwriting(void **state)
     close_setting(&s);
 }
 
+/* Gives a file of the folder an age and returns whether it is there. */
+static void make_old(const char *dir, const char *name, long seconds)
+{
+    char path[PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    const struct timespec then = {time(NULL) - seconds, 0};
+    const struct timespec times[2] = {then, then};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+static void make_file(const char *dir, const char *name, long age)
+{
+    char path[PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    test_file_write(path, "x", 1);
+    make_old(dir, name, age);
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    char path[PATH];
+    struct stat info;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return lstat(path, &info) == 0;
+}
+
+#define DIGITS "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Temporaries that nobody writes any more go; nothing else does. */
+static void stale_temporaries(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        long age;
+        bool goes;
+    } rows[] = {{DIGITS ".bin.aB3xYz", 2 * CLPRUNE__DISK_STALE_S, true},
+        {DIGITS ".bin.000000", CLPRUNE__DISK_STALE_S + 60, true},
+        {DIGITS ".bin.111111", CLPRUNE__DISK_STALE_S - 60, false}, {DIGITS ".bin", 1000000, false},
+        {DIGITS ".bin.1234567", 1000000, false}, {DIGITS "0.bin.123456", 1000000, false},
+        {"notes.txt", 1000000, false}, {"notes.bin.123456", 1000000, false}};
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    char dir[TEST_PATH], link[PATH];
+    test_folder_make(dir);
+    for (size_t i = 0; i < ROWS; i++)
+        make_file(dir, rows[i].name, rows[i].age);
+    (void)snprintf(link, sizeof link, "%s/%s", dir, DIGITS ".bin.linked");
+    assert_int_equal(symlink("notes.txt", link), 0);
+    make_old(dir, DIGITS ".bin.linked", 1000000);
+    clprune__disk_tidy(dir, CLPRUNE__DISK_LIMIT);
+    for (size_t i = 0; i < ROWS; i++)
+        if (is_there(dir, rows[i].name) == rows[i].goes)
+            fail_msg(
+                "%s, %ld s old, is%s there", rows[i].name, rows[i].age, rows[i].goes ? "" : " not");
+    assert_true(is_there(dir, DIGITS ".bin.linked"));
+    clprune__disk_tidy("/nonexistent/folder", 0);
+    test_folder_remove(dir);
+}
+
+/* What was used last stays. */
+static void least_recently_used(void **state)
+{
+    (void)state;
+    enum { FILES = 5 };
+    static const char *const keys[FILES] = {"a", "b", "c", "d", "e"};
+    setting s = open_setting();
+    char name[FILES][TEST_PATH];
+    const char *reason;
+    assert_int_equal(unlink(s.path), 0);
+    for (int i = 0; i < FILES; i++) { /* a folder of one file tells its name */
+        assert_int_equal(
+            clprune__disk_store(s.dir, keys[i], s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+        assert_int_equal(test_folder_count(s.dir, name[i]), 1);
+        char path[PATH];
+        (void)snprintf(path, sizeof path, "%s/%s", s.dir, name[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    for (int i = 0; i < FILES; i++) {
+        assert_int_equal(
+            clprune__disk_store(s.dir, keys[i], s.payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+        make_old(s.dir, name[i], 1000 - i);
+    }
+    make_file(s.dir, "notes.txt", 5000);
+    clprune__disk_tidy(s.dir, FILES * s.size);
+    assert_int_equal(test_folder_count(s.dir, NULL), FILES + 1); /* all fit */
+    assert_int_equal(load(&s, "a"), CLPRUNE__DISK_OK);
+    clprune__disk_tidy(s.dir, 3 * s.size + 1);
+    static const bool stays[FILES] = {true, false, false, true, true};
+    for (int i = 0; i < FILES; i++)
+        if (is_there(s.dir, name[i]) != stays[i])
+            fail_msg("%s is%s there", keys[i], stays[i] ? " not" : "");
+    clprune__disk_tidy(s.dir, 0);
+    assert_int_equal(test_folder_count(s.dir, NULL), 1);
+    assert_true(is_there(s.dir, "notes.txt"));
+    close_setting(&s);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -158,6 +259,8 @@ int main(void)
     test_add(&list, every_bit_flip, NULL, "every bit flip is refused");
     test_add(&list, huge_claims, NULL, "absurd sizes in the header");
     test_add(&list, failing_store, NULL, "stores that cannot be done");
+    test_add(&list, stale_temporaries, NULL, "temporaries of processes that died");
+    test_add(&list, least_recently_used, NULL, "the least recently used files make room");
     test_add(&list, overwriting, NULL, "a second store replaces the first");
     return test_run_on_host("disk cache", &list);
 }

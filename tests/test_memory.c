@@ -90,8 +90,9 @@ static void budget(void **state)
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_null(refused);
     assert_non_null(strstr(clprune_last_error(context), "too big"));
-    assert_non_null(strstr(clprune_last_error(context), "401"));
-    assert_non_null(strstr(clprune_last_error(context), "600"));
+    assert_non_null(strstr(clprune_last_error(context), "401 bytes of device memory"));
+    assert_non_null(strstr(clprune_last_error(context), "600 of 1000 bytes are in use"));
+    assert_non_null(strstr(clprune_last_error(context), "or raise options.mem_limit"));
     assert_int_equal(
         clprune_buffer_create(context, CLPRUNE_MEMORY_WORKSPACE, "far too big", SIZE_MAX, &refused),
         CLPRUNE_OUT_OF_DEVICE_MEMORY);
@@ -186,6 +187,7 @@ static void failing_allocator(void **state)
             clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "frob", 10, &b), rows[i].status);
         assert_null(b);
         assert_non_null(strstr(clprune_last_error(context), rows[i].part));
+        assert_non_null(strstr(clprune_last_error(context), "10 bytes for frob"));
         assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).count, 1);
         assert_int_equal(usage(context, CLPRUNE_MEMORY_TOTAL).live, 10);
         (void)create(context, CLPRUNE_MEMORY_INPUT, "c", 10); /* and on it goes */

@@ -1,5 +1,6 @@
 /* The program cache in use: hits and misses in memory and on disk, damaged files, bad folders,
  * build failures. Whatever happens to the files, the results stay right. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,13 +331,36 @@ static void unusable_folders(void **state)
     (void)snprintf(path, sizeof path, "%s/link", base);
     assert_int_equal(mkdir(other, 0700), 0);
     assert_int_equal(symlink(other, path), 0);
-    check_off(path, true);
-    assert_int_equal(test_folder_count(other, NULL), 0);
+    static const char *const ends[] = {"", "/", "//", "/.", "/./"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/link%s", base, ends[i]);
+        check_off(path, true);
+        assert_int_equal(test_folder_count(other, NULL), 0);
+    }
     static char name[8000];
     memset(name, 'x', sizeof name - 1);
     check_off(name, true);
     check_off("off", false);
     test_folder_remove(base);
+}
+
+/* A folder with less room than one binary keeps none; creation and stores both tidy up. */
+static void limited_folder(void **state)
+{
+    (void)state;
+    stocked s = stock();
+    char stale[2 * TEST_PATH + 32];
+    const struct timespec old[2] = {{1, 0}, {1, 0}};
+    (void)snprintf(stale, sizeof stale, "%s.abcdef", s.file);
+    test_file_write(stale, "x", 1);
+    assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
+    assert_int_equal(use(s.dir, NULL).disk_hits, 1);
+    assert_int_equal(test_folder_count(s.dir, NULL), 1);
+    test_environment("CLPRUNE_CACHE_LIMIT", "1K");
+    assert_int_equal(use(s.dir, NULL).builds, 1);
+    assert_int_equal(test_folder_count(s.dir, NULL), 0);
+    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+    unstock(&s);
 }
 
 static void vanished_folder(void **state)
@@ -532,6 +556,7 @@ int main(void)
     test_add(&list, folder_in_place, NULL, "a folder in a file's place");
     test_add(&list, file_of_another_key, NULL, "the file of another key");
     test_add(&list, unusable_folders, NULL, "unusable folders");
+    test_add(&list, limited_folder, NULL, "a folder with little room, and what a process left");
     test_add(&list, vanished_folder, NULL, "a folder that vanishes");
     test_add(&list, choice_of_folder, NULL, "the folder that the environment chooses");
     test_add(&list, build_failure, NULL, "a build failure reports log and file name");

@@ -13,6 +13,10 @@
  * own only if its parent has not used OpenCL; otherwise creation returns FORKED. So start workers
  * with exec (Python: the "spawn" method), or fork before the first context.
  *
+ * Objects. A call takes objects of one context only: an object that was created with another
+ * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one
+ * OpenCL context may share them; those of a dry context serve that one only.
+ *
  * No function of the library exits or aborts, or prints unless CLPRUNE_VERBOSE asks for it. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
@@ -59,9 +63,11 @@ typedef struct clprune_allocator {
 
 /* The kernel family that operations use; both have the same contract. */
 typedef enum clprune_kernels {
-    CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else by device type */
-    CLPRUNE_KERNELS_VECTOR = 1, /* CPUs: one work-item a group, explicit vectors */
-    CLPRUNE_KERNELS_TILED = 2   /* GPUs: many work-items a group, tiles in local memory */
+    CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else VECTOR for CPUs with native vectors of 4
+                                   floats or more, TILED for other devices */
+    CLPRUNE_KERNELS_VECTOR = 1, /* one work-item a group, explicit vectors; slow where the driver
+                                   splits them, as Mesa's llvmpipe does */
+    CLPRUNE_KERNELS_TILED = 2   /* many work-items a group, tiles in local memory */
 } clprune_kernels;
 
 /* Operand precision of clprune_bspmm_tn and clprune_bspmm_nt on tensor cores. Sums stay in fp32. */
@@ -79,6 +85,9 @@ typedef enum clprune_precision {
  * creation; an unusable cache only warns in the log:
  *     CLPRUNE_DEVICE, CLPRUNE_CACHE_DIR, CLPRUNE_MEM_LIMIT
  *                       defaults of the options below
+ *     CLPRUNE_CACHE_LIMIT
+ *                       bytes of the cache folder, at least 1; default 1G. Suffixes K, M, G. When
+ *                       a program is stored, the least recently used ones make room
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
@@ -93,9 +102,11 @@ typedef enum clprune_precision {
  *         forget=keep|poison              see clprune_buffer_forget */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
-                              case; default $CLPRUNE_DEVICE, else the first GPU, else the first */
-    const char *cache_dir; /* folder of the program cache, or "off"; default $CLPRUNE_CACHE_DIR,
-                              else $XDG_CACHE_HOME/clprune, else $HOME/.cache/clprune */
+                              case; a bare number is refused. Default $CLPRUNE_DEVICE, else the
+                              first GPU, else the first device */
+    const char *cache_dir; /* folder of the program cache, no link, or "off"; default
+                              $CLPRUNE_CACHE_DIR, else $XDG_CACHE_HOME/clprune, else
+                              $HOME/.cache/clprune */
     uint64_t mem_limit;    /* bytes of device memory the library may hold; default
                               $CLPRUNE_MEM_LIMIT (suffixes K, M, G), else the device's size */
     clprune_kernels kernels;
@@ -117,7 +128,8 @@ typedef struct clprune_context_options {
  * allocator, log and their `user` must stay valid after the call. On failure *context is NULL and
  * clprune_last_error(NULL) has the reason.
  * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option or tuning file),
- * OPENCL_ERROR, OUT_OF_HOST_MEMORY, FORKED (see above). */
+ * OPENCL_ERROR (also a query of the device that failed; the text names it), OUT_OF_HOST_MEMORY,
+ * FORKED (see above). */
 CLPRUNE_API clprune_status clprune_context_create(
     cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
 
@@ -150,11 +162,12 @@ CLPRUNE_API clprune_status clprune_context_set_queue(
  * OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
 
-/* The text of the last failure on `context`: file:line, the failed expression, the OpenCL code and,
- * for BUILD_FAILED, the build log; "" before the first failure. For a thread-safe context it is the
- * calling thread's last failure on any thread-safe context. For NULL it is the calling thread's
- * last failure of clprune_context_create or of a query of devices, tuning or sizes. Never NULL.
- * Valid until the next failure in the same context, or thread: copy it. */
+/* The text of the last failure on `context`: file:line of the library and a sentence with the
+ * values seen, the OpenCL call and its code and, for BUILD_FAILED, the build log; "" before the
+ * first failure. For a thread-safe context it is the calling thread's last failure on any
+ * thread-safe context. For NULL it is the calling thread's last failure of clprune_context_create
+ * or of a query of devices, tuning or sizes. Never NULL. Valid until the next failure in the same
+ * context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
 /* Counters of the program cache since the context was created. */
@@ -204,7 +217,7 @@ typedef struct clprune_device_info {
     uint64_t type; /* OpenCL's cl_device_type: CL_DEVICE_TYPE_CPU, ... */
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
     uint32_t compute_units;
-    uint32_t vector_width; /* floats of a native vector */
+    uint32_t vector_width; /* floats of a native vector; 0 where the driver has none */
     size_t max_work_group;
     uint64_t reserved[4]; /* zeros */
 } clprune_device_info;
@@ -213,7 +226,8 @@ typedef struct clprune_device_info {
 CLPRUNE_API clprune_device_info clprune_context_device_info(const clprune_context *context);
 
 /* Writes up to `capacity` devices in selection order and sets *count to the number of all devices.
- * Without an OpenCL platform it succeeds with *count 0. `devices` may be NULL if capacity is 0. */
+ * Without an OpenCL platform it succeeds with *count 0. `devices` may be NULL if capacity is 0.
+ * What a device does not answer is 0 or ""; creating a context on it fails. */
 CLPRUNE_API clprune_status clprune_device_list(
     size_t capacity, clprune_device_info *devices, size_t *count);
 

@@ -47,8 +47,8 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
  * each element before reading it. In a dry context this ends the buffer's life; in others it is a
  * no-op. With CLPRUNE_DEBUG=forget=poison it fills the buffer with NaN instead, also scratch when
  * it is borrowed, and no buffers share a place: a read of forgotten contents then shows. Accepts
- * NULL.
- */
+ * NULL. Errors: INVALID_ARGUMENT (a buffer of another OpenCL context, or one that the dry context
+ * did not create). */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 
 typedef struct clprune_plan clprune_plan;

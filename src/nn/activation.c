@@ -38,7 +38,7 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     size_t first, size_t count, clprune_mat x, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event)
 {
-    ENTER(context);
+    ENTER_WITH(context, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_info info = {0};
     TRY(check_activation(context, activation));
@@ -118,7 +118,7 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     size_t first, size_t count, float beta, const clprune_saved *saved, clprune_mat dy,
     clprune_mat dx, clprune_mat db, cl_event *event)
 {
-    ENTER(context);
+    ENTER_WITH(context, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved_info info;
     TRY(check_activation(context, activation));

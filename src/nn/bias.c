@@ -36,8 +36,8 @@ clprune_status clprune__bias_tokens(clprune_context *context, size_t batch, size
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
-        batch, tokens);
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu tokens overflow size_t", batch, tokens);
     TRY(clprune__check_mat(context, "y", y, rows, y.cols));
     TRY(clprune__check_bias(context, b, tokens, y));
     const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);

@@ -101,7 +101,8 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     REQUIRE(clprune__mul(image.height, image.width, &pixels) && image.height <= UINT32_MAX &&
                 image.width <= UINT32_MAX,
-        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels", image.height, image.width);
+        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels, expected sides below 2^32",
+        image.height, image.width);
     clprune_keep keep = layer->desc.keep;
     if (keep.grid_height == 0 && keep.grid_width == 0) {
         keep.grid_height = (unsigned)image.height;
@@ -132,7 +133,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;
@@ -163,7 +164,7 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
     clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__conv conv;

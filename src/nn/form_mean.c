@@ -19,7 +19,7 @@ static clprune_status sizes(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(clprune__mul3(kept->batch, kept->cols, sizeof(float), &found->values_bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu means of %zu", kept->batch, kept->cols);
+        CLPRUNE_SIZE_OVERFLOW, "%zu means of %zu overflow size_t", kept->batch, kept->cols);
     found->bytes = found->values_bytes;
 done:
     return status;

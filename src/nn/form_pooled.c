@@ -9,7 +9,8 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(keep->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0, expected 1 or more");
     REQUIRE((keep->grid_height == 0) == (keep->grid_width == 0), CLPRUNE_INVALID_ARGUMENT,
-        "a grid of %u x %u", keep->grid_height, keep->grid_width);
+        "a grid of %u x %u has one side of 0, expected two sides of at least 1, or 0 x 0 for none",
+        keep->grid_height, keep->grid_width);
 done:
     return status;
 }
@@ -30,11 +31,12 @@ static clprune_status sizes(
     const clprune__pool_grid grid = grid_of(kept);
     size_t rows;
     REQUIRE(clprune__mul(grid.height, grid.width, &rows) && rows == kept->rows,
-        CLPRUNE_INVALID_SIZE, "samples of %zu rows on a grid of %zu x %zu", kept->rows, grid.height,
-        grid.width);
+        CLPRUNE_INVALID_SIZE, "samples have %zu rows, expected those of a grid of %zu x %zu",
+        kept->rows, grid.height, grid.width);
     REQUIRE(clprune__mul3(kept->batch, clprune__pool_cells(&grid), kept->cols, &found->bytes) &&
                 clprune__mul(found->bytes, sizeof(float), &found->bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu", kept->batch, kept->rows, kept->cols);
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
+        kept->cols);
     found->values_bytes = found->bytes;
 done:
     return status;

@@ -12,7 +12,8 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     REQUIRE(keep->sparsity >= 0.0f && keep->sparsity <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
         "sparsity is %g, expected 0 to 1", (double)keep->sparsity);
     REQUIRE((keep->block.rows == 0) == (keep->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
-        "a block of %zu x %zu", keep->block.rows, keep->block.cols);
+        "the block is %zu x %zu, expected two sides of at least 1, or 0 x 0 for the default",
+        keep->block.rows, keep->block.cols);
     REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
         (int)keep->norm);
     REQUIRE(clprune__criterion_of(keep->criterion) != NULL, CLPRUNE_INVALID_ARGUMENT,
@@ -59,7 +60,8 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
                 place(parts.crow_bytes, &made.offset.crow, &end) &&
                 place(parts.col_bytes, &made.offset.col, &end) &&
                 place(parts.bitmap_bytes, &made.offset.bitmap, &end),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu", kept->batch, kept->rows, kept->cols);
+        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
+        kept->cols);
     sizes->values_bytes = parts.values_bytes + parts.scales_bytes;
     sizes->index_bytes = parts.crow_bytes + parts.col_bytes + parts.bitmap_bytes;
     sizes->bytes = end - kept->offset;

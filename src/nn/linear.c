@@ -50,8 +50,7 @@ clprune_status clprune_linear_saved_create(
     if (saved != NULL)
         *saved = NULL;
     if (layer == NULL)
-        return clprune__fail(
-            NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer != NULL", "layer is NULL");
+        return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
     return clprune_saved_create(layer->context, name, &desc->keep, batch,
@@ -94,7 +93,7 @@ done:
 clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clprune_mat x,
     clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved, cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     clprune__scratch_mark mark = {0, 0};
@@ -163,7 +162,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event)
 {
-    ENTER(layer != NULL ? layer->context : NULL);
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
     sample_sizes s;

@@ -60,7 +60,7 @@ static clprune_status position_sizes(
     clprune_max_pool_sizes found = {.rows = rows, .cols = 2 * clprune__ceil_div(cols, 16)};
     *sizes = (clprune_max_pool_sizes){0};
     REQUIRE(clprune__mul3(rows, found.cols, sizeof(cl_uint), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
-        "the positions of %zu x %zu", rows, cols);
+        "the positions of %zu x %zu overflow size_t", rows, cols);
     *sizes = found;
 done:
     return status;
@@ -101,7 +101,8 @@ static clprune_status measure(clprune_context *context, const clprune_max_pool_d
     *w = (window){image, output, kernel, stride, padding, 0, 0};
     REQUIRE(clprune__mul3(batch, image.height, image.width, &w->rows) &&
                 clprune__mul3(batch, output.height, output.width, &w->output_rows),
-        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu", batch, image.height, image.width);
+        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu overflow size_t", batch, image.height,
+        image.width);
 done:
     return status;
 }

@@ -36,8 +36,8 @@ static clprune_status measure(
                 clprune__mul(desc->height / desc->patch, s->patches_x, &s->tokens) &&
                 clprune__mul(batch, s->tokens, &s->rows) &&
                 clprune__mul3(desc->channels, desc->patch, desc->patch, &s->cols),
-        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu x %zu", batch, desc->channels, desc->height,
-        desc->width);
+        CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu x %zu overflow size_t", batch,
+        desc->channels, desc->height, desc->width);
 done:
     return status;
 }

@@ -20,7 +20,7 @@ static clprune_status mask_sizes(
     clprune_relu_mask_sizes found = {.cols = clprune__ceil_div(cols, 32)};
     *sizes = (clprune_relu_mask_sizes){0};
     REQUIRE(clprune__mul3(rows, found.cols, sizeof(cl_uint), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
-        "a mask of %zu x %zu", rows, cols);
+        "a mask of %zu x %zu overflows size_t", rows, cols);
     *sizes = found;
 done:
     return status;

@@ -209,20 +209,11 @@ static bool has_shape(const clprune_saved *saved, size_t rows, size_t cols)
     return saved->kept.rows == rows && saved->kept.cols == cols;
 }
 
-static clprune_status check_context(clprune_context *context, const clprune_saved *saved)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    TRY(clprune__check_same_context(context, "saved", saved->context));
-done:
-    return status;
-}
-
 clprune_status clprune__saved_fit(
     clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(check_context(context, saved));
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     if (batch > 0 && (!has_shape(saved, rows, cols) || batch > saved->kept.batch))
         TRY(clprune_saved_reshape(saved, batch, rows, cols));
 done:
@@ -233,7 +224,7 @@ clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(check_context(context, saved));
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     if (batch == 0)
         goto done;
     REQUIRE(has_shape(saved, rows, cols), CLPRUNE_INVALID_SIZE,
@@ -263,7 +254,7 @@ clprune_status clprune__saved_check_range(
     clprune_context *context, const clprune_saved *saved, clprune__range range)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(check_context(context, saved));
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     const size_t batch = saved->kept.batch;
     REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
         "samples: %zu from sample %zu, but the store holds %zu", range.count, range.first, batch);

@@ -14,16 +14,18 @@ clprune_context *clprune__saved_context(const clprune_saved *saved);
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
 
-/* Fails unless the store is one of `context` and can hold `batch` samples of rows x cols; gives it
+/* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
+
+/* Fails unless the store can hold `batch` samples of rows x cols; gives it
  * that shape where it has another. */
 clprune_status clprune__saved_fit(
     clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
-/* Fails unless the store is one of `context` and holds samples [0, batch) of rows x cols. */
+/* Fails unless the store holds samples [0, batch) of rows x cols. */
 clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
-/* Fails unless the store is one of `context` and holds the samples of `range`, of any shape. */
+/* Fails unless the store holds the samples of `range`, of any shape. */
 clprune_status clprune__saved_check_range(
     clprune_context *context, const clprune_saved *saved, clprune__range range);
 

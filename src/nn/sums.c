@@ -113,8 +113,8 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     clprune__scratch_mark mark = clprune__scratch_begin(context);
     size_t rows;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
-        batch, tokens);
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu tokens overflow size_t", batch, tokens);
     TRY(clprune__check_mat(context, "dy", dy, rows, dy.cols));
     TRY(clprune__check_mat(context, "db", db, 1, tokens));
     TRY(clprune__check_apart(context, "db", db, "dy", dy));

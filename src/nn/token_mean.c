@@ -23,8 +23,8 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
-        batch, tokens);
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu tokens overflow size_t", batch, tokens);
     TRY(clprune__check_mat(context, "x", x, rows, x.cols));
     TRY(clprune__check_mat(context, "y", y, batch, x.cols));
     TRY(clprune__check_apart(context, "y", y, "x", x));
@@ -50,8 +50,8 @@ clprune_status clprune__token_spread(clprune_context *context, size_t batch, siz
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
-        batch, tokens);
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu tokens overflow size_t", batch, tokens);
     TRY(clprune__check_mat(context, "dy", dy, batch, dy.cols));
     TRY(clprune__check_mat(context, "dx", dx, rows, dy.cols));
     TRY(clprune__check_apart(context, "dx", dx, "dy", dy));

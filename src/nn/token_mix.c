@@ -20,8 +20,8 @@ static clprune_status check(clprune_context *context, size_t batch, clprune_mat 
     enum { INPUTS = 6, ALL = 13 };
     size_t rows;
     const size_t tokens = p->w.rows, cols = x.cols;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu tokens",
-        batch, tokens);
+    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu tokens overflow size_t", batch, tokens);
     const clprune__operand part[ALL] = {{"x", x, rows, cols}, {"alpha", p->alpha, 1, cols},
         {"beta", p->beta, 1, cols}, {"w", p->w, tokens, tokens}, {"b", p->b, 1, tokens},
         {"ls", p->ls, 1, cols}, {"dx", dx, rows, cols}, {"work", work, rows, cols},

@@ -115,8 +115,8 @@ clprune_status clprune__check_bsr_desc(
         clprune__mul3(desc->batch, desc->rows, desc->cols, &dense) &&
         clprune__mul(dense, sizeof(float), &s.dense_bytes);
     REQUIRE(fits && kept_rows <= UINT32_MAX, CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu x %zu with %zu blocks of %zu x %zu", desc->batch, desc->rows,
-        desc->cols, desc->keep, desc->block.rows, desc->block.cols);
+        "%zu samples of %zu x %zu with %zu blocks of %zu x %zu overflow size_t, or 2^32 kept rows",
+        desc->batch, desc->rows, desc->cols, desc->keep, desc->block.rows, desc->block.cols);
     *sizes = s;
 done:
     return status;

@@ -89,7 +89,7 @@ clprune_status clprune_context_tuning(const clprune_context *context, size_t cap
 {
     if (context == NULL || count == NULL || (parameters == NULL && capacity > 0))
         return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
-            "clprune_context_tuning", "context, parameters or count is NULL");
+            "context, parameters or count is NULL");
     const clprune__tuning_entry *entries = clprune__tuning_entries(count);
     for (size_t i = 0; i < *count && i < capacity; i++) {
         const clprune__tuning_entry *e = &entries[i];

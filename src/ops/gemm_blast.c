@@ -3,6 +3,7 @@
 
 #include <clblast_c.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "clprune/memory.h"
 #include "core/checked.h"
@@ -15,19 +16,27 @@
  * calls are made one at a time. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Contexts that called CLBlast and are not closed yet. */
-static size_t blast_contexts;
+/* Contexts that called CLBlast and are not closed yet, and those closed since its cache was
+ * cleared.
+ */
+static size_t blast_contexts, blast_stale;
 
+/* Closed contexts whose programs CLBlast may hold, about 2.8 MB each. */
+#define MOST_STALE 8
+
+/* CLBlast hands on OpenCL's codes, which are above -1000; its own are below. */
 static clprune_status fail_blast(
-    clprune_context *context, CLBlastStatusCode code, int line, const char *expression)
+    clprune_context *context, CLBlastStatusCode code, int line, const char *call)
 {
-    clprune_status status = CLPRUNE_CLBLAST_ERROR;
-    if (code == CLBlastTempBufferAllocFailure || code == CLBlastOpenCLOutOfResources)
+    const bool is_cl = code > -1000;
+    clprune_status status = is_cl ? clprune__cl_status((cl_int)code) : CLPRUNE_CLBLAST_ERROR;
+    if (status == CLPRUNE_OPENCL_ERROR)
+        status = CLPRUNE_CLBLAST_ERROR;
+    if (code == CLBlastTempBufferAllocFailure)
         status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
-    else if (code == CLBlastOpenCLOutOfHostMemory)
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-    return clprune__fail(
-        context, status, __FILE__, line, expression, "CLBlast status %d", (int)code);
+    return clprune__fail(context, status, __FILE__, line, "%.*s failed with %s (%d)",
+        (int)strcspn(call, "("), call,
+        is_cl ? clprune__cl_name((cl_int)code) : "a status of CLBlast", (int)code);
 }
 
 #define TRY_BLAST(call)                                                                            \
@@ -66,9 +75,10 @@ static void blast_prepare(clprune_context *context)
     ops->blast_ready = true;
 }
 
-/* CLBlast's programs hold the OpenCL context they were built for, about 2.8 MB each, until its
- * cache is cleared. The last context that used it clears the cache: others might be amid a product.
- */
+/* CLBlast's programs hold the OpenCL context they were built for until its cache is cleared, which
+ * takes those of all contexts. So it is done when nobody is left to build them again, or for
+ * several closed contexts at once. No call is inside CLBlast then, and enqueued kernels keep their
+ * program. */
 void clprune__gemm_blast_close(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
@@ -78,8 +88,12 @@ void clprune__gemm_blast_close(clprune_context *context)
         return;
     ops->blast_ready = false;
     (void)pthread_mutex_lock(&blast_mutex);
-    if (--blast_contexts == 0)
+    blast_contexts--;
+    blast_stale++;
+    if (blast_contexts == 0 || blast_stale == MOST_STALE) {
         (void)CLBlastClearCache();
+        blast_stale = 0;
+    }
     (void)pthread_mutex_unlock(&blast_mutex);
 }
 

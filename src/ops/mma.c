@@ -66,22 +66,24 @@ done:
 }
 
 /* The major number of NVIDIA's compute capability, 0 for other devices. */
-static cl_uint compute_capability(const clprune_context *context)
+static clprune_status compute_capability(clprune_context *context, cl_uint *major)
 {
-    cl_uint major = 0;
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_device_id device = context->device;
+    char *extensions = NULL;
     size_t size = 0;
-    if (clGetDeviceInfo(context->device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
-        return 0;
-    char *extensions = calloc(size + 1, 1);
-    if (extensions != NULL &&
-        clGetDeviceInfo(context->device, CL_DEVICE_EXTENSIONS, size, extensions, NULL) ==
-            CL_SUCCESS &&
-        strstr(extensions, "cl_nv_device_attribute_query") != NULL &&
-        clGetDeviceInfo(context->device, COMPUTE_CAPABILITY_MAJOR, sizeof major, &major, NULL) !=
-            CL_SUCCESS)
-        major = 0;
+    *major = 0;
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &size));
+    extensions = calloc(size + 1, 1);
+    REQUIRE(extensions != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for the names of the device's extensions, %zu bytes", size);
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, extensions, NULL));
+    if (strstr(extensions, "cl_nv_device_attribute_query") != NULL)
+        TRY_CODE("clGetDeviceInfo(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)",
+            clGetDeviceInfo(device, COMPUTE_CAPABILITY_MAJOR, sizeof *major, major, NULL));
+done:
     free(extensions);
-    return major;
+    return status;
 }
 
 /* x as an operand is rounded: to 10 bits behind the point, ties away from zero, or to 7, to even.
@@ -158,13 +160,16 @@ done:
 }
 
 /* Writes the reason why tensor cores are not usable, or an empty text if they are. */
-static void probe(clprune_context *context, char *reason, size_t size)
+static clprune_status probe(clprune_context *context, char *reason, size_t size)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_uint major;
     reason[0] = '\0';
-    if (!context->ops->mma_emulated && compute_capability(context) < 8) {
+    TRY(compute_capability(context, &major));
+    if (!context->ops->mma_emulated && major < 8) {
         (void)snprintf(
             reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
-        return;
+        goto done;
     }
     /* A probe that fails is no error of the caller's. */
     const clprune_log_fn log = context->log;
@@ -174,6 +179,8 @@ static void probe(clprune_context *context, char *reason, size_t size)
             (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
     context->log = log;
     clprune__error_text(context)[0] = '\0';
+done:
+    return status;
 }
 
 clprune_status clprune__mma_open(clprune_context *context, clprune_precision option)
@@ -187,7 +194,7 @@ clprune_status clprune__mma_open(clprune_context *context, clprune_precision opt
     if (context->facts.max_work_group < WARP)
         (void)snprintf(reason, sizeof reason, "the device's work-groups are smaller than %d", WARP);
     else if (context->backend->runs)
-        probe(context, reason, sizeof reason);
+        TRY(probe(context, reason, sizeof reason));
     else if (!context->ops->mma_emulated && strstr(context->facts.vendor, "NVIDIA") == NULL)
         (void)snprintf(reason, sizeof reason, "the device is not an NVIDIA GPU");
     if (reason[0] != '\0') {

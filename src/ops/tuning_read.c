@@ -27,8 +27,9 @@ typedef struct reader {
 /* Fails with the file, the line, its key and what is wrong with it. */
 static clprune_status refuse(const reader *r, const char *key, const char *wrong)
 {
-    return clprune__fail(r->context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "CLPRUNE_TUNING",
-        "%.1000s:%zu: %.200s%s%s", r->path, r->line, key, key[0] != '\0' ? ": " : "", wrong);
+    return clprune__fail(r->context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+        "CLPRUNE_TUNING: %.1000s:%zu: %.200s%s%s", r->path, r->line, key,
+        key[0] != '\0' ? ": " : "", wrong);
 }
 
 #define ACCEPT(condition, key, wrong)                                                              \
@@ -232,7 +233,8 @@ clprune_status clprune__tuning_read(
     size_t size = 0, count;
     reader r = {.context = context, .path = path, .base = tuning, .tuning = *tuning};
     (void)clprune__tuning_entries(&count);
-    REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR, "%zu parameters", count);
+    REQUIRE(count <= MOST_ENTRIES, CLPRUNE_INTERNAL_ERROR,
+        "%zu parameters are more than a file can set", count);
     TRY(read_file(context, path, &text, &size));
     TRY(read_lines(&r, text, size));
     if (r.row_line > 0) {

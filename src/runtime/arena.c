@@ -24,7 +24,7 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
     const cl_buffer_region region = {(size_t)place->offset, bytes > 0 ? bytes : 1};
     cl_int code;
     *buffer = clCreateSubBuffer(arena->buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateSubBuffer", code);
     place->taken = true;
 done:
     return status;

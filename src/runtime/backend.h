@@ -62,6 +62,10 @@ typedef struct clprune__backend {
     clprune_status (*forget)(clprune_context *context, cl_mem buffer);
 } clprune__backend;
 
+/* Whether a buffer is one of a dry context, which a driver would crash on. It reads the first word:
+ * OpenCL's objects begin with a pointer to the functions of their driver (cl_khr_icd). */
+bool clprune__is_dry_buffer(cl_mem buffer);
+
 extern const clprune__backend clprune__opencl_backend;
 extern const clprune__backend clprune__dry_backend;
 

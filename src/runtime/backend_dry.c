@@ -26,13 +26,22 @@ clprune_device_info clprune__dry_device(void)
     return info;
 }
 
-/* A handle is an address that nothing else has. */
+/* A handle begins with an address that no driver's object begins with. */
+static const char mark_of_dry;
+
+bool clprune__is_dry_buffer(cl_mem buffer)
+{
+    return *(const void *const *)buffer == &mark_of_dry;
+}
+
 static cl_mem dry_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
     (void)user;
     (void)cl;
     (void)bytes;
-    void *handle = malloc(1);
+    const void **handle = malloc(sizeof *handle);
+    if (handle != NULL)
+        *handle = &mark_of_dry;
     *error = handle != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     return (cl_mem)handle;
 }

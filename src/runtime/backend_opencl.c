@@ -1,5 +1,8 @@
 /* Commands on the context's OpenCL queue. */
 #include "runtime/backend.h"
+
+#include <stdio.h>
+
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -38,8 +41,15 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
         "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
         kernel->def->entry, group, kernel->max_work_group);
     TRY(set_arguments(launch));
-    TRY_CL(clEnqueueNDRangeKernel(
-        context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event));
+    const cl_int code = clEnqueueNDRangeKernel(
+        context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event);
+    if (code != CL_SUCCESS) { /* the driver may have limits that it does not tell */
+        char what[192];
+        (void)snprintf(what, sizeof what, "kernel %.100s in work-groups of %zu x %zu x %zu",
+            kernel->def->entry, local[0], dimensions > 1 ? local[1] : 1,
+            dimensions > 2 ? local[2] : 1);
+        TRY_CODE(what, code);
+    }
 done:
     return status;
 }
@@ -129,6 +139,8 @@ static clprune_status buffer_size(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_context owner;
+    REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
+        "%s was created in a dry context, which has no device memory", name);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
     REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
         name);
@@ -141,10 +153,9 @@ static clprune_status forget(clprune_context *context, cl_mem buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t bytes;
-    if (!context->poison)
-        goto done;
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
-    TRY(clprune__transfer_poison(context, buffer, 0, bytes));
+    TRY(buffer_size(context, "buffer", buffer, &bytes));
+    if (context->poison)
+        TRY(clprune__transfer_poison(context, buffer, 0, bytes));
 done:
     return status;
 }

@@ -82,17 +82,6 @@ done:
     return status;
 }
 
-clprune_status clprune__check_same_context(
-    clprune_context *context, const char *name, const clprune_context *owner)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(owner == context, CLPRUNE_INVALID_ARGUMENT,
-        "%s belongs to another context; use it with the context that created it", name);
-done:
-    return status;
-}
-
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count)
 {

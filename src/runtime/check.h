@@ -23,11 +23,6 @@ clprune_status clprune__check_buffer(
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b);
 
-/* Fails unless `owner`, the context that an object was created with, is `context`. `name` is the
- * object's argument. Errors: INVALID_ARGUMENT. */
-clprune_status clprune__check_same_context(
-    clprune_context *context, const char *name, const clprune_context *owner);
-
 /* Whether an optional matrix is CLPRUNE_NO_MAT. */
 bool clprune__is_absent(clprune_mat mat);
 

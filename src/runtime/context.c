@@ -11,6 +11,7 @@
 #include "runtime/context_open.h"
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
+#include "runtime/disk_cache.h"
 #include "runtime/huge_pages.h"
 #include "runtime/ledger.h"
 #include "runtime/program_cache.h"
@@ -19,6 +20,9 @@
 #include "runtime/scratch.h"
 #include "runtime/verbose.h"
 #include "runtime/wrap.h"
+
+/* CPUs whose vectors hold fewer floats run the kernels of GPUs. */
+#define NARROWEST_VECTORS 4
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -67,17 +71,27 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
-/* The budget: the option, else the environment, else the device's size. */
-static clprune_status choose_limit(clprune_context *context, uint64_t option)
+/* The bytes that an environment variable sets; *bytes stays where it sets none. */
+static clprune_status read_bytes(clprune_context *context, const char *name, uint64_t *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const char *environment = getenv("CLPRUNE_MEM_LIMIT");
-    uint64_t limit = option;
-    if (limit == 0 && environment != NULL && environment[0] != '\0')
-        REQUIRE(parse_bytes(environment, &limit), CLPRUNE_INVALID_ARGUMENT,
-            "CLPRUNE_MEM_LIMIT is \"%.100s\", expected a number of bytes such as 1500M or 2G",
-            environment);
-    context->ledger->limit = limit != 0 ? limit : context->facts.global_memory;
+    const char *text = getenv(name);
+    if (text != NULL && text[0] != '\0')
+        REQUIRE(parse_bytes(text, bytes), CLPRUNE_INVALID_ARGUMENT,
+            "%s is \"%.100s\", expected a number of bytes such as 1500M or 2G", name, text);
+done:
+    return status;
+}
+
+/* The budget: the option, else the environment, else the device's size. And the room on disk. */
+static clprune_status choose_limits(clprune_context *context, uint64_t option)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    context->ledger->limit = option != 0 ? option : context->facts.global_memory;
+    context->cache->disk_limit = CLPRUNE__DISK_LIMIT;
+    if (option == 0)
+        TRY(read_bytes(context, "CLPRUNE_MEM_LIMIT", &context->ledger->limit));
+    TRY(read_bytes(context, "CLPRUNE_CACHE_LIMIT", &context->cache->disk_limit));
 done:
     return status;
 }
@@ -102,15 +116,15 @@ static clprune_status open_queue(clprune_context *context, const char *selection
     if (selection == NULL)
         selection = getenv("CLPRUNE_DEVICE");
     cl_platform_id platform;
-    TRY(clprune__device_select(selection, &platform, &context->device));
+    TRY(clprune__device_select(context, selection, &platform, &context->device));
     const cl_context_properties properties[] = {
         CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     cl_int code;
     context->cl = clCreateContext(properties, 1, &context->device, NULL, NULL, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateContext", code);
     context->queue = clCreateCommandQueue(context->cl, context->device,
         clprune__verbose_wanted() ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateCommandQueue", code);
 done:
     return status;
 }
@@ -118,11 +132,25 @@ done:
 static clprune_status read_device_facts(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    context->facts = clprune__device_describe(context->device);
-    REQUIRE(context->facts.compute_units > 0, CLPRUNE_OPENCL_ERROR,
-        "the device reports 0 compute units; its OpenCL driver does not work");
+    TRY(clprune__device_describe(context, context->device, &context->facts));
+    const clprune_device_info *facts = &context->facts;
+    REQUIRE(facts->compute_units > 0 && facts->max_work_group > 0 && facts->global_memory > 0,
+        CLPRUNE_OPENCL_ERROR,
+        "the device reports %u compute units, work-groups of %zu and %llu bytes of memory, "
+        "expected at least 1 of each; its OpenCL driver does not work",
+        (unsigned)facts->compute_units, facts->max_work_group,
+        (unsigned long long)facts->global_memory);
 done:
     return status;
+}
+
+/* A CPU's driver may make one lane of each work-item, as Mesa's llvmpipe does, which reports native
+ * vectors of 0 floats: it splits explicit vectors, and one work-item a group fills one lane. */
+static clprune_kernels family_of(const clprune_context *context)
+{
+    return context->is_cpu && context->facts.vector_width >= NARROWEST_VECTORS
+               ? CLPRUNE_KERNELS_VECTOR
+               : CLPRUNE_KERNELS_TILED;
 }
 
 /* What follows from the device's facts. */
@@ -132,8 +160,8 @@ static clprune_status settle(clprune_context *context, const clprune__context_se
     context->is_cpu = (context->facts.type & CL_DEVICE_TYPE_CPU) != 0;
     context->kernels = setup->kernels;
     if (context->kernels == CLPRUNE_KERNELS_AUTO)
-        context->kernels = context->is_cpu ? CLPRUNE_KERNELS_VECTOR : CLPRUNE_KERNELS_TILED;
-    TRY(choose_limit(context, setup->options->mem_limit));
+        context->kernels = family_of(context);
+    TRY(choose_limits(context, setup->options->mem_limit));
 done:
     return status;
 }

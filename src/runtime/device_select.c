@@ -20,32 +20,52 @@ typedef struct found_device {
 typedef struct device_table {
     found_device *devices;
     size_t count;
+    cl_uint platforms;
+    char refusal[256]; /* of the last platform that did not list its devices; "": none */
 } device_table;
 
-/* Lists the devices of all platforms; the caller frees table->devices. */
-static clprune_status enumerate(device_table *table)
+/* The name of a platform, cut to `size` bytes; "" if the query fails. */
+static cl_int platform_name(cl_platform_id platform, size_t size, char *name)
+{
+    char whole[1024] = "";
+    const cl_int code =
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof whole - 1, whole, NULL);
+    (void)snprintf(name, size, "%.*s", (int)size - 1, code == CL_SUCCESS ? whole : "");
+    return code;
+}
+
+/* Lists the devices of all platforms; the caller frees table->devices. A platform that fails is
+ * passed over, since another one may serve: an installed driver may lack its hardware. */
+static clprune_status enumerate(clprune_context *context, device_table *table)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = NULL;
     cl_platform_id *platforms = NULL;
     cl_device_id *devices = NULL;
-    *table = (device_table){NULL, 0};
+    *table = (device_table){.devices = NULL};
 
     cl_uint platform_count = 0;
     const cl_int code = clGetPlatformIDs(0, NULL, &platform_count);
     if (code == PLATFORM_NOT_FOUND || (code == CL_SUCCESS && platform_count == 0))
         goto done;
-    TRY_CL(code);
+    TRY_CODE("clGetPlatformIDs", code);
+    table->platforms = platform_count;
     platforms = calloc(platform_count, sizeof(cl_platform_id));
     REQUIRE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms",
         platform_count);
     TRY_CL(clGetPlatformIDs(platform_count, platforms, NULL));
     for (cl_uint p = 0; p < platform_count; p++) {
         cl_uint count = 0;
-        const cl_int none = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, NULL, &count);
-        if (none == CL_DEVICE_NOT_FOUND || count == 0)
-            continue; /* an installed driver without its hardware */
-        TRY_CL(none);
+        const cl_int listed = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+        if (listed != CL_SUCCESS || count == 0) {
+            char name[100];
+            (void)platform_name(platforms[p], sizeof name, name);
+            (void)snprintf(table->refusal, sizeof table->refusal,
+                "clGetDeviceIDs of platform %u (%s) found none: %s (%d)", (unsigned)p, name,
+                clprune__cl_name(listed), (int)listed);
+            if (listed != CL_SUCCESS && listed != CL_DEVICE_NOT_FOUND)
+                clprune__log(context, CLPRUNE_LOG_WARNING, "%s", table->refusal);
+            continue;
+        }
         free(devices);
         devices = calloc(count, sizeof(cl_device_id));
         found_device *grown =
@@ -63,71 +83,81 @@ done:
     free(devices);
     if (status != CLPRUNE_SUCCESS) {
         free(table->devices);
-        *table = (device_table){NULL, 0};
+        *table = (device_table){.devices = NULL};
     }
     return status;
 }
 
-static void device_text(cl_device_id device, cl_device_info what, size_t size, char *text)
+/* A text of a device, cut to `size` bytes; "" if the query fails. */
+static cl_int device_text(cl_device_id device, cl_device_info what, size_t size, char *text)
 {
     char whole[1024] = "";
-    if (clGetDeviceInfo(device, what, sizeof whole - 1, whole, NULL) != CL_SUCCESS)
-        whole[0] = '\0';
-    (void)snprintf(text, size, "%.*s", (int)size - 1, whole);
+    const cl_int code = clGetDeviceInfo(device, what, sizeof whole - 1, whole, NULL);
+    (void)snprintf(text, size, "%.*s", (int)size - 1, code == CL_SUCCESS ? whole : "");
+    return code;
 }
 
-clprune_device_info clprune__device_describe(cl_device_id device)
+clprune_status clprune__device_describe(
+    clprune_context *context, cl_device_id device, clprune_device_info *info)
 {
-    clprune_device_info info = {.type = CL_DEVICE_TYPE_DEFAULT, .max_work_group = 1};
-    char name[1024] = "";
-    cl_platform_id platform;
-    if (clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL) ==
-            CL_SUCCESS &&
-        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS)
-        (void)snprintf(info.platform, sizeof info.platform, "%.127s", name);
-    device_text(device, CL_DEVICE_NAME, sizeof info.device, info.device);
-    device_text(device, CL_DEVICE_VENDOR, sizeof info.vendor, info.vendor);
-    device_text(device, CL_DRIVER_VERSION, sizeof info.driver, info.driver);
-    device_text(device, CL_DEVICE_VERSION, sizeof info.version, info.version);
-    /* What is not answered stays as it is. */
+#define FACT(what, field, is_text)                                                                 \
+    {                                                                                              \
+        what, "clGetDeviceInfo(" #what ")", sizeof info->field, &info->field, is_text              \
+    }
     const struct {
         cl_device_info what;
+        const char *query;
         size_t size;
         void *to;
-    } fact[] = {
-        {CL_DEVICE_TYPE, sizeof info.type, &info.type},
-        {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof info.global_memory, &info.global_memory},
-        {CL_DEVICE_LOCAL_MEM_SIZE, sizeof info.local_memory, &info.local_memory},
-        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof info.max_allocation, &info.max_allocation},
-        {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof info.compute_units, &info.compute_units},
-        {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof info.vector_width, &info.vector_width},
-        {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof info.max_work_group, &info.max_work_group},
+        bool is_text;
+    } facts[] = {
+        FACT(CL_DEVICE_NAME, device, true),
+        FACT(CL_DEVICE_VENDOR, vendor, true),
+        FACT(CL_DRIVER_VERSION, driver, true),
+        FACT(CL_DEVICE_VERSION, version, true),
+        FACT(CL_DEVICE_TYPE, type, false),
+        FACT(CL_DEVICE_GLOBAL_MEM_SIZE, global_memory, false),
+        FACT(CL_DEVICE_LOCAL_MEM_SIZE, local_memory, false),
+        FACT(CL_DEVICE_MAX_MEM_ALLOC_SIZE, max_allocation, false),
+        FACT(CL_DEVICE_MAX_COMPUTE_UNITS, compute_units, false),
+        FACT(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, vector_width, false),
+        FACT(CL_DEVICE_MAX_WORK_GROUP_SIZE, max_work_group, false),
     };
-    for (size_t i = 0; i < sizeof fact / sizeof *fact; i++)
-        (void)clGetDeviceInfo(device, fact[i].what, fact[i].size, fact[i].to, NULL);
-    return info;
-}
-
-static clprune_device_info describe(const found_device *found)
-{
-    clprune_device_info info = clprune__device_describe(found->device);
-    info.platform_index = found->platform_index;
-    info.device_index = found->device_index;
-    return info;
+#undef FACT
+    clprune_status status = CLPRUNE_SUCCESS;
+    *info = (clprune_device_info){.type = 0};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const cl_int code =
+            facts[i].is_text
+                ? device_text(device, facts[i].what, facts[i].size, facts[i].to)
+                : clGetDeviceInfo(device, facts[i].what, facts[i].size, facts[i].to, NULL);
+        if (code != CL_SUCCESS)
+            status = clprune__fail_cl(context, code, __FILE__, __LINE__, facts[i].query);
+    }
+    cl_platform_id platform;
+    TRY_CL(clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
+    TRY_CODE("clGetPlatformInfo(CL_PLATFORM_NAME)",
+        platform_name(platform, sizeof info->platform, info->platform));
+done:
+    return status;
 }
 
 clprune_status clprune_device_list(size_t capacity, clprune_device_info *devices, size_t *count)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = NULL;
-    device_table table = {NULL, 0};
+    device_table table = {.devices = NULL};
     REQUIRE(count != NULL, CLPRUNE_INVALID_ARGUMENT, "count is NULL");
     *count = 0;
     REQUIRE(devices != NULL || capacity == 0, CLPRUNE_INVALID_ARGUMENT, "devices is NULL");
     TRY(clprune__claim_opencl());
-    TRY(enumerate(&table));
-    for (size_t i = 0; i < table.count && i < capacity; i++)
-        devices[i] = describe(&table.devices[i]);
+    TRY(enumerate(context, &table));
+    for (size_t i = 0; i < table.count && i < capacity; i++) {
+        const found_device *found = &table.devices[i];
+        (void)clprune__device_describe(context, found->device, &devices[i]);
+        devices[i].platform_index = found->platform_index;
+        devices[i].device_index = found->device_index;
+    }
     *count = table.count;
 done:
     free(table.devices);
@@ -159,39 +189,77 @@ static bool parse_indices(const char *text, size_t *platform, size_t *device)
     return true;
 }
 
-static bool matches(const found_device *found, const char *selection)
+static bool is_number(const char *text)
 {
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Whether a device fits a selection: no text, indices or part of a name. */
+static clprune_status fits(
+    clprune_context *context, const found_device *found, const char *selection, bool *result)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
     size_t platform, device;
-    if (parse_indices(selection, &platform, &device))
-        return found->platform_index == platform && found->device_index == device;
-    const clprune_device_info info = describe(found);
-    return contains(info.device, selection) || contains(info.platform, selection);
+    *result = false;
+    if (selection == NULL || selection[0] == '\0') {
+        cl_device_type type;
+        TRY_CL(clGetDeviceInfo(found->device, CL_DEVICE_TYPE, sizeof type, &type, NULL));
+        *result = (type & CL_DEVICE_TYPE_GPU) != 0;
+    } else if (parse_indices(selection, &platform, &device)) {
+        *result = found->platform_index == platform && found->device_index == device;
+    } else {
+        char name[1024], of[1024];
+        TRY_CODE("clGetDeviceInfo(CL_DEVICE_NAME)",
+            device_text(found->device, CL_DEVICE_NAME, sizeof name, name));
+        TRY_CODE(
+            "clGetPlatformInfo(CL_PLATFORM_NAME)", platform_name(found->platform, sizeof of, of));
+        *result = contains(name, selection) || contains(of, selection);
+    }
+done:
+    return status;
+}
+
+/* Why there is no device at all. */
+static clprune_status refuse_all(clprune_context *context, const device_table *table)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(table->platforms > 0, CLPRUNE_NO_DEVICE,
+        "no OpenCL device is installed: the loader knows no driver; install one, on Debian for "
+        "CPUs: pocl-opencl-icd; the loader reads its list from /etc/OpenCL/vendors or, if it is "
+        "set, $OCL_ICD_VENDORS");
+    REQUIRE(false, CLPRUNE_NO_DEVICE,
+        "no OpenCL device is available: %s; check the driver and its permissions; PoCL needs a "
+        "folder that it can write: set POCL_CACHE_DIR, or HOME",
+        table->refusal);
+done:
+    return status;
 }
 
 clprune_status clprune__device_select(
-    const char *selection, cl_platform_id *platform, cl_device_id *device)
+    clprune_context *context, const char *selection, cl_platform_id *platform, cl_device_id *device)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = NULL;
-    device_table table;
-    TRY(enumerate(&table));
+    device_table table = {.devices = NULL};
     const found_device *chosen = NULL;
     const bool any = selection == NULL || selection[0] == '\0';
+    REQUIRE(any || !is_number(selection), CLPRUNE_NO_DEVICE,
+        "the device is selected by \"%.100s\", a bare number; expected \"platform:device\" such as "
+        "\"0:%.100s\", or a longer part of a name; clprune-info lists the devices",
+        selection, selection);
+    TRY(enumerate(context, &table));
+    if (table.count == 0)
+        TRY(refuse_all(context, &table));
     for (size_t i = 0; i < table.count && chosen == NULL; i++) {
-        cl_device_type type = 0;
-        if (any)
-            (void)clGetDeviceInfo(
-                table.devices[i].device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-        if (any ? (type & CL_DEVICE_TYPE_GPU) != 0 : matches(&table.devices[i], selection))
+        bool fit;
+        TRY(fits(context, &table.devices[i], selection, &fit));
+        if (fit)
             chosen = &table.devices[i];
     }
-    if (any && chosen == NULL && table.count > 0)
+    if (any && chosen == NULL)
         chosen = &table.devices[0];
-    REQUIRE(table.count > 0, CLPRUNE_NO_DEVICE,
-        "no OpenCL device is installed; install a driver, on Debian for CPUs: pocl-opencl-icd");
     REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE,
-        "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them", table.count,
-        selection);
+        "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them%s%s",
+        table.count, selection, table.refusal[0] != '\0' ? "; " : "", table.refusal);
     *platform = chosen->platform;
     *device = chosen->device;
 done:

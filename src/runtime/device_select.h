@@ -7,11 +7,15 @@
 #include "clprune/context.h"
 
 /* `selection`: "platform:device", part of a device or platform name in any case, or NULL or "" for
- * the first GPU, else the first device. Errors go to the thread's text. */
-clprune_status clprune__device_select(
-    const char *selection, cl_platform_id *platform, cl_device_id *device);
+ * the first GPU, else the first device. A bare number is refused: it could be an index or part of a
+ * name. Errors: NO_DEVICE, OPENCL_ERROR (a query that the choice depends on failed),
+ * OUT_OF_HOST_MEMORY. */
+clprune_status clprune__device_select(clprune_context *context, const char *selection,
+    cl_platform_id *platform, cl_device_id *device);
 
-/* What a device says of itself; 0 and "" where it does not answer. Its two indices are 0. */
-clprune_device_info clprune__device_describe(cl_device_id device);
+/* What a device says of itself; its two indices are 0. All queries are made; if any fails, its
+ * fields are 0 and "", and the error is the last one's. Errors: OPENCL_ERROR. */
+clprune_status clprune__device_describe(
+    clprune_context *context, cl_device_id device, clprune_device_info *info);
 
 #endif

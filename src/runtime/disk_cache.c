@@ -1,5 +1,6 @@
 #include "runtime/disk_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/sha256.h"
@@ -78,6 +80,10 @@ char *clprune__disk_folder(const char *dir, const char **reason)
         *reason = "the folder's name is too long";
         return NULL;
     }
+    /* "link/" and "link/." name what a link points to: the name itself is checked. */
+    while (length > 1 &&
+           (path[length - 1] == '/' || (path[length - 1] == '.' && path[length - 2] == '/')))
+        path[--length] = '\0';
     struct stat info;
     if (!make_folders(path))
         *reason = "the folder cannot be created";
@@ -201,6 +207,8 @@ clprune__disk_result clprune__disk_load(
         return CLPRUNE__DISK_REFUSED;
     }
     *reason = load_file(file, key_digest, payload, size);
+    if (*reason == NULL)
+        (void)futimens(file, NULL); /* used now */
     (void)close(file);
     return *reason == NULL ? CLPRUNE__DISK_OK : CLPRUNE__DISK_REFUSED;
 }
@@ -232,4 +240,92 @@ clprune__disk_result clprune__disk_store(const char *folder, const char *key,
     (void)unlink(temporary);
     *reason = "a file cannot be written";
     return CLPRUNE__DISK_FAILED;
+}
+
+typedef enum name_kind { OTHER, BINARY, TEMPORARY } name_kind;
+
+enum { KEY_DIGITS = 2 * CLPRUNE__SHA256_BYTES, NAME_BYTES = KEY_DIGITS + sizeof ".bin" };
+
+/* "<64 digits>.bin", as file_path writes it, or with the six characters of mkstemp behind it. */
+static name_kind kind_of(const char *name)
+{
+    if (strspn(name, "0123456789abcdef") != KEY_DIGITS ||
+        strncmp(name + KEY_DIGITS, ".bin", 4) != 0)
+        return OTHER;
+    const char *rest = name + KEY_DIGITS + 4;
+    if (rest[0] == '\0')
+        return BINARY;
+    return rest[0] == '.' && strlen(rest) == 7 ? TEMPORARY : OTHER;
+}
+
+/* A binary in the folder. */
+typedef struct binary {
+    char name[NAME_BYTES];
+    uint64_t bytes;
+    struct timespec used;
+} binary;
+
+static int by_use(const void *a, const void *b)
+{
+    const struct timespec *x = &((const binary *)a)->used, *y = &((const binary *)b)->used;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? -1 : 1;
+    return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
+}
+
+/* Lists the binaries of a folder and removes its stale temporaries; the caller frees *list. Without
+ * memory the list ends early. */
+static size_t list_binaries(DIR *folder, binary **list)
+{
+    size_t count = 0, capacity = 0;
+    const time_t now = time(NULL);
+    const struct dirent *entry;
+    *list = NULL;
+    while ((entry = readdir(folder)) != NULL) {
+        struct stat info;
+        const name_kind kind = kind_of(entry->d_name);
+        if (kind == OTHER ||
+            fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(info.st_mode))
+            continue;
+        if (kind == TEMPORARY) {
+            if (now - info.st_mtim.tv_sec > CLPRUNE__DISK_STALE_S)
+                (void)unlinkat(dirfd(folder), entry->d_name, 0);
+            continue;
+        }
+        if (count == capacity) {
+            capacity = 2 * capacity + 64;
+            binary *grown = realloc(*list, capacity * sizeof *grown);
+            if (grown == NULL)
+                break;
+            *list = grown;
+        }
+        binary *found = &(*list)[count++];
+        memcpy(found->name, entry->d_name, NAME_BYTES);
+        found->bytes = (uint64_t)info.st_size;
+        found->used = info.st_mtim;
+    }
+    return count;
+}
+
+/* Another process may tidy up at the same time; it chooses the same files, and a file that is gone
+ * is built again. */
+void clprune__disk_tidy(const char *folder, uint64_t limit)
+{
+    DIR *open_folder = opendir(folder);
+    if (open_folder == NULL)
+        return;
+    binary *list;
+    const size_t count = list_binaries(open_folder, &list);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += list[i].bytes;
+    if (bytes > limit)
+        qsort(list, count, sizeof *list, by_use);
+    for (size_t i = 0; i < count && bytes > limit; i++) {
+        (void)unlinkat(dirfd(open_folder), list[i].name, 0);
+        bytes -= list[i].bytes;
+    }
+    free(list);
+    (void)closedir(open_folder);
 }

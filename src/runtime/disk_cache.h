@@ -3,12 +3,18 @@
  * A file holds: magic and format version, the SHA-256 of the key, the payload's size and SHA-256,
  * the payload. It is written to a temporary name, fsynced and renamed. The folder must belong to
  * the user and be writable by nobody else; files likewise, and links are refused. A driver may die
- * on a damaged binary, so not one byte reaches it before the payload's hash is verified. */
+ * on a damaged binary, so not one byte reaches it before the payload's hash is verified. The time
+ * of the last change of a file is when it was last stored or loaded. Any number of processes may
+ * use a folder at once. */
 #ifndef CLPRUNE_RUNTIME_DISK_CACHE_H
 #define CLPRUNE_RUNTIME_DISK_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define CLPRUNE__DISK_LIMIT   ((uint64_t)1 << 30) /* bytes of a folder, unless told otherwise */
+#define CLPRUNE__DISK_STALE_S 3600                /* age of temporaries that nobody writes */
 
 typedef enum clprune__disk_result {
     CLPRUNE__DISK_OK,
@@ -28,5 +34,9 @@ clprune__disk_result clprune__disk_load(const char *folder, const char *key,
 
 clprune__disk_result clprune__disk_store(const char *folder, const char *key,
     const unsigned char *payload, size_t size, const char **reason);
+
+/* Removes the temporaries of processes that died, and the least recently used files until the
+ * others hold at most `limit` bytes. Files of other names stay and do not count. */
+void clprune__disk_tidy(const char *folder, uint64_t limit);
 
 #endif

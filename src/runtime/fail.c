@@ -27,7 +27,7 @@ static const char *base_name(const char *file)
 }
 
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
-    int line, const char *expression, const char *format, ...)
+    int line, const char *format, ...)
 {
     /* Formatted aside first: an argument may be the previous error's text. */
     static _Thread_local char text[CLPRUNE__ERROR_TEXT];
@@ -38,8 +38,7 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     if (used < 0)
         text[0] = '\0';
     char *error = clprune__error_text(context);
-    (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.15000s (%.300s)", base_name(file), line,
-        text, expression);
+    (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.16000s", base_name(file), line, text);
     clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);
     if (context != NULL && context->verbose != NULL)
         clprune__verbose_error(context->verbose, code, error);
@@ -108,17 +107,43 @@ const char *clprune__cl_name(cl_int code)
     }
 }
 
-clprune_status clprune__fail_cl(
-    clprune_context *context, cl_int code, const char *file, int line, const char *expression)
+clprune_status clprune__cl_status(cl_int code)
 {
-    clprune_status status = CLPRUNE_OPENCL_ERROR;
     /* Drivers allocate at the first use of a buffer, so any enqueue may say that memory ran out. */
     if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES)
-        status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
-    else if (code == CL_OUT_OF_HOST_MEMORY)
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-    return clprune__fail(
-        context, status, file, line, expression, "%s (%d)", clprune__cl_name(code), (int)code);
+        return CLPRUNE_OUT_OF_DEVICE_MEMORY;
+    return code == CL_OUT_OF_HOST_MEMORY ? CLPRUNE_OUT_OF_HOST_MEMORY : CLPRUNE_OPENCL_ERROR;
+}
+
+/* The property in the call of a query, "CL_DEVICE_TYPE", and its length; 0: it is no query. */
+static int property_of(const char *call, const char **property)
+{
+    const char *arguments = strchr(call, '(');
+    *property = "";
+    if (strncmp(call, "clGet", 5) != 0 || arguments == NULL)
+        return 0;
+    const char *found = strstr(arguments, "CL_");
+    if (found == NULL)
+        return 0;
+    *property = found;
+    return (int)strspn(found, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+}
+
+clprune_status clprune__fail_cl(
+    clprune_context *context, cl_int code, const char *file, int line, const char *call)
+{
+    const clprune_status status = clprune__cl_status(code);
+    const char *property;
+    const int length = property_of(call, &property);
+    char memory[160] = "";
+    if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL)
+        (void)snprintf(memory, sizeof memory,
+            "; the context holds %llu bytes of device memory, the device has %llu",
+            (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
+            (unsigned long long)context->facts.global_memory);
+    return clprune__fail(context, status, file, line, "%.*s%s%.*s failed with %s (%d)%s",
+        (int)strcspn(call, "("), call, length > 0 ? " of " : "", length, property,
+        clprune__cl_name(code), (int)code, memory);
 }
 
 void clprune__log(clprune_context *context, clprune_log_level level, const char *format, ...)

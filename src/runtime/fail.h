@@ -24,11 +24,14 @@
             goto done;                                                                             \
     } while (0)
 
-#define TRY_CL(call)                                                                               \
+#define TRY_CL(call) TRY_CODE(#call, call)
+
+/* For calls of OpenCL that return their code by a pointer: TRY_CODE("clCreateContext", code). */
+#define TRY_CODE(name, code)                                                                       \
     do {                                                                                           \
-        const cl_int code_ = (call);                                                               \
+        const cl_int code_ = (code);                                                               \
         if (code_ != CL_SUCCESS) {                                                                 \
-            status = clprune__fail_cl(context, code_, __FILE__, __LINE__, #call);                  \
+            status = clprune__fail_cl(context, code_, __FILE__, __LINE__, name);                   \
             goto done;                                                                             \
         }                                                                                          \
     } while (0)
@@ -36,7 +39,7 @@
 #define REQUIRE(condition, code, ...)                                                              \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            status = clprune__fail(context, code, __FILE__, __LINE__, #condition, __VA_ARGS__);    \
+            status = clprune__fail(context, code, __FILE__, __LINE__, __VA_ARGS__);                \
             goto done;                                                                             \
         }                                                                                          \
     } while (0)
@@ -47,13 +50,19 @@
 #define CLPRUNE__PRINTF(text, first)
 #endif
 
-/* Stores "file:line: text (expression)" as the last error, tells the log hook, returns `code`. */
+/* Stores "file:line: text" as the last error, tells the log hook, returns `code`. The text is for
+ * users: a sentence that ends with the values allowed or the next step. */
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
-    int line, const char *expression, const char *format, ...) CLPRUNE__PRINTF(6, 7);
+    int line, const char *format, ...) CLPRUNE__PRINTF(5, 6);
 
-/* The same for an OpenCL code; out-of-memory codes become OUT_OF_DEVICE_MEMORY. */
+/* The same for an OpenCL code. `call` is a function or a call of it: "clFinish(context->queue)".
+ * The text names the function, the property that a query asked for, and the code. Out-of-memory
+ * codes become OUT_OF_DEVICE_MEMORY; the text then has what the context holds. */
 clprune_status clprune__fail_cl(
-    clprune_context *context, cl_int code, const char *file, int line, const char *expression);
+    clprune_context *context, cl_int code, const char *file, int line, const char *call);
+
+/* The status of an OpenCL code. */
+clprune_status clprune__cl_status(cl_int code);
 
 /* Where the last error of a context is kept: in itself, or, where it is thread-safe or NULL, by the
  * calling thread. CLPRUNE__ERROR_TEXT bytes. */

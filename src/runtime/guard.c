@@ -76,13 +76,23 @@ clprune__guard clprune__enter(clprune_context *context, const char *function)
         return guard;
     if (clprune__is_forked(context))
         guard.status = clprune__fail(context, CLPRUNE_FORKED, __FILE__, __LINE__,
-            "a context of the parent", "create the context after fork");
+            "the context is the parent's; create one after fork");
     else
         guard = clprune__enter_quietly(context);
     if (guard.status == CLPRUNE_SUCCESS && context->verbose != NULL) {
         guard.verbose = context->verbose;
         clprune__verbose_enter(guard.verbose, function);
     }
+    return guard;
+}
+
+clprune__guard clprune__enter_with(
+    clprune_context *context, const char *function, const char *name, const clprune_context *owner)
+{
+    clprune__guard guard = clprune__enter(context, function);
+    if (guard.status == CLPRUNE_SUCCESS && context != NULL && owner != NULL && owner != context)
+        guard.status = clprune__fail(context, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__,
+            "%s belongs to another context; use it with the context that created it", name);
     return guard;
 }
 

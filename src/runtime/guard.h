@@ -7,7 +7,7 @@
  *
  * The lock is given back when the function returns, however it does. It is recursive: public
  * functions may call each other. Without `thread_safe` there is no lock, and entering costs a
- * comparison. NULL contexts pass; the function refuses them itself. tests/test_layers.sh fails
+ * comparison. NULL contexts pass; the function refuses them itself. tests/test_guards.sh fails
  * where a public function that takes an object lacks its ENTER. */
 #ifndef CLPRUNE_RUNTIME_GUARD_H
 #define CLPRUNE_RUNTIME_GUARD_H
@@ -40,11 +40,22 @@ typedef struct clprune__guard {
         memset((out), 0, sizeof *(out));                                                           \
     ENTER(context)
 
+/* For functions that take a second object: `owner` is the context that it was created with, NULL if
+ * there is no such object, and `name` its argument. Objects of another context are refused with
+ * INVALID_ARGUMENT: its buffers and scratch are its own. tests/test_guards.sh fails where a public
+ * function with two objects lacks this. */
+#define ENTER_WITH(context, name, owner)                                                           \
+    CLPRUNE__GUARD(clprune__enter_with(context, __func__, name, owner));                           \
+    if (guard_.status != CLPRUNE_SUCCESS)                                                          \
+    return guard_.status
+
 /* For functions that return no status. In a child they run without the lock, which another thread
  * of the parent may have held for ever: they must not call OpenCL there. */
 #define ENTER_QUIETLY(context) CLPRUNE__GUARD(clprune__enter_quietly(context))
 
 clprune__guard clprune__enter(clprune_context *context, const char *function);
+clprune__guard clprune__enter_with(
+    clprune_context *context, const char *function, const char *name, const clprune_context *owner);
 clprune__guard clprune__enter_quietly(const clprune_context *context);
 void clprune__leave(const clprune__guard *guard);
 

@@ -102,9 +102,13 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     if (count == 1)
         TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY, "%s%s needs %zu bytes; %llu of %llu are in use", first,
+        CLPRUNE_OUT_OF_DEVICE_MEMORY,
+        "%s%s needs %zu bytes of device memory, but %llu of %llu bytes are in use; %s", first,
         count > 1 ? " and the matrices in its buffer" : "", bytes, (unsigned long long)total->live,
-        (unsigned long long)ledger->limit);
+        (unsigned long long)ledger->limit,
+        ledger->limit < context->facts.global_memory
+            ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
+            : "the device has no more: make the batch smaller");
     REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
     written = ledger->entries + ledger->count;
@@ -114,9 +118,11 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     if (made == NULL)
         made = context->allocator.allocate(
             context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
-    TRY_CL(code);
-    REQUIRE(made != NULL, CLPRUNE_OUT_OF_DEVICE_MEMORY, "the allocator returned no buffer for %s",
-        first);
+    REQUIRE(made != NULL && code == CL_SUCCESS,
+        code == CL_SUCCESS ? CLPRUNE_OUT_OF_DEVICE_MEMORY : clprune__cl_status(code),
+        "the allocator made no buffer of %zu bytes for %s: %s (%d); %llu of %llu bytes are in use",
+        bytes, first, code == CL_SUCCESS ? "it returned NULL" : clprune__cl_name(code), (int)code,
+        (unsigned long long)total->live, (unsigned long long)ledger->limit);
     for (size_t i = 0; i < count; i++) {
         written[i].buffer = made;
         written[i].placed = place != NULL;

@@ -20,8 +20,8 @@ clprune_status clprune_mat_create(clprune_context *context, clprune_memory_categ
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
     size_t bytes;
-    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW, "%zu x %zu",
-        rows, cols);
+    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
+        "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
     cl_mem buffer;
     TRY(clprune_buffer_create(context, category, name, bytes, &buffer));
     *mat = clprune_mat_of(buffer, rows, cols);
@@ -46,11 +46,13 @@ clprune_status clprune_mats_create(clprune_context *context, clprune_memory_cate
     if (count == 0)
         goto done;
     parts = calloc(count, sizeof *parts);
-    REQUIRE(parts != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "%zu matrices", count);
+    REQUIRE(
+        parts != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %zu matrices", count);
     for (size_t i = 0; i < count; i++) {
         parts[i].name = names[i];
         REQUIRE(clprune__mul3(mats[i].rows, mats[i].cols, sizeof(float), &parts[i].bytes),
-            CLPRUNE_SIZE_OVERFLOW, "%zu x %zu", mats[i].rows, mats[i].cols);
+            CLPRUNE_SIZE_OVERFLOW, "the bytes of the %zu x %zu matrix %s overflow size_t",
+            mats[i].rows, mats[i].cols, names[i] != NULL ? names[i] : "(no name)");
     }
     cl_mem buffer;
     TRY(clprune__buffer_create_shared(context, category, count, parts, &buffer));

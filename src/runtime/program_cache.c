@@ -53,7 +53,8 @@ static clprune_status collect_sources(
     clprune_status status = CLPRUNE_SUCCESS;
     char names[128], *rest = names;
     const int written = snprintf(names, sizeof names, "common.clh %s %s", def->preludes, def->file);
-    REQUIRE(written > 0 && (size_t)written < sizeof names, CLPRUNE_INTERNAL_ERROR, "%s", def->file);
+    REQUIRE(written > 0 && (size_t)written < sizeof names, CLPRUNE_INTERNAL_ERROR,
+        "the names of the preludes of %s are too long", def->file);
     list->count = 0;
     for (char *name = strtok_r(names, " ", &rest); name != NULL;
          name = strtok_r(NULL, " ", &rest)) {
@@ -122,8 +123,8 @@ static clprune_status build_failed(
         (void)snprintf(
             cut, sizeof cut, "\n... and %zu more bytes of the build log", length - MOST_LOG);
     const clprune_status status = clprune__fail(context, CLPRUNE_BUILD_FAILED, __FILE__, __LINE__,
-        "clBuildProgram", "%s (%d) for %s:\n%.*s%s", clprune__cl_name(code), (int)code, key,
-        (int)MOST_LOG, log != NULL ? log : "(no build log)", cut);
+        "clBuildProgram failed with %s (%d) for %s:\n%.*s%s", clprune__cl_name(code), (int)code,
+        key, (int)MOST_LOG, log != NULL ? log : "(no build log)", cut);
     free(log);
     return status;
 }
@@ -174,6 +175,8 @@ static void save_binary(clprune_context *context, const char *key, cl_program pr
         (void)clprune__disk_store(context->cache->dir, key, binary, size, &reason);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
+    else
+        clprune__disk_tidy(context->cache->dir, context->cache->disk_limit);
     free(binary);
 }
 
@@ -184,7 +187,7 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     char options[1024];
     cl_int code;
     *program = clCreateProgramWithSource(context->cl, list->count, list->text, list->size, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateProgramWithSource", code);
     const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 %s", defines);
     REQUIRE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
         "the defines of %s are too long", key);
@@ -284,7 +287,7 @@ static clprune_status kernel_make(clprune_context *context, const clprune__kerne
     TRY(program_get(context, def, defines, &program));
     cl_int code;
     made->kernel = clCreateKernel(program, def->entry, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateKernel", code);
     TRY_CL(clGetKernelInfo(
         made->kernel, CL_KERNEL_NUM_ARGS, sizeof made->arguments, &made->arguments, NULL));
     TRY_CL(clGetKernelWorkGroupInfo(made->kernel, context->device, CL_KERNEL_WORK_GROUP_SIZE,
@@ -362,6 +365,8 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
             context->cache->dir = NULL;
         }
     }
+    if (context->cache->dir != NULL)
+        clprune__disk_tidy(context->cache->dir, context->cache->disk_limit);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache is off: %s", reason);
 }

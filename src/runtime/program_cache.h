@@ -45,7 +45,8 @@ typedef struct clprune__program_cache {
     clprune__kernel_entry *kernels;
     size_t kernels_count, kernels_capacity;
     clprune_cache_stats stats;
-    char *dir;        /* NULL: no disk layer */
+    char *dir;           /* NULL: no disk layer */
+    uint64_t disk_limit; /* bytes; set before the cache is opened */
     char *device_key; /* device, vendor, driver, platform: the part of a file's key that is fixed */
 } clprune__program_cache;
 

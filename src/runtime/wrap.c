@@ -68,7 +68,7 @@ static clprune_status to_host(clprune_context *context, clprune__wrap *w)
         cl_int code;
         w->mapped = clEnqueueMapBuffer(context->queue, w->buffer, CL_TRUE,
             CL_MAP_READ | CL_MAP_WRITE, 0, w->bytes, 0, NULL, NULL, &code);
-        TRY_CL(code);
+        TRY_CODE("clEnqueueMapBuffer", code);
     } else if (w->access & CLPRUNE_ACCESS_WRITE) {
         TRY(copy(context, w, false));
     }
@@ -103,7 +103,7 @@ static clprune_status use_memory(clprune_context *context, clprune__wrap *w)
     w->bytes = ((w->rows - 1) * w->ld + w->cols) * sizeof(float);
     w->buffer = clCreateBuffer(
         context->cl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, w->bytes, w->host, &code);
-    TRY_CL(code);
+    TRY_CODE("clCreateBuffer", code);
 done:
     return status;
 }

@@ -1,0 +1,274 @@
+/* Each call of OpenCL fails in turn (support/fault_layer.c): the library returns the right status
+ * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fault_layer.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+static fault_arm_fn *arm;
+static fault_fired_fn *fired;
+static fault_calls_fn *calls;
+
+/* The controls of the layer that the loader has loaded, or will. */
+static bool find_layer(void)
+{
+    const char *path = getenv("OPENCL_LAYERS");
+    void *layer = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
+    if (layer == NULL)
+        return false;
+    *(void **)&arm = dlsym(layer, "fault_arm");
+    *(void **)&fired = dlsym(layer, "fault_fired");
+    *(void **)&calls = dlsym(layer, "fault_calls");
+    size_t count;
+    return arm != NULL && fired != NULL && calls != NULL &&
+           clprune_device_list(0, NULL, &count) == CLPRUNE_SUCCESS && calls() > 0;
+}
+
+static void told(const char *what, const char *part)
+{
+    if (strstr(clprune_last_error(NULL), part) == NULL)
+        fail_msg("%s: \"%s\" is not in \"%s\"", what, part, clprune_last_error(NULL));
+}
+
+/* Every query that a choice depends on fails in turn. */
+static void queries(void **state)
+{
+    clprune_device_info first;
+    size_t count;
+    char indices[64];
+    assert_int_equal(clprune_device_list(1, &first, &count), CLPRUNE_SUCCESS);
+    (void)snprintf(indices, sizeof indices, "%zu:%zu", first.platform_index, first.device_index);
+    const char *const selections[] = {NULL, indices, first.platform};
+    const char *function = *state;
+    unsigned failures = 0;
+    for (size_t s = 0; s < sizeof selections / sizeof selections[0]; s++)
+        for (unsigned at = 1;; at++) {
+            const clprune_context_options options = {
+                .device = selections[s], .cache_dir = "off", .precision = CLPRUNE_PRECISION_TF32};
+            clprune_context *context = NULL;
+            arm(function, at, CL_INVALID_OPERATION);
+            const clprune_status status = clprune_context_create(NULL, &options, &context);
+            const bool failed = fired() != NULL;
+            arm(NULL, 0, 0);
+            clprune_context_destroy(context);
+            if (!failed && status == CLPRUNE_SUCCESS)
+                break;
+            failures++;
+            assert_null(context);
+            assert_int_equal(status, CLPRUNE_OPENCL_ERROR);
+            char want[64];
+            (void)snprintf(want, sizeof want, "%s of CL_", function);
+            told(function, want);
+            told(function, "failed with CL_INVALID_OPERATION (-59)");
+        }
+    assert_true(failures >= 3);
+}
+
+/* A cache that does not know its device is off; that changes no result. */
+static void queries_of_the_cache(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH];
+    unsigned off = 0, refused = 0;
+    test_folder_make(folder);
+    for (unsigned at = 1;; at++) {
+        const clprune_context_options options = {.cache_dir = folder};
+        clprune_context *context = NULL;
+        arm("clGetDeviceInfo", at, CL_INVALID_OPERATION);
+        const clprune_status status = clprune_context_create(NULL, &options, &context);
+        const bool failed = fired() != NULL;
+        arm(NULL, 0, 0);
+        off += status == CLPRUNE_SUCCESS && clprune_context_cache_dir(context) == NULL;
+        refused += status != CLPRUNE_SUCCESS;
+        clprune_context_destroy(context);
+        if (!failed)
+            break;
+    }
+    assert_true(off > 0 && refused > 0);
+    test_folder_remove(folder);
+}
+
+/* As PoCL answers where it cannot write its cache. */
+static void platform_without_devices(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    size_t count = 7;
+    arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
+    assert_int_equal(clprune_device_list(0, NULL, &count), CLPRUNE_SUCCESS);
+    assert_non_null(fired());
+    if (count > 0)
+        skip(); /* of another platform */
+    arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
+    assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
+    arm(NULL, 0, 0);
+    told("platform", "clGetDeviceIDs of platform 0 (");
+    told("platform", "CL_DEVICE_NOT_FOUND (-1)");
+    told("platform", "set POCL_CACHE_DIR, or HOME");
+    assert_null(context);
+}
+
+static clprune_context *create(void)
+{
+    clprune_context *context = NULL;
+    const clprune_context_options options = {.cache_dir = "off"};
+    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    return context;
+}
+
+static void texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *function;
+        cl_int code;
+        clprune_status status;
+        const char *parts[4];
+    } rows[] = {
+        {"clEnqueueNDRangeKernel", CL_INVALID_WORK_GROUP_SIZE, CLPRUNE_OPENCL_ERROR,
+            {"kernel fill in work-groups of ", " x ", "CL_INVALID_WORK_GROUP_SIZE (-54)"}},
+        {"clEnqueueNDRangeKernel", CL_OUT_OF_RESOURCES, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+            {"kernel fill", "CL_OUT_OF_RESOURCES (-5)", "holds 4000 bytes", "the device has "}},
+        {"clCreateKernel", CL_INVALID_KERNEL_NAME, CLPRUNE_OPENCL_ERROR,
+            {"clCreateKernel failed with CL_INVALID_KERNEL_NAME (-46)"}},
+        {"clGetKernelWorkGroupInfo", CL_INVALID_VALUE, CLPRUNE_OPENCL_ERROR,
+            {"clGetKernelWorkGroupInfo of CL_KERNEL_WORK_GROUP_SIZE failed with "}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        clprune_context *context = create();
+        clprune_mat mat;
+        assert_int_equal(
+            clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 10, 100, &mat), CLPRUNE_SUCCESS);
+        arm(rows[i].function, 1, rows[i].code);
+        assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), rows[i].status);
+        arm(NULL, 0, 0);
+        const char *text = clprune_last_error(context);
+        for (size_t p = 0; p < 4 && rows[i].parts[p] != NULL; p++)
+            if (strstr(text, rows[i].parts[p]) == NULL)
+                fail_msg("\"%s\" is not in \"%s\"", rows[i].parts[p], text);
+        assert_int_equal(clprune_mat_fill(context, 1, mat, NULL), CLPRUNE_SUCCESS);
+        clprune_context_destroy(context);
+    }
+}
+
+enum { M = 8, K = 24, N = 16 };
+
+/* a * b with 1 + i % 5 and 1 + i % 3 in them; each step may fail, and `got` is then not complete.
+ */
+static clprune_status product(clprune_context *context, float got[M * N])
+{
+    float a[M * K], b[K * N];
+    clprune_mat ma = CLPRUNE_NO_MAT, mb = CLPRUNE_NO_MAT, mc = CLPRUNE_NO_MAT;
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)(1 + i % 5);
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)(1 + i % 3);
+    clprune_status status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "a", M, K, &ma);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "b", K, N, &mb);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "c", M, N, &mc);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_write(context, ma, a);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_write(context, mb, b);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_gemm(context, false, false, 1, 0, ma, mb, mc, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_read(context, mc, got);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_context_finish(context);
+    clprune_buffer_release(context, ma.buffer);
+    clprune_buffer_release(context, mb.buffer);
+    clprune_buffer_release(context, mc.buffer);
+    return status;
+}
+
+static void expect_product(const float *got)
+{
+    for (int r = 0; r < M; r++)
+        for (int c = 0; c < N; c++) {
+            float want = 0;
+            for (int k = 0; k < K; k++)
+                want += (float)(1 + (r * K + k) % 5) * (float)(1 + (k * N + c) % 3);
+            if (got[r * N + c] != want)
+                fail_msg("element (%d, %d) is %g, expected %g", r, c, (double)got[r * N + c],
+                    (double)want);
+        }
+}
+
+/* A platform that does not list its devices has none; failed builds have a status of their own. */
+static bool is_right(const char *function, clprune_status status)
+{
+    if (strcmp(function, "clGetDeviceIDs") == 0 && status == CLPRUNE_NO_DEVICE)
+        return true;
+    return status ==
+           (strcmp(function, "clBuildProgram") == 0 ? CLPRUNE_BUILD_FAILED : CLPRUNE_OPENCL_ERROR);
+}
+
+/* A context and a product: call 1 fails, then call 2, until all calls have failed once. */
+static void in_turn(void **state)
+{
+    (void)state;
+    test_debug("gemm=vector");
+    unsigned at = 1, failures = 0;
+    for (bool more = true; more; at++) {
+        clprune_context *context = NULL;
+        const clprune_context_options options = {.cache_dir = "off"};
+        float got[M * N] = {0};
+        arm(NULL, at, CL_INVALID_OPERATION);
+        clprune_status status = clprune_context_create(NULL, &options, &context);
+        if (status == CLPRUNE_SUCCESS)
+            status = product(context, got);
+        const char *function = fired();
+        arm(NULL, 0, 0);
+        more = function != NULL;
+        /* Where one platform fails, another one may serve. */
+        if (status == CLPRUNE_SUCCESS && more && strcmp(function, "clGetDeviceIDs") != 0)
+            fail_msg("call %u, %s, failed and nobody noticed", at, function);
+        if (status != CLPRUNE_SUCCESS) {
+            failures++;
+            const char *text = clprune_last_error(context);
+            assert_non_null(function);
+            if (!is_right(function, status))
+                fail_msg("call %u, %s: %s: %s", at, function, clprune_status_name(status), text);
+            if (strstr(text, function) == NULL && strcmp(function, "clEnqueueNDRangeKernel") != 0 &&
+                strcmp(function, "clCreateBuffer") != 0) /* named by kernel and by buffer */
+                fail_msg("call %u: %s is not in \"%s\"", at, function, text);
+        }
+        if (context == NULL) { /* nothing of it is left; the next creation works */
+            clprune_context_destroy(create());
+            continue;
+        }
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).count, 0);
+        if (product(context, got) != CLPRUNE_SUCCESS)
+            fail_msg("after call %u: %s", at, clprune_last_error(context));
+        expect_product(got);
+        clprune_context_destroy(context);
+    }
+    if (failures < 30)
+        fail_msg("only %u calls failed", failures);
+    test_debug(NULL);
+}
+
+int main(void)
+{
+    if (!find_layer()) {
+        print_message("faults: $OPENCL_LAYERS has no fault layer that the loader knows\n");
+        return TEST_SKIPPED;
+    }
+    test_list list = {0};
+    test_add(&list, queries, "clGetDeviceInfo", "each clGetDeviceInfo of a creation");
+    test_add(&list, queries, "clGetPlatformInfo", "each clGetPlatformInfo of a creation");
+    test_add(&list, queries_of_the_cache, NULL, "each clGetDeviceInfo with a program cache");
+    test_add(&list, platform_without_devices, NULL, "a platform that lists no devices");
+    test_add(&list, texts, NULL, "what the errors tell");
+    test_add(&list, in_turn, NULL, "each call of a creation and a product");
+    return test_run_on_host("faults", &list);
+}
