@@ -1,6 +1,7 @@
 #!/bin/sh
 # Compiles client.cpp with the public headers and the shared library alone, and runs it.
 #   test_client.sh SOURCE_DIR LIBRARY [CXX_COMPILER]
+export LC_ALL=C # a decimal point in every locale
 root=$1
 library=$2
 cxx=${3:-}

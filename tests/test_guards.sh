@@ -2,6 +2,7 @@
 # Every public function that takes an object begins with ENTER (src/runtime/guard.h), or two threads
 # and forked processes could get past the guard.
 #   test_guards.sh SOURCE_DIR
+export LC_ALL=C # a decimal point in every locale
 root=$1
 cd "$root" || exit 2
 
