@@ -177,6 +177,18 @@ static void save_binary(clprune_context *context, const char *key, cl_program pr
     free(binary);
 }
 
+/* Takes the binary that was saved in place of the program that it is of. To hand one out, PoCL
+ * compiles each kernel for any number of work-groups; a program made from it has these, where the
+ * first would compile its kernels once more at their first launch. */
+static cl_program use_saved(clprune_context *context, const char *key, cl_program program)
+{
+    cl_program saved = context->is_cpu ? load_binary(context, key) : NULL;
+    if (saved == NULL)
+        return program;
+    (void)clReleaseProgram(program);
+    return saved;
+}
+
 static clprune_status compile(clprune_context *context, const char *key, const char *defines,
     source_list *list, cl_program *program)
 {
@@ -185,7 +197,7 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     cl_int code;
     *program = clCreateProgramWithSource(context->cl, list->count, list->text, list->size, &code);
     TRY_CL(code);
-    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 %s", defines);
+    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s", defines);
     REQUIRE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
         "the defines of %s are too long", key);
     code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
@@ -248,8 +260,10 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     } else {
         TRY(compile(context, key, defines, &list, &made));
         cache->stats.builds++;
-        if (file_key != NULL)
+        if (file_key != NULL) {
             save_binary(context, file_key, made);
+            made = use_saved(context, file_key, made);
+        }
         clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
     }
     cache->programs[cache->programs_count++] = (clprune__program){key, hash, made};
