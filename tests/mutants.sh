@@ -6,6 +6,7 @@
 #                                            the one that replaces this
 # A missing barrier that PoCL's order of work-items hides is for oclgrind.sh to find.
 # Exits 0 if every bug was caught. Lists of shapes are short (CLPRUNE_TEST_SMALL).
+export LC_ALL=C # a decimal point in every locale
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$(mktemp -d)}
 mkdir -p "$folder/tree"

@@ -11,6 +11,7 @@
 # summed up), and takes the kernels without such sums: fill, selection, packing, GELU, token mean. For scores and
 # products test_bspmm shows that results do not depend on what scratch held.
 # Exits 0 if all tests pass and nothing was found, 1 otherwise, 77 where Oclgrind is missing.
+export LC_ALL=C # a decimal point in every locale
 build=${1:?usage: oclgrind.sh BUILD_DIR [TEST...]}
 shift
 command -v oclgrind >/dev/null 2>&1 || {

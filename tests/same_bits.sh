@@ -6,6 +6,7 @@
 # Both programs run a list of short trainings. For each one, parameters, optimizer moments, position
 # and losses in last.ckpt and log.csv must be equal, and saved activations and peak memory must not
 # grow. Times are left out. Prints a table; exits with 1 if anything differs. Needs python3.
+export LC_ALL=C # a decimal point in every locale
 set -u
 old=$1 new=$2
 case $old in /*) ;; *) old=$PWD/$old ;; esac

@@ -277,13 +277,13 @@ static void missing_files_are_named(void **state)
     expect_failure(
         "/nowhere/at/all", NULL, DATASET_NOT_FOUND, "/nowhere/at/all", "no readable CIFAR");
     write_records(f, "test_batch.bin", 1, 0, 1);
-    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, "data_batch_1.bin", "missing");
+    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, "data_batch_1.bin", "No such file");
     write_records(f, "data_batch_1.bin", 1, 0, 1);
     write_records(f, "data_batch_3.bin", 1, 0, 1);
-    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, "data_batch_2.bin", "missing");
+    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, "data_batch_2.bin", "No such file");
     assert_int_equal(remove(f->made[0]), 0);
     expect_failure(f->dir, &(dataset_options){.train_limit = 1}, DATASET_NOT_FOUND,
-        "test_batch.bin", "missing");
+        "test_batch.bin", "No such file");
 }
 
 static void truncated_files_are_refused(void **state)

@@ -2,6 +2,7 @@
 # Makes the Debian packages, lets lintian judge them, and uses what they hold.
 #   test_deb.sh SOURCE_DIR BUILD_DIR
 # BUILD_DIR is made if need be. Exits 77 without lintian or dpkg-dev.
+export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2
 for command in lintian dpkg-deb dpkg-shlibdeps; do
     command -v $command >/dev/null || {

@@ -3,6 +3,7 @@
 # and forked processes could get past the guard; with two objects it begins with ENTER_WITH, or those
 # of different contexts could meet.
 #   test_guards.sh SOURCE_DIR
+export LC_ALL=C # a decimal point in every locale
 root=$1
 cd "$root" || exit 2
 

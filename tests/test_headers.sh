@@ -4,6 +4,7 @@
 # Each case is a small program made of includes, compiled as C11, C++11 and C++17 with all warnings as
 # errors. OpenCL's own headers are system headers, so what they say of themselves is no failure.
 # CL/opencl.hpp (Debian: opencl-clhpp-headers) is left out where it is not installed.
+export LC_ALL=C # a decimal point in every locale
 root=$1
 cc=${2:-cc}
 cxx=${3:-}

@@ -4,6 +4,7 @@
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
 # src/ops/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
 # a context's parts know whether it is dry. Prints each breach and exits 1 if there is one.
+export LC_ALL=C # a decimal point in every locale
 root=$1
 cc=${2:-cc}
 cxx=${3:-}

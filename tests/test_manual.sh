@@ -2,6 +2,7 @@
 # The documents of a program list its options: --help, the man page, and the table under "### Options"
 # of a README. Prints what differs and exits 1.
 #   test_manual.sh PROGRAM MAN_PAGE README
+export LC_ALL=C # a decimal point in every locale
 program=$1 page=$2 readme=$3
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT

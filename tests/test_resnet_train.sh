@@ -3,6 +3,7 @@
 # included. What all training programs share is tested by test_trainer.sh.
 #
 #     test_resnet_train.sh path/to/resnet-train
+export LC_ALL=C # a decimal point in every locale
 set -u
 program=$1
 case $program in /*) ;; *) program=$PWD/$program ;; esac
@@ -24,7 +25,8 @@ fail() {
 # run arguments...: the program succeeds and prints nothing on stderr.
 run() {
     "$program" "$@" >out 2>err || fail "exit code $?: $*: $(cat err)"
-    [ ! -s err ] || fail "it prints on stderr: $*: $(cat err)"
+    # but for PoCL, which says how many warnings its compiler had of vectors wider than the CPU's
+    ! grep -qv '^[0-9]* warnings* generated\.$' err || fail "it prints on stderr: $*: $(cat err)"
 }
 
 # refuse CODE PATTERN arguments...: the program ends with CODE and one line with PATTERN.
@@ -60,12 +62,12 @@ for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "com
     run $small --plan --activations $form
     cp out plan
     grep -q "^backward block 8 " plan || fail "a plan without its parts: $form"
-    run $small --epochs 2 --output-dir whole --memory-report --activations $form
+    run $small --epochs 2 --output-dir whole --overwrite --memory-report --activations $form
     [ "$(bytes '  arena' 1 plan)" = "$(bytes arena 1 out)" ] ||
         fail "the arena is not as planned: $form: $(cat plan out)"
     [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
         fail "saved activations are not as planned: $form"
-    CLPRUNE_DEBUG=forget=poison run $small --epochs 2 --output-dir poisoned --activations $form
+    CLPRUNE_DEBUG=forget=poison run $small --epochs 2 --output-dir poisoned --overwrite --activations $form
     results whole >want
     results poisoned >got
     cmp -s want got || fail "what was forgotten is missed: $form: $(cat want got)"

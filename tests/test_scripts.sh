@@ -1,6 +1,7 @@
 #!/bin/sh
 # The scripts of the README where they cannot do their work: one line says the next step.
 #   test_scripts.sh SOURCE_DIR
+export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$folder"; rm -rf "$folder"' EXIT

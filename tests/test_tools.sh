@@ -1,9 +1,12 @@
 #!/bin/sh
-# The tools from outside: what is refused, before anything is measured, with which code and words.
+# The tools from outside: what they say of themselves, what they refuse before anything is measured, with
+# which code and words; what a search that is interrupted leaves; and that scripts write decimal points.
 #
-#     test_tools.sh folder/of/the/programs
+#     test_tools.sh folder/of/the/programs source/folder
+export LC_ALL=C # a decimal point in every locale
 set -u
 programs=$1
+source=$2
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failures=0
@@ -23,6 +26,23 @@ refused() {
     fi
 }
 
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+for program in clprune-info clprune-bench clprune-tune; do
+    for option in -h --help; do
+        "$programs/$program" $option >"$folder/out" 2>"$folder/err" && [ ! -s "$folder/err" ] &&
+            grep -q "^usage: $program" "$folder/out" && grep -q -- "^  -h, --help" "$folder/out" &&
+            grep -q -- "^  --version" "$folder/out" ||
+            fail "$program $option: $(cat "$folder/out" "$folder/err")"
+    done
+    "$programs/$program" --version >"$folder/out" 2>"$folder/err" && [ ! -s "$folder/err" ] &&
+        [ "$(wc -l <"$folder/out")" = 1 ] && grep -q "^$program (clprune) [0-9]*\.[0-9]" "$folder/out" ||
+        fail "$program --version: $(cat "$folder/out" "$folder/err")"
+done
+
 refused 2 'unexpected argument "x"' clprune-info x
 refused 2 '--op: "foo" is not gemm, bspmm-tn, bspmm-nt, blast or all' clprune-tune --op foo
 refused 2 'unexpected argument "x"' clprune-tune x
@@ -34,6 +54,53 @@ refused 2 'no operation "foo"' clprune-bench foo
 refused 2 '--block: "0"' clprune-bench bspmm --block 0
 refused 2 '--sparsity: "2"' clprune-bench bspmm --sparsity 2
 refused 2 "--json: cannot write \"$folder/none/x\"" clprune-bench bspmm --json "$folder/none/x"
+
+mkfifo "$folder/fifo"
+timeout 20 "$programs/clprune-bench" bspmm --json "$folder/fifo" >"$folder/out" 2>"$folder/err"
+[ $? = 2 ] && grep -q -- '--json: cannot write' "$folder/err" || fail "a FIFO as --json: $(cat "$folder/err")"
+
+# A search that is interrupted writes what it found, and a second signal is not needed.
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$folder/row" 2>"$folder/err" &
+    child=$!
+    tries=0
+    until grep -q '^device ' "$folder/err" || [ $tries -ge 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -s TERM $child
+    wait $child
+    [ $? = 143 ] || fail "clprune-tune does not end with 143 after SIGTERM: $(cat "$folder/err")"
+    head -n 1 "$folder/row" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$folder/row" | grep -qx end &&
+        grep -q '^bspmm_nt\.' "$folder/row" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$folder/row" ||
+        fail "an interrupted search leaves $(ls "$folder"): $(cat "$folder/err")"
+    CLPRUNE_TUNING=$folder/row "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/row" "$folder/out" ||
+        fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
+fi
+
+# ---- scripts in a locale with a decimal comma ----------------------------------------------------
+find "$source" -name '*.sh' -not -path '*/build/*' >"$folder/scripts"
+[ "$(wc -l <"$folder/scripts")" -gt 20 ] || fail "no scripts in $source"
+while read -r script; do
+    grep -q '^export LC_ALL=C' "$script" || fail "$script does not set LC_ALL=C"
+done <"$folder/scripts"
+
+mkdir "$folder/locales" "$folder/bin" "$folder/runs" "$folder/runs/dense-1" "$folder/runs/exact-1"
+if localedef -i de_DE -f UTF-8 "$folder/locales/de_DE.UTF-8" >/dev/null 2>&1 &&
+    LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 locale decimal_point 2>/dev/null | grep -qx ,; then
+    header=epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,seconds,saved_activation_bytes,peak_bytes
+    for run in dense exact; do
+        printf '%s\n2,10,0.1,1.5,1.25,%s,10,100,5,1024,2048\n' $header "$([ $run = dense ] && echo 50.5 || echo 52.25)" \
+            >"$folder/runs/$run-1/log.csv"
+    done
+    printf '#!/bin/sh\n' >"$folder/bin/gnuplot"
+    chmod +x "$folder/bin/gnuplot"
+    touch "$folder/plot.gp"
+    LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 PATH=$folder/bin:$PATH \
+        "$source/examples/trainer/runs_table.sh" "$folder/runs" "$folder/plot.gp" dense exact >"$folder/out" 2>&1
+    grep -qx 'exact,1,2,52.25,+1.75,1.25,1.5,1024,2048,100,5' "$folder/out" ||
+        fail "a table in a locale with a decimal comma: $(cat "$folder/out")"
+fi
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }
 echo "all passed"

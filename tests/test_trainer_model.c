@@ -4,6 +4,7 @@
  * The model is linear: logits = images W^T + ones * mean. The state is mean, a running mean of the
  * logits in training; a run that loses it has other losses. */
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,10 +188,10 @@ static clprune_status backward(
 }
 
 #define MODEL                                                                                      \
-    .program = "linear-train", .about = "Trains a linear model.\n", .folder = "linear-out",        \
-    .archs = archs, .extras = extras, .extras_count = 1, .keep = &table, .settle = settle,         \
-    .create = create, .destroy = destroy, .init = init, .params = params, .set_seed = set_seed,    \
-    .forward = forward, .loss = loss, .backward = backward, .watch = watch
+    .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \
+    .extras = extras, .extras_count = 1, .keep = &table, .settle = settle, .create = create,       \
+    .destroy = destroy, .init = init, .params = params, .set_seed = set_seed, .forward = forward,  \
+    .loss = loss, .backward = backward, .watch = watch
 
 static const trainer_model with_state = {MODEL, .states = states};
 static const trainer_model without_state = {MODEL};
@@ -328,12 +329,15 @@ static void state_diverges(void **state)
     test_folder_make(folder);
     (void)snprintf(arguments, sizeof arguments, "%s --epochs 1 --output-dir %s", small, folder);
     assert_true(open_run(&with_state, arguments, &o, &t, &f));
+    train(&t, &f);
     TEST_OK(clprune_mat_write(t.context, ((linear_model *)t.model)->mean, bad));
     assert_false(trainer_save(&t, &f));
     assert_int_equal(f.code, CODE_DIVERGED);
     assert_non_null(strstr(f.text, "model/mean"));
     trainer_close(&t);
     options_close(&o);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s/last.ckpt", folder);
+    run(arguments); /* the last good checkpoint is there */
     test_folder_remove(folder);
 }
 
@@ -374,24 +378,121 @@ static void check_seeds(const trainer *t, rng_domain domain, uint32_t first)
         assert_true(m->seeds[i] == seed_from(domain, 1, first + (uint32_t)i));
 }
 
-/* Copies a checkpoint, with another record `streams`; 0: without it. */
-static void with_streams(const char *from, const char *to, uint64_t streams)
+/* Copies a checkpoint, with another record of `name`; rows = 0: without it. */
+static void with_record(
+    const char *from, const char *to, const char *name, uint64_t rows, const void *data)
 {
     fault f = {0};
     checkpoint c;
     checkpoint_writer writer;
+    bool found = false;
     assert_true(checkpoint_open(from, &c, &f));
-    assert_non_null(checkpoint_get(&c, "streams", CHECKPOINT_U64, 1, 1, &f));
     assert_true(checkpoint_create(to, &writer, &f));
     for (size_t i = 0; i < c.count; i++) {
         const checkpoint_record *record = &c.records[i];
-        const bool is = strcmp(record->name, "streams") == 0;
-        if (!is || streams != 0)
-            checkpoint_put(&writer, record->name, record->type, record->rows, record->cols,
-                is ? &streams : record->data);
+        const bool is = strcmp(record->name, name) == 0;
+        found = found || is;
+        if (!is || rows != 0)
+            checkpoint_put(&writer, record->name, record->type, is ? rows : record->rows,
+                record->cols, is ? data : record->data);
     }
+    assert_true(found);
     assert_true(checkpoint_commit(&writer, &f));
     checkpoint_close(&c);
+}
+
+/* The same with another record `streams`; 0: without it. */
+static void with_streams(const char *from, const char *to, uint64_t streams)
+{
+    with_record(from, to, "streams", streams != 0, &streams);
+}
+
+/* Numbers that no run could have written, under a right checksum: each is refused by its name. */
+static void nonsense_in_a_checkpoint(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], bad[TEST_PATH + 16];
+    options o;
+    trainer t;
+    fault f = {0};
+    checkpoint c;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(bad, sizeof bad, "%s/bad.ckpt", folder);
+    /* 24 images in batches of 8: stopped after step 1 of 3 of the second epoch */
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 3 --steps 4 --output-dir %s", small, folder);
+    run(arguments);
+    assert_true(checkpoint_open(last, &c, &f));
+    static const struct {
+        const char *record;
+        size_t at;
+        double value;
+        const char *name;
+    } rows[] = {
+        {"position", 0, 2, "step: 4, not 7"},
+        {"position", 0, 1e15, "epochs done"},
+        {"position", 0, 0, "step: 4, not 1"},
+        {"position", 1, 4, "step in the epoch: 4, not 0 to 3"},
+        {"position", 1, 2, "step: 4, not 5"},
+        {"position", 2, 5, "step: 5, not 4"},
+        {"position", 3, 9, "images seen in the epoch: 9, not 8"},
+        {"position", 4, 9, "hits in the epoch: 9, not 0 to 8"},
+        {"position", 5, 1e18, "steps of the optimizer"},
+        {"position", 8, 2, "steps timed in the epoch"},
+        {"position", 9, 9, "images timed in the epoch"},
+        {"sums", 0, (double)NAN, "the loss summed in the epoch"},
+        {"sums", 0, -1, "the loss summed in the epoch"},
+        {"sums", 1, (double)INFINITY, "the seconds of the run"},
+        {"sums", 2, -1, "the seconds of the epoch"},
+        {"log", 0, 2, "row 1 of its log"},
+        {"log", 1, 4, "row 1 of its log"},
+        {"log", 2, (double)NAN, "row 1 of its log"},
+        {"log", 3, (double)NAN, "row 1 of its log"},
+        {"param/w", 5, (double)NAN, "'param/w' has a value that is not finite"},
+        {"model/mean", 2, (double)INFINITY, "'model/mean' has a value that is not finite"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const checkpoint_record *record = checkpoint_find(&c, rows[i].record);
+        assert_non_null(record);
+        const size_t wide = record->type == CHECKPOINT_F32 ? 4 : 8;
+        const size_t bytes = (size_t)(record->rows * record->cols) * wide;
+        void *data = malloc(bytes);
+        assert_non_null(data);
+        memcpy(data, record->data, bytes);
+        if (record->type == CHECKPOINT_U64)
+            ((uint64_t *)data)[rows[i].at] = (uint64_t)rows[i].value;
+        else if (record->type == CHECKPOINT_F64)
+            ((double *)data)[rows[i].at] = rows[i].value;
+        else
+            ((float *)data)[rows[i].at] = (float)rows[i].value;
+        with_record(last, bad, rows[i].record, record->rows, data);
+        free(data);
+        (void)snprintf(arguments, sizeof arguments, "--resume %s", bad);
+        if (open_run(&with_state, arguments, &o, &t, &f))
+            fail_msg("%s[%zu] = %g is taken", rows[i].record, rows[i].at, rows[i].value);
+        assert_int_equal(f.code, CODE_DATA);
+        assert_non_null(strstr(f.text, bad));
+        if (strstr(f.text, rows[i].name) == NULL)
+            fail_msg("no '%s' in: %s", rows[i].name, f.text);
+        options_close(&o);
+    }
+    with_record(last, bad, "log", 2, (double[2 * CSV_COLUMNS]){0});
+    (void)snprintf(arguments, sizeof arguments, "--resume %s", bad);
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_non_null(strstr(f.text, "its log has 2 rows, not one for each of 1 epochs"));
+    options_close(&o);
+    /* What is not nonsense, but too late. */
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --epochs 1", last);
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_int_equal(f.code, CODE_USAGE);
+    assert_non_null(strstr(f.text, "--epochs 1: the run in"));
+    assert_non_null(strstr(f.text, "is in epoch 2 already"));
+    options_close(&o);
+    checkpoint_close(&c);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s", last);
+    run(arguments);
+    test_folder_remove(folder);
 }
 
 /* Steps draw from a stream that no initial parameter was drawn from; runs that began before that
@@ -455,7 +556,6 @@ static void options_of_the_model(void **state)
     assert_non_null(strstr(text, "usage: linear-train"));
     assert_non_null(strstr(text, "  --stretch N "));
     assert_non_null(strstr(text, "small (the default) or large"));
-    assert_non_null(strstr(text, "linear-out"));
     assert_null(strstr(text, "gelu-code")); /* no preset keeps codes */
     free(text);
     assert_false(open_run(&with_state, "--gelu-code 4", &o, &t, &f));
@@ -480,6 +580,7 @@ int main(void)
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, streams, NULL, "streams");
+    test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);
 }

@@ -17,7 +17,8 @@ static void usage(FILE *stream)
         "usage: clprune-info [--device TEXT] [--list]\n"
         "  --device TEXT  \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
         "  --list         print the devices only\n"
-        "  --help\n");
+        "  -h, --help\n"
+        "  --version\n");
 }
 
 static const char *type_name(cl_device_type type)
@@ -106,11 +107,12 @@ static int show_choices(const char *selection)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-        {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
     const char *selection = NULL;
     bool list_only = false;
     int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case 'd':
             selection = optarg;
@@ -120,6 +122,9 @@ int main(int argc, char **argv)
             break;
         case 'h':
             usage(stdout);
+            return EXIT_SUCCESS;
+        case 'v':
+            printf("clprune-info (clprune) %s\n", CLPRUNE_VERSION);
             return EXIT_SUCCESS;
         default:
             usage(stderr);

@@ -5,6 +5,7 @@
 #     tools/demo.sh [--data DIR] [--epochs N] [any other option of resmlp-train]
 #
 # Without --data the images are generated; DIR is a folder with CIFAR-10 or CIFAR-100 in binary form.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 start=$PWD
@@ -16,7 +17,7 @@ while [ $# -gt 0 ]; do
     --data) data=${2:?--data needs a folder}; shift 2 ;;
     --data=*) data=${1#--data=}; shift ;;
     --epochs) epochs=${2:?--epochs needs a number}; shift 2 ;;
-    --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) options+=("$1"); shift ;;
     esac
 done
@@ -36,14 +37,16 @@ cmake --preset release >/dev/null
 cmake --build --preset release --parallel "$(nproc)" --target resmlp-train
 train=build/release/bin/resmlp-train
 mkdir -p demo
-export POCL_AFFINITY=${POCL_AFFINITY:-1} # PoCL: a core for each thread; two on one core halve the speed
+# PoCL: a core for each thread; two on one core halve the speed. It aborts where a core is not allowed,
+# as in many containers.
+[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 
 # run NAME OPTIONS...: one training run into demo/NAME
 run() {
     local name=$1
     shift
     echo "== $name"
-    "$train" --arch resmlp_tiny --epochs "$epochs" --output-dir "demo/$name" \
+    "$train" --arch resmlp_tiny --epochs "$epochs" --output-dir "demo/$name" --overwrite \
         --summary-json "demo/$name/summary.json" "${options[@]}" "$@"
 }
 run dense --activations dense

@@ -14,6 +14,7 @@
 # missing. Needs clang >= 14, libclc (Debian: libclc-15), ptxas (CUDA) and readelf; $CLANG, $LIBCLC
 # (nvptx64--nvidiacl.bc) and $PTXAS name others than those found. The compiler in NVIDIA's driver is
 # another one: the numbers are close to its own, not the same.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 
 # The define sets, as src/ passes them on a GPU (CLPRUNE_KERNELS_TILED). Several lines for one kernel

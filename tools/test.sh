@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds with the address and undefined-behaviour sanitizers, and runs the
-# tests on PoCL. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any,
-# all tests run but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow),
-# and the tests of packages, which install lintian (tools/test.sh --long).
+# tests on PoCL: about 20 minutes on two cores, most of them for compiling kernels; a second run takes
+# half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
+# but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the tests of
+# packages, which install lintian (tools/test.sh --long).
 set -euo pipefail
+export LC_ALL=C # a decimal point in every locale
+case ${1:-} in
+-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0" && exit ;;
+esac
 cd "$(dirname "$0")/.."
 [ -w . ] || { echo "test: cannot write to $PWD; copy it to a folder of yours: cp -r $PWD ~/clprune" >&2; exit 1; }
 
+say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))): $*"; }
 packages=()
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
@@ -14,7 +20,12 @@ if [ "$1" = --long ]; then
     shift
     set -- -L long "$@"
 fi
+say "1 of 3, packages"
 tools/install-packages.sh "${packages[@]}"
+say "2 of 3, build with sanitizers in build/dev (3 minutes on two cores; later only what changed)"
 cmake --preset dev >/dev/null
 cmake --build --preset dev --parallel "$(nproc)"
+count=$(ctest --preset dev -N "$@" | sed -n 's/^Total Tests: //p')
+say "3 of 3, $count of the test programs, $(nproc) at once (all: 15 minutes on two cores); a line for each"
 ctest --preset dev --parallel "$(nproc)" "$@"
+say "done"

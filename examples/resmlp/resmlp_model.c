@@ -129,7 +129,6 @@ const trainer_model resmlp_model = {
         "Trains a ResMLP on images, on any OpenCL device. The activations that the backward\n"
         "pass reads are kept dense, pruned in blocks (arXiv 2311.16883), or in part: the rest\n"
         "is recomputed.\n",
-    .folder = "resmlp-out",
     .archs = resmlp_arch_names,
     .arch = 4, /* resmlp_tiny */
     .extras = extras,

@@ -138,7 +138,6 @@ const trainer_model resnet_model = {
         "Trains a ResNet on images, on any OpenCL device. The activations that the backward pass\n"
         "reads are kept dense, pruned in blocks, as means of cells of pixels (arXiv 2409.11902),\n"
         "as codes, or in part: the rest is recomputed.\n",
-    .folder = "resnet-out",
     .archs = resnet_arch_names,
     .arch = 3, /* resnet20 */
     .keep = &resnet_keep_table,

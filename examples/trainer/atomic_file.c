@@ -1,20 +1,18 @@
 #include "atomic_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-static char *join(const char *a, const char *b)
-{
-    const size_t size = strlen(a) + strlen(b) + 1;
-    char *text = malloc(size);
-    if (text != NULL)
-        (void)snprintf(text, size, "%s%s", a, b);
-    return text;
-}
+#include "plain_file.h"
+
+enum { TEMPORARY_SUFFIX = sizeof ".12345678.tmp" - 1 };
 
 static bool fail(const char *doing, const char *path, fault *f)
 {
@@ -28,26 +26,116 @@ static void forget(atomic_file *file)
     *file = (atomic_file){0};
 }
 
-bool atomic_file_open(const char *path, atomic_file *file, fault *f)
+/* Eight digits that differ between writers, also between those of one process id on two machines
+ * that share a folder. O_EXCL settles the rest. */
+static uint32_t draw(uint32_t attempt)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    uint32_t bits = (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec * UINT32_C(0x9E3779B9);
+    bits ^= (uint32_t)getpid() * UINT32_C(0x85EBCA6B) + attempt * UINT32_C(0xC2B2AE35);
+    return bits;
+}
+
+static int open_temporary(atomic_file *file)
+{
+    const size_t size = strlen(file->path) + TEMPORARY_SUFFIX + 1;
+    int descriptor = -1;
+    file->temporary = malloc(size);
+    if (file->temporary == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    for (uint32_t i = 0; i < 100; ++i) {
+        (void)snprintf(file->temporary, size, "%s.%08" PRIx32 ".tmp", file->path, draw(i));
+        descriptor =
+            open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (descriptor >= 0 || errno != EEXIST)
+            break;
+    }
+    return descriptor;
+}
+
+/* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
+static int open_direct(const char *path)
+{
+    const int descriptor = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
+    if (flags >= 0)
+        (void)fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK);
+    return descriptor;
+}
+
+/* Whether the name is written to directly; false with a fault where it is nothing to write to. */
+static bool look_at(const char *path, bool *direct, fault *f)
 {
     struct stat status;
-    const bool direct = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    *file = (atomic_file){.path = strdup(path), .temporary = direct ? NULL : join(path, ".tmp")};
-    if (file->path == NULL || (!direct && file->temporary == NULL)) {
-        forget(file);
+    const size_t length = strlen(path);
+    *direct = false;
+    if (length > 0 && path[length - 1] == '/')
+        return fault_set(f, CODE_DATA, "cannot write %s: it names a folder", path);
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode))
+        return true;
+    *direct =
+        S_ISCHR(status.st_mode) || (S_ISFIFO(status.st_mode) && strncmp(path, "/dev/", 5) == 0);
+    return *direct ||
+           fault_set(f, CODE_DATA, "cannot write %s: %s", path, plain_file_refusal(status.st_mode));
+}
+
+bool atomic_file_open(const char *path, atomic_file *file, fault *f)
+{
+    bool direct;
+    *file = (atomic_file){0};
+    if (!look_at(path, &direct, f))
+        return false;
+    file->path = strdup(path);
+    if (file->path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    }
-    const int flags = O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_TRUNC | O_NOFOLLOW);
-    const int descriptor = open(direct ? path : file->temporary, flags, 0666);
+    const int descriptor = direct ? open_direct(path) : open_temporary(file);
     file->stream = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (file->stream == NULL) {
         (void)fail("write", path, f);
-        if (descriptor >= 0)
+        if (descriptor >= 0) {
             (void)close(descriptor);
+            if (file->temporary != NULL)
+                (void)unlink(file->temporary);
+        }
         forget(file);
         return false;
     }
     return true;
+}
+
+bool atomic_file_probe(const char *path, fault *f)
+{
+    atomic_file file;
+    if (!atomic_file_open(path, &file, f))
+        return false;
+    atomic_file_abandon(&file);
+    return true;
+}
+
+/* Whether `entry` is a temporary name of `name`, of today's form or of older programs. */
+static bool is_temporary(const char *entry, const char *name)
+{
+    const size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0)
+        return false;
+    if (strcmp(entry + length, ".tmp") == 0)
+        return true;
+    return entry[length] == '.' && strspn(entry + length + 1, "0123456789abcdef") == 8 &&
+           strcmp(entry + length + 9, ".tmp") == 0;
+}
+
+void atomic_file_sweep(const char *folder, const char *name)
+{
+    DIR *entries = opendir(folder);
+    if (entries == NULL)
+        return;
+    for (const struct dirent *e = readdir(entries); e != NULL; e = readdir(entries))
+        if (is_temporary(e->d_name, name))
+            (void)unlinkat(dirfd(entries), e->d_name, 0);
+    (void)closedir(entries);
 }
 
 /* The rename lasts only once the folder is on the disk, too. */
@@ -103,7 +191,7 @@ void atomic_file_abandon(atomic_file *file)
 
 bool make_folder(const char *path, fault *f)
 {
-    char *name = join(path, "");
+    char *name = strdup(path);
     bool good = true;
     if (name == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");

@@ -2,7 +2,10 @@
  * atomic_file.h: a file that is there whole or not at all. It is written under a temporary name in
  * its folder, then synced and renamed; what was there before stays until then.
  *
- * A name that is no regular file (a terminal, a pipe, /dev/full) is written directly.
+ * The temporary name, NAME.XXXXXXXX.tmp with eight hexadecimal digits, is that of one writer alone.
+ *
+ * A device (/dev/null, a terminal) and a pipe that the process has open (/dev/stdout, /dev/fd/N)
+ * are written directly. A named FIFO is refused: opening it would wait for a reader.
  */
 #ifndef TRAINER_ATOMIC_FILE_H
 #define TRAINER_ATOMIC_FILE_H
@@ -20,11 +23,18 @@ typedef struct atomic_file {
 /* Faults are CODE_DATA and name the file. After a failure *file needs no closing. */
 bool atomic_file_open(const char *path, atomic_file *file, fault *f);
 
+/* Whether a file of this name could be opened now; leaves everything as it is. */
+bool atomic_file_probe(const char *path, fault *f);
+
 /* Makes the file appear, or leaves things as they were. Closes in any case. */
 bool atomic_file_commit(atomic_file *file, fault *f);
 
 /* Drops what was written; accepts a file that is closed or was never opened ({0}). */
 void atomic_file_abandon(atomic_file *file);
+
+/* Removes the temporary files that killed writers of folder/name left. Not while one may be alive:
+ * the caller holds the folder's lock. */
+void atomic_file_sweep(const char *folder, const char *name);
 
 /* Makes a folder and those above it; one that exists is fine. */
 bool make_folder(const char *path, fault *f);

@@ -88,7 +88,7 @@ typedef struct auto_probe {
 } auto_probe;
 
 /* order: of the training images. Close in any case. */
-bool auto_probe_open(const trainer *t, auto_probe *probe, fault *f);
+bool auto_probe_open(trainer *t, auto_probe *probe, fault *f);
 void auto_probe_close(auto_probe *probe);
 
 /* errors[i] = |g - beside|^2 / |dense|^2 of each parameter, with g the gradient under these rules.

@@ -140,10 +140,11 @@ static bool allocate(auto_probe *probe, fault *f)
                f, CODE_MEMORY, "no memory for the gradients of %zu parameters", probe->elements);
 }
 
-bool auto_probe_open(const trainer *t, auto_probe *probe, fault *f)
+bool auto_probe_open(trainer *t, auto_probe *probe, fault *f)
 {
     const options *o = t->options;
-    const clprune_context_options wanted = {.device = o->device, .precision = options_precision(o)};
+    const clprune_context_options wanted = {
+        .device = o->device, .precision = options_precision(o), .log = trainer_hear, .log_user = t};
     *probe = (auto_probe){.t = {.options = t->options,
                               .data = t->data,
                               .type = t->type,

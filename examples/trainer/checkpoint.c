@@ -1,12 +1,12 @@
 #include "checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "plain_file.h"
 
 /* Two fixed parts of the file, laid out without padding. */
 typedef struct file_header {
@@ -119,31 +119,15 @@ static bool damaged(const checkpoint *c, const char *what, fault *f)
     return fault_set(f, CODE_DATA, "%s: not a good checkpoint: %s", c->path, what);
 }
 
-static bool read_bytes(int descriptor, unsigned char *bytes, size_t size)
-{
-    while (size > 0) {
-        const ssize_t got = read(descriptor, bytes, size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        bytes += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
 static bool load(checkpoint *c, fault *f)
 {
     struct stat status;
-    const int descriptor = open(c->path, O_RDONLY | O_CLOEXEC);
+    const char *why;
     bool good = false;
-    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
-        (void)fault_set(f, CODE_DATA, "cannot read %s: %s", c->path, strerror(errno));
-        goto done;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        (void)damaged(c, "it is no regular file", f);
+    FILE *file = plain_file_open(c->path, &why);
+    if (file == NULL || fstat(fileno(file), &status) != 0) {
+        (void)fault_set(
+            f, CODE_DATA, "cannot read %s: %s", c->path, file == NULL ? why : strerror(errno));
         goto done;
     }
     c->size = (size_t)status.st_size;
@@ -152,12 +136,11 @@ static bool load(checkpoint *c, fault *f)
         (void)fault_set(f, CODE_MEMORY, "%s: no memory for %zu bytes", c->path, c->size);
         goto done;
     }
-    good = read_bytes(descriptor, c->bytes, c->size);
-    if (!good)
-        (void)damaged(c, "it cannot be read to its end", f);
+    good = fread(c->bytes, 1, c->size, file) == c->size ||
+           damaged(c, "it cannot be read to its end", f);
 done:
-    if (descriptor >= 0)
-        (void)close(descriptor);
+    if (file != NULL)
+        (void)fclose(file);
     return good;
 }
 

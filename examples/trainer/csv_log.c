@@ -41,6 +41,11 @@ bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
     return true;
 }
 
+size_t csv_log_header_size(void)
+{
+    return sizeof header - 1;
+}
+
 bool csv_log_write(csv_log *log, const char *path, fault *f)
 {
     atomic_file file;

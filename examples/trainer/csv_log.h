@@ -42,6 +42,8 @@ bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f);
 /* Writes the header and the rows so far to a new file of this name, which takes the place of an
  * older one at once; later rows are appended. Faults: CODE_DATA. */
 bool csv_log_write(csv_log *log, const char *path, fault *f);
+/* Bytes of a file without rows. */
+size_t csv_log_header_size(void);
 bool csv_log_add(csv_log *log, const csv_row *row, fault *f);
 void csv_log_close(csv_log *log); /* accepts {0} */
 

@@ -9,9 +9,12 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>  /* fopen, fread, snprintf */
+#include <stdio.h>  /* fread, snprintf */
 #include <stdlib.h> /* malloc, free */
 #include <string.h> /* memcpy */
+#include <unistd.h> /* access */
+
+#include "plain_file.h"
 
 enum { SIDE = 32, PIXELS = DATASET_CHANNELS * SIDE * SIDE, MAX_FILES = 5 };
 
@@ -81,12 +84,9 @@ static char *join(cifar_place place, const char *file)
 static bool has_file(cifar_place place, const char *file)
 {
     char *path = join(place, file);
-    FILE *stream = path == NULL ? NULL : fopen(path, "rb");
+    const bool found = path != NULL && access(path, R_OK) == 0;
     free(path);
-    if (stream == NULL)
-        return false;
-    (void)fclose(stream);
-    return true;
+    return found;
 }
 
 /* Any file of the set will do: if others are missing, the message can then name them. */
@@ -126,7 +126,7 @@ static dataset_status count_records(
     FILE *stream, const char *path, size_t record, uint32_t *count, char *err, size_t err_size)
 {
     const long size = fseek(stream, 0, SEEK_END) == 0 ? ftell(stream) : -1;
-    if (size < 0 || size == LONG_MAX || fseek(stream, 0, SEEK_SET) != 0) /* a folder's is that */
+    if (size < 0 || size == LONG_MAX || fseek(stream, 0, SEEK_SET) != 0)
         return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot tell its size", path);
     if (size == 0)
         return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: is empty", path);
@@ -162,6 +162,7 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
     const size_t record = place.format->label_bytes + PIXELS;
     dataset_status status;
     FILE *stream = NULL;
+    const char *why;
     uint8_t *grown = NULL;
     uint32_t here = 0;
     char *path = join(place, file);
@@ -169,10 +170,9 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
         status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", place.dir);
         goto done;
     }
-    stream = fopen(path, "rb");
+    stream = plain_file_open(path, &why);
     if (stream == NULL) {
-        status =
-            dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: missing or not readable", path);
+        status = dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, why);
         goto done;
     }
     status = count_records(stream, path, record, &here, err, err_size);

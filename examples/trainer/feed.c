@@ -47,14 +47,17 @@ static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
            fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", batch);
 }
 
-/* Waits until the slot's last transfer is done. */
-static bool free_slot(struct feed_slot *slot, fault *f)
+/* Waits until the slot's last transfer is done: its host memory is free then, whatever became of
+ * the transfer. */
+static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 {
     if (slot->done == NULL)
         return true;
     const cl_int waited = clWaitForEvents(1, &slot->done);
     const cl_int released = clReleaseEvent(slot->done);
     slot->done = NULL;
+    if (waited != CL_SUCCESS) /* whether it ended is unknown: everything must */
+        (void)clFinish(clprune_context_queue(feed->context));
     return fault_check_cl(f, waited, "waiting for a transfer of images") &&
            fault_check_cl(f, released, "releasing an event");
 }
@@ -65,7 +68,7 @@ void feed_close(batch_feed *feed)
     if (feed->context == NULL)
         return;
     for (int i = 0; i < 2; ++i) {
-        (void)free_slot(&feed->slot[i], &ignored);
+        (void)free_slot(feed, &feed->slot[i], &ignored);
         free(feed->slot[i].images);
         free(feed->slot[i].labels);
     }
@@ -81,7 +84,7 @@ bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, 
     cl_command_queue queue = clprune_context_queue(feed->context);
     char message[512];
     feed->next ^= 1;
-    if (!free_slot(slot, f) || !fill_slot(feed, slot, f))
+    if (!free_slot(feed, slot, f) || !fill_slot(feed, slot, f))
         return false;
     if (!feed_check(f,
             dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
@@ -89,11 +92,15 @@ bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, 
             message))
         return false;
     const cl_int images = clEnqueueWriteBuffer(queue, feed->images.buffer, CL_FALSE, 0,
-        count * feed->pixels * sizeof(float), slot->images, 0, NULL, NULL);
+        count * feed->pixels * sizeof(float), slot->images, 0, NULL, &slot->done);
     if (!fault_check_cl(f, images, "sending images to the device"))
         return false;
-    /* in-order: when the labels are there, so are the images */
-    const cl_int labels = clEnqueueWriteBuffer(queue, feed->labels, CL_FALSE, 0,
-        count * sizeof(int32_t), slot->labels, 0, NULL, &slot->done);
-    return fault_check_cl(f, labels, "sending labels to the device");
+    cl_event both; /* in-order: when the labels are there, so are the images */
+    const cl_int labels = clEnqueueWriteBuffer(
+        queue, feed->labels, CL_FALSE, 0, count * sizeof(int32_t), slot->labels, 0, NULL, &both);
+    if (!fault_check_cl(f, labels, "sending labels to the device"))
+        return false;
+    const cl_int released = clReleaseEvent(slot->done);
+    slot->done = both;
+    return fault_check_cl(f, released, "releasing an event");
 }

@@ -20,7 +20,7 @@ typedef struct batch_feed {
     clprune_mat images;       /* batch x pixels, on the device */
     cl_mem labels;            /* int32, batch of them */
     struct feed_slot {
-        float *images;
+        float *images; /* read by the device until `done` */
         int32_t *labels;
         cl_event done; /* of its transfer; NULL: free */
     } slot[2];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options_table.h"
+#include "plain_file.h"
 
 enum {
     WORDS_MOST = 16, /* of a line */
@@ -59,12 +60,13 @@ typedef struct line {
 
 bool keep_file_read(const char *path, char **text, fault *f)
 {
-    FILE *file = fopen(path, "rb");
+    const char *why;
+    FILE *file = plain_file_open(path, &why);
     char *bytes = malloc(FILE_MOST + 1);
     *text = NULL;
     if (file == NULL || bytes == NULL) {
         (void)(bytes == NULL ? fault_set(f, CODE_MEMORY, "out of memory")
-                             : fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno)));
+                             : fault_set(f, CODE_DATA, "%s: %s", path, why));
     } else {
         const size_t size = fread(bytes, 1, FILE_MOST + 1, file);
         if (ferror(file))

@@ -213,7 +213,9 @@ bool memory_plan_run(options *o, fault *f)
     timeline line = {0};
     clprune_device_info device;
     bool found;
-    bool good = trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
+    t = (trainer){0};
+    bool good = (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
+                trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
                 memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);
     if (good) {

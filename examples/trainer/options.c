@@ -198,14 +198,15 @@ static bool check_together(const options *o, fault *f)
     return true;
 }
 
-/* Where files go if not said: beside the checkpoint, else in a folder of the usual name; a run
- * limited by --steps is a trial and leaves none. */
+/* Where files go if not said: beside the checkpoint, else in a folder of their own; a run limited
+ * by
+ * --steps is a trial and leaves none. */
 static bool choose_folder(options *o, fault *f)
 {
     if (o->output_dir != NULL || o->steps != 0 || o->test_only)
         return true;
-    o->output_dir = o->model->folder;
-    if (o->resume == NULL)
+    o->new_folder = o->resume == NULL;
+    if (o->new_folder)
         return true;
     const char *slash = strrchr(o->resume, '/');
     const size_t length = slash == NULL ? 1 : slash == o->resume ? 1 : (size_t)(slash - o->resume);

@@ -14,7 +14,10 @@
 #include "fault.h"
 #include "trainer_model.h"
 
-enum { OPTIONS_MOST = 56 }; /* options there may be */
+enum {
+    OPTIONS_MOST = 60, /* options there may be */
+    OPTIONS_EPOCHS_MOST = 1000000
+};
 
 /* A choice that was not made: what it means follows later, or is left to the library. Checkpoints
  * do not have it. */
@@ -60,8 +63,10 @@ typedef struct options {
     double clip_norm;       /* 0: off */
     uint64_t seed;
 
-    const char *device;        /* NULL: the library's choice */
-    const char *output_dir;    /* NULL: nothing is written */
+    const char *device;     /* NULL: the library's choice */
+    const char *output_dir; /* NULL: nothing is written, or new_folder */
+    bool new_folder;        /* a folder of its own is made for the run, see run_folder.h */
+    bool overwrite;
     uint64_t checkpoint_every; /* epochs; 0: never */
     const char *resume;
     uint64_t steps;          /* 0: all epochs */

@@ -111,7 +111,7 @@ static const option_row rows[] = {
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
         "lines that override --activations for single blocks and tensors, such as 'blocks.0 x "
         "dense' (see keep_file.h); the checkpoint keeps a copy"),
-    COUNT("epochs", OPTION_TAKE, epochs, 1, 1000000, "default 10"),
+    COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
         "sgd (momentum 0.9), adamw (the default) or lamb"),
@@ -137,7 +137,10 @@ static const option_row rows[] = {
         "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
     FLAG("list-devices", OPTION_FORGET, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
-        "folder for log.csv and last.ckpt; default: the folder of --resume, else "),
+        "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
+        "runs/ARCH-DATE-TIME"),
+    FLAG("overwrite", OPTION_FORGET, overwrite,
+        "replace the files of an earlier run in --output-dir"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
@@ -292,8 +295,6 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
         for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
             append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->keep->preset_names[i],
                 i == 0 ? " (the default)" : "", model->keep->presets[i].help);
-    if (row->offset == FIELD(output_dir))
-        append(text, size, "%s", model->folder);
     if (row->needs == NEEDS_NOTHING)
         return;
     option_needed_presets(model, row->needs, presets, sizeof presets);

@@ -67,6 +67,8 @@ static void say_start(trainer *t)
     progress_say(&t->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
         kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
         (unsigned long long)o->batch_size, (unsigned long long)o->seed);
+    if (t->folder.path != NULL)
+        progress_say(&t->progress, "files in %s", t->folder.path);
     if (t->at.step > 0)
         progress_say(&t->progress, "going on after epoch %llu, step %llu",
             (unsigned long long)t->at.epoch, (unsigned long long)t->at.step);
@@ -125,12 +127,27 @@ static void say_end(trainer *t)
         progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
 }
 
+/* What takes less memory, where the run had too little. */
+static void advise(const options *o, fault *f)
+{
+    const keep_table *keep = o->model->keep;
+    const size_t used = strlen(f->text);
+    if (f->code != CODE_MEMORY || strstr(f->text, "--memory-limit") != NULL)
+        return;
+    (void)snprintf(f->text + used, sizeof f->text - used,
+        "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
+        keep->rungs > 0 ? " or --activations " : "",
+        keep->rungs > 0 ? keep->ladder[keep->rungs - 1].preset : "");
+}
+
 static bool run(options *o, fault *f)
 {
     trainer t;
     gradient_check check = {0};
-    if (!trainer_open(o, &t, f))
+    if (!trainer_open(o, &t, f)) {
+        advise(o, f);
         return false;
+    }
     say_start(&t);
     bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
     if (good) {
@@ -142,6 +159,7 @@ static bool run(options *o, fault *f)
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && summary_write(&t, &check, f);
     }
+    advise(o, f);
     gradient_check_close(&check);
     trainer_close(&t);
     return good;

@@ -1,11 +1,18 @@
 #include "progress.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h> /* isatty */
+
+#include "stop.h"
 
 double clock_seconds(void)
 {
@@ -54,19 +61,85 @@ static void print_duration(double seconds, char *text, size_t size)
         (void)snprintf(text, size, "%" PRIu64 ":%02" PRIu64, m, s);
 }
 
-void progress_show(progress *p, const progress_values *values)
+size_t progress_width(void)
 {
-    char eta[32];
-    if (p->quiet)
-        return;
+#ifdef TIOCGWINSZ
+    struct winsize window;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0)
+        return window.ws_col;
+#endif
+    const char *columns = getenv("COLUMNS");
+    const unsigned long width = columns == NULL ? 0 : strtoul(columns, NULL, 10);
+    return width > 0 && width < 10000 ? (size_t)width : 80;
+}
+
+void progress_line(const progress_values *values, size_t width, char *text, size_t size)
+{
+    char front[128], images[64], ms[64], eta[32], rest[64] = "";
+    (void)snprintf(front, sizeof front,
+        "epoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f", values->epoch,
+        values->epochs, values->step, values->steps, values->loss);
+    (void)snprintf(images, sizeof images, "  %.1f img/s", values->images_per_second);
+    (void)snprintf(ms, sizeof ms, "  %.1f ms/step", values->step_ms);
     print_duration(values->eta, eta, sizeof eta);
-    (void)printf("%sepoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64
-                 "  loss %.4f  %.1f img/s  %.1f ms/step  ETA %s%s",
-        p->terminal ? "\r\033[K" : "", values->epoch, values->epochs, values->step, values->steps,
-        values->loss, values->images_per_second, values->step_ms, eta, p->terminal ? "" : "\n");
+    if (isfinite(values->step_ms))
+        (void)snprintf(rest, sizeof rest, "  ETA %s", eta);
+    else
+        images[0] = ms[0] = '\0';
+    if (strlen(front) + strlen(images) + strlen(ms) + strlen(rest) > width)
+        images[0] = '\0';
+    if (strlen(front) + strlen(ms) + strlen(rest) > width)
+        ms[0] = '\0';
+    (void)snprintf(text, size, "%s%s%s%s", front, images, ms, rest);
+    if (width < size)
+        text[width] = '\0';
+}
+
+/* Waits until stdout takes a line, which fits what a pipe holds in one piece. A reader that does
+ * not read, or a terminal that was stopped, must not keep the program from ending: after a signal
+ * the output goes nowhere. */
+static void wait_for_reader(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    while (poll(&out, 1, 100) <= 0)
+        if (stop_signal() != 0) {
+            const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+            if (nowhere >= 0)
+                (void)dup2(nowhere, STDOUT_FILENO);
+            return;
+        }
+}
+
+/* A terminal's last column stays free: some go on to the next line there. */
+static void show_line(progress *p, const char *text)
+{
+    const int width = p->terminal ? (int)progress_width() - 1 : 1000;
+    wait_for_reader();
+    (void)printf("%s%.*s%s", p->terminal ? "\r\033[K" : "", width, text, p->terminal ? "" : "\n");
     (void)fflush(stdout);
     p->dirty = p->terminal;
     p->printed = clock_seconds();
+}
+
+void progress_show(progress *p, const progress_values *values)
+{
+    char text[512];
+    if (p->quiet)
+        return;
+    progress_line(values, p->terminal ? progress_width() - 1 : sizeof text, text, sizeof text);
+    show_line(p, text);
+}
+
+void progress_built(progress *p)
+{
+    char text[64];
+    const bool soon = !p->terminal && !p->told && clock_seconds() - p->printed >= 1.0;
+    ++p->built;
+    if (p->quiet || (!progress_due(p) && !soon))
+        return;
+    p->told = true;
+    (void)snprintf(text, sizeof text, "building kernels: %u so far", p->built);
+    show_line(p, text);
 }
 
 void progress_end(progress *p)
@@ -81,6 +154,7 @@ void progress_say(progress *p, const char *format, ...)
     va_list args;
     if (p->quiet)
         return;
+    wait_for_reader();
     progress_end(p);
     va_start(args, format);
     (void)vprintf(format, args);

@@ -6,6 +6,7 @@
 #define TRAINER_PROGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Seconds of a clock that never goes back. */
@@ -25,6 +26,8 @@ typedef struct progress {
     bool quiet, terminal;
     bool dirty;     /* a line is on the terminal that has no end yet */
     double printed; /* clock at the last plain or rewritten line */
+    unsigned built; /* kernels */
+    bool told;      /* of them */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -33,14 +36,25 @@ progress progress_begin(bool quiet);
 bool progress_due(const progress *p);
 
 typedef struct progress_values {
-    uint64_t epoch, epochs; /* epoch counts from 1 */
-    uint64_t step, steps;   /* of this epoch */
-    double loss;            /* of the latest batch */
-    double images_per_second, step_ms;
-    double eta; /* seconds */
+    uint64_t epoch, epochs;            /* epoch counts from 1 */
+    uint64_t step, steps;              /* of this epoch */
+    double loss;                       /* of the latest batch */
+    double images_per_second, step_ms; /* NaN: not known yet, nor is eta */
+    double eta;                        /* seconds */
 } progress_values;
 
 void progress_show(progress *p, const progress_values *values);
+
+/* The line that progress_show writes, cut to `width` columns: first it loses images per second,
+ * then milliseconds per step. */
+void progress_line(const progress_values *values, size_t width, char *text, size_t size);
+
+/* Columns of the terminal behind stdout: of its driver, else $COLUMNS, else 80. */
+size_t progress_width(void);
+
+/* A kernel was built: before the first step this is what takes the time. Shows how many, at once on
+ * a terminal, elsewhere after a second and then every ten. */
+void progress_built(progress *p);
 
 /* A line that stays; nothing where quiet. */
 #if defined(__GNUC__)

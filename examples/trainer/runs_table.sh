@@ -6,6 +6,7 @@
 #
 # PLOT is a gnuplot script that reads `runs`, the names of the runs, in OUT. NAME dense is the reference
 # of the column beside_dense.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: runs_table.sh OUT PLOT NAME..."
 plot=$(realpath "${2:?$usage}")

@@ -1,30 +1,55 @@
 #include "stop.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h> /* _exit */
 
-static volatile sig_atomic_t asked;
+static atomic_int asked;
 
 static void ask(int number)
 {
-    if (asked != 0)
+    if (atomic_exchange(&asked, number) != 0)
         _exit(128 + number);
-    asked = number;
 }
 
+static void *listen(void *signals)
+{
+    for (;;) {
+        int number;
+        if (sigwait(signals, &number) == 0)
+            ask(number);
+    }
+    return NULL;
+}
+
+/* A thread of its own takes the signals, which every other thread blocks: a compiler inside of an
+ * OpenCL driver has handlers of its own while it works, which remove its files and fail the build.
+ */
 void stop_install(void)
 {
+    static sigset_t signals;
     struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    pthread_t listener;
     (void)sigemptyset(&action.sa_mask);
     (void)sigemptyset(&ignore.sa_mask);
+    /* Signals that a shell has had ignored for a background job would never become pending. */
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    if (pthread_create(&listener, NULL, listen, &signals) == 0)
+        (void)pthread_detach(listener);
+    else
+        (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 int stop_signal(void)
 {
-    return asked;
+    return atomic_load(&asked);
 }

@@ -5,11 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h> /* _exit */
 
+#include "atomic_file.h"
 #include "auto_keep.h"
 #include "checkpoint.h"
 #include "keep_file.h"
 #include "memory_plan.h"
+#include "stop.h"
 #include "weights.h"
 
 static bool open_data(trainer *t, fault *f)
@@ -77,22 +80,35 @@ clprune_status trainer_create_context(
     return status;
 }
 
-/* Why --precision cannot be had. */
-static void say_warning(void *user, clprune_log_level level, const char *message)
+/* Ends the program between the builds of kernels. Nothing is lost: no step was done yet, and the
+ * checkpoint that the run may have resumed is as it was. */
+static void quit_while_building(trainer *t)
+{
+    progress_say(&t->progress, "stopped by a signal while kernels were built; nothing was trained");
+    run_folder_close(&t->folder);
+    (void)fflush(stdout);
+    _exit(128 + stop_signal());
+}
+
+void trainer_hear(void *user, clprune_log_level level, const char *message)
 {
     trainer *t = user;
-    if (level == CLPRUNE_LOG_WARNING)
+    const clprune_precision precision = options_precision(t->options);
+    const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
+    if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision cannot be had */
         progress_say(&t->progress, "%s", message);
+    if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0 || t->steps_here > 0)
+        return;
+    if (stop_signal() != 0)
+        quit_while_building(t);
+    progress_built(&t->progress);
 }
 
 static bool open_device(trainer *t, fault *f)
 {
     const clprune_precision precision = options_precision(t->options);
-    const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
-    const clprune_context_options wanted = {.device = t->options->device,
-        .precision = precision,
-        .log = rounds ? say_warning : NULL,
-        .log_user = t};
+    const clprune_context_options wanted = {
+        .device = t->options->device, .precision = precision, .log = trainer_hear, .log_user = t};
     if (trainer_create_context(&wanted, &t->context, f) != CLPRUNE_SUCCESS)
         return false;
     if (precision == CLPRUNE_PRECISION_DEFAULT) /* a resumed run takes the same */
@@ -184,29 +200,19 @@ static bool start(trainer *t, const checkpoint *c, fault *f)
            import_weights(t, f);
 }
 
-static char *path_in(const char *folder, const char *name)
-{
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path != NULL)
-        (void)snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 static bool open_output(trainer *t, fault *f)
 {
-    const char *folder = t->options->output_dir, *board = t->options->tensorboard;
+    const char *board = t->options->tensorboard;
     if (board != NULL && !t->options->test_only && !tensorboard_open(board, &t->board, f))
         return false;
-    if (folder == NULL || t->options->test_only)
+    if (t->folder.path == NULL)
         return true;
-    if (!make_folder(folder, f))
-        return false;
-    char *csv = path_in(folder, "log.csv");
-    t->checkpoint_path = path_in(folder, "last.ckpt");
+    char *csv = run_folder_file(&t->folder, "log.csv");
+    t->checkpoint_path = run_folder_file(&t->folder, "last.ckpt");
+    run_folder_clear(&t->folder);
     const bool good = csv == NULL || t->checkpoint_path == NULL
                           ? fault_set(f, CODE_MEMORY, "out of memory")
-                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, folder, f);
+                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, t->folder.path, f);
     free(csv);
     return good;
 }
@@ -291,11 +297,17 @@ static bool use_plan(trainer *t, fault *f)
 bool trainer_open(options *o, trainer *t, fault *f)
 {
     checkpoint c = {0};
-    bool good = trainer_prepare(o, t, &c, f) && open_device(t, f) && use_plan(t, f) &&
-                trainer_create_feed(t, f) && trainer_create_model(t, f);
-    if (good) {
-        good = start(t, o->resume == NULL ? NULL : &c, f) && open_output(t, f);
-    }
+    run_folder folder;
+    *t = (trainer){0};
+    if (!run_folder_open(o, &folder, f))
+        return false;
+    /* The folder comes first: from here on no other run changes the checkpoint in it. */
+    bool good = (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+                trainer_prepare(o, t, &c, f);
+    t->folder = folder;
+    good = good && open_device(t, f) && use_plan(t, f) && trainer_create_feed(t, f) &&
+           trainer_create_model(t, f) && start(t, o->resume == NULL ? NULL : &c, f) &&
+           open_output(t, f);
     checkpoint_close(&c);
     if (!good)
         trainer_close(t);
@@ -318,6 +330,7 @@ void trainer_close(trainer *t)
     free(t->rules);
     auto_keep_close(t->automatic);
     free(t->checkpoint_path);
+    run_folder_close(&t->folder);
     *t = (trainer){0};
 }
 

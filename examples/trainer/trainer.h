@@ -23,6 +23,7 @@
 #include "learning_rate.h"
 #include "options.h"
 #include "progress.h"
+#include "run_folder.h"
 #include "tally.h"
 #include "tensorboard.h"
 #include "trainer_model.h"
@@ -62,6 +63,7 @@ typedef struct trainer {
     uint32_t *order; /* of images in an epoch, train or test, whichever is more */
     csv_log log;
     tensorboard board;
+    run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* it was, by this process */
     progress progress;
@@ -82,8 +84,9 @@ typedef struct trainer {
     uint64_t saved_activation_bytes; /* live at the end of a forward pass */
 } trainer;
 
-/* Opens data, device, model; initialises parameters or takes them from --resume; makes the output
- * folder. On failure *t needs no closing. */
+/* Makes and locks the output folder, and sees that --summary-json can be written; opens data,
+ * device, model; initialises parameters or takes them from --resume. On failure *t needs no
+ * closing. */
 bool trainer_open(options *o, trainer *t, fault *f);
 void trainer_close(trainer *t);
 
@@ -123,6 +126,10 @@ const char *trainer_arch_name(const trainer *t);
  * environment says wrongly, and others. The status is that of clprune_context_create. */
 clprune_status trainer_create_context(
     const clprune_context_options *wanted, clprune_context **context, fault *f);
+
+/* The log of the contexts of a run, whose trainer is `user`: shows how many kernels were built
+ * before the first step, and ends the program there if a signal asked for it. */
+void trainer_hear(void *user, clprune_log_level level, const char *message);
 
 /* Make what a run needs on the device of t->context, from options, data and architecture: first
  * what lasts from step to step, then model and optimizer. What is made is the caller's on failure,

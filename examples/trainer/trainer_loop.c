@@ -73,7 +73,8 @@ static size_t count_at(uint64_t index, uint64_t batch, uint64_t images)
 static void show(trainer *t)
 {
     const options *o = t->options;
-    const meter *m = t->epoch.steps > 0 ? &t->epoch : trainer_meter(t);
+    /* The first step says nothing of the others: it builds the kernels. */
+    const meter *m = t->epoch.steps > 0 ? &t->epoch : &t->all;
     uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
     if (o->steps != 0 && o->steps - t->steps_here < steps_left)
         steps_left = o->steps - t->steps_here;

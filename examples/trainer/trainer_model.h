@@ -61,7 +61,6 @@ typedef void trainer_watch_fn(void *user, const char *part, size_t block);
 typedef struct trainer_model {
     const char *program;         /* "NAME-train": for --version, messages */
     const char *about;           /* for --help: what it trains, whole lines */
-    const char *folder;          /* the default of --output-dir */
     const char *const *archs;    /* the choices of --arch; ends with NULL */
     size_t arch;                 /* the default one */
     const trainer_extra *extras; /* (extras_count), at most TRAINER_EXTRAS */

@@ -168,10 +168,101 @@ static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
     for (size_t i = 0; i < tensor_count(t); ++i) {
         char name[RECORD_NAME];
         const clprune_mat mat = tensor_at(t, i, name);
-        if (checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f) == NULL)
+        const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
+        if (values == NULL)
             return false;
+        if (!all_finite(values, mat.rows * mat.cols))
+            return fault_set(
+                f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, name);
     }
     return true;
+}
+
+/* A number of a position, and the only value, or the values up to one, that a run can have there.
+ */
+typedef struct expectation {
+    const char *name;
+    uint64_t value, low, high;
+} expectation;
+
+static bool check_position(
+    const trainer *t, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
+{
+    const options *o = t->options;
+    const uint64_t epoch = position[0], done = position[1];
+    const uint64_t seen =
+        done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
+    const uint64_t step = epoch * t->steps_per_epoch + done;
+    /* In this order: the later limits are computed from values that passed. */
+    const expectation numbers[] = {
+        {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
+        {"step in the epoch", done, 0, t->steps_per_epoch},
+        {"step", position[2], step, step},
+        {"images seen in the epoch", position[3], seen, seen},
+        {"hits in the epoch", position[4], 0, seen},
+        {"steps of the optimizer", position[5], step, step},
+        {"steps timed in the epoch", position[8], 0, done},
+        {"images timed in the epoch", position[9], 0, seen},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
+        const expectation *n = &numbers[i];
+        char low[32] = "";
+        if (n->low != n->high)
+            (void)snprintf(low, sizeof low, "%" PRIu64 " to ", n->low);
+        if (n->value < n->low || n->value > n->high)
+            return fault_set(f, CODE_DATA,
+                "%s: not a position of this run: %s: %" PRIu64 ", not %s%" PRIu64, c->path, n->name,
+                n->value, low, n->high);
+    }
+    return true;
+}
+
+static bool check_sums(const checkpoint *c, const double sums[SUM_NUMBERS], fault *f)
+{
+    static const char *const names[SUM_NUMBERS] = {
+        "the loss summed in the epoch", "the seconds of the run", "the seconds of the epoch"};
+    for (size_t i = 0; i < SUM_NUMBERS; ++i)
+        if (!isfinite(sums[i]) || sums[i] < 0)
+            return fault_set(f, CODE_DATA,
+                "%s: not a position of this run: %s: %g, not a finite number from 0 on", c->path,
+                names[i], sums[i]);
+    return true;
+}
+
+/* A row for each finished epoch. */
+static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fault *f)
+{
+    const checkpoint_record *log = checkpoint_find(c, "log");
+    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
+    if (log->rows != epochs)
+        return fault_set(f, CODE_DATA,
+            "%s: its log has %" PRIu64 " rows, not one for each of %" PRIu64 " epochs", c->path,
+            log->rows, epochs);
+    const csv_row *rows = log->data;
+    for (uint64_t i = 0; i < epochs; ++i) {
+        const double late_epoch = rows[i].epoch - (double)(i + 1);
+        const double late = rows[i].step - (double)((i + 1) * t->steps_per_epoch);
+        const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
+                          isfinite(rows[i].train_loss) && isfinite(rows[i].test_loss) &&
+                          isfinite(rows[i].top1);
+        if (!good)
+            return fault_set(f, CODE_DATA,
+                "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
+                i + 1);
+    }
+    return true;
+}
+
+/* --epochs may be changed, but not to an epoch that the run has left behind. */
+static bool check_epochs(const trainer *t, const checkpoint *c, const uint64_t *position, fault *f)
+{
+    const uint64_t begun = position[0] + (position[1] > 0);
+    if (t->options->test_only || begun <= t->options->epochs)
+        return true;
+    return fault_set(f, options_given(t->options, "epochs") ? CODE_USAGE : CODE_DATA,
+        "--epochs %" PRIu64 ": the run in %s is in epoch %" PRIu64 " already", t->options->epochs,
+        c->path, begun);
 }
 
 static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
@@ -226,19 +317,18 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
 
 bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
 {
-    const checkpoint_record *log = checkpoint_find(c, "log");
     const uint64_t *position =
         checkpoint_get(c, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, f);
     const double *sums = checkpoint_get(c, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, f);
     if (position == NULL || sums == NULL)
         return false;
-    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
-        return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
-    if (position[1] > t->steps_per_epoch)
-        return fault_set(f, CODE_DATA, "%s: its position is outside of an epoch", c->path);
+    /* Data first: the limits of a position follow from them. */
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
+        !check_position(t, c, position, f) || !check_sums(c, sums, f) ||
+        !check_log(t, c, position[0], f) || !check_epochs(t, c, position, f) ||
         !check_tensors(t, c, f))
         return false;
+    const checkpoint_record *log = checkpoint_find(c, "log");
 
     t->at = (trainer_position){
         .epoch = position[0],

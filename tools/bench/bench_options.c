@@ -1,6 +1,8 @@
 /* bench_options.c: the command line: operations, lists and ranges of the numeric options. */
 #include "bench.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
@@ -55,7 +57,8 @@ static void usage(FILE *stream)
           "                 total, ms and all other times are medians, null is not applicable\n"
           "  --output-dir DIR   of the figures: CSV, JSON lines, gnuplot scripts and plots;\n"
           "                 --batch, --block and --sparsity replace the paper's values\n"
-          "  --help\n",
+          "  -h, --help\n"
+          "  --version\n",
         stream);
 }
 
@@ -216,9 +219,16 @@ static void set_defaults(bench_settings *set)
 
 static FILE *open_json(const char *path)
 {
-    FILE *stream = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (strcmp(path, "-") == 0)
+        return stdout;
+    /* O_NONBLOCK while opening: a FIFO without a reader is an error, not a wait. */
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC;
+    const int descriptor = open(path, flags, 0666);
+    if (descriptor >= 0)
+        (void)fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+    FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (stream == NULL) {
-        fprintf(stderr, "clprune-bench: --json: cannot write \"%s\"\n", path);
+        fprintf(stderr, "clprune-bench: --json: cannot write \"%s\": %s\n", path, strerror(errno));
         exit(EXIT_USAGE);
     }
     return stream;
@@ -234,7 +244,8 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         OPTION_PRECISION,
         OPTION_JSON,
         OPTION_DIR,
-        OPTION_HELP,
+        OPTION_HELP = 'h',
+        OPTION_VERSION,
         OPTION_AXIS = 0x100
     };
     static const struct option options[] = {
@@ -255,6 +266,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         {"json", required_argument, NULL, OPTION_JSON},
         {"output-dir", required_argument, NULL, OPTION_DIR},
         {"help", no_argument, NULL, OPTION_HELP},
+        {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
     };
     static const value_rule axis_rules[AXES] = {
@@ -275,7 +287,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
     bench_list rows = {.count = 0};
     const char *json = NULL, *end;
     int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (option >= OPTION_AXIS) {
             const int axis = option - OPTION_AXIS;
             parse_list(&axis_rules[axis], optarg, &set->axes[axis]);
@@ -310,6 +322,9 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
             break;
         case OPTION_HELP:
             usage(stdout);
+            exit(EXIT_SUCCESS);
+        case OPTION_VERSION:
+            printf("clprune-bench (clprune) %s\n", CLPRUNE_VERSION);
             exit(EXIT_SUCCESS);
         default:
             usage(stderr);

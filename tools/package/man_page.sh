@@ -4,6 +4,7 @@
 # The form of --help: "usage: ..." and more of its kind, indented by 7; "  --option VALUE   text", text
 # going on in lines indented by 10 or more; text from column 0 on, where "exit codes:" and
 # "environment:" begin sections of their own; other indented lines are a table.
+export LC_ALL=C # a decimal point in every locale
 set -eu
 program=$1 summary=$2 version=$3 date=$4 output=$5
 part=$output.part.$$

@@ -7,11 +7,13 @@
 #
 # BENCH is clprune-bench, built with oneDNN. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their
 # own. ROUNDS=N measures the shapes in N turns and takes the median ratio of each case.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 bench=$(realpath "${1:?usage: convolutions.sh BENCH OUT}")
 out=${2:?usage: convolutions.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
-export POCL_AFFINITY=${POCL_AFFINITY:-1}
+# PoCL aborts where a core is not allowed, as in many containers.
+[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 # in out image kernel stride
 shapes="3 64 224 7 2

@@ -7,11 +7,13 @@
 # BENCH is clprune-bench. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their own. OpenBLAS 0.3.21
 # takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: where that
 # happens its kernels for AVX-512 are asked for. OPENBLAS_CORETYPE, where it is set, is left alone.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
-export POCL_AFFINITY=${POCL_AFFINITY:-1}
+# PoCL aborts where a core is not allowed, as in many containers.
+[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
     case $("$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null) in
         *'sgemm for Prescott'*) export OPENBLAS_CORETYPE=SkylakeX ;;

@@ -42,6 +42,7 @@ typedef struct tune_op {
     const char *vector[3], *tiled[3]; /* sections, ended by NULL */
     const char *mma[2];               /* where the precision is not fp32 */
     double speedup;                   /* over the built-in row; 0: not searched */
+    bool cut;                         /* a signal ended its search: the speed-up is not measured */
 } tune_op;
 
 /* A value for each parameter of the library, in its order; is_set as there. */
@@ -69,6 +70,9 @@ typedef struct tune {
 
 double tune_now(void); /* seconds */
 
+/* The signal that asked to stop, or 0: the search ends with the present candidate. */
+int tune_stopped(void);
+
 /* The sections that an operation searches on this device, ended by NULL. */
 const char *const *tune_sections(const tune *t, const tune_op *op);
 
@@ -87,7 +91,7 @@ void tune_xs_make(
     tune *t, const clprune_bsr_desc *shape, float sparsity, float **dense, clprune_bsr *xs);
 
 /* Runs ragged and boundary shapes against naive sums in double; all of them with `full`. False
- * where one is wrong or fails; `why` says which. */
+ * where one is wrong or fails; `why` says which. Returns early once tune_stopped. */
 bool tune_check(tune *t, clprune_context *context, const tune_row *row, bool full, char why[256]);
 
 /* Searches t->op from t->best, which it improves, and sets the speed-up. */

@@ -9,12 +9,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static tune state; /* for cleaning up at exit */
+static tune state;         /* for cleaning up at exit */
+static atomic_int stopped; /* the signal that asked to stop */
+
+int tune_stopped(void)
+{
+    return atomic_load(&stopped);
+}
 
 _Noreturn void tune_fail(const clprune_context *context, clprune_status status)
 {
@@ -34,8 +42,11 @@ static void usage(FILE *stream)
           "  --output FILE   file for the row, replaced as a whole at the end (stdout)\n"
           "  --c             also print the row as C source for the built-in table\n"
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
-          "  --help\n"
-          "The search starts from the file in $CLPRUNE_TUNING, if set. Progress goes to stderr.\n",
+          "  -h, --help\n"
+          "  --version\n"
+          "The search starts from the file in $CLPRUNE_TUNING, if set. Progress goes to stderr.\n"
+          "SIGINT and SIGTERM end the search, write the best row so far and exit with 130 and\n"
+          "143; a second signal quits at once.\n",
         stream);
 }
 
@@ -47,10 +58,45 @@ static void remove_temporary(void)
     (void)rmdir(state.folder);
 }
 
+/* The first signal ends the search, so that what it found is written; the second ends the program.
+ */
 static void stop(int number)
 {
-    remove_temporary(); /* unlink and rmdir: safe here */
-    _exit(128 + number);
+    if (atomic_exchange(&stopped, number) != 0) {
+        remove_temporary(); /* unlink and rmdir: safe here */
+        _exit(128 + number);
+    }
+}
+
+static void *listen(void *signals)
+{
+    for (;;) {
+        int number;
+        if (sigwait(signals, &number) == 0)
+            stop(number);
+    }
+    return NULL;
+}
+
+/* A thread of its own takes the signals, which every other thread blocks: a compiler inside of an
+ * OpenCL driver has handlers of its own while it works, which remove its files and fail the build.
+ */
+static void catch_signals(void)
+{
+    static sigset_t signals;
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+    pthread_t listener;
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL); /* also where a shell has them ignored */
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    if (pthread_create(&listener, NULL, listen, &signals) == 0)
+        (void)pthread_detach(listener);
+    else
+        (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 static void make_temporary(tune *t)
@@ -69,8 +115,7 @@ static void make_temporary(tune *t)
     (void)snprintf(t->debug_vector, sizeof t->debug_vector, "%.250s%sgemm=vector", given, comma);
     (void)snprintf(t->debug_blast, sizeof t->debug_blast, "%.250s%sgemm=clblast", given, comma);
     (void)atexit(remove_temporary);
-    (void)signal(SIGINT, stop);
-    (void)signal(SIGTERM, stop);
+    catch_signals();
 }
 
 static void read_row(const clprune_context *context, tune *t, tune_row *row)
@@ -197,7 +242,7 @@ int main(int argc, char **argv)
         {"quick", no_argument, NULL, 'q'}, {"time", required_argument, NULL, 't'},
         {"output", required_argument, NULL, 'f'}, {"c", no_argument, NULL, 'c'},
         {"device", required_argument, NULL, 'd'}, {"precision", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
     static const tune_op ops[OPS] = {
         {.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
         {.name = "bspmm-tn",
@@ -221,7 +266,7 @@ int main(int argc, char **argv)
     bool print_c = false;
     int option;
     memcpy(t->ops, ops, sizeof ops);
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case 'o':
             name = optarg;
@@ -247,6 +292,9 @@ int main(int argc, char **argv)
         case 'h':
             usage(stdout);
             return EXIT_SUCCESS;
+        case 'v':
+            printf("clprune-tune (clprune) %s\n", CLPRUNE_VERSION);
+            return EXIT_SUCCESS;
         default:
             usage(stderr);
             return EXIT_USAGE;
@@ -271,14 +319,21 @@ int main(int argc, char **argv)
     fprintf(stderr, "device %s, driver %s, from %s\n", t->device, t->driver,
         clprune_context_tuning_source(t->base));
     const bool blast = uses_blast(t);
-    for (size_t i = 0; i < OPS; i++)
-        if (is_asked_for(t, &t->ops[i], name, blast))
+    bool searched = false;
+    for (size_t i = 0; i < OPS && tune_stopped() == 0; i++)
+        if (is_asked_for(t, &t->ops[i], name, blast)) {
             tune_search(t, &t->ops[i]);
+            searched = true;
+        }
+    if (!searched) {
+        fprintf(stderr, "clprune-tune: stopped by a signal before any search\n");
+        return 128 + tune_stopped();
+    }
     const bool written = write_output(t, output, false);
     if (!written && output != NULL) /* the search is not lost */
         tune_write_file(stdout, t, &t->best, NULL);
     if (print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);
-    return written ? EXIT_SUCCESS : EXIT_RUN;
+    return !written ? EXIT_RUN : tune_stopped() != 0 ? 128 + tune_stopped() : EXIT_SUCCESS;
 }

@@ -101,7 +101,7 @@ static double time_case(clprune_context *context, const tune_case *c)
 static bool warm_up(const tune *t, clprune_context *context)
 {
     for (size_t i = 0; i < t->case_count; i++)
-        if (tune_case_run(context, &t->cases[i]) != CLPRUNE_SUCCESS ||
+        if (tune_stopped() != 0 || tune_case_run(context, &t->cases[i]) != CLPRUNE_SUCCESS ||
             clprune_context_finish(context) != CLPRUNE_SUCCESS)
             return false;
     return true;
@@ -169,7 +169,7 @@ static verdict measure(const search *s, const tune_row *rows[2], int rounds, dou
     int done = 0;
     while (done < rounds) {
         double *now[2] = {seconds[done][0], seconds[done][1]};
-        if (!time_round(s, rows, contexts, done, now)) {
+        if (tune_stopped() != 0 || !time_round(s, rows, contexts, done, now)) {
             done = 0;
             break;
         }
@@ -228,13 +228,15 @@ static bool try_row(search *s, const tune_row *row)
     tune *t = s->t;
     const tune_row *rows[2] = {&t->best, row};
     char why[256], text[300];
-    if (tune_now() > s->end || !is_new(s, row))
+    if (tune_stopped() != 0 || tune_now() > s->end || !is_new(s, row))
         return false;
     clprune_context *context = tune_open(t, row);
     if (context == NULL)
         return false; /* not legal */
     const bool right = tune_check(t, context, row, false, why);
     clprune_context_destroy(context);
+    if (tune_stopped() != 0)
+        return false;
     if (!right) {
         s->wrong++;
         (void)snprintf(text, sizeof text, "dropped, %s", why);
@@ -251,9 +253,13 @@ static bool try_row(search *s, const tune_row *row)
         wins    ? ", wins"
         : again ? ", not sure"
                 : "");
+    if (tune_stopped() != 0)
+        return false;
     if (wins && (context = tune_open(t, row)) != NULL) {
         wins = tune_check(t, context, row, true, why);
         clprune_context_destroy(context);
+        if (tune_stopped() != 0)
+            return false; /* not all was checked */
         if (!wins) {
             s->wrong++;
             (void)snprintf(text, sizeof text, "dropped, %s", why);
@@ -354,9 +360,9 @@ static void search_blast(search *s)
     if (is_default(t, &t->best)) {
         double seconds[5];
         clprune_context *context = tune_open(t, &t->best);
-        if (context == NULL || !warm_up(t, context))
+        if (context == NULL || (!warm_up(t, context) && tune_stopped() == 0))
             tune_fail(context, CLPRUNE_CLBLAST_ERROR);
-        for (size_t i = 0; i < t->case_count; i++) {
+        for (size_t i = 0; tune_stopped() == 0 && i < t->case_count; i++) {
             for (int k = 0; k < 5; k++)
                 seconds[k] = time_case(context, &t->cases[i]);
             qsort(seconds, 5, sizeof *seconds, compare_doubles);
@@ -418,9 +424,13 @@ static void finish_op(search *s, tune_op *op)
             same && (!tune_searches(t, op, i) || (t->best.values[i] == t->built_in.values[i] &&
                                                      t->best.is_set[i] == t->built_in.is_set[i]));
     op->speedup = 1.0;
-    if (same)
+    op->cut = tune_stopped() != 0;
+    if (same || op->cut)
         return;
     const verdict v = measure(s, rows, op->blast ? 5 : MAX_ROUNDS, 0.0);
+    op->cut = tune_stopped() != 0;
+    if (op->cut)
+        return;
     if (v.ratio > WIN && v.sure > 1.0) {
         op->speedup = v.ratio;
         return;
@@ -445,18 +455,22 @@ void tune_search(tune *t, tune_op *op)
     s->win = WIN;
     if (!op->blast) {
         check_start(t);
-        measure_noise(s);
+        if (tune_stopped() == 0)
+            measure_noise(s);
     }
     if (op->blast)
         search_blast(s);
     else
         while (descend(s))
             ;
-    while (!op->blast && tune_now() < s->end)
+    while (!op->blast && tune_stopped() == 0 && tune_now() < s->end)
         (void)random_step(s);
     finish_op(s, op);
-    fprintf(stderr, "%s: %u candidates timed, %u wrong; %.3f times as fast as the built-in row\n",
-        op->name, s->timed, s->wrong, op->speedup);
+    fprintf(stderr, "%s: %u candidates timed, %u wrong; ", op->name, s->timed, s->wrong);
+    if (op->cut)
+        fprintf(stderr, "stopped by a signal\n");
+    else
+        fprintf(stderr, "%.3f times as fast as the built-in row\n", op->speedup);
     tune_cases_free(t);
     t->op = NULL;
     free(s);

@@ -28,7 +28,9 @@ void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tun
             fprintf(stream, "%s.%s = %u\n", t->parameters[i].section, t->parameters[i].key,
                 row->values[i]);
     for (size_t i = 0; op == NULL && i < OPS; i++)
-        if (t->ops[i].speedup > 0.0)
+        if (t->ops[i].cut)
+            fprintf(stream, "# %s: the search was stopped by a signal\n", t->ops[i].name);
+        else if (t->ops[i].speedup > 0.0)
             fprintf(stream, "# %s: %.3f times as fast as the built-in row\n", t->ops[i].name,
                 t->ops[i].speedup);
     fprintf(stream, "end\n");

@@ -1,5 +1,6 @@
 #!/bin/sh
 # train.sh CIFAR_FOLDER [SEEDS]: the runs of runs.jsonl, appended to it.
+export LC_ALL=C # a decimal point in every locale
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 data=${1:?usage: train.sh CIFAR_FOLDER [SEEDS]}

@@ -6,6 +6,7 @@
 # TRAINER is resmlp-train, DATA the folder of the binary CIFAR-10, OUT (default: cifar10) receives a
 # folder a run, with its CSV and summary, and cifar10.csv and cifar10.png. CRITERION is sampled (the
 # default) or largest, EPOCHS 10 unless given. Runs that are finished are not made again.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: cifar10.sh TRAINER DATA [OUT [CRITERION [EPOCHS]]]"
 train=$(realpath "${1:?$usage}")
@@ -23,7 +24,7 @@ run() {
     [ -s "$out/$name/summary.json" ] && return # finished earlier
     mkdir -p "$out/$name"
     "$train" --arch resmlp_tiny --data "$data" --epochs "$epochs" --batch-size 32 --no-augment \
-        --lr 0.002 --warmup-epochs 0.5 --seed 1 --output-dir "$out/$name" \
+        --lr 0.002 --warmup-epochs 0.5 --seed 1 --output-dir "$out/$name" --overwrite \
         --summary-json "$out/$name/summary.json" "$@"
 }
 pruned() { run "$1" --activations pruned --criterion "$criterion" --sparsity "$2" --block "$3"; }

@@ -7,6 +7,7 @@
 # TRAINER is resmlp-train, DATA the folder of the binary CIFAR-10, OUT (default: cifar10-presets) receives
 # a folder a run, with its log and summary, and cifar10-presets.csv. Runs that are finished are not made
 # again.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: cifar10_presets.sh TRAINER DATA [OUT]"
 train=$(realpath "${1:?$usage}")
@@ -22,7 +23,7 @@ run() {
     [ -s "$out/$name/summary.json" ] && return # finished earlier
     mkdir -p "$out/$name"
     "$train" --arch resmlp_tiny --data "$data" --epochs 5 --batch-size 32 --no-augment --lr 0.002 \
-        --warmup-epochs 0.5 --seed "$seed" --output-dir "$out/$name" \
+        --warmup-epochs 0.5 --seed "$seed" --output-dir "$out/$name" --overwrite \
         --summary-json "$out/$name/summary.json" "$@"
 }
 pruned="--sparsity 0.7 --block 16"

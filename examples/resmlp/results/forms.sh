@@ -8,6 +8,7 @@
 # Pruned: s = 0.7, blocks of 1 x 16, int32 indices. Quantised: groups of 64.
 #
 #     forms.sh TRAINER [DRAWS [ROUNDS]] >forms.csv
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 train=${1:?usage: forms.sh TRAINER [DRAWS [ROUNDS]]}
 draws=${2:-32}

@@ -12,6 +12,7 @@
 #
 #     resmlp-train --arch resmlp_tiny --data DATA --batch-size 32 --no-augment --lr 0.002 \
 #         --warmup-epochs 0.5 --seed 1 --activations auto --memory-limit 30900000 --steps 1 --output-dir OUT
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: head_to_head.sh TRAINER DATA [OUT [SEEDS]]"
 train=$(realpath "${1:?$usage}")
@@ -27,7 +28,7 @@ run() { # NAME SEED OPTIONS...
     [ -s "$out/$name/summary.json" ] && return # finished earlier
     mkdir -p "$out/$name"
     "$train" --arch resmlp_tiny --data "$data" --epochs 5 --batch-size 32 --no-augment --lr 0.002 \
-        --warmup-epochs 0.5 --seed "$seed" --output-dir "$out/$name" \
+        --warmup-epochs 0.5 --seed "$seed" --output-dir "$out/$name" --overwrite \
         --summary-json "$out/$name/summary.json" "$@"
 }
 for seed in $seeds; do

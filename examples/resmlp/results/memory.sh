@@ -3,6 +3,7 @@
 # and pruned as in Table III of arXiv 2311.16883.
 #
 #     memory.sh TRAINER >memory.csv
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 train=${1:?usage: memory.sh TRAINER}
 summary=$(mktemp)

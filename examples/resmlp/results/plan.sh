@@ -3,6 +3,7 @@
 # OUT (default: plan): a table and a CSV for each preset, and plan.png. No device is needed.
 #
 #     plan.sh TRAINER [OUT]
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 train=$(realpath "${1:?usage: plan.sh TRAINER [OUT]}")
 here=$(cd "$(dirname "$0")" && pwd)

@@ -6,6 +6,7 @@
 # type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 train=${1:?usage: presets.sh TRAINER [ROUNDS]}
 rounds=${2:-3}

@@ -6,6 +6,7 @@
 #
 # Needs PyTorch (Debian: python3-torch). On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their
 # own; both use all cores. OPENBLAS_CORETYPE as in tools/results/products.sh.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: step.sh TRAINER OUT [ROUNDS]"
 train=$(realpath "${1:?$usage}")
@@ -14,7 +15,8 @@ rounds=${3:-3}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
 steps=4 # the first one of a run is not counted
-export POCL_AFFINITY=${POCL_AFFINITY:-1}
+# PoCL aborts where a core is not allowed, as in many containers.
+[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,7 +25,7 @@ ours() { # NAME OPTIONS...
     local name=$1
     shift
     "$train" --arch resmlp_s12 --image-size 224 --classes 1000 --batch-size 32 --steps $steps \
-        --output-dir "$work/run" --summary-json "$work/$name.json" --quiet "$@" >/dev/null
+        --output-dir "$work/run" --overwrite --summary-json "$work/$name.json" --quiet "$@" >/dev/null
     sed -n 's/.*"step_ms": *\([0-9.]*\).*/\1/p' "$work/$name.json" | head -1 >>"$work/$name.ms"
 }
 peer() {

@@ -6,6 +6,7 @@
 # TRAINER is resnet-train, DATA the folder of the binary CIFAR-10, OUT (default: cifar10) receives a folder
 # a run, with its log.csv and summary.json, and what cifar10_table.sh makes of them. Runs that are
 # finished are not made again. Names: NAME-SEED.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: cifar10.sh TRAINER DATA [OUT]"
 train=$(realpath "${1:?$usage}")
@@ -20,7 +21,7 @@ run() { # NAME SEED OPTIONS...
     [ -s "$out/$name/summary.json" ] && return # finished earlier
     mkdir -p "$out/$name"
     "$train" --arch resnet20 --data "$data" --optimizer sgd --lr 0.1 --epochs 10 --batch-size 128 \
-        --seed "$seed" --output-dir "$out/$name" --summary-json "$out/$name/summary.json" "$@"
+        --seed "$seed" --output-dir "$out/$name" --overwrite --summary-json "$out/$name/summary.json" "$@"
 }
 for seed in 1 2; do
     run dense $seed --activations dense

@@ -3,6 +3,7 @@
 # step: saved activations, and the peak of activations and workspace together.
 #
 #     memory.sh TRAINER >memory.csv
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 train=${1:?usage: memory.sh TRAINER}
 folder=$(mktemp -d)

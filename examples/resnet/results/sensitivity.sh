@@ -5,6 +5,7 @@
 # (arXiv 2409.11902 finds that they tolerate more).
 #
 #     sensitivity.sh TRAINER DATA [STEPS] >sensitivity.csv
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: sensitivity.sh TRAINER DATA [STEPS]"
 train=$(realpath "${1:?$usage}")

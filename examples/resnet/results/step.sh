@@ -7,6 +7,7 @@
 #
 # Needs PyTorch (Debian: python3-torch). On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their
 # own; both use all cores.
+export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 usage="usage: step.sh TRAINER OUT [ROUNDS]"
 train=$(realpath "${1:?$usage}")
@@ -15,7 +16,8 @@ rounds=${3:-3}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
 steps=4 # the first one of a run is not counted
-export POCL_AFFINITY=${POCL_AFFINITY:-1}
+# PoCL aborts where a core is not allowed, as in many containers.
+[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,0 +1,46 @@
+#include "plain_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *plain_file_refusal(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return NULL;
+    if (S_ISDIR(mode))
+        return "it is a folder, not a regular file";
+    if (S_ISFIFO(mode))
+        return "it is a FIFO, not a regular file";
+    if (S_ISSOCK(mode))
+        return "it is a socket, not a regular file";
+    return "it is a device, not a regular file";
+}
+
+/* The descriptor of a regular file, or -1. O_NONBLOCK: a FIFO opens at once, to be refused. */
+static int open_regular(const char *path, const char **why)
+{
+    struct stat status;
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0)
+        *why = strerror(errno);
+    else if ((*why = plain_file_refusal(status.st_mode)) == NULL)
+        return descriptor;
+    if (descriptor >= 0)
+        (void)close(descriptor);
+    return -1;
+}
+
+FILE *plain_file_open(const char *path, const char **why)
+{
+    const int descriptor = open_regular(path, why);
+    if (descriptor < 0)
+        return NULL;
+    FILE *stream = fdopen(descriptor, "rb");
+    if (stream == NULL) {
+        *why = strerror(errno);
+        (void)close(descriptor);
+    }
+    return stream;
+}

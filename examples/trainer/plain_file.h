@@ -1,0 +1,19 @@
+/*
+ * plain_file.h: opens files that the user names without ever waiting: opening a FIFO blocks until
+ * its other end is opened, so anything but a regular file is refused first.
+ */
+#ifndef TRAINER_PLAIN_FILE_H
+#define TRAINER_PLAIN_FILE_H
+
+#include <stdbool.h>
+#include <stdio.h> /* FILE */
+#include <sys/stat.h>
+
+/* Opens a regular file for reading. NULL where that fails; *why is then the reason, a constant or
+ * strerror's text: "No such file or directory", "it is a FIFO, not a regular file". */
+FILE *plain_file_open(const char *path, const char **why);
+
+/* NULL for a regular file, else "it is a folder, not a regular file" and the like. */
+const char *plain_file_refusal(mode_t mode);
+
+#endif

@@ -1,0 +1,229 @@
+#include "run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "atomic_file.h"
+#include "csv_log.h"
+#include "plain_file.h"
+
+static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "log.csv"};
+
+enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
+
+static char *join(const char *folder, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+char *run_folder_file(const run_folder *folder, const char *name)
+{
+    return join(folder->path, name);
+}
+
+static bool fail(const char *doing, const char *path, fault *f)
+{
+    return fault_set(f, CODE_DATA, "cannot %s %s: %s", doing, path, strerror(errno));
+}
+
+/* runs/ARCH-DATE-TIME; of several in one second, the later ones end with -2, -3 ... */
+static bool make_new(const options *o, run_folder *folder, fault *f)
+{
+    char name[256], stamp[32] = "";
+    struct tm date;
+    const time_t now = time(NULL);
+    if (localtime_r(&now, &date) != NULL)
+        (void)strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &date);
+    folder->made_runs = access("runs", F_OK) != 0;
+    if (!make_folder("runs", f))
+        return false;
+    for (int i = 1; i <= TRIES; ++i) {
+        const int length =
+            snprintf(name, sizeof name, "runs/%s-%s", o->model->archs[o->arch], stamp);
+        if (i > 1)
+            (void)snprintf(name + length, sizeof name - (size_t)length, "-%d", i);
+        folder->made = mkdir(name, 0777) == 0; /* it is new, or there is another name */
+        if (folder->made || errno != EEXIST)
+            break;
+    }
+    if (!folder->made)
+        return fail("make the folder", name, f);
+    folder->path = strdup(name);
+    return folder->path != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+}
+
+static bool make(const options *o, run_folder *folder, fault *f)
+{
+    if (o->resume != NULL && access(o->resume, R_OK) != 0) /* no folder for what is not there */
+        return fail("read", o->resume, f);
+    if (o->new_folder)
+        return make_new(o, folder, f);
+    folder->path = strdup(o->output_dir);
+    if (folder->path == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    folder->made = access(o->output_dir, F_OK) != 0;
+    return make_folder(o->output_dir, f);
+}
+
+static bool refuse_second(run_folder *folder, fault *f)
+{
+    struct flock other = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char process[64] = "";
+    if (fcntl(folder->lock, F_GETLK, &other) == 0 && other.l_type != F_UNLCK && other.l_pid > 0)
+        (void)snprintf(process, sizeof process, " (process %ld)", (long)other.l_pid);
+    (void)close(folder->lock);
+    folder->lock = -1; /* not ours to remove */
+    return fault_set(f, CODE_DATA,
+        "%s: another run%s is writing there; wait for its end, or give another --output-dir",
+        folder->path, process);
+}
+
+/* Whether the file that is locked still has the name: the run before may have removed it between
+ * open and lock. */
+static bool is_named(const run_folder *folder)
+{
+    struct stat locked, named;
+    return fstat(folder->lock, &locked) == 0 && stat(folder->lock_path, &named) == 0 &&
+           locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+static bool take_lock(run_folder *folder, fault *f)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    folder->lock_path = join(folder->path, "run.lock");
+    if (folder->lock_path == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    for (int i = 0; i < TRIES; ++i) {
+        struct stat status;
+        folder->lock = open(folder->lock_path, flags, 0666);
+        if (folder->lock < 0 || fstat(folder->lock, &status) != 0)
+            return fail("write", folder->lock_path, f);
+        if (!S_ISREG(status.st_mode)) {
+            (void)close(folder->lock);
+            folder->lock = -1; /* not ours to remove */
+            return fault_set(f, CODE_DATA, "cannot write %s: %s", folder->lock_path,
+                plain_file_refusal(status.st_mode));
+        }
+        const int locked = fcntl(folder->lock, F_SETLK, &whole);
+        if (locked == 0 && is_named(folder))
+            return true;
+        if (locked != 0 && (errno == EACCES || errno == EAGAIN))
+            return refuse_second(folder, f);
+        (void)close(folder->lock);
+        folder->lock = -1;
+        if (locked != 0) /* ENOLCK, ENOSYS: some file systems cannot */
+            return true;
+    }
+    return fault_set(
+        f, CODE_DATA, "%s: runs come and go there; give another --output-dir", folder->path);
+}
+
+/* Whether --resume goes on in this folder. */
+static bool is_resumed(const options *o, const run_folder *folder)
+{
+    struct stat a, b;
+    if (o->resume == NULL)
+        return false;
+    char *parent = strdup(o->resume);
+    char *slash = parent == NULL ? NULL : strrchr(parent, '/');
+    if (slash != NULL)
+        slash[slash == parent ? 1 : 0] = '\0';
+    const bool same = parent != NULL && stat(slash == NULL ? "." : parent, &a) == 0 &&
+                      stat(folder->path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    free(parent);
+    return same;
+}
+
+/* No file of the run may be a FIFO or a folder; *found: one is there whose loss would be one. A log
+ * without rows is what a run leaves that was killed in its first epoch. */
+static bool look_at_files(const run_folder *folder, const char **found, fault *f)
+{
+    *found = NULL;
+    for (size_t i = 0; i < RUN_FILES; ++i) {
+        struct stat status;
+        char *path = run_folder_file(folder, run_files[i]);
+        if (path == NULL)
+            return fault_set(f, CODE_MEMORY, "out of memory");
+        const bool there = stat(path, &status) == 0;
+        const char *why = there ? plain_file_refusal(status.st_mode) : NULL;
+        if (why != NULL)
+            (void)fault_set(f, CODE_DATA, "cannot write %s: %s", path, why);
+        const bool empty = there && strcmp(run_files[i], "log.csv") == 0 &&
+                           (uintmax_t)status.st_size <= csv_log_header_size();
+        if (there && !empty && *found == NULL)
+            *found = run_files[i];
+        free(path);
+        if (why != NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool check_files(const options *o, run_folder *folder, fault *f)
+{
+    const char *found;
+    if (!look_at_files(folder, &found, f))
+        return false;
+    if (is_resumed(o, folder))
+        return true;
+    folder->replaces = o->overwrite;
+    if (found == NULL || o->overwrite)
+        return true;
+    const bool saved = strcmp(found, "last.ckpt") == 0;
+    return fault_set(f, CODE_USAGE,
+        "--output-dir %s: there is a run already (%s); %s%s%sreplace it with --overwrite, or give "
+        "another folder",
+        folder->path, found, saved ? "continue it with --resume " : "", saved ? folder->path : "",
+        saved ? "/last.ckpt, " : "");
+}
+
+bool run_folder_open(const options *o, run_folder *folder, fault *f)
+{
+    *folder = (run_folder){.lock = -1};
+    if (o->output_dir == NULL && !o->new_folder)
+        return true;
+    const bool good = make(o, folder, f) && take_lock(folder, f) && check_files(o, folder, f);
+    for (size_t i = 0; good && folder->lock >= 0 && i < RUN_FILES; ++i)
+        atomic_file_sweep(folder->path, run_files[i]);
+    if (!good)
+        run_folder_close(folder);
+    return good;
+}
+
+void run_folder_clear(run_folder *folder)
+{
+    for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
+        char *path = run_folder_file(folder, run_files[i]);
+        if (path != NULL)
+            (void)unlink(path);
+        free(path);
+    }
+    folder->replaces = false;
+}
+
+void run_folder_close(run_folder *folder)
+{
+    /* Removed before it is unlocked: who opened it meanwhile sees that it lost its name. */
+    if (folder->path != NULL && folder->lock >= 0) {
+        (void)unlink(folder->lock_path);
+        (void)close(folder->lock);
+    }
+    if (folder->path != NULL && folder->made)
+        (void)rmdir(folder->path); /* only where it is empty */
+    if (folder->made_runs)
+        (void)rmdir("runs");
+    free(folder->path);
+    free(folder->lock_path);
+    *folder = (run_folder){.lock = -1};
+}
