@@ -7,7 +7,8 @@ set -euo pipefail
 packages=(
     gcc libc6-dev make cmake pkg-config
     ocl-icd-opencl-dev opencl-c-headers opencl-clhpp-headers libclblast-dev pocl-opencl-icd
-    libcmocka-dev libjansson-dev
+    libcmocka-dev
+    libjansson-dev libturbojpeg0-dev libpng-dev
     gnuplot-nox
     ca-certificates
     "$@"

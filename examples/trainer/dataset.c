@@ -3,15 +3,37 @@
 #include "dataset_source.h"
 #include "rng.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>  /* vsnprintf */
 #include <stdlib.h> /* malloc, free */
 #include <string.h> /* strcmp */
+#include <unistd.h> /* sysconf */
 
 struct dataset {
     dataset_source source;
     float level[DATASET_CHANNELS * 256]; /* (3, 256) the normalised value of each byte */
+    bool skip_broken;
+    atomic_uint_fast64_t skipped;
 };
+
+/* What a batch is made of; threads take its images in turn. */
+typedef struct batch_job {
+    const dataset *data;
+    dataset_split split;
+    const uint32_t *indices;
+    size_t count;
+    const augment_options *augment;
+    float *images;
+    int32_t *labels;
+    atomic_size_t next;
+
+    pthread_mutex_t lock; /* of what follows: the first failure */
+    dataset_status status;
+    char *err;
+    size_t err_size;
+} batch_job;
 
 dataset_status dataset_fail(
     dataset_status status, char *err, size_t err_size, const char *format, ...)
@@ -58,11 +80,15 @@ dataset_status dataset_open(
         return dataset_fail(
             DATASET_BAD_ARGUMENT, err, err_size, "%s: limits end at 2147483647", source);
 
-    data = malloc(sizeof *data);
+    data = calloc(1, sizeof *data);
     if (data == NULL)
         return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
     if (strcmp(source, "generated") == 0)
         status = dataset_generated(options, &data->source, err, err_size);
+    else if (dataset_idx_found(source))
+        status = dataset_idx(source, options, &data->source, err, err_size);
+    else if (dataset_folder_found(source))
+        status = dataset_folder(source, options, &data->source, err, err_size);
     else
         status = dataset_cifar(source, options, &data->source, err, err_size);
     if (status != DATASET_OK) {
@@ -70,6 +96,7 @@ dataset_status dataset_open(
         return status;
     }
     fill_levels(data);
+    data->skip_broken = options->skip_broken;
     *out = data;
     return DATASET_OK;
 }
@@ -85,6 +112,11 @@ void dataset_close(dataset *data)
 const char *dataset_name(const dataset *data)
 {
     return data->source.name;
+}
+
+uint64_t dataset_skipped(const dataset *data)
+{
+    return atomic_load(&((dataset *)(uintptr_t)data)->skipped);
 }
 
 uint32_t dataset_classes(const dataset *data)
@@ -111,6 +143,89 @@ void dataset_normalisation(
     }
 }
 
+/* Reads one image, or where it is broken and that is allowed, the next one that is not. */
+static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t *pixels,
+    int32_t *label, char *err, size_t err_size)
+{
+    const dataset_source *source = &job->data->source;
+    const uint32_t count = source->count[job->split];
+    dataset_status status = DATASET_OK;
+    for (uint32_t tries = 0; tries < count; ++tries) {
+        status = source->fetch(
+            source->state, job->split, index, job->augment, pixels, label, err, err_size);
+        if (status != DATASET_BAD_FILE || !job->data->skip_broken)
+            break;
+        (void)atomic_fetch_add(&((dataset *)(uintptr_t)job->data)->skipped, 1);
+        index = index + 1 < count ? index + 1 : 0;
+    }
+    return status;
+}
+
+static dataset_status make_image(
+    const batch_job *job, size_t i, uint8_t *pixels, char *err, size_t err_size)
+{
+    static const augment_move stay = {0, 0, false};
+    const dataset_source *source = &job->data->source;
+    const uint32_t size = source->image_size, index = job->indices[i];
+    augment_move move = stay;
+    dataset_status status = DATASET_OK;
+    if (source->fetch != NULL) {
+        status = fetch_image(job, index, pixels, &job->labels[i], err, err_size);
+    } else {
+        if (job->augment != NULL)
+            move = augment_draw(job->augment, index, size);
+        move.mirror = move.mirror && !source->keeps_sides;
+        job->labels[i] = source->read(source->state, job->split, index, pixels);
+    }
+    if (status == DATASET_OK)
+        augment_apply(
+            move, size, pixels, job->data->level, job->images + i * DATASET_CHANNELS * size * size);
+    return status;
+}
+
+static void *work(void *what)
+{
+    batch_job *job = what;
+    const size_t size = job->data->source.image_size;
+    char err[512];
+    uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
+    for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
+        const dataset_status status =
+            pixels == NULL ? dataset_fail(DATASET_NO_MEMORY, err, sizeof err, "out of memory")
+                           : make_image(job, i, pixels, err, sizeof err);
+        if (status == DATASET_OK)
+            continue;
+        (void)pthread_mutex_lock(&job->lock);
+        if (job->status == DATASET_OK)
+            job->status = dataset_fail(status, job->err, job->err_size, "%s", err);
+        (void)pthread_mutex_unlock(&job->lock);
+        break;
+    }
+    free(pixels);
+    return NULL;
+}
+
+enum { MOST_THREADS = 64 };
+
+static size_t threads_for(size_t count)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (size_t)online;
+    return most < count ? most : count;
+}
+
+/* Works with so many threads, this one included; fewer where no more can be had. */
+static void run(batch_job *job, size_t threads)
+{
+    pthread_t others[MOST_THREADS];
+    size_t started = 0;
+    while (started + 1 < threads && pthread_create(&others[started], NULL, work, job) == 0)
+        ++started;
+    (void)work(job);
+    while (started > 0)
+        (void)pthread_join(others[--started], NULL);
+}
+
 dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
     size_t count, const augment_options *augment, float *images, int32_t *labels, char *err,
     size_t err_size)
@@ -130,20 +245,19 @@ dataset_status dataset_batch(const dataset *data, dataset_split split, const uin
                 (unsigned long)indices[i], split == DATASET_TRAIN ? "train" : "test",
                 (unsigned long)data->source.count[split]);
 
-    const uint32_t size = data->source.image_size;
-    const size_t image_length = (size_t)DATASET_CHANNELS * size * size;
-    uint8_t *pixels = malloc(image_length);
-    if (pixels == NULL)
-        return dataset_fail(
-            DATASET_NO_MEMORY, err, err_size, "%s: out of memory", data->source.name);
-    for (size_t i = 0; i < count; ++i) {
-        const augment_move stay = {0, 0, false};
-        const augment_move move = augment == NULL ? stay : augment_draw(augment, indices[i], size);
-        labels[i] = data->source.read(data->source.state, split, indices[i], pixels);
-        augment_apply(move, size, pixels, data->level, images + i * image_length);
-    }
-    free(pixels);
-    return DATASET_OK;
+    batch_job job = {.data = data,
+        .split = split,
+        .indices = indices,
+        .count = count,
+        .augment = augment,
+        .images = images,
+        .labels = labels,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .status = DATASET_OK,
+        .err = err,
+        .err_size = err_size};
+    run(&job, data->source.fetch != NULL ? threads_for(count) : 1);
+    return job.status;
 }
 
 /* Fisher and Yates, in the form of Durstenfeld. */

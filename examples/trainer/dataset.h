@@ -1,6 +1,6 @@
 /*
- * dataset.h: labelled images for the trainer: CIFAR-10, CIFAR-100, or a set that the
- * program makes itself.
+ * dataset.h: labelled images for the trainer: CIFAR-10, CIFAR-100, IDX files (MNIST), folders of
+ * JPEG and PNG files (ImageNet), or a set that the program makes itself.
  *
  *     dataset *data;
  *     char err[256];
@@ -22,6 +22,7 @@
 #ifndef TRAINER_DATASET_H
 #define TRAINER_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h> /* size_t */
 #include <stdint.h>
 
@@ -42,12 +43,15 @@ typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split
 /*
  * Zero means the default, so {0} asks for nothing special.
  *
- *                 CIFAR                                   generated
- * image_size      32                                      16 ... 1024; default 32
- * classes         10 or 100, as the files                 2 ... 1250; default 10
- * train_limit     at most so many, the first; all         exactly so many; default 8000
- * test_limit      likewise                                likewise; default 2000
- * seed            ignored                                 of the images
+ *                 CIFAR, IDX                       folders                     generated
+ * image_size      the files'                       1 ... 4096; default         16 ... 1024; default
+ * 32 usual_image_size, or 224 classes         CIFAR: 10 or 100, as the         at least the files'
+ * 2 ... 1250; default 10 files; IDX: at least theirs train_limit     at most so many, the first;
+ * all  at most so many, spread     exactly so many; over all classes; all       default 8000
+ * test_limit      likewise                         likewise                    likewise; default
+ * 2000 seed            ignored                          ignored                     of the images
+ * skip_broken     ignored                          an image that cannot be     ignored
+ *                                                  read is replaced by the next
  *
  * Limits end at 2^31 - 1.
  */
@@ -56,6 +60,8 @@ typedef struct dataset_options {
     uint32_t classes;
     uint32_t train_limit, test_limit;
     uint64_t seed;
+    uint32_t usual_image_size;
+    bool skip_broken;
 } dataset_options;
 
 typedef struct dataset dataset;
@@ -82,6 +88,14 @@ typedef struct dataset dataset;
  *
  * options may be NULL. On failure *out is NULL. The caller closes *out.
  *
+ * IDX files are those of MNIST and of sets of its format: train-images-idx3-ubyte,
+ * train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, directly or where
+ * torchvision puts them (MNIST/raw, FashionMNIST/raw, ...), unpacked. Their images are grey
+ * squares, and are never mirrored.
+ *
+ * Folders are train/CLASS/FILE and val/CLASS/FILE (or test); dataset_folder.c says how files are
+ * cut.
+ *
  * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
  */
 dataset_status dataset_open(
@@ -90,7 +104,8 @@ dataset_status dataset_open(
 /* Frees everything; accepts NULL. */
 void dataset_close(dataset *data);
 
-const char *dataset_name(const dataset *data);    /* "CIFAR-10", "CIFAR-100" or "generated" */
+const char *dataset_name(const dataset *data);    /* "CIFAR-10", "CIFAR-100", "IDX", ... */
+uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
 uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */

@@ -21,14 +21,28 @@ typedef struct dataset_source {
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];
 
-    void *state; /* the source's own; freed by destroy */
+    void *state;      /* the source's own; freed by destroy */
+    bool keeps_sides; /* a mirrored image is one of another class, or of none: digits */
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
+    /* In place of read, where images are files: crops and mirrors by itself (augment NULL:
+     * neither), may fail (BAD_FILE), and is called by several threads at once. */
+    dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
+        const augment_options *augment, uint8_t *pixels, int32_t *label, char *err,
+        size_t err_size);
     void (*destroy)(void *state);
 } dataset_source;
 
-/* Both fill *source, or fail and leave nothing to free. */
+/* Whether a folder holds such a set. */
+bool dataset_idx_found(const char *dir);
+bool dataset_folder_found(const char *dir);
+
+/* All fill *source, which is zero, or fail and leave nothing to free. */
 dataset_status dataset_cifar(const char *dir, const dataset_options *options,
+    dataset_source *source, char *err, size_t err_size);
+dataset_status dataset_idx(const char *dir, const dataset_options *options, dataset_source *source,
+    char *err, size_t err_size);
+dataset_status dataset_folder(const char *dir, const dataset_options *options,
     dataset_source *source, char *err, size_t err_size);
 dataset_status dataset_generated(
     const dataset_options *options, dataset_source *source, char *err, size_t err_size);

@@ -53,6 +53,7 @@ typedef struct options {
     size_t rounding;  /* clprune_rounding */
     uint64_t pool;    /* places of a cell's side */
     const char *keep_file;
+    bool skip_broken;
 
     uint64_t epochs, batch_size;
     size_t optimizer; /* options_optimizer */

@@ -114,6 +114,10 @@ static bool train(trainer *t, fault *f)
 static void say_end(trainer *t)
 {
     const meter *m = trainer_meter(t);
+    if (dataset_skipped(t->data) > 0)
+        progress_say(&t->progress,
+            "--skip-broken: images that could not be read were replaced %llu times",
+            (unsigned long long)dataset_skipped(t->data));
     if (stop_signal() != 0)
         progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)t->at.step,

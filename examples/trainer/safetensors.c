@@ -1,12 +1,12 @@
 #include "safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "plain_file.h"
 
 #if TRAINER_JANSSON
 #include <jansson.h>
@@ -182,25 +182,23 @@ static uint64_t little_endian(const unsigned char *bytes, unsigned count)
     return value;
 }
 
-/* A regular file, and its size; a pipe in its place would wait for ever. */
-static FILE *open_regular(const char *path, uint64_t *bytes, fault *f)
+/* A file and its size. */
+static FILE *open_sized(const char *path, uint64_t *bytes, fault *f)
 {
+    const char *why;
     struct stat info;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file == -1 || fstat(file, &info) != 0) {
-        (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(info.st_mode)) {
-        (void)fault_set(f, CODE_DATA, "%s: no regular file", path);
-    } else {
-        *bytes = (uint64_t)info.st_size;
-        FILE *stream = fdopen(file, "rb");
-        if (stream != NULL)
-            return stream;
-        (void)fault_set(f, CODE_MEMORY, "%s: %s", path, strerror(errno));
+    FILE *stream = plain_file_open(path, &why);
+    if (stream == NULL) {
+        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
+        return NULL;
     }
-    if (file != -1)
-        (void)close(file);
-    return NULL;
+    if (fstat(fileno(stream), &info) != 0) {
+        (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
+        (void)fclose(stream);
+        return NULL;
+    }
+    *bytes = (uint64_t)info.st_size;
+    return stream;
 }
 
 static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
@@ -229,7 +227,7 @@ bool safetensors_open(const char *path, safetensors *s, fault *f)
 {
     uint64_t bytes = 0;
     *s = (safetensors){0};
-    FILE *stream = open_regular(path, &bytes, f);
+    FILE *stream = open_sized(path, &bytes, f);
     if (stream == NULL)
         return false;
     bool good = read_header(path, stream, bytes, s, f);

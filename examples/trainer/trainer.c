@@ -30,6 +30,8 @@ static bool open_data(trainer *t, fault *f)
         .train_limit = (uint32_t)o->train_limit,
         .test_limit = (uint32_t)o->test_limit,
         .seed = 1, /* runs of different --seed see the same images */
+        .usual_image_size = (uint32_t)usual.image,
+        .skip_broken = o->skip_broken,
     };
     char message[512];
     if (!feed_check(f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message))

@@ -1,0 +1,258 @@
+#include "image_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if TRAINER_IMAGES
+#include <png.h>
+#include <turbojpeg.h>
+#endif
+
+/* A file that says more is refused before memory is taken for it. */
+#define MOST_PIXELS UINT64_C(1) << 28
+
+/* Decoded pixels, (height, width, 3); `scale`: of the file's pixels to these. */
+typedef struct raster {
+    uint32_t width, height;
+    double scale;
+    uint8_t *rgb;
+} raster;
+
+bool image_file_readable(void)
+{
+    return TRAINER_IMAGES;
+}
+
+static bool too_large(uint64_t width, uint64_t height)
+{
+    return width == 0 || height == 0 || width > MOST_PIXELS || height > (MOST_PIXELS) / width;
+}
+
+/* The weights of a resized row of pixels: pixel i is the sum of weight[i * taps + k] * (pixel
+ * first[i] + k). */
+typedef struct filter {
+    uint32_t taps;
+    uint32_t *first;
+    float *weight;
+} filter;
+
+static void filter_close(filter *f)
+{
+    free(f->first);
+    free(f->weight);
+    *f = (filter){0};
+}
+
+/* from ... from + length of `pixels` pixels become `size`. */
+static bool filter_open(double from, double length, uint32_t pixels, uint32_t size, filter *f)
+{
+    const double step = length / size, support = step > 1 ? step : 1;
+    f->taps = (uint32_t)ceil(2 * support) + 1;
+    f->first = malloc(size * sizeof *f->first);
+    f->weight = calloc((size_t)size * f->taps, sizeof *f->weight);
+    if (f->first == NULL || f->weight == NULL)
+        return false;
+    for (uint32_t i = 0; i < size; ++i) {
+        const double centre = from + (i + 0.5) * step;
+        const double low = centre - support < 0 ? 0 : centre - support;
+        uint32_t first = (uint32_t)low;
+        double sum = 0;
+        if (first > pixels - 1)
+            first = pixels - 1;
+        f->first[i] = first;
+        float *weight = f->weight + (size_t)i * f->taps;
+        for (uint32_t k = 0; k < f->taps && first + k < pixels; ++k) {
+            const double at = fabs((first + k + 0.5 - centre) / support);
+            weight[k] = at < 1 ? (float)(1 - at) : 0;
+            sum += (double)weight[k];
+        }
+        if (sum == 0)
+            weight[0] = 1, sum = 1;
+        for (uint32_t k = 0; k < f->taps; ++k)
+            weight[k] = (float)((double)weight[k] / sum);
+    }
+    return true;
+}
+
+static uint8_t to_byte(float v)
+{
+    return (uint8_t)(v <= 0 ? 0 : v >= 255 ? 255 : v + 0.5f);
+}
+
+/* Rows first, columns then; only the rows that are needed. */
+static bool resize(const raster *image, image_window w, uint32_t size, bool mirror, uint8_t *pixels)
+{
+    filter across = {0}, down = {0};
+    float *rows = NULL;
+    bool good =
+        filter_open(w.left * image->scale, w.width * image->scale, image->width, size, &across) &&
+        filter_open(w.top * image->scale, w.height * image->scale, image->height, size, &down);
+    if (!good)
+        goto done;
+    const uint32_t top = down.first[0];
+    const uint64_t last = (uint64_t)down.first[size - 1] + down.taps;
+    const uint32_t end = last < image->height ? (uint32_t)last : image->height;
+    rows = malloc((size_t)(end - top) * size * 3 * sizeof *rows);
+    good = rows != NULL;
+    for (uint32_t y = top; good && y < end; ++y)
+        for (uint32_t x = 0; x < size; ++x) {
+            const float *weight = across.weight + (size_t)x * across.taps;
+            float sum[3] = {0, 0, 0};
+            for (uint32_t k = 0; k < across.taps && across.first[x] + k < image->width; ++k)
+                for (int c = 0; c < 3; ++c)
+                    sum[c] +=
+                        weight[k] *
+                        image
+                            ->rgb[((size_t)y * image->width + across.first[x] + k) * 3 + (size_t)c];
+            memcpy(rows + ((size_t)(y - top) * size + x) * 3, sum, sizeof sum);
+        }
+    for (uint32_t y = 0; good && y < size; ++y)
+        for (uint32_t x = 0; x < size; ++x) {
+            const float *weight = down.weight + (size_t)y * down.taps;
+            float sum[3] = {0, 0, 0};
+            for (uint32_t k = 0; k < down.taps && down.first[y] + k < end; ++k)
+                for (int c = 0; c < 3; ++c)
+                    sum[c] += weight[k] *
+                              rows[((size_t)(down.first[y] + k - top) * size + x) * 3 + (size_t)c];
+            for (size_t c = 0; c < 3; ++c)
+                pixels[(c * size + y) * size + (mirror ? size - 1 - x : x)] = to_byte(sum[c]);
+        }
+done:
+    filter_close(&across);
+    filter_close(&down);
+    free(rows);
+    return good;
+}
+
+#if TRAINER_IMAGES
+
+/* The smallest of libjpeg's scales that still leaves `size` pixels in the window. */
+static tjscalingfactor choose_scale(image_window w, uint32_t size)
+{
+    int count = 0;
+    const tjscalingfactor *factors = tjGetScalingFactors(&count);
+    tjscalingfactor best = {1, 1};
+    for (int i = 0; factors != NULL && i < count; ++i) {
+        const double scale = (double)factors[i].num / factors[i].denom;
+        if (scale < (double)best.num / best.denom && w.width * scale >= size &&
+            w.height * scale >= size)
+            best = factors[i];
+    }
+    return best;
+}
+
+/* Adobe's CMYK has its inks inverted, so that white is 255. */
+static void from_cmyk(const uint8_t *cmyk, size_t count, uint8_t *rgb)
+{
+    for (size_t i = 0; i < count; ++i)
+        for (size_t c = 0; c < 3; ++c)
+            rgb[3 * i + c] = (uint8_t)((cmyk[4 * i + c] * cmyk[4 * i + 3] + 127) / 255);
+}
+
+static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
+    uint32_t size, raster *image, image_window *window, const char **why, char message[256])
+{
+    int width = 0, height = 0, sampling = 0, colours = 0;
+    uint8_t *inks = NULL;
+    tjhandle handle = tjInitDecompress();
+    bool good = handle != NULL && tjDecompressHeader3(handle, bytes, (unsigned long)count, &width,
+                                      &height, &sampling, &colours) == 0;
+    if (!good || width <= 0 || height <= 0 || too_large((uint64_t)width, (uint64_t)height)) {
+        *why = good ? "it has no pixels, or too many" : NULL;
+        good = false;
+        goto done;
+    }
+    *window = choose(user, (uint32_t)width, (uint32_t)height);
+    const tjscalingfactor scale = choose_scale(*window, size);
+    const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
+    image->width = (uint32_t)TJSCALED(width, scale);
+    image->height = (uint32_t)TJSCALED(height, scale);
+    image->scale = (double)scale.num / scale.denom;
+    const size_t pixels = (size_t)image->width * image->height;
+    image->rgb = malloc(pixels * 3);
+    inks = cmyk ? malloc(pixels * 4) : NULL;
+    if (image->rgb == NULL || (cmyk && inks == NULL)) {
+        *why = "out of memory";
+        good = false;
+        goto done;
+    }
+    good = tjDecompress2(handle, bytes, (unsigned long)count, cmyk ? inks : image->rgb,
+               (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB, 0) == 0 ||
+           tjGetErrorCode(handle) == TJERR_WARNING; /* odd, but all there is */
+    if (good && cmyk)
+        from_cmyk(inks, pixels, image->rgb);
+done:
+    if (!good && *why == NULL) {
+        (void)snprintf(message, 256, "%s", handle != NULL ? tjGetErrorStr2(handle) : "no decoder");
+        *why = message;
+    }
+    free(inks);
+    if (handle != NULL)
+        (void)tjDestroy(handle);
+    return good;
+}
+
+static bool decode_png(
+    const uint8_t *bytes, size_t count, raster *image, const char **why, char message[256])
+{
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    const png_color white = {255, 255, 255};
+    bool good = png_image_begin_read_from_memory(&png, bytes, count) != 0;
+    if (good && too_large(png.width, png.height)) {
+        *why = "it has no pixels, or too many";
+        png_image_free(&png);
+        return false;
+    }
+    png.format = PNG_FORMAT_RGB;
+    *image = (raster){png.width, png.height, 1, good ? malloc(PNG_IMAGE_SIZE(png)) : NULL};
+    if (good && image->rgb == NULL)
+        *why = "out of memory";
+    good =
+        good && image->rgb != NULL && png_image_finish_read(&png, &white, image->rgb, 0, NULL) != 0;
+    if (!good && *why == NULL) {
+        (void)snprintf(message, 256, "%s", png.message);
+        *why = message;
+    }
+    png_image_free(&png);
+    return good;
+}
+
+bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
+    uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256])
+{
+    static const uint8_t jpeg[] = {0xff, 0xd8}, png[] = {0x89, 'P', 'N', 'G'};
+    raster image = {0};
+    image_window window = {0};
+    bool good = false;
+    *why = NULL;
+    if (count > sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0) {
+        good = decode_jpeg(bytes, count, choose, user, size, &image, &window, why, message);
+    } else if (count > sizeof png && memcmp(bytes, png, sizeof png) == 0) {
+        good = decode_png(bytes, count, &image, why, message);
+        if (good)
+            window = choose(user, image.width, image.height);
+    } else {
+        *why = "neither JPEG nor PNG";
+    }
+    if (good && !resize(&image, window, size, mirror, pixels)) {
+        *why = "out of memory";
+        good = false;
+    }
+    free(image.rgb);
+    return good;
+}
+
+#else
+
+bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
+    uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256])
+{
+    (void)bytes, (void)count, (void)choose, (void)user, (void)size, (void)mirror, (void)pixels;
+    (void)resize, (void)too_large, (void)message;
+    *why = "this program was built without libturbojpeg and libpng";
+    return false;
+}
+
+#endif

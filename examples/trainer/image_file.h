@@ -1,0 +1,35 @@
+/*
+ * image_file.h: JPEG and PNG files, cut out and resized.
+ *
+ * Which of the two a file is, its first bytes say, not its name: ImageNet has a PNG that is called
+ * JPEG. Grey and CMYK become RGB; what is transparent lies on white.
+ */
+#ifndef TRAINER_IMAGE_FILE_H
+#define TRAINER_IMAGE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A window of an image, in its pixels. */
+typedef struct image_window {
+    double left, top, width, height;
+} image_window;
+
+/* Chooses the window of an image of width x height pixels. */
+typedef image_window image_choose_fn(void *user, uint32_t width, uint32_t height);
+
+/* Whether this build reads such files. */
+bool image_file_readable(void);
+
+/*
+ * Decodes a file's `count` bytes and resizes the window that `choose` gives to size x size with a
+ * triangle filter, as wide as the pixels that fall into one (PIL's antialiased BILINEAR).
+ *
+ * pixels  (3, size, size) bytes, written; mirrored left to right if `mirror`
+ *
+ * False: *why, static text or text in `message`, says what is wrong with the file. */
+bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
+    uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256]);
+
+#endif
