@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the man page of a program from its --help.
 #   man_page.sh PROGRAM SUMMARY VERSION DATE OUTPUT
-# The form of --help: "usage: ..." and more of its kind, indented by 7; "  --option VALUE   text", text
+# The form of --help: "usage: ..." and more of its kind, indented by 7; "  --option VALUE   text" or "  -o, --option", text
 # going on in lines indented by 10 or more; text from column 0 on, where "exit codes:" and
 # "environment:" begin sections of their own; other indented lines are a table.
 set -eu
@@ -36,7 +36,7 @@ BEGIN { section = "DESCRIPTION"; mode = "" }
     next
 }
 mode == "usage" { section = "DESCRIPTION"; mode = "" }
-/^  --/ {
+/^  (-[a-z], )?--/ {
     leave("option")
     section = "OPTIONS"
     text = substr($0, 3)
