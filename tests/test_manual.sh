@@ -7,8 +7,8 @@ program=$1 page=$2 readme=$3
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 "$program" --help >"$folder/text" || exit 1
-sed -n 's/^  \(--[a-z-]*\).*/\1/p' "$folder/text" | sort >"$folder/help"
-sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(--[a-z-]*\).*/\1/p}' "$page" | sort >"$folder/man"
+sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' "$folder/text" | sort >"$folder/help"
+sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p}' "$page" | sort >"$folder/man"
 sed -n '/^### Options$/,/^### [^O]/s/^| *\(`--.*`\).*|.*|$/\1/p' "$readme" |
     grep -o -e '--[a-z-]*' | sort >"$folder/readme"
 [ -s "$folder/help" ] || {
