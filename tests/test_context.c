@@ -227,9 +227,9 @@ static void kernel_family_by_vectors(void **state)
         clprune_kernels kernels;
     } rows[] = {{CL_DEVICE_TYPE_CPU, 16, CLPRUNE_KERNELS_VECTOR},
         {CL_DEVICE_TYPE_CPU, 4, CLPRUNE_KERNELS_VECTOR},
-        {CL_DEVICE_TYPE_CPU, 0, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
+        {CL_DEVICE_TYPE_CPU, 0, CLPRUNE_KERNELS_VECTOR}, /* not told */
         {CL_DEVICE_TYPE_CPU, 2, CLPRUNE_KERNELS_TILED},
-        {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED},
+        {CL_DEVICE_TYPE_CPU, 1, CLPRUNE_KERNELS_TILED}, /* llvmpipe */
         {CL_DEVICE_TYPE_GPU, 1, CLPRUNE_KERNELS_TILED},
         {CL_DEVICE_TYPE_GPU, 16, CLPRUNE_KERNELS_TILED}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -131,8 +131,9 @@ static void texts(void **state)
         clprune_status status;
         const char *parts[4];
     } rows[] = {
-        {"clEnqueueNDRangeKernel", CL_INVALID_WORK_GROUP_SIZE, CLPRUNE_OPENCL_ERROR,
-            {"kernel fill in work-groups of ", " x ", "CL_INVALID_WORK_GROUP_SIZE (-54)"}},
+        {"clEnqueueNDRangeKernel", CL_INVALID_WORK_GROUP_SIZE, CLPRUNE_UNSUPPORTED,
+            {"kernel fill in work-groups of ", " x ", "CL_INVALID_WORK_GROUP_SIZE (-54)",
+                "reports at most "}},
         {"clEnqueueNDRangeKernel", CL_OUT_OF_RESOURCES, CLPRUNE_OUT_OF_DEVICE_MEMORY,
             {"kernel fill", "CL_OUT_OF_RESOURCES (-5)", "holds 4000 bytes", "the device has "}},
         {"clCreateKernel", CL_INVALID_KERNEL_NAME, CLPRUNE_OPENCL_ERROR,

@@ -217,7 +217,7 @@ typedef struct clprune_device_info {
     uint64_t type; /* OpenCL's cl_device_type: CL_DEVICE_TYPE_CPU, ... */
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
     uint32_t compute_units;
-    uint32_t vector_width; /* floats of a native vector; 0 where the driver has none */
+    uint32_t vector_width; /* floats of a native vector */
     size_t max_work_group;
     uint64_t reserved[4]; /* zeros */
 } clprune_device_info;

@@ -14,14 +14,14 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     REQUIRE((keep->block.rows == 0) == (keep->block.cols == 0), CLPRUNE_INVALID_ARGUMENT,
         "the block is %zu x %zu, expected two sides of at least 1, or 0 x 0 for the default",
         keep->block.rows, keep->block.cols);
-    REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT, "norm is %d",
-        (int)keep->norm);
+    REQUIRE((unsigned)keep->norm <= CLPRUNE_NORM_MAX, CLPRUNE_INVALID_ARGUMENT,
+        "norm is %d, expected a clprune_norm", (int)keep->norm);
     REQUIRE(clprune__criterion_of(keep->criterion) != NULL, CLPRUNE_INVALID_ARGUMENT,
         "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)keep->criterion);
     REQUIRE((unsigned)keep->value_type <= CLPRUNE_VALUES_INT4, CLPRUNE_INVALID_ARGUMENT,
-        "value type is %d", (int)keep->value_type);
-    REQUIRE(clprune__is_index_type(keep->index_type), CLPRUNE_INVALID_ARGUMENT, "index type is %d",
-        (int)keep->index_type);
+        "value_type is %d, expected a clprune_value_type", (int)keep->value_type);
+    REQUIRE(clprune__is_index_type(keep->index_type), CLPRUNE_INVALID_ARGUMENT,
+        "index_type is %d, expected a clprune_index_type", (int)keep->index_type);
     if (keep->block.rows == 0)
         keep->block = (clprune_block){1, 16};
 done:

@@ -145,12 +145,13 @@ done:
 }
 
 /* A CPU's driver may make one lane of each work-item, as Mesa's llvmpipe does, which reports native
- * vectors of 0 floats: it splits explicit vectors, and one work-item a group fills one lane. */
+ * vectors of 1 float: it splits explicit vectors, and one work-item a group fills one lane. A dry
+ * context's device may lack the width, 0. */
 static clprune_kernels family_of(const clprune_context *context)
 {
-    return context->is_cpu && context->facts.vector_width >= NARROWEST_VECTORS
-               ? CLPRUNE_KERNELS_VECTOR
-               : CLPRUNE_KERNELS_TILED;
+    const uint32_t width = context->facts.vector_width;
+    return context->is_cpu && (width == 0 || width >= NARROWEST_VECTORS) ? CLPRUNE_KERNELS_VECTOR
+                                                                         : CLPRUNE_KERNELS_TILED;
 }
 
 /* What follows from the device's facts. */
