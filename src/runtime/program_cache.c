@@ -177,18 +177,6 @@ static void save_binary(clprune_context *context, const char *key, cl_program pr
     free(binary);
 }
 
-/* Takes the binary that was saved in place of the program that it is of. To hand one out, PoCL
- * compiles each kernel for any number of work-groups; a program made from it has these, where the
- * first would compile its kernels once more at their first launch. */
-static cl_program use_saved(clprune_context *context, const char *key, cl_program program)
-{
-    cl_program saved = context->is_cpu ? load_binary(context, key) : NULL;
-    if (saved == NULL)
-        return program;
-    (void)clReleaseProgram(program);
-    return saved;
-}
-
 static clprune_status compile(clprune_context *context, const char *key, const char *defines,
     source_list *list, cl_program *program)
 {
@@ -260,10 +248,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     } else {
         TRY(compile(context, key, defines, &list, &made));
         cache->stats.builds++;
-        if (file_key != NULL) {
+        if (file_key != NULL)
             save_binary(context, file_key, made);
-            made = use_saved(context, file_key, made);
-        }
         clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
     }
     cache->programs[cache->programs_count++] = (clprune__program){key, hash, made};
