@@ -597,7 +597,7 @@ expect 4 "bent.ckpt.*checksum" --resume bent.ckpt
 
 # ---- precision -----------------------------------------------------------------------------------
 # One pruned tensor of a block: the kernels that stand in for tensor cores take long to compile.
-echo 'blocks.* x2 pruned sparsity=0.5' >alone
+echo 'blocks.* gelu pruned sparsity=0.5' >alone
 once="--image-size 16 --patch-size 8 --train-limit 4 --test-limit 2 --batch-size 2 --epochs 1 \
     --optimizer sgd --lr 0.1 --activations dense --keep-file alone"
 export CLPRUNE_DEBUG=mma=emulated
@@ -756,6 +756,11 @@ got=$?
 grep -q 'stopped by a signal while kernels were built; nothing was trained' long.out ||
     fail "SIGINT does not end a first step between two kernels: $(cat long.out long.err)"
 [ "$(ls -A early)" = log.csv ] || fail "a run that built kernels only leaves $(ls -A early)"
+
+# A comparison of gradients would take for ever: it has nothing to save.
+timeout --preserve-status -k 10 2 "$program" $small --steps 1 --quiet --gradient-check 3 --gradient-draws 1000000 >out 2>err
+got=$?
+[ $got = 143 ] || fail "exit code $got, not 143, after SIGTERM while gradients are compared: $(cat err)"
 
 # A reader that does not read (its pipe is full) holds a run up, but not its end.
 # shellcheck disable=SC2016 # for the inner shell

@@ -95,10 +95,9 @@ static bool batch_gradients(auto_probe *probe, void *model, size_t batch, fault 
     trainer *t = &probe->t;
     const uint64_t index = (t->at.step + batch) % t->steps_per_epoch;
     t->type->set_seed(model, 1 + batch);
-    if (stop_signal() != 0)
-        return fault_set(f, CODE_RUN, "stopped by a signal while measuring gradients");
-    return gradient_make(t, model, &t->feed, &t->tally, t->order + index * t->options->batch_size,
-        count_at(t, index), f);
+    return fault_check_signal(f, "measuring gradients") &&
+           gradient_make(t, model, &t->feed, &t->tally, t->order + index * t->options->batch_size,
+               count_at(t, index), f);
 }
 
 static bool read_exact(auto_probe *probe, fault *f)

@@ -4,6 +4,8 @@
 #include <stdio.h>  /* snprintf */
 #include <string.h> /* strcspn */
 
+#include "stop.h"
+
 bool fault_set(fault *f, int code, const char *format, ...)
 {
     va_list args;
@@ -40,6 +42,12 @@ bool fault_check(fault *f, const clprune_context *context, clprune_status status
     const char *detail = clprune_last_error(context);
     return fault_set(f, code_of(status), "%s: %s%s%s%s", doing, clprune_status_string(status),
         detail[0] == '\0' ? "" : " (", detail, detail[0] == '\0' ? "" : ")");
+}
+
+bool fault_check_signal(fault *f, const char *doing)
+{
+    return stop_signal() == 0 ||
+           fault_set(f, CODE_STOPPED + stop_signal(), "%s: stopped by a signal", doing);
 }
 
 bool fault_check_cl(fault *f, cl_int code, const char *doing)

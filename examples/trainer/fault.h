@@ -19,7 +19,8 @@ enum {
     CODE_NO_DEVICE = 3, /* no OpenCL device */
     CODE_DATA = 4,      /* data or another file cannot be read or written */
     CODE_MEMORY = 5,    /* the host's or the device's is not enough */
-    CODE_DIVERGED = 6   /* the loss is no number any more */
+    CODE_DIVERGED = 6,  /* the loss is no number any more */
+    CODE_STOPPED = 128  /* + the signal: it came where there is nothing to save */
 };
 
 typedef struct fault {
@@ -32,6 +33,9 @@ typedef struct fault {
 #else
 #define FAULT_PRINTF(string, first)
 #endif
+
+/* Records that a signal came, if one did: true without one. `doing`: "planning memory". */
+bool fault_check_signal(fault *f, const char *doing);
 
 /* Records a fault; returns false, so that a failure is one statement. */
 FAULT_PRINTF(3, 4)

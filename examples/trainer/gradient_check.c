@@ -189,7 +189,8 @@ static bool compare_draws(trainer *t, const twin *exact, uint64_t batch, size_t 
     bool good = true;
     for (uint64_t draw = 0; good && draw < check->draws; ++draw) {
         t->type->set_seed(t->model, 1 + batch + draw * t->options->gradient_check);
-        good = gradient_make(t, t->model, &t->feed, &t->tally, indices, count, f) &&
+        good = fault_check_signal(f, "comparing gradients") &&
+               gradient_make(t, t->model, &t->feed, &t->tally, indices, count, f) &&
                compare(t, exact, draw, host, check, f);
     }
     return good;

@@ -78,6 +78,7 @@ bool memory_plan_make(
     const size_t parts = 2 * t->sizes.blocks + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && fault_check_signal(f, "planning memory");
     good = good && fault_check(f, NULL, clprune_context_create_dry(device, &wanted, &run.t.context),
                        "planning memory");
     good = good && trainer_create_feed(&run.t, f) &&

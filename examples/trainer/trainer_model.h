@@ -46,8 +46,9 @@ typedef struct trainer_state {
 } trainer_state;
 
 /* A parameter or state as files for other programs have it (weights.h): its name and shape there.
- * channels_last: the model's is shape[0] x (shape[2] * shape[3] * shape[1]), see <clprune/conv2d.h>;
- * else it has the file's order. head: its first size is the number of classes. */
+ * channels_last: the model's is shape[0] x (shape[2] * shape[3] * shape[1]), see
+ * <clprune/conv2d.h>; else it has the file's order. head: its first size is the number of classes.
+ */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];

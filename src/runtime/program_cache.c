@@ -160,40 +160,24 @@ static cl_program load_binary(clprune_context *context, const char *key)
     return program;
 }
 
-/* Best effort; whether the file is there now. */
-static bool save_binary(clprune_context *context, const char *key, cl_program program)
+static void save_binary(clprune_context *context, const char *key, cl_program program)
 {
-    bool saved = false;
     size_t size = 0;
     const char *reason = NULL;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
             CL_SUCCESS ||
         size == 0)
-        return false;
+        return;
     unsigned char *binary = malloc(size);
     if (binary == NULL)
-        return false;
+        return;
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        saved = clprune__disk_store(context->cache->dir, key, binary, size, &reason) ==
-                CLPRUNE__DISK_OK;
+        (void)clprune__disk_store(context->cache->dir, key, binary, size, &reason);
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
     else
         clprune__disk_tidy(context->cache->dir, context->cache->disk_limit);
     free(binary);
-    return saved;
-}
-
-/* Takes the binary that was saved in place of the program that it is of. To hand one out, PoCL
- * compiles each kernel for any number of work-groups; a program made from it has these, where the
- * first would compile its kernels once more at their first launch. */
-static cl_program use_saved(clprune_context *context, const char *key, cl_program program)
-{
-    cl_program saved = context->is_cpu ? load_binary(context, key) : NULL;
-    if (saved == NULL)
-        return program;
-    (void)clReleaseProgram(program);
-    return saved;
 }
 
 static clprune_status compile(clprune_context *context, const char *key, const char *defines,
@@ -267,10 +251,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
     } else {
         TRY(compile(context, key, defines, &list, &made));
         cache->stats.builds++;
-        if (file_key != NULL) {
-            if (save_binary(context, file_key, made))
-                made = use_saved(context, file_key, made);
-        }
+        if (file_key != NULL)
+            save_binary(context, file_key, made);
         clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
     }
     cache->programs[cache->programs_count++] = (clprune__program){key, hash, made};
