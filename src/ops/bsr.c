@@ -11,9 +11,10 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-static const clprune__kernel_def bsr_pack_kernel = {"bsr_pack.cl", "bsr_pack", "bsr_values.clh"};
+static const clprune__kernel_def bsr_pack_kernel = {
+    "bsr_pack.cl", "bsr_pack", "bsr_values.clh weight.clh"};
 static const clprune__kernel_def bsr_unpack_kernel = {
-    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh"};
+    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh weight.clh"};
 
 size_t clprune_keep_count(size_t blocks, float sparsity)
 {
