@@ -70,8 +70,9 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  *
  * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx is overwritten.
  * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx must not overlap dy; dw
- * and db must overlap neither dy nor the memory of saved. db
- * takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
+ * and db must overlap neither dy nor the memory of saved.
+ *
+ * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
  * their own pass, with the same bits. */
 CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
