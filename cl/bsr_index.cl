@@ -4,11 +4,12 @@
  *     ALL     all of them are; mask is not read
  *     BITMAP  mask[n][ceil(blocks / 8)], as in clprune/bsr.h
  *
+ * Every sample keeps `keep` blocks, whatever is marked: of more marked blocks the first `keep`, and
+ * beside fewer the first unmarked ones, so that what reads the index overruns nothing.
+ *
  * Group n takes sample n of mask, crow and col, each from its offset on. The LOCAL work-items own
  * equal runs of consecutive block rows; counting the kept blocks before a run tells where its
- * columns go, so the order is that of the blocks. crow[n][block_rows] is the number of blocks that
- * are kept; columns past `keep` are not written, so that marking too many overruns nothing. From a
- * BITMAP crow ends at `keep` at most: what reads it overruns nothing either.
+ * columns go, so the order is that of the blocks.
  *
  * TO_BITMAP 1: bitmap[n][ceil(blocks / 8)] is written beside them, whole bytes by each work-item.
  *
@@ -26,11 +27,6 @@
 #define KEPT(i) (mask[(i) / 8] >> (i) % 8 & 1u)
 #else
 #define KEPT(i) (uint)(mask[i] != 0)
-#endif
-#if FROM == BITMAP
-#define IN_CROW(k) min((ulong)(k), keep)
-#else
-#define IN_CROW(k) (k)
 #endif
 typedef ulong __attribute__((aligned(1))) eight_bytes;
 
@@ -81,6 +77,14 @@ static inline void list_bits(ulong order[256])
 }
 #endif
 
+/* 1 where a block is kept: it is marked, or one of the *fill unmarked ones that are kept too. */
+static inline uint is_kept(const uint marked, uint *fill)
+{
+    const uint fills = *fill > 0 && !marked;
+    *fill -= fills;
+    return marked | fills;
+}
+
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
     const ulong block_cols, const ulong keep, const ulong mask_offset,
     global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
@@ -100,62 +104,97 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     const ulong run = (block_rows + LOCAL - 1) / LOCAL;
     const ulong first = min(me * run, block_rows);
     const ulong last = min(first + run, block_rows);
-    uint next = 0;
+    uint next = 0, fill = 0;
 #if LOCAL > 1
-    local uint kept_in_run[LOCAL];
-    uint kept = 0;
+    local uint marked_in_run[LOCAL];
+    uint marked = 0;
     for (ulong i = first * block_cols; i < last * block_cols; i++)
-        kept += KEPT(i);
-    kept_in_run[me] = kept;
+        marked += KEPT(i);
+    marked_in_run[me] = marked;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint i = 0; i < me; i++)
-        next += kept_in_run[i];
-#endif
-#ifdef EIGHT_AT_A_TIME
-    ulong order[256];
-    list_bits(order);
-#endif
+    marked = 0;
+    for (uint i = 0; i < LOCAL; i++)
+        marked += marked_in_run[i];
+    fill = marked < keep ? (uint)keep - marked : 0;
+    for (uint i = 0; i < me; i++) {
+        const ulong in_run = (min((i + 1) * run, block_rows) - min(i * run, block_rows)) * block_cols;
+        const uint fills = min(fill, (uint)in_run - marked_in_run[i]);
+        next += marked_in_run[i] + fills;
+        fill -= fills;
+    }
     for (ulong row = first; row < last; row++) {
-        crow[row] = (int)IN_CROW(next);
-#if LOCAL == 1 && FROM == BITMAP
-        /* From one set bit to the next, which are few. */
-        for (ulong j = 0; j < block_cols; j += 56) {
-            ulong bits = bits_of(mask, bytes, row * block_cols + j, min(block_cols - j, 56ul));
-            for (; bits != 0; bits &= bits - 1, next++)
-                if (next < keep)
-                    col[next] = (int)(j + 63 - clz(bits & -bits));
-        }
-#elif LOCAL == 1
-        ulong j = 0;
-#ifdef EIGHT_AT_A_TIME
-        for (; j + 8 <= block_cols && next + 8 <= keep; j += 8) {
-            const uint kept = kept_of_eight(mask + row * block_cols + j);
-            const int8 columns = convert_int8(as_uchar8(order[kept])) + (int8)((int)j);
-            *(global int8_anywhere *)(col + next) = columns;
-            next += popcount(kept);
-        }
-#endif
-        /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
-        for (; j < block_cols; j++) {
-            if (next < keep)
-                col[next] = (int)j;
-            next += KEPT(row * block_cols + j);
-        }
-#else
+        crow[row] = (int)min((ulong)next, keep);
         for (ulong j = 0; j < block_cols; j++)
-            if (KEPT(row * block_cols + j)) {
+            if (is_kept(KEPT(row * block_cols + j), &fill)) {
                 if (next < keep)
                     col[next] = (int)j;
                 next++;
             }
-#endif
     }
+#else
+#ifdef EIGHT_AT_A_TIME
+    ulong order[256];
+    list_bits(order);
+#endif
+    uint marked = 0;
+    for (bool again = false;; again = true) {
+        next = 0;
+        for (ulong row = 0; row < block_rows; row++) {
+            crow[row] = (int)min((ulong)next, keep);
+            ulong j = 0;
+#if FROM == BITMAP
+            /* From one set bit to the next, which are few. */
+            for (; j < block_cols; j += 56) {
+                const ulong count = min(block_cols - j, 56ul);
+                ulong bits = bits_of(mask, bytes, row * block_cols + j, count);
+                for (ulong clear = ~bits & ((1ul << count) - 1); fill > 0 && clear != 0; fill--) {
+                    bits |= clear & -clear;
+                    clear &= clear - 1;
+                }
+                for (; bits != 0; bits &= bits - 1, next++)
+                    if (next < keep)
+                        col[next] = (int)(j + 63 - clz(bits & -bits));
+            }
+#endif
+#ifdef EIGHT_AT_A_TIME
+            for (; fill == 0 && j + 8 <= block_cols && next + 8 <= keep; j += 8) {
+                const uint kept = kept_of_eight(mask + row * block_cols + j);
+                const int8 columns = convert_int8(as_uchar8(order[kept])) + (int8)((int)j);
+                *(global int8_anywhere *)(col + next) = columns;
+                next += popcount(kept);
+            }
+#endif
+            /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
+            for (; j < block_cols; j++) {
+                if (next < keep)
+                    col[next] = (int)j;
+                next += is_kept(KEPT(row * block_cols + j), &fill);
+            }
+        }
+        if (!again)
+            marked = next;
+        if (next >= keep)
+            break;
+        fill = (uint)keep - next; /* the number of unmarked blocks, or fewer: it ends */
+    }
+#endif
     if (last == block_rows && (first < last || me == 0)) {
         /* Several runs may be empty at the end: only the one that reaches it writes the total. */
-        crow[block_rows] = (int)IN_CROW(next);
+        crow[block_rows] = (int)keep;
     }
 #if TO_BITMAP
     bitmap += bitmap_offset + n * bytes;
+    if (marked != keep) {
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        for (ulong b = 0; me == 0 && b < bytes; b++)
+            bitmap[b] = 0;
+        for (ulong row = 0; me == 0 && row < block_rows; row++)
+            for (int k = crow[row]; k < crow[row + 1]; k++) {
+                const ulong i = row * block_cols + (ulong)col[k];
+                bitmap[i / 8] |= (uchar)(1u << i % 8);
+            }
+        return;
+    }
     ulong b = me;
 #ifdef EIGHT_AT_A_TIME
     for (; b < blocks / 8; b++)

@@ -7,14 +7,11 @@
  * on GPUs the work-items take consecutive values. With INT8 and INT4 they first take blocks in turn,
  * for their scales. With INT4 VW is 1 where BC is odd. No local memory.
  *
- * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see clprune_prune_sampled.
+ * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see weight.clh.
  *
  * bsr_unpack is the way back: y is zero but for the kept blocks. */
 #if !defined(LOCAL) || !defined(BR) || !defined(BC)
 #error "bsr_pack.cl needs LOCAL, BR and BC"
-#endif
-#ifndef WEIGHTED
-#define WEIGHTED 0
 #endif
 #define BLOCK STORED_OF(BR * BC)
 #define AHEAD 4 /* block rows between the request for a block and its copy, on CPUs */
@@ -24,12 +21,6 @@
 #define SCALE(k) 1.0f
 #endif
 
-/* What a kept block is scaled by; 1 where its score is NaN or 0. */
-static inline float weight_of(const float score, const float threshold)
-{
-    return score > 0.0f && threshold > score ? threshold / score : 1.0f;
-}
-
 /* Copies `width` floats, times weight, to a row of a block that starts with element `first`, and pads
  * with zeros to BC. */
 static inline void copy_row(global const float *from, const uint width, const float weight,
@@ -37,9 +28,9 @@ static inline void copy_row(global const float *from, const uint width, const fl
 {
     uint c = 0;
     for (; c + VW <= width; c += VW)
-        STORE_CODES(NARROW(weight * LOAD(from + c), scale), to, first + c);
+        STORE_CODES(NARROW(weighted_vec(LOAD(from + c), weight), scale), to, first + c);
     for (; c < width; c++)
-        SET_CODE(to, first + c, narrow(weight * from[c], scale));
+        SET_CODE(to, first + c, narrow(weighted(from[c], weight), scale));
     for (; c < BC; c++)
         SET_CODE(to, first + c, 0);
 }
@@ -55,14 +46,14 @@ static inline ushort block_scale(global const float *x, const ulong ld, const ui
 #if VW > 1
         JOIN(uint, VW) sizes = (JOIN(uint, VW))(0);
         for (; c + VW <= width; c += VW)
-            sizes = max(sizes, JOIN(as_uint, VW)(weight * LOAD(x + c)) & 0x7fffffffu);
+            sizes = max(sizes, JOIN(as_uint, VW)(weighted_vec(LOAD(x + c), weight)) & 0x7fffffffu);
         uint lane[VW];
         JOIN(vstore, VW)(sizes, 0, lane);
         for (uint i = 0; i < VW; i++)
             largest = max(largest, lane[i]);
 #endif
         for (; c < width; c++)
-            largest = max(largest, as_uint(weight * x[c]) & 0x7fffffffu);
+            largest = max(largest, as_uint(weighted(x[c], weight)) & 0x7fffffffu);
     }
     return narrow_scale(as_float(largest) * (1.0f / LARGEST));
 }
@@ -91,8 +82,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     values += values_offset + n * keep * BLOCK;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
-    /* A mask that marks more than `keep` blocks must not lead beyond the values. */
-    const ulong begin = min((ulong)crow[0], keep), end = min((ulong)crow[1], keep);
+    const ulong begin = (ulong)crow[0], end = (ulong)crow[1];
 #if WEIGHTED
     scores += scores_offset + (n * block_rows + block_row) * block_cols;
     const float threshold = thresholds[thresholds_offset + n];
@@ -111,8 +101,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #endif
 #if LOCAL == 1
     const ulong ahead = min((ulong)AHEAD, block_rows - 1 - block_row);
-    ulong later = min((ulong)crow[ahead], keep);
-    const ulong later_end = min((ulong)crow[ahead + 1], keep);
+    ulong later = (ulong)crow[ahead];
+    const ulong later_end = (ulong)crow[ahead + 1];
     for (ulong k = begin; k < end; k++) {
         const ulong c = (ulong)col[k] * BC;
         if (later < later_end)
@@ -130,7 +120,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
         for (uint e = PER_VALUE * (uint)(i % BLOCK); e < last; e++) {
             const uint r = e / BC;
             const ulong c = (ulong)col[k] * BC + e % BC;
-            const float value = r < height && c < cols ? WEIGHT(k) * row[r * x_ld + c] : 0.0f;
+            const float value = r < height && c < cols ? weighted(row[r * x_ld + c], WEIGHT(k)) : 0.0f;
             SET_CODE(values + k * BLOCK, e, narrow(value, SCALE(k)));
         }
     }

@@ -1,24 +1,42 @@
 /* priorities[n * blocks + i] = scores[n * blocks + i] / u(seed, first_sample + n, i), u uniform in
  * (0, 1].
  *
- * u is a function of its three arguments alone (draw.clh). Group n takes sample n; its LOCAL
- * work-items take blocks in turn. No local memory. LOCAL: any >= 1. */
+ * u is a function of its three arguments alone (draw.clh). A score / u may pass the range of a float:
+ * the scores of a sample with a finite one above LARGE are first multiplied by 2^-32, in place, which
+ * changes neither their order nor their ratios. Group n takes sample n; its LOCAL work-items take
+ * blocks in turn. Local memory: 4 bytes. LOCAL: any >= 1. */
 #ifndef LOCAL
 #error "prune_draw.cl needs LOCAL"
 #endif
+#define LARGE 0x1p100f /* times 1 / u <= 2^24 it is finite */
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_draw(const ulong first_sample,
-    const ulong blocks, const ulong seed, const ulong scores_offset,
-    global const float *restrict scores,
+    const ulong blocks, const ulong seed, const ulong scores_offset, global float *restrict scores,
     const ulong priorities_offset, global float *restrict priorities)
 {
     const ulong n = get_group_id(0);
     const uint sample = draw_sample(seed, first_sample + n), key = mix(sample);
     scores += scores_offset + n * blocks;
     priorities += priorities_offset + n * blocks;
+    bool is_large = false;
+    for (ulong i = get_local_id(0); i < blocks; i += LOCAL)
+        is_large |= scores[i] > LARGE && scores[i] < INFINITY;
+#if LOCAL > 1
+    local uint any_large;
+    if (get_local_id(0) == 0)
+        any_large = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (is_large)
+        any_large = 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    is_large = any_large != 0;
+#endif
+    const float unit = is_large ? 0x1p-32f : 1.0f;
     for (ulong i = get_local_id(0); i < blocks; i += LOCAL) {
         const uint bits = draw((uint)i, key, sample);
         const float u = (float)((bits >> 8) + 1) * 0x1p-24f;
-        priorities[i] = scores[i] / u;
+        const float score = unit * scores[i];
+        scores[i] = score;
+        priorities[i] = score / u;
     }
 }

@@ -220,35 +220,6 @@ static void pack_and_unpack(void **state)
     test_buf_free(&dmask);
 }
 
-/* A mask that marks too many blocks breaks the contract, but must overrun nothing. */
-static void greedy_mask(void **state)
-{
-    (void)state;
-    const clprune_bsr_desc d = {3, 8, 40, {1, 8}, 5};
-    float *x = test_new_normal(1, d.batch * d.rows * d.cols);
-    unsigned char *mask = malloc(3 * 40);
-    memset(mask, 1, 3 * 40);
-    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 0, x);
-    test_buf dmask = test_buf_make(3 * 40, mask);
-    for (int index = 0; index < TEST_INDEXES; index++) {
-        test_bsr bsr = test_bsr_make(test_with_index(d, test_index_types[index]));
-        TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &bsr.bsr, NULL));
-        free(test_buf_get(&bsr.values, "values"));
-        free(test_buf_get(&bsr.crow, "crow"));
-        free(test_buf_get(&bsr.col, "col"));
-        free(test_buf_get(&bsr.bitmap, "bitmap"));
-        TEST_FAILS(clprune_bsr_validate(test_context(), &bsr.bsr), CLPRUNE_INVALID_BSR,
-            bsr.bsr.desc.index_type == CLPRUNE_INDEX_BITMAP
-                ? "bitmap[0] marks 40 blocks, expected 5"
-                : "crow");
-        test_bsr_free(&bsr);
-    }
-    free(x);
-    free(mask);
-    test_mat_free(&dx);
-    test_buf_free(&dmask);
-}
-
 /* Ways to break a good BSR: 2 samples of 3 x 4 blocks, 5 kept: rows of 2, 0 and 3 blocks. */
 typedef struct break_row {
     const char *name;
@@ -347,7 +318,6 @@ int main(int argc, char **argv)
             test_add(&list, validator, &break_rows[i], "validate: %s", break_rows[i].name);
         test_add(&list, create_and_destroy, NULL, "create and destroy");
         test_add(&list, create_over_budget, NULL, "create over the budget");
-        test_add(&list, greedy_mask, NULL, "a mask that marks too many blocks");
     }
     test_add_shapes(&list, pack_and_unpack, full, "pack");
     return failed + test_run_on_devices("bsr", &list);

@@ -194,27 +194,109 @@ static void broken_bitmaps(void **state)
     test_bsr_free(&bsr);
 }
 
-/* A bitmap that marks too many or too few breaks the contract, but leads nowhere else. */
-static void broken_bitmaps_overrun_nothing(void **state)
+/* Blocks in rows of fewer and more than eight, more block rows than work-items of a group, one
+ * block row as in a plain MLP, whose samples are joined, and none or all kept. */
+static const struct same_row marked_rows[] = {
+    {{3, 70, 80, {1, 16}, 9}, 40},
+    {{3, 9, 256, {1, 16}, 37, CLPRUNE_VALUES_INT8}, 40},
+    {{512, 1, 64, {1, 16}, 2}, 40},
+    {{2, 5, 13, {1, 1}, 40, CLPRUNE_VALUES_FP16}, 5},
+    {{3, 11, 33, {3, 7}, 0, CLPRUNE_VALUES_INT4}, 21},
+    {{2, 17, 37, {16, 16}, 6, CLPRUNE_VALUES_INT8}, 9},
+};
+
+enum { MARKED = sizeof marked_rows / sizeof marked_rows[0], MARKS = 7 };
+
+/* How many blocks of a sample are marked. */
+static size_t marked_blocks(int marks, size_t keep, size_t blocks)
 {
-    (void)state;
-    const clprune_bsr_desc d = {3, 70, 80, {1, 16}, 9, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_BITMAP};
-    for (int full = 0; full < 2; full++) {
-        unsigned char bits[3 * (70 * 5 / 8 + 1)];
-        float *ones = test_new_uniform(5, 1, 1, 3 * 9 * 16);
-        memset(bits, full ? 255 : 0, sizeof bits);
-        test_bsr bsr = test_bsr_holding(d, ones, NULL, NULL, bits);
-        assert_int_equal(bsr.bitmap.bytes, sizeof bits);
-        results result = results_of(&bsr.bsr, 40);
-        double sum = 0;
-        for (size_t i = 0; i < result.count[3]; i++)
-            sum += (double)result.of[3][i];
-        if (!(fabs(sum - (full ? 3 * 9 * 16 : 0)) < 0.5)) /* the first `keep` blocks */
-            fail_msg("the kept elements sum up to %g", sum);
-        results_free(&result);
-        free(ones);
-        test_bsr_free(&bsr);
+    const size_t counts[MARKS] = {
+        0, blocks, keep + 1, keep > 0 ? keep - 1 : 0, keep / 2, (keep + blocks) / 2, keep};
+    return counts[marks] < blocks ? counts[marks] : blocks;
+}
+
+/* A random mask, and the one that follows from it: of more marked blocks the first `keep`, beside
+ * fewer the first unmarked ones. */
+static void mark(int marks, const bsr_ref *ref, unsigned char *mask, unsigned char *kept)
+{
+    test_rng rng = {100 + (uint64_t)marks};
+    for (size_t n = 0; n < ref->batch; n++) {
+        unsigned char *m = mask + n * ref->blocks, *k = kept + n * ref->blocks;
+        size_t left = marked_blocks(marks, ref->keep, ref->blocks), room = ref->keep;
+        for (size_t i = 0; i < ref->blocks; i++)
+            if (test_rng_below(&rng, ref->blocks - i) < left) {
+                m[i] = (unsigned char)(1 + test_rng_below(&rng, 255));
+                left--;
+            }
+        for (size_t i = 0; i < ref->blocks && room > 0; i++)
+            if (m[i] != 0) {
+                k[i] = 1;
+                room--;
+            }
+        for (size_t i = 0; i < ref->blocks && room > 0; i++)
+            if (k[i] == 0) {
+                k[i] = 1;
+                room--;
+            }
     }
+}
+
+static unsigned char *zeroed(size_t bytes)
+{
+    unsigned char *made = calloc(bytes + 1, 1);
+    assert_non_null(made);
+    return made;
+}
+
+/* A mask may mark any number of blocks: what is packed is a good matrix of `keep` blocks. A broken
+ * bitmap is read in the same way. */
+static void any_marks(void **state)
+{
+    const struct same_row *row = *state;
+    const clprune_bsr_desc d = row->desc;
+    bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
+    const size_t blocks = d.batch * ref.blocks, row_bytes = (ref.blocks + 7) / 8;
+    float *x = test_new_normal(61, d.batch * d.rows * d.cols);
+    test_mat dx = test_mat_make(d.batch * d.rows, d.cols, 1, x);
+    for (int marks = 0; marks < MARKS; marks++) {
+        unsigned char *mask = zeroed(blocks), *kept = zeroed(blocks);
+        unsigned char *bits = zeroed(d.batch * row_bytes);
+        mark(marks, &ref, mask, kept);
+        for (size_t i = 0; i < blocks; i++)
+            if (mask[i] != 0)
+                bits[i / ref.blocks * row_bytes + i % ref.blocks / 8] |=
+                    (unsigned char)(1 << i % ref.blocks % 8);
+        bsr_ref_pack(&ref, x, kept);
+        test_buf dmask = test_buf_make(blocks, mask);
+        test_bsr want = test_bsr_make(test_with_index(d, CLPRUNE_INDEX_INT32));
+        for (int index = 0; index < TEST_INDEXES; index++) {
+            test_bsr got = test_bsr_make(test_with_index(d, test_index_types[index]));
+            const test_bsr *made = index == 0 ? &want : &got;
+            char name[64];
+            (void)snprintf(name, sizeof name, "%s, marks %d", test_index_names[index], marks);
+            TEST_OK(clprune_bsr_pack(test_context(), dx.mat, dmask.buffer, &made->bsr, NULL));
+            test_same_index(made, &ref, name);
+            test_validates(&made->bsr, NULL);
+            if (index > 0) {
+                same_results(&got.bsr, &want.bsr, row->outputs, name, 0);
+                test_buf broken = test_buf_make(d.batch * row_bytes, bits);
+                clprune_bsr read = got.bsr;
+                read.bitmap = broken.buffer;
+                same_results(&read, &want.bsr, row->outputs, name, 0);
+                test_buf_unchanged(&broken, "the bitmap");
+                test_buf_free(&broken);
+            }
+            test_bsr_free(&got);
+        }
+        test_bsr_free(&want);
+        test_buf_free(&dmask);
+        free(mask);
+        free(kept);
+        free(bits);
+    }
+    test_mat_free(&dx);
+    bsr_ref_free(&ref);
+    free(x);
 }
 
 static void bad_parts(void **state)
@@ -264,7 +346,10 @@ int main(void)
             same_rows[i].desc.cols);
     for (size_t i = 0; i < sizeof break_rows / sizeof break_rows[0]; i++)
         test_add(&list, broken_bitmaps, &break_rows[i], "validate: %s", break_rows[i].name);
-    test_add(&list, broken_bitmaps_overrun_nothing, NULL, "broken bitmaps overrun nothing");
+    for (size_t i = 0; i < MARKED; i++)
+        test_add(&list, any_marks, &marked_rows[i], "any marks: %zux%zu of %zu x %zu",
+            marked_rows[i].desc.block.rows, marked_rows[i].desc.block.cols,
+            marked_rows[i].desc.rows, marked_rows[i].desc.cols);
     test_add(&list, bad_parts, NULL, "bad parts");
     return failed + test_run_on_devices("bsr index", &list);
 }

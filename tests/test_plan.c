@@ -366,6 +366,83 @@ static void arena(void **state)
     clprune_plan_destroy(plan);
 }
 
+/* GELU backward from a pruned store: the first command restores the store, the second one writes
+ * dx, which so may take the store's place. */
+typedef struct reuse {
+    clprune_context *context;
+    clprune_saved *kept;
+    clprune_mat x, out, dy, dx;
+} reuse;
+
+static reuse reuse_make(clprune_context *context, bool plan)
+{
+    reuse r = {.context = context};
+    const clprune_keep pruned = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.25f};
+    r.x = create(context, "x", BATCH * ROWS, COLS);
+    r.out = create(context, "out", BATCH * ROWS, COLS);
+    if (plan)
+        good(context, clprune_plan_begin(context));
+    good(context, clprune_saved_create(context, "kept", &pruned, BATCH, ROWS, COLS, &r.kept));
+    r.dy = create(context, "dy", BATCH * ROWS, COLS);
+    r.dx = create(context, "dx", BATCH * ROWS, COLS);
+    return r;
+}
+
+static void reuse_step(const reuse *r)
+{
+    clprune_context *context = r->context;
+    good(context, clprune_saved_store(r->kept, 0, BATCH, r->x, NULL));
+    good(context, clprune_mat_fill(context, 1, r->dy, NULL));
+    good(context, clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 0,
+                      r->kept, r->dy, r->dx, CLPRUNE_NO_MAT, NULL));
+    good(context, clprune_mat_copy(context, r->dx, r->out, NULL));
+    good(context, clprune_plan_end_step(context));
+}
+
+static void reuse_free(reuse *r)
+{
+    const clprune_mat mats[] = {r->x, r->out, r->dy, r->dx};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+        clprune_buffer_release(r->context, mats[i].buffer);
+    clprune_saved_destroy(r->kept);
+    clprune_context_destroy(r->context);
+}
+
+/* Operands of one call may share a place, as long as they never live at once. */
+static void shared_place(void **state)
+{
+    (void)state;
+    enum { RESULTS = BATCH * ROWS * COLS };
+    static float x[RESULTS], out[2][RESULTS];
+    clprune_plan *plan;
+    reuse r = reuse_make(open_dry(), true);
+    reuse_step(&r);
+    good(r.context, clprune_plan_create(r.context, &plan));
+    uint64_t begin[2] = {0}, end[2] = {0}; /* of kept and dx */
+    const entries all = entries_of(plan);
+    for (size_t i = 0; i < all.count; i++)
+        for (int k = 0; k < 2; k++)
+            if (strcmp(all.entry[i].name, k == 0 ? "kept" : "dx") == 0) {
+                begin[k] = all.entry[i].offset;
+                end[k] = begin[k] + all.entry[i].bytes;
+            }
+    assert_true(begin[0] < end[1] && begin[1] < end[0]);
+    reuse_free(&r);
+    test_fill_normal(4, RESULTS, x);
+    for (int planned = 0; planned < 2; planned++) {
+        clprune_context *context = open_real();
+        if (planned)
+            good(context, clprune_context_use_plan(context, plan));
+        r = reuse_make(context, false);
+        good(context, clprune_mat_write(context, r.x, x));
+        reuse_step(&r);
+        good(context, clprune_mat_read(context, r.out, out[planned]));
+        reuse_free(&r);
+    }
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    clprune_plan_destroy(plan);
+}
+
 /* A forgotten buffer is NaN where that is asked for, and only there. */
 static void poison(void **state)
 {
@@ -498,6 +575,7 @@ int main(void)
     for (size_t i = 0; i < 4; i++)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
+    test_add(&list, shared_place, NULL, "operands of one call in one place");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
     test_add(&list, dry_events, NULL, "dry commands have no event");
     test_add(&list, refusals, NULL, "what is refused");

@@ -36,8 +36,8 @@ static void check_scores(
     double *bound = calloc(count + 1, sizeof *bound);
     const double terms = (double)(d->block.rows * d->block.cols);
     for (size_t i = 0; i < count; i++) {
-        if (want[i] > FLT_MAX * (1 + 0x1p-25))
-            want[i] = INFINITY; /* what fp32 makes of it */
+        if (isfinite(want[i]))
+            want[i] = fmin(want[i], FLT_MAX);
         bound[i] = norm == CLPRUNE_NORM_MAX ? 0 : (terms / 2 + 6) * 0x1p-24 * want[i] + 0x1p-149;
         if (flushes_denormals())
             bound[i] += terms * (double)FLT_MIN;

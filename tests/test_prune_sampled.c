@@ -1,5 +1,6 @@
 /* Sampled pruning: draws, selection and weights against a reference; that nothing is lost on
  * average; special values; saved activations and layers. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,6 +413,76 @@ static void special_values(void **state)
     test_bsr_free(&bsr);
 }
 
+/* Whether y is `want` * 2^shift, or the largest float where that is beyond. */
+static bool is_shifted(float y, float want, int shift)
+{
+    const double exact = ldexp((double)want, shift);
+    return fabs(exact) <= (double)FLT_MAX ? (double)y == exact : y == copysignf(FLT_MAX, want);
+}
+
+/* Priorities of large blocks do not overflow: what is drawn is that of x, scaled. */
+static void large_values(void **state)
+{
+    (void)state;
+    source s = source_make(2, 3);
+    static const int shifts[] = {99, 100, 101, 120, 127, 128};
+    float *x = new_floats(2 * SIZE);
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        const clprune_criterion criterion =
+            seed % 3 == 0 ? CLPRUNE_CRITERION_RANDOM : CLPRUNE_CRITERION_SAMPLED;
+        float *y[2];
+        const int shift = shifts[seed % 6];
+        for (int large = 0; large < 2; large++) {
+            for (size_t i = 0; i < 2 * SIZE; i++)
+                x[i] = ldexpf(s.x[i % SIZE] / 4, large ? shift : 0);
+            test_mat_set(&s.dx, x);
+            TEST_OK(clprune_prune(
+                test_context(), CLPRUNE_NORM_MAX, criterion, seed, s.dx.mat, &s.bsr.bsr, NULL));
+            TEST_OK(clprune_bsr_unpack(test_context(), &s.bsr.bsr, s.dy.mat, NULL));
+            y[large] = test_mat_get(&s.dy, "y");
+        }
+        for (size_t i = 0; i < 2 * SIZE; i++)
+            if (!is_shifted(y[1][i], y[0][i], shift))
+                fail_msg("seed %llu, element %zu: %g at 2^0 and %g at 2^%d",
+                    (unsigned long long)seed, i, (double)y[0][i], (double)y[1][i], shift);
+        free(y[0]);
+        free(y[1]);
+    }
+    free(x);
+    source_free(&s);
+}
+
+/* Finite values stay finite with each norm, criterion and value type, up to the largest float. */
+static void stay_finite(void **state)
+{
+    const clprune_value_type type = *(const clprune_value_type *)*state;
+    const clprune_bsr_desc d = {2, ROWS, COLS, block, 2, type};
+    float *x = test_new_uniform(83, 0.97f, 1.0f, 2 * SIZE);
+    for (size_t i = 0; i < 2 * SIZE; i++)
+        x[i] *= (i % 3 == 0 ? -1.0f : 1.0f) * (i < SIZE ? 2e37f : 3.3e38f);
+    test_mat dx = test_mat_make(2 * ROWS, COLS, 0, x), dy = test_mat_make(2 * ROWS, COLS, 0, NULL);
+    test_bsr bsr = test_bsr_make(d);
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        const clprune_norm norm = (clprune_norm)(seed % 3);
+        const clprune_criterion criterion =
+            seed % 2 == 0 ? CLPRUNE_CRITERION_SAMPLED : CLPRUNE_CRITERION_RANDOM;
+        TEST_OK(clprune_prune(test_context(), norm, criterion, seed, dx.mat, &bsr.bsr, NULL));
+        TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
+        TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, dy.mat, NULL));
+        float *y = test_mat_get(&dy, "y");
+        for (size_t i = 0; i < 2 * SIZE; i++)
+            if (!isfinite(y[i]) ||
+                (type != CLPRUNE_VALUES_FP16 && y[i] != 0 && fabsf(y[i]) < 0.85f * fabsf(x[i])))
+                fail_msg("seed %llu, element %zu: %g becomes %g", (unsigned long long)seed, i,
+                    (double)x[i], (double)y[i]);
+        free(y);
+    }
+    free(x);
+    test_mat_free(&dx);
+    test_mat_free(&dy);
+    test_bsr_free(&bsr);
+}
+
 /* x upon the values, or upon an index: refused, and nothing is written. */
 static void overlaps(void **state)
 {
@@ -538,6 +609,8 @@ static void layers(void **state)
 int main(int argc, char **argv)
 {
     static const float spreads[] = {1, 3, 100};
+    static const clprune_value_type types[] = {CLPRUNE_VALUES_FP32, CLPRUNE_VALUES_FP16,
+        CLPRUNE_VALUES_BF16, CLPRUNE_VALUES_INT8, CLPRUNE_VALUES_INT4};
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     test_list list = {0};
     if (!full) {
@@ -547,6 +620,9 @@ int main(int argc, char **argv)
             test_add(&list, unbiased, &spreads[i], "unbiased, norms 1 to %g", (double)spreads[i]);
         test_add(&list, large_blocks_are_certain, NULL, "large blocks are certain");
         test_add(&list, special_values, NULL, "NaN, Inf and zero");
+        test_add(&list, large_values, NULL, "large values");
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+            test_add(&list, stay_finite, &types[i], "finite values stay finite, type %zu", i);
         test_add(&list, overlaps, NULL, "x upon the result");
         test_add(&list, saved_activations, NULL, "saved activations");
         test_add(&list, layers, NULL, "layers");

@@ -9,11 +9,16 @@
 
 typedef struct counting {
     int made, live;
+    size_t most; /* bytes of a buffer that the device has; 0: any */
 } counting;
 
 static cl_mem count_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
     counting *c = user;
+    if (c->most > 0 && bytes > c->most) {
+        *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return NULL;
+    }
     c->made++;
     c->live++;
     return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
@@ -181,6 +186,49 @@ static void over_the_budget(void **state)
     assert_int_equal(c.live, 0);
 }
 
+/* What was needed once may not fit any more, as something else has taken the room, within the
+ * budget or of the device. What is needed now still does; and when there is room again, a step of
+ * the old size runs. */
+static void falls_back(void **state)
+{
+    const bool device = *(const bool *)*state;
+    counting c;
+    clprune_context *context = open_counting(&c, device ? 0 : 1 << 20);
+    for (int step = 0; step < 2; step++) { /* two chunks, joined when the next step begins */
+        const clprune__scratch_mark mark = clprune__scratch_begin(context);
+        (void)take(context, 500000);
+        (void)take(context, 300000);
+        clprune__scratch_end(context, mark);
+        if (step == 0)
+            assert_int_equal(context->scratch->chunks, 0);
+    }
+    assert_int_equal(context->scratch->chunks, 1);
+    const clprune__scratch_mark grow = clprune__scratch_begin(context);
+    (void)take(context, 800000);
+    (void)take(context, 100000);
+    clprune__scratch_end(context, grow); /* nothing is held, and much remembered */
+    cl_mem other = NULL;
+    if (device)
+        c.most = 200000;
+    else
+        assert_int_equal(clprune_buffer_create(
+                             context, CLPRUNE_MEMORY_INPUT, "other", (1 << 20) - 200000, &other),
+            CLPRUNE_SUCCESS);
+    for (int step = 0; step < 3; step++) {
+        const clprune__scratch_mark mark = clprune__scratch_begin(context);
+        const piece pieces[2] = {take(context, 100000), take(context, 50000)};
+        check_apart(pieces, 2);
+        clprune__scratch_end(context, mark);
+    }
+    clprune_buffer_release(context, other);
+    c.most = 0;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    (void)take(context, 800000);
+    clprune__scratch_end(context, mark);
+    clprune_context_destroy(context);
+    assert_int_equal(c.live, 0);
+}
+
 static void matrices(void **state)
 {
     (void)state;
@@ -255,6 +303,9 @@ int main(void)
     test_add(&list, steady_state, NULL, "no allocation from the third step on");
     test_add(&list, zero_bytes, NULL, "a piece of zero bytes has a buffer that stays");
     test_add(&list, over_the_budget, NULL, "over the budget");
+    static const bool device[] = {false, true};
+    test_add(&list, falls_back, &device[0], "falls back to what is needed, within a budget");
+    test_add(&list, falls_back, &device[1], "falls back to what is needed, on a full device");
     test_add(&list, matrices, NULL, "scratch matrices");
     test_add(&list, poisoned, NULL, "scratch is NaN on request");
     test_add(&list, too_deep, NULL, "too many chunks");

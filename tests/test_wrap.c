@@ -277,6 +277,46 @@ static void refused(void **state)
     memory_free(&m);
 }
 
+/* Memory that is wrapped once more is refused where either is written and they share an element. */
+static void overlaps(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    float host[400] = {0};
+    const clprune_access reads = CLPRUNE_ACCESS_READ, writes = CLPRUNE_ACCESS_WRITE;
+    static const struct {
+        size_t offset, rows, cols, ld;
+        bool meets; /* rows 10 .. 13 of 20 floats from element 100 on, 8 of each */
+    } rows[] = {
+        {100, 4, 8, 20, true},
+        {167, 1, 1, 1, true},
+        {168, 1, 1, 1, false},
+        {92, 1, 9, 9, true},
+        {92, 1, 8, 8, false},
+        {108, 4, 12, 20, false}, /* beside it */
+        {107, 4, 12, 20, true},
+        {108, 3, 12, 21, true}, /* another ld: not told apart */
+        {0, 1, 400, 400, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int pair = 0; pair < 4; pair++) {
+            const clprune_access first = pair & 1 ? writes : reads;
+            const clprune_access second = pair & 2 ? writes : reads;
+            clprune_mat a, b = {.rows = 1};
+            TEST_OK(clprune_mat_wrap(context, host + 100, 4, 8, 20, first, &a));
+            const clprune_status status = clprune_mat_wrap(
+                context, host + rows[i].offset, rows[i].rows, rows[i].cols, rows[i].ld, second, &b);
+            if (rows[i].meets && pair != 0) {
+                TEST_FAILS(status, CLPRUNE_INVALID_ARGUMENT, "host overlaps");
+                assert_true(b.buffer == NULL && b.rows == 0);
+            } else {
+                TEST_OK(status);
+                TEST_OK(clprune_mat_unwrap(context, &b));
+            }
+            TEST_OK(clprune_mat_unwrap(context, &a));
+        }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -289,5 +329,6 @@ int main(void)
     test_add(&list, destroyed, NULL, "what is wrapped when its context goes");
     test_add(&list, dry, NULL, "in a dry context");
     test_add(&list, refused, NULL, "bad arguments");
+    test_add(&list, overlaps, NULL, "memory that is wrapped already");
     return test_run_on_each_device("wrap", &list);
 }

@@ -16,7 +16,8 @@
  *     BITMAP  bitmap [batch][ceil(blocks / 8)]  bytes: bit i % 8 (1 << i % 8) of byte i / 8 is set
  *                                           if block i, row-major in the sample, is kept. A sample
  *                                           has `keep` set bits; the bits after its last block are
- *                                           clear. There is no crow and no col.
+ *                                           clear. There is no crow and no col. A broken bitmap is
+ *                                           read as a mask is (clprune_bsr_pack).
  *
  * All sizes follow from the shape and the sparsity, so memory is known before training starts. */
 #ifndef CLPRUNE_BSR_H
@@ -82,7 +83,7 @@ typedef struct clprune_bsr_offsets {
 } clprune_bsr_offsets;
 
 /* A BSR matrix. Zero-initialise the struct and fill it with your own buffers, or use
- * clprune_bsr_create. All parts may lie in one buffer. */
+ * clprune_bsr_create. All parts may lie in one buffer, apart from each other. */
 typedef struct clprune_bsr {
     clprune_bsr_desc desc;
     cl_mem values;
@@ -135,8 +136,9 @@ CLPRUNE_API void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
 CLPRUNE_API clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t count);
 
 /* Packs the blocks of x that `mask` marks: writes values, scales and the index. x: (batch * rows) x
- * cols. mask: batch * blocks bytes, row-major over the blocks of a sample; non-zero means kept,
- * exactly `keep` blocks in each sample. mask NULL keeps all blocks and needs keep = blocks. */
+ * cols. mask: batch * blocks bytes, row-major over the blocks of a sample; non-zero means kept.
+ * Every sample keeps exactly `keep` blocks: if more are marked, the first `keep` marked ones; if
+ * fewer, the first unmarked ones too. mask NULL keeps all blocks and needs keep = blocks. */
 CLPRUNE_API clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event);
 

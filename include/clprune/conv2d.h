@@ -69,7 +69,8 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
  *     y: (batch * output.height * output.width) x out
  *
  * saved: any store of the layer's context, which is reshaped if x has another shape
- * (clprune_saved_reshape), or NULL for inference. y must not overlap x. Errors: INVALID_ARGUMENT,
+ * (clprune_saved_reshape), or NULL for inference. y must overlap neither x, w and b nor the
+ * memory of saved. Errors: INVALID_ARGUMENT,
  * INVALID_SIZE (also a kernel larger than the padded image), OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
@@ -85,9 +86,10 @@ CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t 
  *
  * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx_beta does the same
  * for dx: 1 adds to the gradient that came through a shortcut. CLPRUNE_NO_MAT skips dx, dw or db;
- * saved may be NULL if dw is skipped. dx must not overlap dy. PRUNED multiplies only the kept
- * blocks; POOLED multiplies once per cell, with the sums of dy that each tap sends into it; GPUs read
- * QUANTISED as codes. Other forms are restored, some images at a time. */
+ * saved may be NULL if dw is skipped. dx must not overlap dy or w; dw and db must overlap neither
+ * dy nor the memory of saved. PRUNED multiplies only the kept blocks; POOLED multiplies once per
+ * cell, with the sums of dy that each tap sends into it; GPUs read QUANTISED as codes. Other forms
+ * are restored, some images at a time. */
 CLPRUNE_API clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy,
     clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event);

@@ -56,7 +56,8 @@ CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
  *     ROWS       x: (batch * in) x features; b: 1 x out; y: (batch * out) x features; any features
  *
  * w: out x in. b may be CLPRUNE_NO_MAT. saved: any store of the layer's context, which is reshaped
- * if x has another shape (clprune_saved_reshape), or NULL for inference. y must not overlap x. */
+ * if x has another shape (clprune_saved_reshape), or NULL for inference. y must not overlap x,
+ * w, b or the memory of saved. */
 CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event);
@@ -68,8 +69,10 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  *     both       db = sums of dy over all but the axis of out + beta * db
  *
  * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx is overwritten.
- * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx must not overlap dy. db
- * takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
+ * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx must not overlap dy; dw
+ * and db must overlap neither dy nor the memory of saved.
+ *
+ * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
  * their own pass, with the same bits. */
 CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,

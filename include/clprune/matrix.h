@@ -13,7 +13,12 @@ extern "C" {
 #endif
 
 /* Element (r, c) is buffer[offset + r * ld + c]. Offsets, sizes and strides are in elements.
- * A matrix does not own its buffer. A matrix of zero rows or columns is legal everywhere. */
+ * A matrix does not own its buffer, which is an OpenCL buffer or sub-buffer, not an image. A matrix
+ * of zero rows or columns is legal everywhere.
+ *
+ * Outputs must not overlap inputs or other outputs unless the function allows it: INVALID_ARGUMENT.
+ * Sub-buffers of one buffer overlap where their bytes do. Two windows of one buffer with the same
+ * ld and disjoint columns do not overlap. */
 typedef struct clprune_mat {
     cl_mem buffer;
     size_t offset;

@@ -2,7 +2,8 @@
  *
  * Every sample keeps exactly desc.keep blocks. Blocks are ordered by norm; of equal norms the lower
  * block index comes first. NaN ranks above all norms, so it is kept and a diverging run stays
- * visible. Norms do not overflow: a block of b elements of 1e30 scores 1e30 * sqrt(b). */
+ * visible. Norms do not overflow: a block of b elements of 1e30 scores 1e30 * sqrt(b), and a norm
+ * above FLT_MAX of finite elements counts as FLT_MAX. */
 #ifndef CLPRUNE_PRUNE_H
 #define CLPRUNE_PRUNE_H
 
@@ -35,6 +36,9 @@ typedef enum clprune_norm {
  * RANDOM: drawn uniformly, independent of the norm, and scaled by blocks / keep. Also unbiased, but
  * noisier than SAMPLED; a baseline for other criteria.
  *
+ * Weights keep finite elements finite: weighted elements beyond FLT_MAX become FLT_MAX (with INT8
+ * and INT4, beyond 1.9375 * 2^127 that), with their sign. Only those are biased.
+ *
  * u depends only on the seed, the sample's number (which counts from bsr->first) and the block: the
  * same seed draws the same blocks on every device. */
 typedef enum clprune_criterion {
@@ -52,12 +56,14 @@ CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm 
 
 /* The steps of clprune_prune, for callers with their own scores or selection. */
 
-/* scores[n * blocks + i] = norm of block i of sample n; fp32, batch * blocks elements. */
+/* scores[n * blocks + i] = norm of block i of sample n; fp32, batch * blocks elements. Must not
+ * overlap x. */
 CLPRUNE_API clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event);
 
 /* mask[n * blocks + i] = 1 for the `keep` highest of the `blocks` scores of each of `batch`
- * samples, else 0. scores: fp32, ordered with their sign: -1 < 0 < 1 < Inf < NaN of either sign. */
+ * samples, else 0. scores: fp32, ordered with their sign: -1 < 0 < 1 < Inf < NaN of either sign.
+ * mask: batch * blocks bytes, must not overlap scores. */
 CLPRUNE_API clprune_status clprune_prune_select(clprune_context *context, size_t batch,
     size_t blocks, size_t keep, cl_mem scores, cl_mem mask, cl_event *event);
 

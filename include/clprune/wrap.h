@@ -16,7 +16,8 @@
  * After clprune_mat_sync_to_host and clprune_mat_unwrap the host owns it: no call may use the
  * matrix. The library does not detect a violation; the reader may then see old or new values.
  * Elements between rows (ld > cols) always belong to the host and are never written. The memory
- * must stay allocated until clprune_mat_unwrap returns, and must not overlap other wrapped memory.
+ * must stay allocated until clprune_mat_unwrap returns, and must not overlap other wrapped memory
+ * if either is written.
  */
 #ifndef CLPRUNE_WRAP_H
 #define CLPRUNE_WRAP_H

@@ -34,6 +34,32 @@ done:
     return status;
 }
 
+/* Whether the activation writes the store in its own pass. */
+static bool is_fused(clprune_form form)
+{
+    return form == CLPRUNE_FORM_GELU_CODE || form == CLPRUNE_FORM_MASK;
+}
+
+/* Where x and y may not lie: what is stored, x of GELU and y of ReLU, must not be overwritten
+ * before, nor the store behind. */
+static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
+    clprune_form form, clprune_mat x, clprune_mat y)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (!relu && !is_fused(form)) {
+        REQUIRE(!clprune__same_mat(x, y), CLPRUNE_INVALID_ARGUMENT,
+            "y is x, but a store of form %s keeps x; use another matrix for y",
+            clprune_form_name(form));
+        TRY(clprune__check_apart(context, "y", y, "x", x));
+    }
+    if (!relu || form != CLPRUNE_FORM_DENSE)
+        TRY(clprune__saved_check_apart(context, saved, "y", y));
+    if (form != CLPRUNE_FORM_DENSE)
+        TRY(clprune__saved_check_apart(context, saved, "x", x));
+done:
+    return status;
+}
+
 clprune_status clprune_activation_forward(clprune_context *context, clprune_activation activation,
     size_t first, size_t count, clprune_mat x, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event)
@@ -47,8 +73,9 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
         TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
-    const bool fused = saved != NULL && (info.keep.form == CLPRUNE_FORM_GELU_CODE ||
-                                            info.keep.form == CLPRUNE_FORM_MASK);
+    const bool fused = saved != NULL && is_fused(info.keep.form);
+    if (saved != NULL)
+        TRY(check_memory(context, relu, saved, info.keep.form, x, y));
     cl_event *last = saved == NULL || fused ? event : NULL;
     if (relu)
         TRY(clprune_relu_forward(context, x, b, y,
@@ -58,12 +85,8 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
             context, info.keep.bits, x, b, y, clprune_saved_codes(saved, first, count), last));
     else
         TRY(clprune_gelu_forward(context, x, b, y, last));
-    if (saved != NULL && !fused) {
-        REQUIRE(relu || !clprune__same_mat(x, y), CLPRUNE_INVALID_ARGUMENT,
-            "y is x, but a store of form %s keeps x; use another matrix for y",
-            clprune_form_name(info.keep.form));
+    if (saved != NULL && !fused)
         TRY(clprune_saved_store(saved, first, count, relu ? y : x, event));
-    }
 done:
     return status;
 }
@@ -123,8 +146,15 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     clprune_saved_info info;
     TRY(check_activation(context, activation));
     TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
-    TRY(clprune__check_mat(context, "dy", dy, count * info.rows, info.cols));
-    TRY(clprune__check_mat(context, "dx", dx, count * info.rows, info.cols));
+    const size_t rows = count * info.rows, cols = info.cols;
+    enum { DY, DX, DB, ALL };
+    const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
+        {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    if (info.keep.form != CLPRUNE_FORM_DENSE) {
+        TRY(clprune__saved_check_apart(context, saved, "dx", dx));
+        TRY(clprune__saved_check_apart(context, saved, "db", db));
+    }
     if (info.keep.form == CLPRUNE_FORM_GELU_CODE)
         TRY(clprune_gelu_code_backward(context, beta, info.keep.bits, dy,
             clprune_saved_codes(saved, first, count), dx, db, event));

@@ -30,8 +30,9 @@ clprune_status clprune_cross_entropy_forward(clprune_context *context, float smo
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
     TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
-    enum { LOGITS, LOG_P, LOSS, HIT, ALL };
+    enum { LOGITS, LABELS, LOG_P, LOSS, HIT, ALL };
     const clprune__operand operands[ALL] = {{"logits", logits, batch, classes},
+        {"labels", clprune_mat_of(labels, 1, batch), 1, batch}, /* an int32 is as wide as a float */
         {"log_p", log_p, batch, classes, .in_place = 1u << LOGITS}, {"loss", loss, batch, 1},
         {"hit", hit, batch, 1, .optional = true}};
     TRY(clprune__check_operands(context, operands, LOG_P, ALL));
@@ -59,11 +60,12 @@ clprune_status clprune_cross_entropy_backward(clprune_context *context, float sm
     const size_t batch = log_p.rows, classes = log_p.cols;
     REQUIRE(smoothing >= 0 && smoothing < 1, CLPRUNE_INVALID_ARGUMENT,
         "smoothing is %g, expected a value in [0, 1)", (double)smoothing);
-    TRY(clprune__check_mat(context, "log_p", log_p, batch, classes));
     TRY(clprune__check_buffer(context, "labels", labels, batch, sizeof(cl_int)));
-    TRY(clprune__check_mat(context, "dlogits", dlogits, batch, classes));
-    if (!clprune__same_mat(dlogits, log_p))
-        TRY(clprune__check_apart(context, "dlogits", dlogits, "log_p", log_p));
+    enum { LOG_P, LABELS, DLOGITS, ALL };
+    const clprune__operand operands[ALL] = {{"log_p", log_p, batch, classes},
+        {"labels", clprune_mat_of(labels, 1, batch), 1, batch},
+        {"dlogits", dlogits, batch, classes, .in_place = 1u << LOG_P}};
+    TRY(clprune__check_operands(context, operands, DLOGITS, ALL));
     const clprune__rowwise plan = clprune__team_plan(context, batch, classes);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &cross_entropy_backward_kernel, &plan, &launch));

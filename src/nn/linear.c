@@ -104,14 +104,14 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
     TRY(size_samples(layer, batch, "x", x, &s));
-    TRY(clprune__check_mat(context, "x", x, batch * s.x_rows, s.x_cols));
-    TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
-    TRY(clprune__check_mat(context, "y", y, batch * s.y_rows, s.y_cols));
-    TRY(clprune__check_apart(context, "y", y, "x", x));
-    if (!clprune__is_absent(b))
-        TRY(clprune__check_mat(context, "b", b, 1, desc->out));
+    enum { X, W, B, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, batch * s.x_rows, s.x_cols},
+        {"w", w, desc->out, desc->in}, {"b", b, 1, desc->out, .optional = true},
+        {"y", y, batch * s.y_rows, s.y_cols}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols));
+        TRY(clprune__saved_check_apart(context, saved, "y", y));
         mark = clprune__scratch_begin(context);
         open = true;
     }
@@ -180,6 +180,8 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     if (want_dw) {
         TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
         TRY(clprune__saved_check(context, saved, batch, s.x_rows, s.x_cols));
+        TRY(clprune__saved_check_apart(context, saved, "dw", dw));
+        TRY(clprune__saved_check_apart(context, saved, "db", db));
     }
     if (want_db)
         TRY(clprune__check_mat(context, "db", db, 1, desc->out));

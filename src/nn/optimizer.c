@@ -59,17 +59,47 @@ done:
     return status;
 }
 
+/* What a parameter is called in messages. */
+typedef struct param_names {
+    char value[48], grad[48];
+} param_names;
+
+static param_names names_of(size_t i)
+{
+    param_names names;
+    (void)snprintf(names.value, sizeof names.value, "the value of parameter %zu", i);
+    (void)snprintf(names.grad, sizeof names.grad, "the gradient of parameter %zu", i);
+    return names;
+}
+
 static clprune_status check_param(clprune_context *context, size_t i, const clprune_param *param)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat value = param->value;
-    char value_name[48], grad_name[48];
-    (void)snprintf(value_name, sizeof value_name, "the value of parameter %zu", i);
-    (void)snprintf(grad_name, sizeof grad_name, "the gradient of parameter %zu", i);
+    const param_names names = names_of(i);
     TRY(clprune__check_reserved(context, "param", param->reserved, sizeof param->reserved));
-    TRY(clprune__check_mat(context, value_name, value, value.rows, value.cols));
-    TRY(clprune__check_mat(context, grad_name, param->grad, value.rows, value.cols));
-    TRY(clprune__check_apart(context, value_name, value, grad_name, param->grad));
+    TRY(clprune__check_mat(context, names.value, value, value.rows, value.cols));
+    TRY(clprune__check_mat(context, names.grad, param->grad, value.rows, value.cols));
+done:
+    return status;
+}
+
+/* Parameter i meets none before it: a value would be stepped twice, a gradient clipped twice. */
+static clprune_status check_param_apart(
+    clprune_context *context, size_t i, const clprune_param *params)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat value = params[i].value, grad = params[i].grad;
+    const char *other_value = "the value of an earlier one";
+    const char *other_grad = "the gradient of an earlier one";
+    const param_names own = names_of(i);
+    TRY(clprune__check_apart(context, own.value, value, own.grad, grad));
+    for (size_t k = 0; k < i; k++) {
+        TRY(clprune__check_apart(context, own.value, value, other_value, params[k].value));
+        TRY(clprune__check_apart(context, own.value, value, other_grad, params[k].grad));
+        TRY(clprune__check_apart(context, own.grad, grad, other_value, params[k].value));
+        TRY(clprune__check_apart(context, own.grad, grad, other_grad, params[k].grad));
+    }
 done:
     return status;
 }
@@ -239,6 +269,8 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     REQUIRE(count == 0 || params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");
     for (size_t i = 0; i < count; i++)
         TRY(check_param(context, i, &params[i]));
+    for (size_t i = 0; i < count; i++)
+        TRY(check_param_apart(context, i, params));
 
     made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the optimizer");

@@ -261,9 +261,11 @@ clprune_status clprune_optimizer_clip(
     const bool has_norm = !clprune__is_absent(norm);
     if (has_norm)
         TRY(clprune__check_mat(context, "norm", norm, 1, 1));
-    for (size_t i = 0; has_norm && i < optimizer->count; i++)
-        TRY(clprune__check_apart(
-            context, "norm", norm, "a gradient", optimizer->tensors[i].param.grad));
+    for (size_t i = 0; has_norm && i < optimizer->count; i++) {
+        const clprune_param *param = &optimizer->tensors[i].param;
+        TRY(clprune__check_apart(context, "norm", norm, "a gradient", param->grad));
+        TRY(clprune__check_apart(context, "norm", norm, "a value", param->value));
+    }
     mark = clprune__scratch_begin(context);
     marked = true;
     clprune_mat partial, sums, factor;

@@ -236,6 +236,20 @@ done:
     return status;
 }
 
+clprune_status clprune__saved_check_apart(
+    clprune_context *context, const clprune_saved *saved, const char *name, clprune_mat mat)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes sizes;
+    if (clprune__is_absent(mat))
+        goto done;
+    TRY(sizes_of(context, &saved->kept, &sizes));
+    TRY(clprune__check_bytes_apart(context, name, clprune__bytes_of(mat), "saved",
+        (clprune__bytes){saved->kept.buffer, saved->kept.offset, sizes.bytes}));
+done:
+    return status;
+}
+
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores)
 {
@@ -322,6 +336,19 @@ void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
         saved->kept.seed = seed;
 }
 
+/* x has the size of `count` samples. Only a store of form DENSE may be given its own memory: its
+ * form checks that. */
+static clprune_status check_dense(
+    clprune_context *context, const clprune_saved *saved, size_t count, clprune_mat x)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
+    if (saved->form != &clprune__form_dense)
+        TRY(clprune__saved_check_apart(context, saved, "x", x));
+done:
+    return status;
+}
+
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event)
 {
@@ -329,7 +356,7 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
-    TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
+    TRY(check_dense(context, saved, count, x));
     TRY(saved->form->store(context, &saved->kept, range, scores, x, event));
 done:
     return status;
@@ -350,7 +377,7 @@ clprune_status clprune_saved_restore(
     clprune_context *context = saved != NULL ? saved->context : NULL;
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
-    TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
+    TRY(check_dense(context, saved, count, x));
     TRY(saved->form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
@@ -395,6 +422,7 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     TRY(clprune__check_mat(context, "dy", dy, count * kept->rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, kept->cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     if (saved->form->product_tn != NULL)
         TRY(saved->form->product_tn(context, kept, range, beta, dy, dw, event));
     else
@@ -418,6 +446,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, kept->cols));
     TRY(clprune__check_mat(context, "dw", dw, dw.rows, kept->rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     if (saved->form->product_nt != NULL)
         TRY(saved->form->product_nt(context, kept, range, beta, dy, dw, event));
     else

@@ -29,6 +29,10 @@ clprune_status clprune__saved_check(
 clprune_status clprune__saved_check_range(
     clprune_context *context, const clprune_saved *saved, clprune__range range);
 
+/* Fails where `mat`, which may be CLPRUNE_NO_MAT, meets the store's blob. */
+clprune_status clprune__saved_check_apart(
+    clprune_context *context, const clprune_saved *saved, const char *name, clprune_mat mat);
+
 /* Scratch for the scores that a product may make of the activation while it multiplies with it; a
  * buffer of NULL where the form needs none. */
 clprune_status clprune__saved_scores(

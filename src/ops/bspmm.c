@@ -230,7 +230,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, xs->desc.batch * xs->desc.rows, dy.cols));
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
-    TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
+    TRY(clprune__check_bsr_apart(context, "dw", clprune__bytes_of(dw), xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     clprune_bsr joined = *xs;
@@ -265,7 +265,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dy", dy, dy_rows, xs->desc.cols));
     TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
-    TRY(clprune__check_bsr_apart(context, "dw", dw, xs));
+    TRY(clprune__check_bsr_apart(context, "dw", clprune__bytes_of(dw), xs));
     if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL, NULL};
@@ -287,7 +287,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
     TRY(clprune__check_apart(context, "y", y, "w", w));
-    TRY(clprune__check_bsr_apart(context, "y", y, xs));
+    TRY(clprune__check_bsr_apart(context, "y", clprune__bytes_of(y), xs));
     if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return clprune__scale(context, beta, y, event);
     mark = clprune__scratch_begin(context);

@@ -11,9 +11,10 @@
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
 
-static const clprune__kernel_def bsr_pack_kernel = {"bsr_pack.cl", "bsr_pack", "bsr_values.clh"};
+static const clprune__kernel_def bsr_pack_kernel = {
+    "bsr_pack.cl", "bsr_pack", "bsr_values.clh weight.clh"};
 static const clprune__kernel_def bsr_unpack_kernel = {
-    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh"};
+    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh weight.clh"};
 
 size_t clprune_keep_count(size_t blocks, float sparsity)
 {
@@ -154,12 +155,11 @@ done:
 
 enum { BSR_PARTS = 5 };
 
-/* A part of a matrix; its bytes are 0 where the matrix has none. */
+/* A part of a matrix; it has no bytes where the matrix has none. */
 typedef struct bsr_part {
     const char *name;
-    size_t bytes;
-    cl_mem buffer;
-    size_t offset, align; /* bytes */
+    clprune__bytes bytes;
+    size_t align; /* bytes */
 } bsr_part;
 
 static void list_parts(
@@ -167,26 +167,27 @@ static void list_parts(
 {
     const clprune_bsr_offsets *offset = &bsr->offset;
     const bsr_part all[BSR_PARTS] = {
-        {"bsr.values", sizes->values_bytes, bsr->values, offset->values,
+        {"bsr.values", {bsr->values, offset->values, sizes->values_bytes},
             clprune__value_bytes(bsr->desc.value_type)},
-        {"bsr.scales", sizes->scales_bytes, bsr->scales, offset->scales, sizeof(uint16_t)},
-        {"bsr.crow", sizes->crow_bytes, bsr->crow, offset->crow, sizeof(int32_t)},
-        {"bsr.col", sizes->col_bytes, bsr->col, offset->col, sizeof(int32_t)},
-        {"bsr.bitmap", sizes->bitmap_bytes, bsr->bitmap, offset->bitmap, 1}};
+        {"bsr.scales", {bsr->scales, offset->scales, sizes->scales_bytes}, sizeof(uint16_t)},
+        {"bsr.crow", {bsr->crow, offset->crow, sizes->crow_bytes}, sizeof(int32_t)},
+        {"bsr.col", {bsr->col, offset->col, sizes->col_bytes}, sizeof(int32_t)},
+        {"bsr.bitmap", {bsr->bitmap, offset->bitmap, sizes->bitmap_bytes}, 1}};
     memcpy(parts, all, sizeof all);
 }
 
 static clprune_status check_part(clprune_context *context, const bsr_part *part)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__bytes bytes = part->bytes;
     size_t end;
-    if (part->bytes == 0)
+    if (bytes.count == 0)
         goto done;
-    REQUIRE(part->offset % part->align == 0, CLPRUNE_INVALID_ARGUMENT,
-        "%s begins at byte %zu, expected a multiple of %zu", part->name, part->offset, part->align);
-    REQUIRE(clprune__add(part->offset, part->bytes, &end), CLPRUNE_SIZE_OVERFLOW,
-        "%s begins at byte %zu and its end overflows size_t", part->name, part->offset);
-    TRY(clprune__check_buffer(context, part->name, part->buffer, end, 1));
+    REQUIRE(bytes.begin % part->align == 0, CLPRUNE_INVALID_ARGUMENT,
+        "%s begins at byte %zu, expected a multiple of %zu", part->name, bytes.begin, part->align);
+    REQUIRE(clprune__add(bytes.begin, bytes.count, &end), CLPRUNE_SIZE_OVERFLOW,
+        "%s begins at byte %zu and its end overflows size_t", part->name, bytes.begin);
+    TRY(clprune__check_buffer(context, part->name, bytes.buffer, end, 1));
 done:
     return status;
 }
@@ -205,25 +206,24 @@ clprune_status clprune__check_bsr(
     list_parts(bsr, &end, parts);
     for (int i = 0; i < BSR_PARTS; i++)
         TRY(check_part(context, &parts[i]));
+    for (int i = 1; i < BSR_PARTS; i++)
+        for (int k = 0; k < i; k++)
+            TRY(clprune__check_bytes_apart(
+                context, parts[i].name, parts[i].bytes, parts[k].name, parts[k].bytes));
 done:
     return status;
 }
 
 clprune_status clprune__check_bsr_apart(
-    clprune_context *context, const char *name, clprune_mat mat, const clprune_bsr *bsr)
+    clprune_context *context, const char *name, clprune__bytes bytes, const clprune_bsr *bsr)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes end;
     bsr_part parts[BSR_PARTS];
     TRY(sizes_to_end(context, bsr, &end));
     list_parts(bsr, &end, parts);
-    for (int i = 0; i < BSR_PARTS; i++) {
-        const size_t begin = parts[i].offset / sizeof(float);
-        const size_t stop = clprune__ceil_div(parts[i].offset + parts[i].bytes, sizeof(float));
-        const size_t floats = parts[i].bytes > 0 ? stop - begin : 0;
-        const clprune_mat part = {parts[i].buffer, begin, 1, floats, floats};
-        TRY(clprune__check_apart(context, name, mat, parts[i].name, part));
-    }
+    for (int i = 0; i < BSR_PARTS; i++)
+        TRY(clprune__check_bytes_apart(context, name, bytes, parts[i].name, parts[i].bytes));
 done:
     return status;
 }
@@ -235,7 +235,7 @@ clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_
     TRY(clprune__check_bsr(context, bsr, sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     TRY(clprune__check_mat(context, name, mat, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_bsr_apart(context, name, mat, bsr));
+    TRY(clprune__check_bsr_apart(context, name, clprune__bytes_of(mat), bsr));
 done:
     return status;
 }
@@ -377,8 +377,11 @@ clprune_status clprune_bsr_pack(
     if (mask == NULL)
         REQUIRE(desc->keep == sizes.blocks, CLPRUNE_INVALID_ARGUMENT,
             "mask is NULL, which keeps all %zu blocks, but keep is %zu", sizes.blocks, desc->keep);
-    else
-        TRY(clprune__check_buffer(context, "mask", mask, desc->batch * sizes.blocks, 1));
+    else {
+        const size_t blocks = desc->batch * sizes.blocks;
+        TRY(clprune__check_buffer(context, "mask", mask, blocks, 1));
+        TRY(clprune__check_bsr_apart(context, "mask", (clprune__bytes){mask, 0, blocks}, bsr));
+    }
     TRY(clprune__bsr_pack(context, x, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));
 done:
     return status;

@@ -3,6 +3,7 @@
 #define CLPRUNE_OPS_BSR_PRIVATE_H
 
 #include "clprune/bsr.h"
+#include "runtime/check.h"
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
@@ -15,7 +16,8 @@ typedef struct clprune__region {
 /* Two kernel parameters: ulong offset, buffer. */
 void clprune__arg_region(clprune__launch *launch, clprune__region region);
 
-/* Fails unless `bsr` has a legal description and buffers that are large enough; fills *sizes. */
+/* Fails unless `bsr` has a legal description and parts that lie in their buffers, apart from each
+ * other; fills *sizes. */
 clprune_status clprune__check_bsr(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes);
 
@@ -23,9 +25,9 @@ clprune_status clprune__check_bsr(
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 
-/* Fails where `mat` meets one of the buffers of `bsr`, up to its last sample. */
+/* Fails where `bytes` meet one of the parts of `bsr`, up to its last sample. */
 clprune_status clprune__check_bsr_apart(
-    clprune_context *context, const char *name, clprune_mat mat, const clprune_bsr *bsr);
+    clprune_context *context, const char *name, clprune__bytes bytes, const clprune_bsr *bsr);
 
 /* clprune__check_bsr; fails also unless `mat` has the size of all samples, one below the other, and
  * lies apart from them. */

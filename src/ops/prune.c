@@ -114,8 +114,10 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
         is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
     TRY(clprune__check_bsr_desc(context, desc, &sizes));
     TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
-    TRY(clprune__check_buffer(
-        context, "scores", scores, desc->batch * sizes.blocks, sizeof(float)));
+    const size_t blocks = desc->batch * sizes.blocks;
+    const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
+    TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
+    TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
     TRY(score(context, norm, desc, &sizes, x, (clprune__region){scores, 0}, event));
 done:
     return status;
@@ -135,6 +137,8 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
         "keep is %zu, expected at most the %zu blocks", keep, blocks);
     TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
+    TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
+        (clprune__bytes){scores, 0, count * sizeof(float)}));
     TRY(select_best(context, batch, blocks, keep, (clprune__region){scores, 0},
         (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event));
 done:

@@ -55,9 +55,13 @@ typedef struct clprune__backend {
     clprune_status (*wait)(clprune_context *context, size_t count, const cl_event *events);
     clprune_status (*finish)(clprune_context *context);
 
-    /* The bytes of a buffer that must be the context's; `name` is for the message. */
+    /* The bytes of a buffer that must be the context's, and no image; `name` is for the message. */
     clprune_status (*size)(
         clprune_context *context, const char *name, cl_mem buffer, size_t *bytes);
+    /* The buffer that a sub-buffer is a part of, and the byte of it where the part begins; other
+     * buffers themselves, and 0. Places of the arena count as buffers of their own. */
+    clprune_status (*locate)(
+        clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin);
     /* The contents of a buffer do not matter any more. */
     clprune_status (*forget)(clprune_context *context, cl_mem buffer);
 } clprune__backend;

@@ -171,6 +171,16 @@ done:
     return status;
 }
 
+/* Handles have no parts. */
+static clprune_status locate_handle(
+    clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
+{
+    (void)context;
+    *whole = buffer;
+    *origin = 0;
+    return CLPRUNE_SUCCESS;
+}
+
 const clprune__backend clprune__dry_backend = {.runs = false,
     .find = find_nothing,
     .kernel = note_kernel,
@@ -182,6 +192,7 @@ const clprune__backend clprune__dry_backend = {.runs = false,
     .wait = no_wait,
     .finish = no_finish,
     .size = booked_size,
+    .locate = locate_handle,
     .forget = clprune__ledger_forget};
 
 void clprune__record_close(clprune_context *context)

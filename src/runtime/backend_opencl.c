@@ -1,4 +1,5 @@
 /* Commands on the context's OpenCL queue. */
+#include "runtime/arena.h"
 #include "runtime/backend.h"
 
 #include <stdio.h>
@@ -144,12 +145,35 @@ static clprune_status buffer_size(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     cl_context owner;
+    cl_mem_object_type type;
     REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
         "%s was created in a dry context, which has no device memory", name);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl_context), &owner, NULL));
     REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT, "%s belongs to another OpenCL context",
         name);
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_TYPE, sizeof type, &type, NULL));
+    REQUIRE(type == CL_MEM_OBJECT_BUFFER, CLPRUNE_INVALID_ARGUMENT,
+        "%s is an OpenCL memory object of type 0x%x, expected a buffer; copy images to a buffer "
+        "first",
+        name, (unsigned)type);
     TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
+done:
+    return status;
+}
+
+static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_mem parent = NULL;
+    *whole = buffer;
+    *origin = 0;
+    TRY_CL(clGetMemObjectInfo(
+        buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
+    /* Places of the arena are buffers of their own: those that share memory never live at once. */
+    if (parent == NULL || parent == context->arena->buffer)
+        goto done;
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof *origin, origin, NULL));
+    *whole = parent;
 done:
     return status;
 }
@@ -176,4 +200,5 @@ const clprune__backend clprune__opencl_backend = {.runs = true,
     .wait = wait_for,
     .finish = finish,
     .size = buffer_size,
+    .locate = locate,
     .forget = forget};

@@ -53,6 +53,34 @@ done:
     return status;
 }
 
+/* A region as a window of the whole buffer, where its buffer is a sub-buffer. */
+static clprune_status locate(clprune_context *context, clprune__bytes region, clprune__bytes *found)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t origin = 0;
+    *found = region;
+    if (region.buffer == NULL || region.count == 0)
+        goto done;
+    TRY(context->backend->locate(context, region.buffer, &found->buffer, &origin));
+    found->begin += origin;
+done:
+    return status;
+}
+
+clprune__bytes clprune__bytes_of(clprune_mat mat)
+{
+    if (mat.buffer == NULL || mat.rows == 0 || mat.cols == 0)
+        return (clprune__bytes){NULL, 0, 0};
+    return (clprune__bytes){mat.buffer, mat.offset * sizeof(float),
+        ((mat.rows - 1) * mat.ld + mat.cols) * sizeof(float)};
+}
+
+static bool meet(clprune__bytes a, clprune__bytes b)
+{
+    return a.buffer != NULL && a.buffer == b.buffer && a.count > 0 && b.count > 0 &&
+           a.begin < b.begin + b.count && b.begin < a.begin + a.count;
+}
+
 /* Whether two matrices of one buffer have the same ld and disjoint columns. With `first` starting
  * at column 0 of its rows, `second` starts at column `shift`. The ld of a single row is free. */
 static bool are_side_by_side(clprune_mat first, clprune_mat second)
@@ -66,18 +94,55 @@ static bool are_side_by_side(clprune_mat first, clprune_mat second)
     return first.cols <= shift && second.cols <= ld - shift;
 }
 
+/* A matrix as a window of the whole buffer, and its bytes there. */
+typedef struct window {
+    clprune_mat mat;
+    clprune__bytes bytes;
+} window;
+
+static clprune_status window_of(clprune_context *context, clprune_mat mat, window *found)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(locate(context, clprune__bytes_of(mat), &found->bytes));
+    found->mat = mat;
+    found->mat.buffer = found->bytes.buffer;
+    found->mat.offset = found->bytes.begin / sizeof(float);
+done:
+    return status;
+}
+
+static clprune_status check_windows(clprune_context *context, const char *name_a, const window *a,
+    const char *name_b, const window *b)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(!meet(a->bytes, b->bytes) || are_side_by_side(a->mat, b->mat), CLPRUNE_INVALID_ARGUMENT,
+        "%s overlaps %s; give each its own memory", name_a, name_b);
+done:
+    return status;
+}
+
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (a.buffer == NULL || a.buffer != b.buffer || a.rows == 0 || a.cols == 0 || b.rows == 0 ||
-        b.cols == 0)
-        goto done;
-    size_t end_a, end_b;
-    REQUIRE(mat_end(a, &end_a) && mat_end(b, &end_b), CLPRUNE_SIZE_OVERFLOW,
-        "%s or %s: offset + rows * ld overflows size_t", name_a, name_b);
-    REQUIRE(end_a <= b.offset || end_b <= a.offset || are_side_by_side(a, b),
-        CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s", name_a, name_b);
+    window window_a = {a, clprune__bytes_of(a)}, window_b = {b, clprune__bytes_of(b)};
+    if (a.buffer != b.buffer) {
+        TRY(window_of(context, a, &window_a));
+        TRY(window_of(context, b, &window_b));
+    }
+    TRY(check_windows(context, name_a, &window_a, name_b, &window_b));
+done:
+    return status;
+}
+
+clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
+    clprune__bytes a, const char *name_b, clprune__bytes b)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(locate(context, a, &a));
+    TRY(locate(context, b, &b));
+    REQUIRE(!meet(a, b), CLPRUNE_INVALID_ARGUMENT, "%s overlaps %s; give each its own memory",
+        name_a, name_b);
 done:
     return status;
 }
@@ -87,13 +152,17 @@ clprune_status clprune__check_operands(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__operand *p = operands;
+    window windows[CLPRUNE__OPERANDS];
+    REQUIRE(count <= CLPRUNE__OPERANDS, CLPRUNE_INTERNAL_ERROR, "%zu operands", count);
     for (size_t i = 0; i < count; i++)
         if (!p[i].optional || !clprune__is_absent(p[i].mat))
             TRY(clprune__check_mat(context, p[i].name, p[i].mat, p[i].rows, p[i].cols));
+    for (size_t i = 0; i < count; i++)
+        TRY(window_of(context, p[i].mat, &windows[i]));
     for (size_t i = inputs; i < count; i++)
         for (size_t k = 0; k < i; k++)
-            if ((p[i].in_place >> k & 1) == 0 || !clprune__same_mat(p[i].mat, p[k].mat))
-                TRY(clprune__check_apart(context, p[i].name, p[i].mat, p[k].name, p[k].mat));
+            if ((p[i].in_place >> k & 1) == 0 || !clprune__same_mat(windows[i].mat, windows[k].mat))
+                TRY(check_windows(context, p[i].name, &windows[i], p[k].name, &windows[k]));
 done:
     return status;
 }

@@ -17,11 +17,24 @@ clprune_status clprune__check_mat(
 clprune_status clprune__check_buffer(
     clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size);
 
-/* Fails where two non-empty matrices in one buffer may share an element. They are apart if one ends
- * before the other begins, or if both have the same ld and their columns are disjoint: two windows
- * of one matrix, side by side. */
+/* Fails where two non-empty matrices may share an element, in one buffer or in sub-buffers of one.
+ * They are apart if one ends before the other begins, or if both have the same ld and their columns
+ * are disjoint: two windows of one matrix, side by side. Both have passed clprune__check_mat. */
 clprune_status clprune__check_apart(
     clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b);
+
+/* `count` bytes of a buffer from byte `begin` on. */
+typedef struct clprune__bytes {
+    cl_mem buffer;
+    size_t begin, count;
+} clprune__bytes;
+
+/* Of a matrix that has passed clprune__check_mat: from its first element to its last. */
+clprune__bytes clprune__bytes_of(clprune_mat mat);
+
+/* Fails where two regions that lie in their buffers meet. */
+clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
+    clprune__bytes a, const char *name_b, clprune__bytes b);
 
 /* Whether an optional matrix is CLPRUNE_NO_MAT. */
 bool clprune__is_absent(clprune_mat mat);
@@ -34,6 +47,8 @@ typedef struct clprune__operand {
     bool optional;     /* CLPRUNE_NO_MAT passes, whatever the size */
     unsigned in_place; /* bit i: it may be operand i, element for element */
 } clprune__operand;
+
+enum { CLPRUNE__OPERANDS = 16 }; /* at most */
 
 /* Checks `count` operands, inputs first: the size of each, and that each output, from `inputs` on,
  * lies apart from all before it but those of its in_place. */

@@ -55,12 +55,20 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     }
     REQUIRE(scratch->chunks < CLPRUNE__SCRATCH_CHUNKS, CLPRUNE_INTERNAL_ERROR,
         "more than %d scratch chunks are open", CLPRUNE__SCRATCH_CHUNKS);
-    size_t size = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
-    if (scratch->chunks == 0)
-        size = clprune__max(size, scratch->reserve);
+    const size_t needed = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
+    size_t size = scratch->chunks == 0 ? clprune__max(needed, scratch->reserve) : needed;
     cl_mem buffer;
-    TRY(clprune_buffer_create(
-        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer));
+    status = clprune_buffer_create(
+        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
+    if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && size > needed) {
+        /* There was more room once. What is needed now may still fit. */
+        scratch->reserve = 0;
+        size = needed;
+        status = clprune_buffer_create(
+            context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
+    }
+    if (status != CLPRUNE_SUCCESS)
+        goto done;
     scratch->chunk[scratch->chunks].buffer = buffer;
     scratch->chunk[scratch->chunks].size = size;
     scratch->chunk[scratch->chunks].used = 0;

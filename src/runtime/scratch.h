@@ -7,7 +7,8 @@
  *
  * The queue is in-order, so memory given back may be taken by the next operation at once. The stack
  * grows by chunks; when it is empty again, several chunks become one of their joint size at the
- * next run, so a repeated step allocates nothing from its third run on. */
+ * next run, so a repeated step allocates nothing from its third run on. Where that much no longer
+ * fits, the next run takes what it needs. */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
 

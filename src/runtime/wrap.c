@@ -131,6 +131,24 @@ static void release(clprune_context *context, clprune__wrap *w)
     free(w);
 }
 
+/* Fails where the new wrap meets memory that is wrapped, and one of both is written. */
+static clprune_status check_apart(clprune_context *context, const clprune__wrap *new)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (const clprune__wrap *w = context->wraps; w != NULL; w = w->next) {
+        if (((w->access | new->access) & CLPRUNE_ACCESS_WRITE) == 0)
+            continue;
+        /* As windows of one buffer, the address space. */
+        const clprune_mat old = {
+            w->buffer, (uintptr_t)w->host / sizeof(float), w->rows, w->cols, w->ld};
+        const clprune_mat mat = {
+            w->buffer, (uintptr_t) new->host / sizeof(float), new->rows, new->cols, new->ld};
+        TRY(clprune__check_apart(context, "host", mat, "memory that is wrapped", old));
+    }
+done:
+    return status;
+}
+
 clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t rows, size_t cols,
     size_t ld, clprune_access access, clprune_mat *mat)
 {
@@ -156,6 +174,7 @@ clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t ro
     w = calloc(1, sizeof *w);
     REQUIRE(w != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to wrap a matrix");
     *w = (clprune__wrap){.host = host, .rows = rows, .cols = cols, .ld = ld, .access = access};
+    TRY(check_apart(context, w));
     const bool aligned = (uintptr_t)host % CLPRUNE_WRAP_ALIGN == 0;
     const bool in_place = context->backend->runs && context->is_cpu && aligned;
     TRY(in_place ? use_memory(context, w) : stage(context, w));

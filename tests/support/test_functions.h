@@ -1,0 +1,447 @@
+/* The functions that take matrices, as a table: what each of their operands is, and good sizes. */
+#ifndef CLPRUNE_TEST_FUNCTIONS_H
+#define CLPRUNE_TEST_FUNCTIONS_H
+
+#include "clprune/clprune.h"
+#include "support/test_device.h"
+
+enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = 13 };
+/* Images of 4 x 6 pixels, kernels of 2 x 2. */
+enum { HEIGHT = 4, WIDTH = 6, PIXELS = HEIGHT * WIDTH, CHANNELS = 3, TAPS = 4 };
+enum { POOLED = BATCH * HEIGHT / 2 * WIDTH / 2, CONV_ROWS = BATCH * (HEIGHT - 1) * (WIDTH - 1) };
+
+static const clprune_extent image = {HEIGHT, WIDTH};
+static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
+static const clprune_patch_embed_desc patches = {CHANNELS, HEIGHT, WIDTH, 2, OUT};
+
+/* What some functions need beside matrices. */
+static struct {
+    clprune_linear *linear, *token;
+    clprune_conv2d *conv;
+    clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *rows_dense, *pixels;
+} with;
+
+/* The device's, or a dry one. */
+static clprune_context *context;
+#define CONTEXT context
+
+#define CALL(name, expression)                                                                     \
+    static clprune_status call_##name(const clprune_mat *m)                                        \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
+
+static clprune_batch_norm bn_of(const clprune_mat *m)
+{
+    return (clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2], .beta = m[3]};
+}
+
+static clprune_token_mix mix_of(const clprune_mat *m)
+{
+    return (clprune_token_mix){.alpha = m[0], .beta = m[1], .w = m[2], .b = m[3], .ls = m[4]};
+}
+
+CALL(mat_copy, clprune_mat_copy(CONTEXT, m[0], m[1], NULL))
+CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
+CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
+CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
+CALL(affine_weights, clprune_affine_weights(CONTEXT, m[0], m[1], m[2], NULL))
+CALL(affine_center, clprune_affine_center(CONTEXT, m[0], m[1], NULL))
+CALL(affine_product, clprune_affine_backward_product(
+                         CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], NULL))
+CALL(layerscale, clprune_layerscale_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
+CALL(layerscale_back,
+    clprune_layerscale_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], NULL))
+CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], NULL))
+CALL(layerscale_product,
+    clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
+CALL(relu, clprune_relu_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
+CALL(relu_back, clprune_relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], NULL))
+CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], NULL))
+CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], NULL))
+CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], NULL))
+CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], NULL))
+CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 1, 4, m[0], m[1], m[2], m[3], NULL))
+CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
+CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
+CALL(cross_entropy,
+    clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], NULL))
+CALL(cross_entropy_back,
+    clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], NULL))
+CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], NULL))
+CALL(patch_back, clprune_patch_embed_backward(
+                     CONTEXT, 1, &patches, BATCH, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
+CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], NULL))
+CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
+CALL(max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
+CALL(conv,
+    clprune_conv2d_forward(with.conv, BATCH, image, m[0], m[1], m[2], m[3], with.pixels, NULL))
+CALL(conv_back, clprune_conv2d_backward(
+                    with.conv, BATCH, image, 1, 0, with.pixels, m[0], m[1], m[2], m[3], m[4], NULL))
+CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], NULL))
+CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], NULL))
+CALL(statistics,
+    clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, 0.1f, m[0], m[1], m[2], m[3], m[4], NULL))
+CALL(inverse, clprune_batch_norm_inverse(CONTEXT, 1e-5f, m[0], m[1], NULL))
+CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, 1, ROWS,
+                     &(clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2]}, m[3], m[4],
+                     m[5], m[6], m[7], m[8], NULL))
+CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], NULL))
+CALL(restore_mask, clprune_saved_restore(with.mask, 0, BATCH, m[0], NULL))
+CALL(store_mean, clprune_saved_store(with.mean, 0, BATCH, m[0], NULL))
+CALL(store_code, clprune_saved_store(with.code, 0, BATCH, m[0], NULL))
+CALL(store_quantised, clprune_saved_store(with.quantised, 0, BATCH, m[0], NULL))
+CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, BATCH, 0, m[0], m[1], NULL))
+CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, BATCH, 0, m[0], m[1], NULL))
+CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, BATCH, 0, m[0], m[1], NULL))
+CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, BATCH, 0, m[0], m[1], NULL))
+CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, m[0], m[1],
+                     m[2], with.pruned, NULL))
+CALL(activation_back, clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 1,
+                          with.pruned, m[0], m[1], m[2], NULL))
+CALL(linear, clprune_linear_forward(with.linear, BATCH, m[0], m[1], m[2], m[3], with.dense, NULL))
+CALL(linear_back,
+    clprune_linear_backward(with.linear, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], NULL))
+CALL(rows_back,
+    clprune_linear_backward(with.token, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], NULL))
+
+CALL(rows, clprune_linear_forward(with.token, BATCH, m[0], m[1], m[2], m[3], with.dense, NULL))
+CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], NULL))
+
+/* A BSR matrix of ROWS x COLS in all, whose values, crow and col are the buffers of m. */
+enum { KEPT = 7, CROW = BATCH * (TOKENS + 1), MASK = ROWS * COLS / 4 / 4 };
+
+static clprune_bsr bsr_of(const clprune_mat *m)
+{
+    const clprune_bsr_desc desc = {BATCH, TOKENS, COLS, {1, 4}, KEPT};
+    return (clprune_bsr){desc, m[0].buffer, m[1].buffer, m[2].buffer};
+}
+
+static clprune_status call_pack(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m + 1);
+    /* Without a mask all blocks must be kept: another refusal of the same status. */
+    return clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, &bsr, NULL);
+}
+
+static clprune_status call_unpack(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m + 1);
+    return clprune_bsr_unpack(CONTEXT, &bsr, m[0], NULL);
+}
+
+static clprune_status call_validate(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m);
+    return clprune_bsr_validate(CONTEXT, &bsr);
+}
+
+static clprune_status call_prune(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m + 1);
+    return clprune_prune(CONTEXT, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 1, m[0], &bsr, NULL);
+}
+
+static clprune_status call_bspmm(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m + 1);
+    return clprune_bspmm_tn(CONTEXT, 1, 1, m[0], &bsr, m[4], NULL);
+}
+
+static clprune_status call_score(const clprune_mat *m)
+{
+    const clprune_bsr bsr = bsr_of(m);
+    return clprune_prune_score(CONTEXT, CLPRUNE_NORM_L2, &bsr.desc, m[0], m[1].buffer, NULL);
+}
+
+static clprune_status call_select(const clprune_mat *m)
+{
+    return clprune_prune_select(
+        CONTEXT, BATCH, TOKENS * COLS / 4, KEPT, m[0].buffer, m[1].buffer, NULL);
+}
+
+static clprune_status call_max_pool_norm(const clprune_mat *m)
+{
+    const clprune_batch_norm bn = bn_of(m);
+    return clprune_max_pool_norm_forward(CONTEXT, &pool, &bn, BATCH, image, m[4], m[5], m[6], NULL);
+}
+
+static clprune_status call_batch_norm(const clprune_mat *m)
+{
+    const clprune_batch_norm bn = bn_of(m);
+    return clprune_batch_norm_forward(CONTEXT, &bn, true, m[4], m[5], m[6], m[7], NULL);
+}
+
+static clprune_status call_gated(const clprune_mat *m)
+{
+    const clprune_batch_norm bn = bn_of(m);
+    return clprune_batch_norm_forward_gated(CONTEXT, &bn, m[4], m[5], m[6], m[7], NULL);
+}
+
+static clprune_status call_bn_sums(const clprune_mat *m)
+{
+    const clprune_batch_norm bn = bn_of(m);
+    return clprune_batch_norm_backward_sums(
+        CONTEXT, 1, 1, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], m[9], m[10], NULL);
+}
+
+static clprune_status call_bn_input(const clprune_mat *m)
+{
+    const clprune_batch_norm bn = bn_of(m);
+    return clprune_batch_norm_backward_input(
+        CONTEXT, SIZE_MAX, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], NULL);
+}
+
+static clprune_status call_token_mix(const clprune_mat *m)
+{
+    const clprune_token_mix params = mix_of(m + 1), grads = mix_of(m + 8);
+    return clprune_token_mix_backward(CONTEXT, 1, BATCH, m[0], &params, m[6], m[7], &grads, NULL);
+}
+
+static clprune_status call_optimizer(const clprune_mat *m)
+{
+    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f};
+    const clprune_param params[2] = {
+        {.name = "a", .value = m[0], .grad = m[1]}, {.name = "b", .value = m[2], .grad = m[3]}};
+    clprune_optimizer *optimizer = (clprune_optimizer *)&with;
+    const clprune_status status = clprune_optimizer_create(CONTEXT, &desc, 2, params, &optimizer);
+    assert_true((status == CLPRUNE_SUCCESS) == (optimizer != NULL));
+    clprune_optimizer_destroy(optimizer);
+    return status;
+}
+
+static clprune_status call_clip(const clprune_mat *m)
+{
+    const clprune_optimizer_desc desc = {.kind = CLPRUNE_OPTIMIZER_SGD};
+    const clprune_param param = {.name = "a", .value = m[0], .grad = m[1]};
+    clprune_optimizer *optimizer = NULL;
+    clprune_status status = clprune_optimizer_create(CONTEXT, &desc, 1, &param, &optimizer);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_optimizer_clip(optimizer, 1, m[2], NULL);
+    clprune_optimizer_destroy(optimizer);
+    return status;
+}
+
+/* A matrix argument. FREE: no other argument says how many rows or columns it has, so fewer are
+ * legal, or another argument is blamed. BUFFER: only its buffer is passed. APART: not on the store
+ * either. */
+enum { OUTPUT = 1, OPTIONAL = 2, FREE_ROWS = 4, FREE_COLS = 8, FREE = 12, BUFFER = 16, APART = 32 };
+
+typedef struct operand {
+    const char *name;
+    size_t rows, cols;
+    unsigned flags;
+    unsigned may_be; /* bit i: it may be operand i */
+} operand;
+
+typedef struct function {
+    const char *name;
+    clprune_status (*call)(const clprune_mat *m);
+    operand mats[MOST];
+    clprune_saved **store; /* that it uses */
+} function;
+
+#define VECTOR(name)                                                                               \
+    {                                                                                              \
+        name, 1, COLS                                                                              \
+    }
+#define OUT_VECTOR(name)                                                                           \
+    {                                                                                              \
+        name, 1, COLS, OUTPUT                                                                      \
+    }
+#define X(name)                                                                                    \
+    {                                                                                              \
+        name, ROWS, COLS                                                                           \
+    }
+#define Y(name, may_be)                                                                            \
+    {                                                                                              \
+        name, ROWS, COLS, OUTPUT, may_be                                                           \
+    }
+enum { WORDS = (COLS + 31) / 32 };
+#define BN VECTOR("mean"), VECTOR("inv"), VECTOR("gamma"), VECTOR("beta")
+
+static const function functions[] = {
+    {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, Y("to", 0)}},
+    {"affine_forward", call_affine,
+        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), Y("y", 1)}},
+    {"affine_backward", call_affine_back,
+        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 1 << 2), OUT_VECTOR("dalpha"),
+            OUT_VECTOR("dbeta")}},
+    {"affine_backward, added", call_affine_add,
+        {{"x", ROWS, COLS, FREE}, VECTOR("alpha"), X("dy"), Y("dx", 0), OUT_VECTOR("dalpha"),
+            OUT_VECTOR("dbeta")}},
+    {"affine_weights", call_affine_weights,
+        {VECTOR("alpha"), {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
+    {"affine_center", call_affine_center, {VECTOR("center"), {"x", ROWS, COLS, OUTPUT | FREE}}},
+    {"affine_backward_product", call_affine_product,
+        {{"w", OUT, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), VECTOR("center"),
+            {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, OUT_VECTOR("dalpha"),
+            OUT_VECTOR("dbeta")}},
+    {"layerscale_forward", call_layerscale,
+        {{"x", ROWS, COLS, FREE}, X("t"), VECTOR("ls"), Y("y", 3)}},
+    {"layerscale_backward", call_layerscale_back,
+        {{"t", ROWS, COLS, FREE}, VECTOR("ls"), X("dy"), Y("dt", 1), OUT_VECTOR("dls"),
+            {"db", 1, COLS, OUTPUT | OPTIONAL},
+            {"db_tokens", 1, TOKENS, OUTPUT | OPTIONAL | FREE_COLS}}},
+    {"layerscale_weights", call_layerscale_weights,
+        {{"ls", 1, OUT}, {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
+    {"layerscale_backward_product", call_layerscale_product,
+        {{"w", OUT, COLS, FREE}, {"b", 1, OUT}, {"ls", 1, OUT}, {"dls", 1, OUT, OUTPUT},
+            {"dw", OUT, COLS, OUTPUT}, {"db", 1, OUT, OUTPUT}}},
+    {"relu_forward", call_relu,
+        {{"x", ROWS, COLS, FREE}, {"b", 1, COLS, OPTIONAL}, Y("y", 1),
+            {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
+    {"relu_backward", call_relu_back,
+        {{"dy", ROWS, COLS, FREE}, {"mask", ROWS, WORDS}, Y("dx", 1),
+            {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"gelu_forward", call_gelu,
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1)}},
+    {"gelu_backward", call_gelu_back,
+        {{"h", ROWS, COLS, FREE}, X("dg"), Y("dh", 3), {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"gelu_backward_recompute", call_gelu_again,
+        {{"h", ROWS, COLS, FREE}, X("dg"), Y("g", 1), Y("dh", 2),
+            {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"gelu_code_forward", call_gelu_code,
+        {{"h", ROWS, COLS, OUTPUT | FREE}, {"b", 1, COLS, OPTIONAL}, Y("g", 1),
+            {"codes", ROWS, COLS / 8, OUTPUT}}},
+    {"gelu_code_backward", call_gelu_code_back,
+        {{"dg", ROWS, COLS, FREE}, {"codes", ROWS, COLS / 8}, Y("dh", 1),
+            {"db", 1, COLS, OUTPUT | OPTIONAL}}},
+    {"token_mean_forward", call_token_mean,
+        {{"x", ROWS, COLS, FREE_COLS}, {"y", BATCH, COLS, OUTPUT}}},
+    {"token_mean_backward", call_token_mean_back, {{"dy", BATCH, COLS, FREE_COLS}, Y("dx", 0)}},
+    {"cross_entropy_forward", call_cross_entropy,
+        {{"logits", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("log_p", 1),
+            {"loss", ROWS, 1, OUTPUT}, {"hit", ROWS, 1, OUTPUT | OPTIONAL}}},
+    {"cross_entropy_backward", call_cross_entropy_back,
+        {{"log_p", ROWS, COLS, FREE}, {"labels", 1, ROWS, BUFFER}, Y("dlogits", 1)}},
+    {"patch_embed_forward", call_patch,
+        {{"images", BATCH, CHANNELS *PIXELS}, {"w", OUT, CHANNELS * 4}, {"b", 1, OUT},
+            {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
+    {"patch_embed_backward", call_patch_back,
+        {{"images", BATCH, CHANNELS *PIXELS}, {"dy", BATCH *PIXELS / 4, OUT},
+            {"w", OUT, CHANNELS * 4}, {"dimages", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
+            {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
+    {"image_channels_last", call_channels_last,
+        {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
+    {"max_pool_forward", call_max_pool,
+        {{"x", BATCH *PIXELS, COLS, FREE_COLS}, {"y", POOLED, COLS, OUTPUT},
+            {"positions", POOLED, 4, OUTPUT | OPTIONAL}}},
+    {"max_pool_norm_forward", call_max_pool_norm,
+        {BN, {"x", BATCH *PIXELS, COLS, FREE_COLS}, {"y", POOLED, COLS, OUTPUT},
+            {"positions", POOLED, 4, OUTPUT | OPTIONAL}}},
+    {"max_pool_backward", call_max_pool_back,
+        {{"dy", POOLED, COLS, FREE_COLS}, {"positions", POOLED, 4},
+            {"dx", BATCH *PIXELS, COLS, OUTPUT}}},
+    {"conv2d_forward", call_conv,
+        {{"x", BATCH *PIXELS, CHANNELS}, {"w", OUT, TAPS *CHANNELS}, {"b", 1, OUT, OPTIONAL},
+            {"y", CONV_ROWS, OUT, OUTPUT | APART}},
+        &with.pixels},
+    {"conv2d_backward", call_conv_back,
+        {{"dy", CONV_ROWS, OUT}, {"w", OUT, TAPS *CHANNELS},
+            {"dx", BATCH *PIXELS, CHANNELS, OUTPUT | OPTIONAL},
+            {"dw", OUT, TAPS *CHANNELS, OUTPUT | OPTIONAL | APART},
+            {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
+        &with.pixels},
+    {"batch_norm_moments", call_moments,
+        {{"x", ROWS, COLS, FREE}, OUT_VECTOR("mean"), OUT_VECTOR("m2")}},
+    {"batch_norm_merge", call_merge,
+        {{"partial", 8, COLS}, {"mean", 1, COLS, OUTPUT | FREE_COLS}, OUT_VECTOR("m2")}},
+    {"batch_norm_statistics", call_statistics,
+        {{"mean", 1, COLS, FREE_COLS}, VECTOR("m2"), {"inv", 1, COLS, OUTPUT, 2},
+            OUT_VECTOR("running_mean"), OUT_VECTOR("running_var")}},
+    {"batch_norm_inverse", call_inverse,
+        {{"var", 1, COLS, FREE_COLS}, {"inv", 1, COLS, OUTPUT, 1}}},
+    {"batch_norm_forward", call_batch_norm,
+        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, Y("y", 3 << 4),
+            {"mask", ROWS, WORDS, OUTPUT | OPTIONAL}}},
+    {"batch_norm_forward_gated", call_gated,
+        {BN, {"x", ROWS, COLS, FREE}, {"residual", ROWS, COLS, OPTIONAL}, {"mask", ROWS, WORDS},
+            Y("y", 3 << 4)}},
+    {"batch_norm_backward_sums", call_bn_sums,
+        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL},
+            {"dz", ROWS, COLS, OUTPUT | OPTIONAL, 1 << 5}, {"sums", 2, COLS, OUTPUT},
+            OUT_VECTOR("dgamma"), OUT_VECTOR("dbeta")}},
+    {"batch_norm_backward_input", call_bn_input,
+        {BN, {"x", ROWS, COLS, FREE}, X("dy"), {"mask", ROWS, WORDS, OPTIONAL}, {"sums", 2, COLS},
+            Y("dx", 3 << 4)}},
+    {"batch_norm_backward_product", call_bn_product,
+        {{"mean", 1, OUT}, {"inv", 1, OUT}, {"gamma", 1, OUT}, {"w", OUT, COLS, FREE},
+            VECTOR("patch_sum"), {"x_product", OUT, COLS}, {"dz_sum", 1, OUT},
+            {"dw", OUT, COLS, OUTPUT}, {"dgamma", 1, OUT, OUTPUT}}},
+    {"token_mix_backward", call_token_mix,
+        {{"x", ROWS, COLS, FREE_COLS}, VECTOR("alpha"), VECTOR("beta"), {"w", TOKENS, TOKENS, FREE},
+            {"b", 1, TOKENS}, VECTOR("ls"), Y("dx", 0), Y("work", 0), OUT_VECTOR("dalpha"),
+            OUT_VECTOR("dbeta"), {"dw", TOKENS, TOKENS, OUTPUT}, {"db", 1, TOKENS, OUTPUT},
+            OUT_VECTOR("dls")}},
+    {"optimizer_create", call_optimizer,
+        {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
+            {"value", OUT, COLS, OUTPUT | FREE}, {"gradient", OUT, COLS, OUTPUT}}},
+    {"optimizer_clip", call_clip,
+        {{"value", ROWS, COLS, OUTPUT | FREE}, {"gradient", ROWS, COLS, OUTPUT},
+            {"norm", 1, 1, OUTPUT | OPTIONAL}}},
+    {"saved_restore, pruned", call_restore_pruned, {{"x", ROWS, COLS, APART}}, &with.pruned},
+    {"saved_restore, mask", call_restore_mask, {{"x", ROWS, COLS, APART}}, &with.mask},
+    {"saved_store, mean", call_store_mean, {{"x", ROWS, COLS, APART}}, &with.mean},
+    {"saved_store, GELU code", call_store_code, {{"x", ROWS, COLS, APART}}, &with.code},
+    {"saved_store, quantised", call_store_quantised, {{"x", ROWS, COLS, APART}}, &with.quantised},
+    {"saved_product_tn, dense", call_tn_dense,
+        {{"dy", ROWS, OUT, FREE_COLS}, {"dw", OUT, COLS, OUTPUT | FREE_ROWS | APART}}, &with.dense},
+    {"saved_product_tn, quantised", call_tn_quantised,
+        {{"dy", ROWS, OUT, FREE_COLS}, {"dw", OUT, COLS, OUTPUT | FREE_ROWS | APART}},
+        &with.quantised},
+    {"saved_product_nt, dense", call_nt_dense,
+        {{"dy", BATCH *OUT, COLS}, {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART}}, &with.dense},
+    {"saved_product_nt, mean", call_nt_mean,
+        {{"dy", BATCH *OUT, COLS}, {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART}}, &with.mean},
+    {"activation_forward", call_activation,
+        {{"x", ROWS, COLS, OUTPUT | APART}, {"b", 1, COLS, OPTIONAL},
+            {"y", ROWS, COLS, OUTPUT | APART}},
+        &with.pruned},
+    {"activation_backward", call_activation_back,
+        {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},
+            {"db", 1, COLS, OUTPUT | OPTIONAL | APART}},
+        &with.pruned},
+    {"linear_forward", call_linear,
+        {{"x", ROWS, COLS, FREE_ROWS}, {"w", OUT, COLS}, {"b", 1, OUT, OPTIONAL},
+            {"y", ROWS, OUT, OUTPUT | APART}},
+        &with.dense},
+    {"linear_backward", call_linear_back,
+        {{"dy", ROWS, OUT, FREE_ROWS}, {"w", OUT, COLS}, {"dx", ROWS, COLS, OUTPUT | OPTIONAL},
+            {"dw", OUT, COLS, OUTPUT | OPTIONAL | APART},
+            {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
+        &with.dense},
+    {"linear_forward, rows", call_rows,
+        {{"x", ROWS, COLS, FREE_COLS}, {"w", OUT, TOKENS}, {"b", 1, OUT, OPTIONAL},
+            {"y", BATCH *OUT, COLS, OUTPUT | APART}},
+        &with.dense},
+    {"linear_backward, rows", call_rows_back,
+        {{"dy", BATCH *OUT, COLS, FREE_COLS}, {"w", OUT, TOKENS},
+            {"dx", ROWS, COLS, OUTPUT | OPTIONAL}, {"dw", OUT, TOKENS, OUTPUT | OPTIONAL | APART},
+            {"db", 1, OUT, OUTPUT | OPTIONAL | APART}},
+        &with.dense},
+    {"gemm", call_gemm,
+        {{"a", ROWS, COLS, FREE_COLS}, {"b", OUT, COLS}, {"c", ROWS, OUT, OUTPUT | FREE}}},
+    {"bsr_pack", call_pack,
+        {X("x"), {"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER},
+            {"crow", 1, CROW, OUTPUT | BUFFER}, {"col", 1, KEPT *BATCH, OUTPUT | BUFFER},
+            {"mask", 1, MASK, BUFFER}}},
+    {"bsr_unpack", call_unpack,
+        {Y("y", 0), {"values", 1, KEPT *BATCH * 4, BUFFER}, {"crow", 1, CROW, BUFFER},
+            {"col", 1, KEPT *BATCH, BUFFER}}},
+    {"bsr_validate", call_validate,
+        {{"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER}, {"crow", 1, CROW, OUTPUT | BUFFER},
+            {"col", 1, KEPT *BATCH, OUTPUT | BUFFER}}},
+    {"prune", call_prune,
+        {X("x"), {"values", 1, KEPT *BATCH * 4, OUTPUT | BUFFER},
+            {"crow", 1, CROW, OUTPUT | BUFFER}, {"col", 1, KEPT *BATCH, OUTPUT | BUFFER}}},
+    {"bspmm_tn", call_bspmm,
+        {{"dy", ROWS, OUT, FREE_COLS}, {"values", 1, KEPT *BATCH * 4, BUFFER},
+            {"crow", 1, CROW, BUFFER}, {"col", 1, KEPT *BATCH, BUFFER},
+            {"dw", OUT, COLS, OUTPUT | FREE_ROWS}}},
+    {"prune_score", call_score, {X("x"), {"scores", 1, ROWS *COLS / 4, OUTPUT | BUFFER}}},
+    {"prune_select", call_select,
+        {{"scores", 1, ROWS *COLS / 4, BUFFER}, {"mask", 1, MASK, OUTPUT | BUFFER}}},
+};
+
+#endif

@@ -1,0 +1,326 @@
+/* Bad matrices and buffers, by loops over functions, operands and faults: each operand is broken in
+ * each way that it has. The exact status, a text, nothing written. test_invalid.c has the texts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_buffer.h"
+#include "support/test_functions.h"
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Good arguments, each in a buffer of its size, and what is passed in their place. */
+typedef struct setting {
+    const function *f;
+    size_t count, calls;
+    clprune_mat good[MOST];
+    test_buf mats[MOST];
+    cl_mem foreign, picture;
+} setting;
+
+static size_t elements_of(const operand *o)
+{
+    return o->rows * o->cols;
+}
+
+static void fails(setting *s, const clprune_mat *m, clprune_status expected, clprune_status or_else,
+    const char *operand_name, const char *fault)
+{
+    const clprune_status status = s->f->call(m);
+    const char *text = clprune_last_error(context);
+    if ((status != expected && status != or_else) || text[0] == 0)
+        fail_msg("%s, %s, %s: %s \"%s\", expected %s", s->f->name, operand_name, fault,
+            clprune_status_name(status), status == CLPRUNE_SUCCESS ? "" : text,
+            clprune_status_name(expected));
+    s->calls++;
+}
+
+/* What a matrix that ends beyond its buffer is refused with: no size_t may overflow. */
+static clprune_status status_beyond(clprune_mat m)
+{
+    __extension__ typedef unsigned __int128 wide;
+    const wide end = ((wide)m.rows - 1) * m.ld + m.offset + m.cols;
+    return end * sizeof(float) >> 64 != 0 ? CLPRUNE_SIZE_OVERFLOW : CLPRUNE_INVALID_SIZE;
+}
+
+/* 2^31, 2^32, 2^61, 2^62, 2^63: elements and bytes around the limits of int, unsigned and size_t.
+ */
+static const unsigned powers[] = {31, 32, 61, 62, 63};
+enum { POWERS = sizeof powers / sizeof powers[0] };
+
+/* Sizes, strides and offsets of one operand. */
+static void break_shape(setting *s, size_t i)
+{
+    const operand *o = &s->f->mats[i];
+    const clprune_status bad = CLPRUNE_INVALID_SIZE;
+    clprune_mat m[MOST], *const one = &m[i];
+    const clprune_mat good = s->good[i];
+#define BROKEN(change, status, or_else, fault)                                                     \
+    do {                                                                                           \
+        memcpy(m, s->good, sizeof m);                                                              \
+        change;                                                                                    \
+        fails(s, m, status, or_else, o->name, fault);                                              \
+    } while (0)
+    BROKEN(one->rows++, bad, bad, "a row too many");
+    BROKEN(one->cols++, bad, bad, "a column too many");
+    if ((o->flags & FREE_ROWS) == 0)
+        BROKEN(one->rows--, bad, bad, "a row too few");
+    if ((o->flags & FREE_COLS) == 0)
+        BROKEN(one->cols--, bad, bad, "a column too few");
+    BROKEN(one->ld--, bad, bad, "ld below the columns");
+    BROKEN(one->ld = 0, bad, bad, "ld 0");
+    BROKEN(one->offset++, bad, bad, "an element beyond the buffer");
+    BROKEN(one->offset = SIZE_MAX - 1, CLPRUNE_SIZE_OVERFLOW, CLPRUNE_SIZE_OVERFLOW,
+        "an offset that overflows");
+    if (o->rows > 1)
+        BROKEN(one->ld++, bad, bad, "ld one too large");
+    for (size_t p = 0; p < POWERS; p++) {
+        const size_t large = (size_t)1 << powers[p];
+        clprune_mat at = good;
+        at.offset = large;
+        BROKEN(one->offset = large, status_beyond(at), status_beyond(at), "a large offset");
+        at = good;
+        at.ld = large;
+        if (o->rows > 1)
+            BROKEN(one->ld = large, status_beyond(at), status_beyond(at), "a large ld");
+        const bool free_rows = (o->flags & FREE_ROWS) != 0, free_cols = (o->flags & FREE_COLS) != 0;
+        BROKEN(one->rows = large, bad, free_rows ? CLPRUNE_SIZE_OVERFLOW : bad, "many rows");
+        BROKEN(one->cols = one->ld = large, bad, free_cols ? CLPRUNE_SIZE_OVERFLOW : bad,
+            "many columns");
+    }
+#undef BROKEN
+}
+
+/* Buffers that one operand must not have. */
+static void break_buffer(setting *s, size_t i)
+{
+    const operand *o = &s->f->mats[i];
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    clprune_mat m[MOST];
+    test_buf small = test_buf_make(elements_of(o) * sizeof(float) - 1, NULL);
+    const struct {
+        cl_mem buffer;
+        clprune_status status;
+        const char *fault;
+    } rows[] = {{NULL, bad, "no buffer"}, {s->foreign, bad, "a foreign buffer"},
+        {s->picture, bad, "an image"}, {small.buffer, CLPRUNE_INVALID_SIZE, "a byte too small"}};
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        if (rows[k].buffer == NULL && (o->flags & OPTIONAL) != 0)
+            continue;
+        memcpy(m, s->good, sizeof m);
+        m[i].buffer = rows[k].buffer;
+        fails(s, m, rows[k].status, rows[k].status, o->name, rows[k].fault);
+    }
+    test_buf_unchanged(&small, "the small buffer");
+    test_buf_free(&small);
+}
+
+/* Operands i and k where they share memory: in one buffer, in sub-buffers of one, in a buffer and a
+ * sub-buffer of it. i is an output, or both are parts of one thing. */
+static void break_overlap(setting *s, size_t i, size_t k)
+{
+    const operand *a = &s->f->mats[i], *b = &s->f->mats[k];
+    const size_t bytes[2] = {elements_of(a) * sizeof(float), elements_of(b) * sizeof(float)};
+    const bool may_be = (a->may_be >> k & 1) != 0 || (b->may_be >> i & 1) != 0;
+    test_buf both = test_buf_make(2 * (bytes[0] + bytes[1]), NULL);
+    cl_mem part[2];
+    for (int p = 0; p < 2; p++) {
+        const cl_buffer_region region = {both.front, bytes[p]};
+        cl_int code;
+        part[p] = clCreateSubBuffer(
+            both.whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+        assert_int_equal(code, CL_SUCCESS);
+    }
+    clprune_mat m[MOST];
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s upon %s", a->name, b->name);
+    if ((a->flags & BUFFER) == 0 || (b->flags & BUFFER) == 0) {
+        const bool shift_a = (a->flags & BUFFER) == 0;
+        memcpy(m, s->good, sizeof m);
+        m[i].buffer = m[k].buffer = both.buffer;
+        m[shift_a ? i : k].offset = elements_of(shift_a ? b : a) - 1;
+        fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, name, "in one buffer");
+    }
+    if (!may_be) {
+        memcpy(m, s->good, sizeof m);
+        m[i].buffer = part[0];
+        m[k].buffer = part[1];
+        fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, name, "in sub-buffers");
+        memcpy(m, s->good, sizeof m);
+        m[i].buffer = m[k].buffer = both.buffer;
+        fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, name, "the same memory");
+    }
+    if ((a->flags & BUFFER) == 0) {
+        memcpy(m, s->good, sizeof m);
+        m[i].buffer = both.whole;
+        m[i].offset = both.front / sizeof(float) + elements_of(b) - 1;
+        m[k].buffer = part[1];
+        fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, name,
+            "in a buffer and a sub-buffer");
+    }
+    for (int p = 0; p < 2; p++)
+        assert_int_equal(clReleaseMemObject(part[p]), CL_SUCCESS);
+    test_buf_unchanged(&both, "the common buffer");
+    test_buf_free(&both);
+}
+
+static void break_store(setting *s, size_t i)
+{
+    const clprune_saved_info info = clprune_saved_describe(*s->f->store);
+    clprune_mat m[MOST];
+    memcpy(m, s->good, sizeof m);
+    m[i].buffer = info.buffer;
+    m[i].offset = (info.offset + info.sizes.bytes) / sizeof(float) - 1;
+    fails(s, m, CLPRUNE_INVALID_ARGUMENT, CLPRUNE_INVALID_ARGUMENT, s->f->mats[i].name,
+        "upon the store");
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+enum { STORE_BYTES = 8192 }; /* of a store's region, which begins at its half */
+
+static clprune_saved *store(clprune_form form, size_t rows, size_t cols)
+{
+    const clprune_keep keep = {.form = form, .block = {1, 4}, .sparsity = 0.5f, .bits = 4};
+    clprune_saved *made = NULL;
+    cl_mem buffer;
+    TEST_OK(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_ACTIVATIONS, "store", 2 * STORE_BYTES, &buffer));
+    TEST_OK(clprune_saved_create_in(
+        context, &keep, BATCH, rows, cols, buffer, STORE_BYTES, STORE_BYTES, &made));
+    return made;
+}
+
+static void open_objects(void)
+{
+    const clprune_linear_desc linear = {.in = COLS, .out = OUT};
+    const clprune_linear_desc token = {.in = TOKENS, .out = OUT, .axis = CLPRUNE_AXIS_ROWS};
+    const clprune_conv2d_desc conv = {.in = CHANNELS, .out = OUT, .kernel = {2, 2}};
+    TEST_OK(clprune_linear_create(context, &linear, &with.linear));
+    TEST_OK(clprune_linear_create(context, &token, &with.token));
+    TEST_OK(clprune_conv2d_create(context, &conv, &with.conv));
+    with.dense = store(CLPRUNE_FORM_DENSE, TOKENS, COLS);
+    with.pruned = store(CLPRUNE_FORM_PRUNED, TOKENS, COLS);
+    with.mean = store(CLPRUNE_FORM_MEAN, TOKENS, COLS);
+    with.quantised = store(CLPRUNE_FORM_QUANTISED, TOKENS, COLS);
+    with.mask = store(CLPRUNE_FORM_MASK, TOKENS, COLS);
+    with.code = store(CLPRUNE_FORM_GELU_CODE, TOKENS, COLS);
+    with.pixels = store(CLPRUNE_FORM_DENSE, PIXELS, CHANNELS);
+}
+
+static void close_objects(void)
+{
+    clprune_saved *const stores[] = {
+        with.dense, with.pruned, with.mean, with.quantised, with.mask, with.code, with.pixels};
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        const cl_mem buffer = clprune_saved_describe(stores[i]).buffer;
+        clprune_saved_destroy(stores[i]);
+        clprune_buffer_release(context, buffer);
+    }
+    clprune_linear_destroy(with.linear);
+    clprune_linear_destroy(with.token);
+    clprune_conv2d_destroy(with.conv);
+}
+
+static size_t count_of(const function *f)
+{
+    size_t count = 0;
+    while (count < MOST && f->mats[count].name != NULL)
+        count++;
+    return count;
+}
+
+/* The good arguments are good: in a dry context, which checks and runs nothing. */
+static void good_arguments(void **state)
+{
+    (void)state;
+    TEST_OK(clprune_context_create_dry(NULL, NULL, &context));
+    open_objects();
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        const function *f = &functions[i];
+        clprune_mat m[MOST] = {{0}};
+        for (size_t k = 0; k < count_of(f); k++)
+            assert_int_equal(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, f->mats[k].name,
+                                 f->mats[k].rows, f->mats[k].cols, &m[k]),
+                CLPRUNE_SUCCESS);
+        const bool reads_back = f->call == call_validate;
+        const clprune_status status = f->call(m);
+        if (status != (reads_back ? CLPRUNE_UNSUPPORTED : CLPRUNE_SUCCESS))
+            fail_msg("%s: %s", f->name, clprune_last_error(context));
+        for (size_t k = 0; k < count_of(f); k++)
+            clprune_buffer_release(context, m[k].buffer);
+    }
+    close_objects();
+    clprune_context_destroy(context);
+}
+
+static cl_mem make_picture(void)
+{
+    const cl_image_format format = {CL_R, CL_FLOAT};
+    const cl_image_desc desc = {
+        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 64, .image_height = 64};
+    cl_int code;
+    const cl_mem made =
+        clCreateImage(clprune_context_cl(context), CL_MEM_READ_WRITE, &format, &desc, NULL, &code);
+    return code == CL_SUCCESS ? made : NULL; /* not every device has images */
+}
+
+static size_t all_calls;
+
+static void bad_arguments(void **state)
+{
+    setting s = {.f = *state};
+    clprune_context *other = NULL;
+    context = test_context();
+    open_objects();
+    assert_int_equal(test_create((clprune_context_options){0}, &other), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_buffer_create(other, CLPRUNE_MEMORY_INPUT, "foreign", 65536, &s.foreign),
+        CLPRUNE_SUCCESS);
+    s.picture = make_picture();
+    s.count = count_of(s.f);
+    for (size_t i = 0; i < s.count; i++) {
+        const operand *o = &s.f->mats[i];
+        s.mats[i] = test_buf_make(elements_of(o) * sizeof(float), NULL);
+        s.good[i] = clprune_mat_of(s.mats[i].buffer, o->rows, o->cols);
+    }
+    for (size_t i = 0; i < s.count; i++) {
+        const operand *o = &s.f->mats[i];
+        if ((o->flags & BUFFER) == 0)
+            break_shape(&s, i);
+        break_buffer(&s, i);
+        for (size_t k = 0; k < s.count; k++)
+            if ((o->flags & OUTPUT) != 0 && (k < i || (s.f->mats[k].flags & OUTPUT) == 0) && k != i)
+                break_overlap(&s, i, k);
+        if ((o->flags & APART) != 0)
+            break_store(&s, i);
+    }
+    for (size_t i = 0; i < s.count; i++) {
+        test_buf_unchanged(&s.mats[i], s.f->mats[i].name);
+        test_buf_free(&s.mats[i]);
+    }
+    all_calls += s.calls;
+    if (s.picture != NULL)
+        assert_int_equal(clReleaseMemObject(s.picture), CL_SUCCESS);
+    clprune_context_destroy(other);
+    close_objects();
+}
+
+static void how_many(void **state)
+{
+    (void)state;
+    print_message("    %zu bad calls\n", all_calls);
+    assert_true(all_calls > 1000);
+    all_calls = 0;
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, good_arguments, NULL, "good arguments");
+    const int failed = test_run_on_host("invalid arguments of all functions", &list);
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        test_add(&list, bad_arguments, &functions[i], "%s", functions[i].name);
+    test_add(&list, how_many, NULL, "more than a thousand");
+    return failed + test_run_on_each_device("invalid arguments of all functions", &list);
+}
