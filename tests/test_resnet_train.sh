@@ -83,7 +83,7 @@ run $small --steps 3 --activations exact --gradient-check 1 --summary-json summa
 awk '/"relative_error"/ && $2 + 0 > 1e-5 { exit 1 }' summary || fail "exact is not: $(cat summary)"
 
 # auto keeps within its limit, and a resumed run keeps its choice.
-auto="--arch resnet20 --image-size 16 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
+auto="--arch resnet20 --image-size 17 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
 refuse 5 "auto, batch 16 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M
 least=$(sed -n 's/.* take \([0-9]*\) bytes at least.*/\1/p' err)
 run $auto --plan --activations exact
