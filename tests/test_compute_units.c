@@ -18,6 +18,8 @@ typedef struct form_row {
 static const form_row rows[] = {
     {"dense", {.form = CLPRUNE_FORM_DENSE}},
     {"pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.6f, .block = {1, 4}}},
+    {"pruned, centred",
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.6f, .block = {1, 4}, .centred = 1}},
     {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}},
 };

@@ -148,6 +148,8 @@ static const form_row forms[] = {
                         .sparsity = 0.5f,
                         .value_type = CLPRUNE_VALUES_INT8,
                         .index_type = CLPRUNE_INDEX_BITMAP}},
+    {"pruned, centred",
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, 4}, .centred = 1}},
     {"all pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.0f}},
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}},
 };

@@ -25,6 +25,11 @@ static const form_row rows[] = {
                                             .value_type = CLPRUNE_VALUES_INT8,
                                             .index_type = CLPRUNE_INDEX_SMALLEST,
                                             .criterion = CLPRUNE_CRITERION_SAMPLED}},
+    {"pruned, centred", {.form = CLPRUNE_FORM_PRUNED,
+                            .sparsity = 0.5f,
+                            .block = {1, 8},
+                            .centred = 1,
+                            .value_type = CLPRUNE_VALUES_FP16}},
     {"mean", {.form = CLPRUNE_FORM_MEAN}},
     {"gelu code, 2 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2}},
     {"mask", {.form = CLPRUNE_FORM_MASK}},
@@ -407,6 +412,51 @@ static void meaning(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* A centred element is its column's mean, or itself where its block was kept; the blocks that are
+ * kept have the largest residuals. */
+static void centred(void **state)
+{
+    (void)state;
+    enum { BLOCK = 4, PER_ROW = (COLS + BLOCK - 1) / BLOCK };
+    const form_row row = {"centred",
+        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, BLOCK}, .centred = 1}};
+    clprune_saved *saved = make_saved(&row);
+    float *x = test_new_normal(31, ELEMENTS);
+    for (size_t i = 0; i < ELEMENTS; i++)
+        x[i] += 10 * (float)(i % COLS + 1); /* without centring, the last columns would be kept */
+    store_all(saved, x);
+    float *got = restored(saved, 0, BATCH);
+    for (size_t n = 0; n < BATCH; n++) {
+        size_t kept = 0;
+        double smallest = INFINITY, largest = 0; /* kept, and dropped */
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t b = 0; b < PER_ROW; b++) {
+                double norm = 0, from_x = 0, from_mean = 0;
+                for (size_t c = b * BLOCK; c < (b + 1) * BLOCK && c < COLS; c++) {
+                    const size_t i = (n * ROWS + r) * COLS + c;
+                    double mean = 0;
+                    for (size_t k = 0; k < ROWS; k++)
+                        mean += (double)x[(n * ROWS + k) * COLS + c] / ROWS;
+                    norm += pow((double)x[i] - mean, 2);
+                    from_x = fmax(from_x, fabs((double)got[i] - (double)x[i]));
+                    from_mean = fmax(from_mean, fabs((double)got[i] - mean));
+                }
+                const bool is_kept = from_x < from_mean;
+                assert_true((is_kept ? from_x : from_mean) < 2e-4); /* of 400 */
+                kept += is_kept;
+                if (is_kept)
+                    smallest = fmin(smallest, norm);
+                else
+                    largest = fmax(largest, norm);
+            }
+        assert_int_equal(kept, clprune_keep_count(ROWS * PER_ROW, 0.7f));
+        assert_true(smallest > largest * 0.999);
+    }
+    free(got);
+    free(x);
+    clprune_saved_destroy(saved);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -420,5 +470,6 @@ int main(void)
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
         test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
     }
+    test_add(&list, centred, NULL, "centred");
     return test_run_on_devices("forms", &list);
 }

@@ -59,7 +59,9 @@ static const keep_preset_row presets[] = {
      "ddrpr"
      "r",
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
-        "the same tensors with sampled blocks, which make the weight gradients unbiased"},
+        "the same tensors with sampled blocks around the mean of each image, which make the weight "
+        "gradients unbiased",
+        .centred = true},
     {"doddorb"
      "odror"
      "r",
@@ -80,7 +82,7 @@ static const keep_preset_row presets[] = {
      "d",
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
-        frames},
+        frames, .centred = true},
 };
 
 /* Those that give dense's gradients come first. */

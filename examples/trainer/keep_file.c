@@ -38,6 +38,7 @@ static const struct {
     {"block", "block", "pruned"},
     {"norm", "norm", "pruned"},
     {"criterion", "criterion", "pruned"},
+    {"centre", "centre", "pruned"},
     {"values", "values", "pruned"},
     {"indices", "indices", "pruned"},
     {"bits", "gelu-code", "code"},
@@ -242,7 +243,8 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
         return fault_set(f, CODE_DATA, "%s:%zu: %.*s belongs to %s, not to %s", l->source,
             l->number, (int)length, word, forms_of, l->words[2]);
     return wrong(l, f,
-        "sparsity=, block=, norm=, criterion=, values=, indices=, bits=, group=, rounding= or "
+        "sparsity=, block=, norm=, criterion=, centre=, values=, indices=, bits=, group=, "
+        "rounding= or "
         "cell= is expected, not",
         word);
 }
@@ -326,9 +328,10 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
     options_block_text(keep->block.rows == 0 ? rows16 : keep->block, block, sizeof block);
     if (keep_has_form(rule, CLPRUNE_FORM_PRUNED))
         (void)snprintf(rest, left,
-            " sparsity=%.7g block=%s norm=%s criterion=%s values=%s indices=%s",
+            " sparsity=%.7g block=%s norm=%s criterion=%s centre=%s values=%s indices=%s",
             (double)keep->sparsity, block, options_norms[keep->norm],
-            options_criteria[keep->criterion], options_values[keep->value_type],
+            options_criteria[keep->criterion], options_centres[keep->centred != 0],
+            options_values[keep->value_type],
             options_indices[options_index_choice(keep->index_type)]);
     else if (keep_has_form(rule, CLPRUNE_FORM_QUANTISED))
         (void)snprintf(rest, left, " bits=%u group=%u rounding=%s", keep->bits,

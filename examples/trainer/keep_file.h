@@ -12,8 +12,8 @@
  * PATTERN: one block, all blocks, or a place outside of the blocks; TENSOR: a name in the model's
  * keep_table; FORM: dense, pruned, quantised, pooled, recomputed, code, mean or mask.
  *
- * Settings have the options' names: sparsity, block, norm, criterion, values and indices for
- * pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled; bits
+ * Settings have the options' names: sparsity, block, norm, criterion, centre, values and indices
+ * for pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled; bits
  * (--gelu-code) for code. Settings that a line leaves out come from the options of the run. Later
  * lines win. A comment starts with #. indices=int16, of older files, is read as bitmap.
  */

@@ -33,6 +33,7 @@ static const options defaults = {
     .sparsity = 0.5,
     .block = {1, 16},
     .criterion = OPTIONS_UNSET, /* the preset's */
+    .centre = OPTIONS_UNSET,    /* likewise */
     .indices = OPTIONS_UNSET,   /* likewise */
     .precision = OPTIONS_UNSET,
     .code_bits = 1, /* 4 */
@@ -76,6 +77,8 @@ void options_settle(options *o)
         o->sparsity = 0;
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
+    if (o->centre == OPTIONS_UNSET)
+        o->centre = preset->centred;
     if (o->indices == OPTIONS_UNSET)
         o->indices = options_index_choice(preset->index_type);
 }
@@ -306,9 +309,9 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
  * it. */
 static const struct {
     const char *name, *value;
-} before[] = {{"criterion", "largest"}, {"values", "fp32"}, {"gelu-code", "2"}, {"code-bits", "4"},
-    {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"}, {"schedule", "cosine"},
-    {"milestones", "0.5,0.75"}};
+} before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
+    {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
+    {"schedule", "cosine"}, {"milestones", "0.5,0.75"}};
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {

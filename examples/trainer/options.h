@@ -44,6 +44,7 @@ typedef struct options {
     clprune_block block;
     size_t norm;      /* clprune_norm */
     size_t criterion; /* clprune_criterion */
+    size_t centre;    /* position in options_centres, or OPTIONS_UNSET: the preset's */
     size_t values;    /* clprune_value_type */
     size_t indices;   /* position in options_indices */
     size_t precision; /* position in options_precisions, or OPTIONS_UNSET: the library's default */
@@ -144,6 +145,7 @@ void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
+extern const char *const options_centres[];    /* by clprune_keep.centred */
 extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_indices[];    /* see options_index_type */
 extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */

@@ -31,6 +31,13 @@ typedef enum clprune_rounding {
     CLPRUNE_ROUNDING_NEAREST = 1     /* ties to even */
 } clprune_rounding;
 
+/* PRUNED with `centred`. The mean of a sample's rows is kept beside the blocks, in 4 * cols bytes,
+ * and the blocks are those of x - mean: a restored element is its column's mean plus what was kept.
+ * Products add the mean's part, which costs a sum of dy's rows. It serves tensors behind ReLU in
+ * front of batch norm: batch norm's dy sums to 0 over the pixels, so the mean adds next to nothing
+ * to dw, but most of the noise of what is dropped. Layout: fp32 [batch][cols], rounded up to
+ * CLPRUNE_SAVED_ALIGN bytes, before the BSR matrix. */
+
 /* QUANTISED. A group is 1 x `group` columns of a row; the last group of a row may be shorter. An
  * element is zero + scale * code with its group's zero and scale. zero is the group's least value,
  * rounded down to bf16. scale is (largest - zero) / (2^bits - 1), rounded up to bf16 (by at most a
@@ -66,6 +73,7 @@ typedef struct clprune_keep {
     unsigned cell;                 /* POOLED: side of a cell, at least 1 */
     unsigned grid_height; /* POOLED: grid_height * grid_width = rows of a sample. If both */
     unsigned grid_width;  /* are 0, a cell is a run of `cell` rows */
+    int centred;          /* PRUNED: not 0 takes the mean of each sample's rows off first */
     uint64_t reserved[2]; /* zeros */
 } clprune_keep;
 

@@ -1,7 +1,11 @@
-/* PRUNED: the kept blocks of each sample, as BSR. */
+/* PRUNED: the kept blocks of each sample, as BSR; centred, behind the mean of its rows. */
+#include <limits.h>
+
 #include "clprune/bspmm.h"
 #include "core/checked.h"
+#include "nn/chunks.h"
 #include "nn/form.h"
+#include "nn/token_mean_private.h"
 #include "ops/prune_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
@@ -35,6 +39,31 @@ static size_t blocks_of(const clprune__kept *kept)
     return clprune__ceil_div(kept->rows, block.rows) * clprune__ceil_div(kept->cols, block.cols);
 }
 
+/* Bytes of the means before the blocks. */
+static bool mean_bytes(const clprune__kept *kept, size_t *bytes)
+{
+    *bytes = 0;
+    return !kept->keep.centred || (clprune__mul3(kept->batch, kept->cols, sizeof(float), bytes) &&
+                                      clprune__add(*bytes, CLPRUNE_SAVED_ALIGN - 1, bytes) &&
+                                      (*bytes -= *bytes % CLPRUNE_SAVED_ALIGN, true));
+}
+
+/* Of a centred store, what POOLED keeps with one cell a sample. */
+static clprune_mat means(const clprune__kept *kept, clprune__range range)
+{
+    clprune_mat all = clprune_mat_of(kept->buffer, kept->batch, kept->cols);
+    all.offset = kept->offset / sizeof(float);
+    return clprune_mat_rows(all, range.first, range.count);
+}
+
+static clprune__kept as_pooled(const clprune__kept *kept)
+{
+    clprune__kept pooled = *kept;
+    pooled.keep = (clprune_keep){.form = CLPRUNE_FORM_POOLED,
+        .cell = (unsigned)clprune__min(clprune__max(1, kept->rows), UINT_MAX)};
+    return pooled;
+}
+
 /* Places a part of `size` bytes behind those before it. */
 static bool place(size_t size, size_t *at, size_t *end)
 {
@@ -54,15 +83,16 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
     TRY(clprune__check_bsr_desc(context, &made.desc, &parts));
     made.desc.index_type = parts.index_type;
     made.values = made.crow = made.col = made.scales = made.bitmap = kept->buffer;
-    size_t end = kept->offset;
-    REQUIRE(place(parts.values_bytes, &made.offset.values, &end) &&
+    size_t mean, end;
+    REQUIRE(mean_bytes(kept, &mean) && clprune__add(kept->offset, mean, &end) &&
+                place(parts.values_bytes, &made.offset.values, &end) &&
                 place(parts.scales_bytes, &made.offset.scales, &end) &&
                 place(parts.crow_bytes, &made.offset.crow, &end) &&
                 place(parts.col_bytes, &made.offset.col, &end) &&
                 place(parts.bitmap_bytes, &made.offset.bitmap, &end),
         CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
         kept->cols);
-    sizes->values_bytes = parts.values_bytes + parts.scales_bytes;
+    sizes->values_bytes = mean + parts.values_bytes + parts.scales_bytes;
     sizes->index_bytes = parts.crow_bytes + parts.col_bytes + parts.bitmap_bytes;
     sizes->bytes = end - kept->offset;
     *bsr = made;
@@ -89,11 +119,38 @@ done:
     return status;
 }
 
+/* The means, then the blocks of x - mean, some samples at a time. */
+static clprune_status store_centred(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, clprune_mat x, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__chunks chunks;
+    TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means(kept, range), NULL));
+    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
+    while (clprune__chunks_next(&chunks)) {
+        clprune_bsr bsr;
+        TRY(samples(context, kept, chunks.range, &bsr));
+        TRY(clprune__token_shift(context, chunks.range.count, kept->rows, -1.0f,
+            means(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows), chunks.room,
+            NULL));
+        TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed,
+            (clprune__region){0}, chunks.room, &bsr, chunks.last ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
+    if (kept->keep.centred) {
+        TRY(store_centred(context, kept, range, x, event));
+        goto done;
+    }
     TRY(samples(context, kept, range, &bsr));
     TRY(clprune__prune(
         context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x, &bsr, event));
@@ -107,7 +164,10 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune_bsr_unpack(context, &bsr, x, event));
+    TRY(clprune_bsr_unpack(context, &bsr, x, kept->keep.centred ? NULL : event));
+    if (kept->keep.centred)
+        TRY(clprune__token_shift(
+            context, range.count, kept->rows, 1.0f, means(kept, range), x, x, event));
 done:
     return status;
 }
@@ -116,12 +176,21 @@ done:
 typedef clprune_status (*bspmm)(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event);
 
-static clprune_status product(bspmm multiply, clprune_context *context, const clprune__kept *kept,
+/* x = mean + blocks, so its product is the sum of theirs. */
+static clprune_status product(bool nt, clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const bspmm multiply = nt ? clprune_bspmm_nt : clprune_bspmm_tn;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
+    if (kept->keep.centred) {
+        const clprune__kept pooled = as_pooled(kept);
+        const clprune__form *form = &clprune__form_pooled;
+        TRY((nt ? form->product_nt : form->product_tn)(
+            context, &pooled, range, beta, dy, dw, NULL));
+        beta = 1.0f;
+    }
     TRY(multiply(context, 1.0f, beta, dy, &bsr, dw, event));
 done:
     return status;
@@ -130,13 +199,13 @@ done:
 static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return product(clprune_bspmm_tn, context, kept, range, beta, dy, dw, event);
+    return product(false, context, kept, range, beta, dy, dw, event);
 }
 
 static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return product(clprune_bspmm_nt, context, kept, range, beta, dy, dw, event);
+    return product(true, context, kept, range, beta, dy, dw, event);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
@@ -146,7 +215,12 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    if (clprune__conv_prunes(context, conv, &bsr))
+    const bool prunes = clprune__conv_prunes(context, conv, &bsr);
+    if (prunes && kept->keep.centred) {
+        TRY(clprune__conv_dw_mean(context, conv, beta, means(kept, range), dy, dw, NULL));
+        beta = 1.0f;
+    }
+    if (prunes)
         TRY(clprune__conv_dw_pruned(context, conv, beta, &bsr, dy, dw, event));
     else
         TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
@@ -154,7 +228,8 @@ done:
     return status;
 }
 
-/* Scores of one-row blocks, which a product meets whole; none where no block is chosen. */
+/* Scores of one-row blocks, which a product meets whole; none where no block is chosen, and none of
+ * a centred store, whose blocks no product meets. */
 static clprune_status scores(
     clprune_context *context, const clprune__kept *kept, size_t batch, clprune__gemm_scores *wanted)
 {
@@ -163,8 +238,8 @@ static clprune_status scores(
     const size_t blocks = blocks_of(kept);
     const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
     *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
-    if (!clprune__criterion_of(kept->keep.criterion)->norms || block.rows != 1 || keep == 0 ||
-        keep == blocks)
+    if (kept->keep.centred || !clprune__criterion_of(kept->keep.criterion)->norms ||
+        block.rows != 1 || keep == 0 || keep == blocks)
         goto done;
     clprune_mat floats;
     TRY(clprune__scratch_mat(context, batch, blocks, &floats));

@@ -41,6 +41,10 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
 
+/* dw from m, batch x in: each image's value of all of its pixels. */
+clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
+
 /* dw from codes; only where the kernels do not use vectors. */
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);

@@ -1,0 +1,65 @@
+/* dw of a convolution from one vector for each image, the value of all of its pixels. */
+#include "clprune/gemm.h"
+#include "core/checked.h"
+#include "ops/conv_private.h"
+#include "runtime/check.h"
+#include "runtime/rowwise.h"
+#include "runtime/scratch.h"
+
+static const clprune__kernel_def conv_tap_sums_kernel = {
+    "conv_tap_sums.cl", "conv_tap_sums", "nn.clh rowwise.clh"};
+
+/* sums: (taps * batch) x out. */
+static clprune_status sum_taps(
+    clprune_context *context, const clprune__conv *conv, clprune_mat dy, clprune_mat sums)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__rowwise plan = clprune__rowwise_plan(context, conv->batch, conv->out);
+    const size_t width = clprune__vector_width(context);
+    const size_t local[2] = {plan.local, 1};
+    const size_t global[2] = {
+        clprune__round_up(clprune__ceil_div(conv->out, width), plan.local), conv->batch};
+    clprune__define(&plan.defines, "KH", conv->kernel.height);
+    clprune__define(&plan.defines, "KW", conv->kernel.width);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_tap_sums_kernel, &plan.defines, &launch));
+    clprune__arg_ulong(&launch, conv->image.height);
+    clprune__arg_ulong(&launch, conv->image.width);
+    clprune__arg_ulong(&launch, conv->output.height);
+    clprune__arg_ulong(&launch, conv->output.width);
+    clprune__arg_ulong(&launch, conv->stride.height);
+    clprune__arg_ulong(&launch, conv->stride.width);
+    clprune__arg_ulong(&launch, conv->padding.height);
+    clprune__arg_ulong(&launch, conv->padding.width);
+    clprune__arg_ulong(&launch, conv->dilation.height);
+    clprune__arg_ulong(&launch, conv->dilation.width);
+    clprune__arg_ulong(&launch, conv->out);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, sums);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+done:
+    return status;
+}
+
+/* Forward: y[n, i, j] = sum over the taps in the image of w_ab * m[n]. So dw_ab = sum over n of
+ * (the sum of dy[n] over the results that the tap serves)^T * m[n]. */
+clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    clprune_mat sums;
+    TRY(clprune__scratch_mat(context, taps * conv->batch, conv->out, &sums));
+    TRY(sum_taps(context, conv, dy, sums));
+    for (size_t t = 0; t < taps; t++) {
+        const clprune_mat window = {
+            dw.buffer, dw.offset + t * conv->in, conv->out, conv->in, dw.ld};
+        TRY(clprune_gemm(context, true, false, 1.0f, beta,
+            clprune_mat_rows(sums, t * conv->batch, conv->batch), m, window,
+            t + 1 == taps ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
