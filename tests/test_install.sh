@@ -5,6 +5,7 @@
 # -fsanitize=address. Prints each breach and exits 1 if there is one.
 # With $CLPRUNE_TEST_LONG all clients run on a device, and the sources are built in another project; else the
 # C++ client does, and not with sanitizers, where compiling kernels takes most of a minute.
+export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2 cc=$3 cxx=$4 flags=$5
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT

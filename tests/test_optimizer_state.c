@@ -72,10 +72,11 @@ static void ledger(void **state)
     (void)state;
     clprune_context *context = test_context();
     const clprune_optimizer_desc desc = desc_of(CLPRUNE_OPTIMIZER_ADAMW);
-    test_mat value = test_mat_make(3, 5, 0, NULL), grad = test_mat_make(3, 5, 0, NULL);
+    test_mat value = test_mat_make(6, 5, 0, NULL), grad = test_mat_make(6, 5, 0, NULL);
     char w[] = "w";
     const clprune_param params[2] = {
-        {w, value.mat, grad.mat, true}, {NULL, value.mat, grad.mat, true}};
+        {w, clprune_mat_rows(value.mat, 0, 3), clprune_mat_rows(grad.mat, 0, 3), true},
+        {NULL, clprune_mat_rows(value.mat, 3, 3), clprune_mat_rows(grad.mat, 3, 3), true}};
     const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
     clprune_optimizer *optimizer;
     TEST_OK(clprune_optimizer_create(context, &desc, 2, params, &optimizer));
