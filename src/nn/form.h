@@ -84,6 +84,9 @@ CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);
 
+/* The means of samples, range.count x cols, that a MEAN or centred store begins with. */
+clprune_mat clprune__kept_means(const clprune__kept *kept, clprune__range range);
+
 /* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);

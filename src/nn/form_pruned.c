@@ -1,11 +1,10 @@
 /* PRUNED: the kept blocks of each sample, as BSR; centred, behind the mean of its rows. */
-#include <limits.h>
-
 #include "clprune/bspmm.h"
 #include "core/checked.h"
 #include "nn/chunks.h"
 #include "nn/form.h"
 #include "nn/token_mean_private.h"
+#include "ops/pool_private.h"
 #include "ops/prune_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
@@ -46,22 +45,6 @@ static bool mean_bytes(const clprune__kept *kept, size_t *bytes)
     return !kept->keep.centred || (clprune__mul3(kept->batch, kept->cols, sizeof(float), bytes) &&
                                       clprune__add(*bytes, CLPRUNE_SAVED_ALIGN - 1, bytes) &&
                                       (*bytes -= *bytes % CLPRUNE_SAVED_ALIGN, true));
-}
-
-/* Of a centred store, what POOLED keeps with one cell a sample. */
-static clprune_mat means(const clprune__kept *kept, clprune__range range)
-{
-    clprune_mat all = clprune_mat_of(kept->buffer, kept->batch, kept->cols);
-    all.offset = kept->offset / sizeof(float);
-    return clprune_mat_rows(all, range.first, range.count);
-}
-
-static clprune__kept as_pooled(const clprune__kept *kept)
-{
-    clprune__kept pooled = *kept;
-    pooled.keep = (clprune_keep){.form = CLPRUNE_FORM_POOLED,
-        .cell = (unsigned)clprune__min(clprune__max(1, kept->rows), UINT_MAX)};
-    return pooled;
 }
 
 /* Places a part of `size` bytes behind those before it. */
@@ -126,14 +109,15 @@ static clprune_status store_centred(clprune_context *context, const clprune__kep
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__chunks chunks;
-    TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means(kept, range), NULL));
+    TRY(clprune_token_mean_forward(
+        context, range.count, kept->rows, x, clprune__kept_means(kept, range), NULL));
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         clprune_bsr bsr;
         TRY(samples(context, kept, chunks.range, &bsr));
         TRY(clprune__token_shift(context, chunks.range.count, kept->rows, -1.0f,
-            means(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows), chunks.room,
-            NULL));
+            clprune__kept_means(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows),
+            chunks.room, NULL));
         TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed,
             (clprune__region){0}, chunks.room, &bsr, chunks.last ? event : NULL));
     }
@@ -167,7 +151,7 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     TRY(clprune_bsr_unpack(context, &bsr, x, kept->keep.centred ? NULL : event));
     if (kept->keep.centred)
         TRY(clprune__token_shift(
-            context, range.count, kept->rows, 1.0f, means(kept, range), x, x, event));
+            context, range.count, kept->rows, 1.0f, clprune__kept_means(kept, range), x, x, event));
 done:
     return status;
 }
@@ -184,11 +168,10 @@ static clprune_status product(bool nt, clprune_context *context, const clprune__
     const bspmm multiply = nt ? clprune_bspmm_nt : clprune_bspmm_tn;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    if (kept->keep.centred) {
-        const clprune__kept pooled = as_pooled(kept);
-        const clprune__form *form = &clprune__form_pooled;
-        TRY((nt ? form->product_nt : form->product_tn)(
-            context, &pooled, range, beta, dy, dw, NULL));
+    if (kept->keep.centred) { /* one cell a sample */
+        const clprune__pool_grid cell = {1, kept->rows, clprune__max(1, kept->rows)};
+        TRY((nt ? clprune__pool_nt : clprune__pool_tn)(
+            context, &cell, range.count, beta, dy, clprune__kept_means(kept, range), dw, NULL));
         beta = 1.0f;
     }
     TRY(multiply(context, 1.0f, beta, dy, &bsr, dw, event));
@@ -217,7 +200,8 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     TRY(samples(context, kept, range, &bsr));
     const bool prunes = clprune__conv_prunes(context, conv, &bsr);
     if (prunes && kept->keep.centred) {
-        TRY(clprune__conv_dw_mean(context, conv, beta, means(kept, range), dy, dw, NULL));
+        TRY(clprune__conv_dw_mean(
+            context, conv, beta, clprune__kept_means(kept, range), dy, dw, NULL));
         beta = 1.0f;
     }
     if (prunes)
