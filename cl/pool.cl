@@ -10,7 +10,8 @@
  *
  *     pool_rows      to[n][k][c] = sum over the rows r of cell k of x[n][r][c], in the order of r; with
  *                    MEAN divided by their number
- *     pool_spread    y[n][r][c] = from[n][cell of r][c]
+ *     pool_spread    y[n][r][c] = from[n][cell of r][c]; with SHIFT, y[n][r][c] = x[n][r][c] +
+ *                    scale * from[n][cell of r][c], and y may be x
  *     pool_columns   dw[o][r] = sums[o][cell of r] + beta * dw[o][r]; with READ_DW 0 (beta = 0) dw is
  *                    not read
  *
@@ -93,10 +94,18 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_columns(cons
     }
 }
 #else
+#if SHIFT
+#define SPREAD(load, value) fma((value), scale, load)
+#else
+#define SPREAD(load, value) (value)
+#endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_spread(const ulong run,
     const ulong height, const ulong width, const ulong cell, const ulong cells, const ulong rows, const ulong cols,
-    MAT_IN_RESTRICT(from), MAT_OUT_RESTRICT(y))
+#if SHIFT
+    const float scale, MAT_IN(x),
+#endif
+    MAT_IN_RESTRICT(from), MAT_OUT(y))
 {
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
     const ulong cells_x = (width + cell - 1) / cell;
@@ -105,11 +114,14 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void pool_spread(const
         const ulong k = place / width / cell * cells_x + place % width / cell;
         global const float *in = ROW(from, row / (height * width) * cells + k);
         global float *out = ROW(y, row);
+#if SHIFT
+        global const float *base = ROW(x, row);
+#endif
         ulong c = get_local_id(0) * VW;
         for (; c + VW <= cols; c += LOCAL * VW)
-            STORE(LOAD(in + c), out + c);
+            STORE(SPREAD(LOAD(base + c), LOAD(in + c)), out + c);
         for (; c < cols; c++)
-            out[c] = in[c];
+            out[c] = SPREAD(base[c], in[c]);
     }
 }
 #endif

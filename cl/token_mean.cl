@@ -8,9 +8,7 @@
  *
  *     backward   dx[r][c] = dy[r / tokens][c] * scale
  *
- *     shift      z[r][c] = x[r][c] + y[r / tokens][c] * scale; z may be x
- *
- * The last two are row-wise, see rowwise.clh. No local memory. */
+ * The last is row-wise, see rowwise.clh. No local memory. */
 
 ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const float scale,
     MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
@@ -32,12 +30,4 @@ ROWWISE_KERNEL token_mean_backward(ROWWISE_SIZES, const ulong tokens, const floa
     FOR_ROWS(r)
         FOR_VECTORS(c)
             PUT(GET(dy, r / tokens, c) * scale, dx, r, c);
-}
-
-ROWWISE_KERNEL token_mean_shift(ROWWISE_SIZES, const ulong tokens, const float scale,
-    MAT_IN_RESTRICT(y), MAT_IN(x), MAT_OUT(z))
-{
-    FOR_ROWS(r)
-        FOR_VECTORS(c)
-            PUT(GET(x, r, c) + GET(y, r / tokens, c) * scale, z, r, c);
 }

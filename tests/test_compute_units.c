@@ -18,8 +18,15 @@ typedef struct form_row {
 static const form_row rows[] = {
     {"dense", {.form = CLPRUNE_FORM_DENSE}},
     {"pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.6f, .block = {1, 4}}},
-    {"pruned, centred",
-        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.6f, .block = {1, 4}, .centred = 1}},
+    {"pruned, centred", {.form = CLPRUNE_FORM_PRUNED,
+                            .sparsity = 0.6f,
+                            .block = {1, 4},
+                            .centre = CLPRUNE_CENTRE_SAMPLE}},
+    {"pruned, centred by cells", {.form = CLPRUNE_FORM_PRUNED,
+                                     .sparsity = 0.6f,
+                                     .block = {1, 4},
+                                     .centre = CLPRUNE_CENTRE_CELLS,
+                                     .cell = 2}},
     {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}},
 };

@@ -28,8 +28,13 @@ static const form_row rows[] = {
     {"pruned, centred", {.form = CLPRUNE_FORM_PRUNED,
                             .sparsity = 0.5f,
                             .block = {1, 8},
-                            .centred = 1,
+                            .centre = CLPRUNE_CENTRE_SAMPLE,
                             .value_type = CLPRUNE_VALUES_FP16}},
+    {"pruned, centred by cells", {.form = CLPRUNE_FORM_PRUNED,
+                                     .sparsity = 0.5f,
+                                     .block = {1, 8},
+                                     .centre = CLPRUNE_CENTRE_CELLS,
+                                     .cell = 5}},
     {"mean", {.form = CLPRUNE_FORM_MEAN}},
     {"gelu code, 2 bits", {.form = CLPRUNE_FORM_GELU_CODE, .bits = 2}},
     {"mask", {.form = CLPRUNE_FORM_MASK}},
@@ -412,18 +417,23 @@ static void meaning(void **state)
     clprune_saved_destroy(saved);
 }
 
-/* A centred element is its column's mean, or itself where its block was kept; the blocks that are
- * kept have the largest residuals. */
+/* A centred element is the mean of its column over its cell, or itself where its block was kept;
+ * the blocks that are kept have the largest residuals. */
 static void centred(void **state)
 {
-    (void)state;
+    const size_t cell = *(const size_t *)*state;
     enum { BLOCK = 4, PER_ROW = (COLS + BLOCK - 1) / BLOCK };
-    const form_row row = {"centred",
-        {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, BLOCK}, .centred = 1}};
+    const form_row row = {
+        "centred", {.form = CLPRUNE_FORM_PRUNED,
+                       .sparsity = 0.7f,
+                       .block = {1, BLOCK},
+                       .centre = cell == 0 ? CLPRUNE_CENTRE_SAMPLE : CLPRUNE_CENTRE_CELLS,
+                       .cell = (unsigned)cell}};
+    const size_t run = cell == 0 ? ROWS : cell;
     clprune_saved *saved = make_saved(&row);
     float *x = test_new_normal(31, ELEMENTS);
-    for (size_t i = 0; i < ELEMENTS; i++)
-        x[i] += 10 * (float)(i % COLS + 1); /* without centring, the last columns would be kept */
+    for (size_t i = 0; i < ELEMENTS; i++) /* without centring, the last columns would be kept */
+        x[i] += 10 * (float)(i % COLS + 1) + 5 * (float)(i / COLS % ROWS / run);
     store_all(saved, x);
     float *got = restored(saved, 0, BATCH);
     for (size_t n = 0; n < BATCH; n++) {
@@ -432,11 +442,12 @@ static void centred(void **state)
         for (size_t r = 0; r < ROWS; r++)
             for (size_t b = 0; b < PER_ROW; b++) {
                 double norm = 0, from_x = 0, from_mean = 0;
+                const size_t top = r / run * run, end = top + run < ROWS ? top + run : ROWS;
                 for (size_t c = b * BLOCK; c < (b + 1) * BLOCK && c < COLS; c++) {
                     const size_t i = (n * ROWS + r) * COLS + c;
                     double mean = 0;
-                    for (size_t k = 0; k < ROWS; k++)
-                        mean += (double)x[(n * ROWS + k) * COLS + c] / ROWS;
+                    for (size_t k = top; k < end; k++)
+                        mean += (double)x[(n * ROWS + k) * COLS + c] / (double)(end - top);
                     norm += pow((double)x[i] - mean, 2);
                     from_x = fmax(from_x, fabs((double)got[i] - (double)x[i]));
                     from_mean = fmax(from_mean, fabs((double)got[i] - mean));
@@ -470,6 +481,8 @@ int main(void)
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
         test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
     }
-    test_add(&list, centred, NULL, "centred");
+    static const size_t cells[] = {0, 5};
+    test_add(&list, centred, &cells[0], "centred");
+    test_add(&list, centred, &cells[1], "centred by cells");
     return test_run_on_devices("forms", &list);
 }

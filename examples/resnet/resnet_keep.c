@@ -61,7 +61,7 @@ static const keep_preset_row presets[] = {
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "the same tensors with sampled blocks around the mean of each image, which make the weight "
         "gradients unbiased",
-        .centred = true},
+        .centre = CLPRUNE_CENTRE_SAMPLE},
     {"doddorb"
      "odror"
      "r",
@@ -82,7 +82,7 @@ static const keep_preset_row presets[] = {
      "d",
         CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "measure the gradient errors of each tensor's forms, and choose within --memory-limit",
-        frames, .centred = true},
+        frames, .centre = CLPRUNE_CENTRE_SAMPLE},
 };
 
 /* Those that give dense's gradients come first. */

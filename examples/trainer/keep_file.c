@@ -46,6 +46,7 @@ static const struct {
     {"group", "group", "quantised"},
     {"rounding", "rounding", "quantised"},
     {"cell", "pool", "pooled"},
+    {"cell", "pool", "pruned"},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
@@ -326,13 +327,16 @@ void keep_file_form(const keep_rule *rule, char *text, size_t size)
     char *rest = text + strlen(text);
     const size_t left = size - strlen(text);
     options_block_text(keep->block.rows == 0 ? rows16 : keep->block, block, sizeof block);
+    char cell[32] = "";
+    if (keep->centre == CLPRUNE_CENTRE_CELLS)
+        (void)snprintf(cell, sizeof cell, " cell=%u", keep->cell);
     if (keep_has_form(rule, CLPRUNE_FORM_PRUNED))
         (void)snprintf(rest, left,
-            " sparsity=%.7g block=%s norm=%s criterion=%s centre=%s values=%s indices=%s",
+            " sparsity=%.7g block=%s norm=%s criterion=%s centre=%s values=%s indices=%s%s",
             (double)keep->sparsity, block, options_norms[keep->norm],
-            options_criteria[keep->criterion], options_centres[keep->centred != 0],
+            options_criteria[keep->criterion], options_centres[keep->centre],
             options_values[keep->value_type],
-            options_indices[options_index_choice(keep->index_type)]);
+            options_indices[options_index_choice(keep->index_type)], cell);
     else if (keep_has_form(rule, CLPRUNE_FORM_QUANTISED))
         (void)snprintf(rest, left, " bits=%u group=%u rounding=%s", keep->bits,
             keep->group == 0 ? 64 : keep->group, options_roundings[keep->rounding]);

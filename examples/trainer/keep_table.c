@@ -281,7 +281,9 @@ void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_ru
         for (size_t block = 0; block < (i < table->in_block ? sizes->blocks : 1); ++block) {
             keep_rule *rule = &rules[keep_rule_at(table, sizes->blocks, block, i)];
             const keep_shape shape = table->shape(sizes, block, i);
-            if (!keep_has_form(rule, CLPRUNE_FORM_POOLED))
+            if (!keep_has_form(rule, CLPRUNE_FORM_POOLED) &&
+                (!keep_has_form(rule, CLPRUNE_FORM_PRUNED) ||
+                    rule->keep.centre != CLPRUNE_CENTRE_CELLS))
                 continue;
             rule->keep.grid_height = (unsigned)shape.grid_height;
             rule->keep.grid_width = (unsigned)shape.grid_width;

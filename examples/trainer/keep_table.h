@@ -66,7 +66,7 @@ typedef struct keep_preset_row {
      * entry: recomputed, mean, mask bits (b); or to be chosen: any form (k), dense or quantised
      * (q), a code of GELU's derivative (c). */
     const char *const *frames;
-    bool centred; /* the default of --centre */
+    clprune_centre centre; /* the default of --centre */
 } keep_preset_row;
 
 /* The name that a preset had in older checkpoints, where blocks were kept by this criterion. */

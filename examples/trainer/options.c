@@ -78,7 +78,7 @@ void options_settle(options *o)
     if (o->criterion == OPTIONS_UNSET)
         o->criterion = preset->criterion;
     if (o->centre == OPTIONS_UNSET)
-        o->centre = preset->centred;
+        o->centre = preset->centre;
     if (o->indices == OPTIONS_UNSET)
         o->indices = options_index_choice(preset->index_type);
 }
@@ -141,6 +141,9 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
     char presets[256];
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
+        return true;
+    if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
+        keep_preset_prunes(keep, o->activations))
         return true;
     if (option_preset_fits(keep, o->activations, row->needs) ||
         (option_takes_file(row->needs) && o->keep_file != NULL))

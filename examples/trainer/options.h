@@ -145,7 +145,7 @@ void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */
 extern const char *const options_criteria[];   /* by clprune_criterion */
-extern const char *const options_centres[];    /* by clprune_keep.centred */
+extern const char *const options_centres[];    /* by clprune_centre */
 extern const char *const options_values[];     /* by clprune_value_type */
 extern const char *const options_indices[];    /* see options_index_type */
 extern const char *const options_precisions[]; /* by clprune_precision, from FP32 on */

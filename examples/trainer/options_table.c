@@ -6,7 +6,7 @@
 
 const char *const options_norms[] = {"l2", "l1", "max", NULL};
 const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
-const char *const options_centres[] = {"no", "yes", NULL};
+const char *const options_centres[] = {"no", "yes", "cells", NULL};
 const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
 const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
 const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
@@ -86,9 +86,9 @@ static const option_row rows[] = {
         "expected weight gradients are the dense ones; random: the same with equal probabilities; "
         "largest: keep the blocks of largest norm; default: the preset's",
         NEEDS_PRUNING_OR_FILE),
-    CHOICE("centre", OPTION_MATCH, centre, options_centres, "yes|no",
-        "prune what is left of a tensor after the mean of each sample's rows, which is kept, too; "
-        "default: the preset's",
+    CHOICE("centre", OPTION_MATCH, centre, options_centres, "NAME",
+        "prune what is left of a tensor after the mean of each sample's rows (yes) or of cells "
+        "of --pool x --pool pixels (cells), which are kept, too; no: all of it; default: the preset's",
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
         "number format of kept blocks: fp32 (the default), fp16, bf16, or int8 with one scale per "

@@ -237,7 +237,7 @@ clprune_keep options_keep(const options *o, clprune_form form)
         .block = o->block,
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
-        .centred = o->centre == 1,
+        .centre = (clprune_centre)o->centre,
         .value_type = (clprune_value_type)o->values,
         .index_type = options_index_type(o),
         .bits =

@@ -29,8 +29,11 @@ static void say_start(trainer *t)
             random ? "" : options_norms[o->norm], random ? "" : " norm");
     else
         (void)snprintf(kept, sizeof kept, "%s", options_preset(o));
-    if (o->sparsity > 0 && o->centre == 1)
+    if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_SAMPLE)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", centred");
+    if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_CELLS)
+        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
+            ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
     if (o->values != CLPRUNE_VALUES_FP32)
         (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
             options_values[o->values]);

@@ -49,7 +49,7 @@ static void write_settings(json *j, const trainer *t)
         json_count(j, "group", options_quantised_group(o));
         json_text(j, "rounding", options_roundings[o->rounding]);
     }
-    if (keep_preset_pools(t->type->keep, o->activations))
+    if (keep_preset_pools(t->type->keep, o->activations) || o->centre == CLPRUNE_CENTRE_CELLS)
         json_count(j, "pool", o->pool);
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);

@@ -31,12 +31,20 @@ typedef enum clprune_rounding {
     CLPRUNE_ROUNDING_NEAREST = 1     /* ties to even */
 } clprune_rounding;
 
-/* PRUNED with `centred`. The mean of a sample's rows is kept beside the blocks, in 4 * cols bytes,
- * and the blocks are those of x - mean: a restored element is its column's mean plus what was kept.
- * Products add the mean's part, which costs a sum of dy's rows. It serves tensors behind ReLU in
- * front of batch norm: batch norm's dy sums to 0 over the pixels, so the mean adds next to nothing
- * to dw, but most of the noise of what is dropped. Layout: fp32 [batch][cols], rounded up to
- * CLPRUNE_SAVED_ALIGN bytes, before the BSR matrix. */
+/* What PRUNED takes off x before it prunes, and keeps beside the blocks: a restored element is this
+ * plus what was kept. Products add its part. */
+typedef enum clprune_centre {
+    CLPRUNE_CENTRE_NONE = 0,
+    CLPRUNE_CENTRE_SAMPLE = 1, /* the mean of each sample's rows, in 4 * cols bytes a sample; its
+                                  product is a sum of dy's rows */
+    CLPRUNE_CENTRE_CELLS = 2   /* the means that POOLED keeps, with its `cell` and grid; their
+                                  product does 1 / cell^2 of the dense one's work */
+} clprune_centre;
+
+/* PRUNED with a centre. It serves tensors behind ReLU in front of batch norm: batch norm's dy sums
+ * to 0 over the pixels, so a mean adds next to nothing to dw, but most of the noise of what is
+ * dropped. Layout: the means, fp32 [batch][1 or cells][cols], rounded up to CLPRUNE_SAVED_ALIGN
+ * bytes, before the BSR matrix. */
 
 /* QUANTISED. A group is 1 x `group` columns of a row; the last group of a row may be shorter. An
  * element is zero + scale * code with its group's zero and scale. zero is the group's least value,
@@ -70,11 +78,11 @@ typedef struct clprune_keep {
     unsigned bits;                 /* GELU_CODE, QUANTISED: 2, 4 or 8 */
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */
-    unsigned cell;                 /* POOLED: side of a cell, at least 1 */
-    unsigned grid_height; /* POOLED: grid_height * grid_width = rows of a sample. If both */
-    unsigned grid_width;  /* are 0, a cell is a run of `cell` rows */
-    int centred;          /* PRUNED: not 0 takes the mean of each sample's rows off first */
-    uint64_t reserved[2]; /* zeros */
+    unsigned cell;                 /* POOLED, CENTRE_CELLS: side of a cell, at least 1 */
+    unsigned grid_height;  /* likewise: grid_height * grid_width = rows of a sample. If both */
+    unsigned grid_width;   /* are 0, a cell is a run of `cell` rows */
+    clprune_centre centre; /* PRUNED */
+    uint64_t reserved[2];  /* zeros */
 } clprune_keep;
 
 /* "dense", "pruned", ...; "unknown" outside the list. */

@@ -6,6 +6,7 @@
 #include "clprune/saved.h"
 #include "ops/conv_private.h"
 #include "ops/gemm_private.h"
+#include "ops/pool_private.h"
 
 /* A store as its form sees it. */
 typedef struct clprune__kept {
@@ -84,8 +85,20 @@ CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);
 
-/* The means of samples, range.count x cols, that a MEAN or centred store begins with. */
-clprune_mat clprune__kept_means(const clprune__kept *kept, clprune__range range);
+/* The cells of a POOLED or centred store, one for each sample where keep.cell is 0; ... */
+clprune__pool_grid clprune__kept_grid(const clprune__kept *kept);
+
+/* ... fails, with a reason, where they do not fit the samples; ... */
+clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep);
+clprune_status clprune__kept_cells_bytes(
+    clprune_context *context, const clprune__kept *kept, size_t *bytes);
+
+/* ... and their means, which the store begins with: (range.count * cells) x cols. */
+clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range);
+
+/* Whether clprune__conv_dw_pooled takes those cells as the images of this convolution. */
+bool clprune__kept_conv_pools(
+    const clprune_context *context, const clprune__kept *kept, const clprune__conv *conv);
 
 /* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,

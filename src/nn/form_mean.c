@@ -7,7 +7,7 @@
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
-clprune_mat clprune__kept_means(const clprune__kept *kept, clprune__range range)
+static clprune_mat means(const clprune__kept *kept, clprune__range range)
 {
     clprune_mat all = clprune_mat_of(kept->buffer, kept->batch, kept->cols);
     all.offset = kept->offset / sizeof(float);
@@ -30,14 +30,14 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
 {
     (void)scores;
     return clprune_token_mean_forward(
-        context, range.count, kept->rows, x, clprune__kept_means(kept, range), event);
+        context, range.count, kept->rows, x, means(kept, range), event);
 }
 
 static clprune_status restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
     return clprune__token_spread(
-        context, range.count, kept->rows, 1.0f, clprune__kept_means(kept, range), x, event);
+        context, range.count, kept->rows, 1.0f, means(kept, range), x, event);
 }
 
 static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
@@ -48,8 +48,7 @@ static clprune_status product_tn(clprune_context *context, const clprune__kept *
     clprune_mat sums;
     TRY(clprune__scratch_mat(context, range.count, dy.cols, &sums));
     TRY(clprune__token_sum(context, range.count, kept->rows, 1.0f, dy, sums, NULL));
-    TRY(clprune_gemm(
-        context, true, false, 1.0f, beta, sums, clprune__kept_means(kept, range), dw, event));
+    TRY(clprune_gemm(context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

@@ -1,10 +1,9 @@
-/* PRUNED: the kept blocks of each sample, as BSR; centred, behind the mean of its rows. */
+/* PRUNED: the kept blocks of each sample, as BSR; with a centre, behind the means of its rows. */
 #include "clprune/bspmm.h"
+#include "clprune/token_mean.h"
 #include "core/checked.h"
 #include "nn/chunks.h"
 #include "nn/form.h"
-#include "nn/token_mean_private.h"
-#include "ops/pool_private.h"
 #include "ops/prune_private.h"
 #include "runtime/check.h"
 #include "runtime/scratch.h"
@@ -27,6 +26,12 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         "index_type is %d, expected a clprune_index_type", (int)keep->index_type);
     if (keep->block.rows == 0)
         keep->block = (clprune_block){1, 16};
+    REQUIRE((unsigned)keep->centre <= CLPRUNE_CENTRE_CELLS, CLPRUNE_INVALID_ARGUMENT,
+        "centre is %d, expected a clprune_centre (clprune/keep.h)", (int)keep->centre);
+    if (keep->centre == CLPRUNE_CENTRE_CELLS)
+        TRY(clprune__check_cells(context, keep));
+    else
+        keep->cell = keep->grid_height = keep->grid_width = 0;
 done:
     return status;
 }
@@ -38,13 +43,24 @@ static size_t blocks_of(const clprune__kept *kept)
     return clprune__ceil_div(kept->rows, block.rows) * clprune__ceil_div(kept->cols, block.cols);
 }
 
-/* Bytes of the means before the blocks. */
-static bool mean_bytes(const clprune__kept *kept, size_t *bytes)
+static bool is_centred(const clprune__kept *kept)
 {
+    return kept->keep.centre != CLPRUNE_CENTRE_NONE;
+}
+
+/* Bytes of the means before the blocks. */
+static clprune_status mean_bytes(clprune_context *context, const clprune__kept *kept, size_t *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
     *bytes = 0;
-    return !kept->keep.centred || (clprune__mul3(kept->batch, kept->cols, sizeof(float), bytes) &&
-                                      clprune__add(*bytes, CLPRUNE_SAVED_ALIGN - 1, bytes) &&
-                                      (*bytes -= *bytes % CLPRUNE_SAVED_ALIGN, true));
+    if (!is_centred(kept))
+        goto done;
+    TRY(clprune__kept_cells_bytes(context, kept, bytes));
+    REQUIRE(clprune__add(*bytes, CLPRUNE_SAVED_ALIGN - 1, bytes), CLPRUNE_SIZE_OVERFLOW,
+        "the means of %zu samples overflow size_t", kept->batch);
+    *bytes -= *bytes % CLPRUNE_SAVED_ALIGN;
+done:
+    return status;
 }
 
 /* Places a part of `size` bytes behind those before it. */
@@ -67,7 +83,8 @@ clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept
     made.desc.index_type = parts.index_type;
     made.values = made.crow = made.col = made.scales = made.bitmap = kept->buffer;
     size_t mean, end;
-    REQUIRE(mean_bytes(kept, &mean) && clprune__add(kept->offset, mean, &end) &&
+    TRY(mean_bytes(context, kept, &mean));
+    REQUIRE(clprune__add(kept->offset, mean, &end) &&
                 place(parts.values_bytes, &made.offset.values, &end) &&
                 place(parts.scales_bytes, &made.offset.scales, &end) &&
                 place(parts.crow_bytes, &made.offset.crow, &end) &&
@@ -108,15 +125,19 @@ static clprune_status store_centred(clprune_context *context, const clprune__kep
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const clprune__pool_grid grid = clprune__kept_grid(kept);
+    const clprune_mat means = clprune__kept_cells(kept, range);
     clprune__chunks chunks;
-    TRY(clprune_token_mean_forward(
-        context, range.count, kept->rows, x, clprune__kept_means(kept, range), NULL));
+    if (kept->keep.centre == CLPRUNE_CENTRE_SAMPLE)
+        TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means, NULL));
+    else
+        TRY(clprune__pool(context, &grid, range.count, x, means, NULL));
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         clprune_bsr bsr;
         TRY(samples(context, kept, chunks.range, &bsr));
-        TRY(clprune__token_shift(context, chunks.range.count, kept->rows, -1.0f,
-            clprune__kept_means(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows),
+        TRY(clprune__pool_shift(context, &grid, chunks.range.count, -1.0f,
+            clprune__kept_cells(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows),
             chunks.room, NULL));
         TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed,
             (clprune__region){0}, chunks.room, &bsr, chunks.last ? event : NULL));
@@ -131,7 +152,7 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
-    if (kept->keep.centred) {
+    if (is_centred(kept)) {
         TRY(store_centred(context, kept, range, x, event));
         goto done;
     }
@@ -148,10 +169,12 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune_bsr_unpack(context, &bsr, x, kept->keep.centred ? NULL : event));
-    if (kept->keep.centred)
-        TRY(clprune__token_shift(
-            context, range.count, kept->rows, 1.0f, clprune__kept_means(kept, range), x, x, event));
+    TRY(clprune_bsr_unpack(context, &bsr, x, is_centred(kept) ? NULL : event));
+    if (is_centred(kept)) {
+        const clprune__pool_grid grid = clprune__kept_grid(kept);
+        TRY(clprune__pool_shift(
+            context, &grid, range.count, 1.0f, clprune__kept_cells(kept, range), x, x, event));
+    }
 done:
     return status;
 }
@@ -168,10 +191,10 @@ static clprune_status product(bool nt, clprune_context *context, const clprune__
     const bspmm multiply = nt ? clprune_bspmm_nt : clprune_bspmm_tn;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    if (kept->keep.centred) { /* one cell a sample */
-        const clprune__pool_grid cell = {1, kept->rows, clprune__max(1, kept->rows)};
+    if (is_centred(kept)) {
+        const clprune__pool_grid grid = clprune__kept_grid(kept);
         TRY((nt ? clprune__pool_nt : clprune__pool_tn)(
-            context, &cell, range.count, beta, dy, clprune__kept_means(kept, range), dw, NULL));
+            context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, NULL));
         beta = 1.0f;
     }
     TRY(multiply(context, 1.0f, beta, dy, &bsr, dw, event));
@@ -198,16 +221,21 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    const bool prunes = clprune__conv_prunes(context, conv, &bsr);
-    if (prunes && kept->keep.centred) {
-        TRY(clprune__conv_dw_mean(
-            context, conv, beta, clprune__kept_means(kept, range), dy, dw, NULL));
+    const bool cells = kept->keep.centre == CLPRUNE_CENTRE_CELLS;
+    if (!clprune__conv_prunes(context, conv, &bsr) ||
+        (cells && !clprune__kept_conv_pools(context, kept, conv))) {
+        TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
+        goto done;
+    }
+    if (is_centred(kept)) {
+        const clprune_mat means = clprune__kept_cells(kept, range);
+        if (cells)
+            TRY(clprune__conv_dw_pooled(context, conv, kept->keep.cell, beta, means, dy, dw, NULL));
+        else
+            TRY(clprune__conv_dw_mean(context, conv, beta, means, dy, dw, NULL));
         beta = 1.0f;
     }
-    if (prunes)
-        TRY(clprune__conv_dw_pruned(context, conv, beta, &bsr, dy, dw, event));
-    else
-        TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
+    TRY(clprune__conv_dw_pruned(context, conv, beta, &bsr, dy, dw, event));
 done:
     return status;
 }
@@ -222,7 +250,7 @@ static clprune_status scores(
     const size_t blocks = blocks_of(kept);
     const size_t keep = clprune_keep_count(blocks, kept->keep.sparsity);
     *wanted = (clprune__gemm_scores){.width = block.cols, .norm = kept->keep.norm};
-    if (kept->keep.centred || !clprune__criterion_of(kept->keep.criterion)->norms ||
+    if (is_centred(kept) || !clprune__criterion_of(kept->keep.criterion)->norms ||
         block.rows != 1 || keep == 0 || keep == blocks)
         goto done;
     clprune_mat floats;

@@ -11,8 +11,6 @@ static const clprune__kernel_def token_mean_forward_kernel = {
     "token_mean.cl", "token_mean_forward", "nn.clh rowwise.clh"};
 static const clprune__kernel_def token_mean_backward_kernel = {
     "token_mean.cl", "token_mean_backward", "nn.clh rowwise.clh"};
-static const clprune__kernel_def token_mean_shift_kernel = {
-    "token_mean.cl", "token_mean_shift", "nn.clh rowwise.clh"};
 
 /* The mean of no tokens is NaN. */
 static float scale_of(size_t tokens)
@@ -64,30 +62,6 @@ clprune_status clprune__token_spread(clprune_context *context, size_t batch, siz
     clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, dx);
-    TRY(clprune__rowwise_end(&launch, &plan, event));
-done:
-    return status;
-}
-
-clprune_status clprune__token_shift(clprune_context *context, size_t batch, size_t tokens,
-    float scale, clprune_mat y, clprune_mat x, clprune_mat z, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    size_t rows;
-    REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
-        "%zu samples of %zu tokens overflow size_t", batch, tokens);
-    enum { Y, X, Z, ALL };
-    const clprune__operand operands[ALL] = {{"y", y, batch, x.cols}, {"x", x, rows, x.cols},
-        {"z", z, rows, x.cols, .in_place = 1u << X}};
-    TRY(clprune__check_operands(context, operands, Z, ALL));
-    const clprune__rowwise plan = clprune__rowwise_plan(context, rows, x.cols);
-    clprune__launch launch;
-    TRY(clprune__rowwise_begin(context, &token_mean_shift_kernel, &plan, &launch));
-    clprune__arg_ulong(&launch, tokens);
-    clprune__arg_float(&launch, scale);
-    clprune__arg_mat(&launch, y);
-    clprune__arg_mat(&launch, x);
-    clprune__arg_mat(&launch, z);
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;

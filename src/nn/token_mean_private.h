@@ -12,8 +12,4 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
 clprune_status clprune__token_spread(clprune_context *context, size_t batch, size_t tokens,
     float scale, clprune_mat y, clprune_mat x, cl_event *event);
 
-/* Each row of z_n = that of x_n + scale * y_n; z may be x. */
-clprune_status clprune__token_shift(clprune_context *context, size_t batch, size_t tokens,
-    float scale, clprune_mat y, clprune_mat x, clprune_mat z, cl_event *event);
-
 #endif

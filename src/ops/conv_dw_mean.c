@@ -9,7 +9,7 @@
 static const clprune__kernel_def conv_tap_sums_kernel = {
     "conv_tap_sums.cl", "conv_tap_sums", "nn.clh rowwise.clh"};
 
-/* sums: (taps * batch) x out. */
+/* sums: batch x (out * taps). */
 static clprune_status sum_taps(
     clprune_context *context, const clprune__conv *conv, clprune_mat dy, clprune_mat sums)
 {
@@ -42,22 +42,25 @@ done:
 }
 
 /* Forward: y[n, i, j] = sum over the taps in the image of w_ab * m[n]. So dw_ab = sum over n of
- * (the sum of dy[n] over the results that the tap serves)^T * m[n]. */
+ * (the sum of dy[n] over the results that the tap serves)^T * m[n]. A row of dw is taps x in, so dw
+ * without gaps is one (out * taps) x in matrix. */
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const size_t taps = conv->kernel.height * conv->kernel.width;
+    const size_t joined = dw.ld == taps * conv->in ? conv->out : 1; /* rows of dw at a time */
     clprune_mat sums;
-    TRY(clprune__scratch_mat(context, taps * conv->batch, conv->out, &sums));
+    TRY(clprune__scratch_mat(context, conv->batch, conv->out * taps, &sums));
     TRY(sum_taps(context, conv, dy, sums));
-    for (size_t t = 0; t < taps; t++) {
-        const clprune_mat window = {
-            dw.buffer, dw.offset + t * conv->in, conv->out, conv->in, dw.ld};
-        TRY(clprune_gemm(context, true, false, 1.0f, beta,
-            clprune_mat_rows(sums, t * conv->batch, conv->batch), m, window,
-            t + 1 == taps ? event : NULL));
+    for (size_t o = 0; o < conv->out; o += joined) {
+        const clprune_mat from = {
+            sums.buffer, sums.offset + o * taps, conv->batch, joined * taps, sums.ld};
+        const clprune_mat to = {
+            dw.buffer, dw.offset + o * dw.ld, joined * taps, conv->in, conv->in};
+        TRY(clprune_gemm(
+            context, true, false, 1.0f, beta, from, m, to, o + joined == conv->out ? event : NULL));
     }
 done:
     clprune__scratch_end(context, mark);

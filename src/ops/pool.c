@@ -34,7 +34,7 @@ done:
 }
 
 /* Begins a kernel of pool.cl that writes a rows x cols matrix, with the arguments that all share;
- * `name`: NULL, or one more define. */
+ * `name`: one more define. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__pool_grid *grid, const char *name, bool value, size_t rows, size_t cols,
     clprune__rowwise *plan, clprune__launch *launch)
@@ -44,8 +44,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     *plan = clprune__rowwise_plan(context, rows, cols);
     clprune__define(&defines, "LOCAL", plan->local);
     clprune__define(&defines, "VW", context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4);
-    if (name != NULL)
-        clprune__define(&defines, name, value);
+    clprune__define(&defines, name, value);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     clprune__arg_ulong(launch, plan->group_rows);
     clprune__arg_ulong(launch, grid->height);
@@ -87,22 +86,52 @@ done:
     return status;
 }
 
+/* x: NULL to write the cells themselves. */
+static clprune_status spread(clprune_context *context, const clprune__pool_grid *grid, float scale,
+    clprune_mat p, const clprune_mat *x, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__rowwise plan;
+    clprune__launch launch;
+    TRY(begin(
+        context, &pool_spread_kernel, grid, "SHIFT", x != NULL, y.rows, y.cols, &plan, &launch));
+    clprune__arg_ulong(&launch, y.cols);
+    if (x != NULL) {
+        clprune__arg_float(&launch, scale);
+        clprune__arg_mat(&launch, *x);
+    }
+    clprune__arg_mat(&launch, p);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
 clprune_status clprune__pool_spread(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, clprune_mat p, clprune_mat y, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     size_t rows, cell_rows;
-    clprune__rowwise plan;
-    clprune__launch launch;
     TRY(count_rows(context, grid, batch, &rows, &cell_rows));
     TRY(clprune__check_mat(context, "p", p, cell_rows, p.cols));
     TRY(clprune__check_mat(context, "y", y, rows, p.cols));
     TRY(clprune__check_apart(context, "y", y, "p", p));
-    TRY(begin(context, &pool_spread_kernel, grid, NULL, false, rows, y.cols, &plan, &launch));
-    clprune__arg_ulong(&launch, y.cols);
-    clprune__arg_mat(&launch, p);
-    clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+    TRY(spread(context, grid, 1.0f, p, NULL, y, event));
+done:
+    return status;
+}
+
+clprune_status clprune__pool_shift(clprune_context *context, const clprune__pool_grid *grid,
+    size_t batch, float scale, clprune_mat p, clprune_mat x, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t rows, cell_rows;
+    enum { P, X, Y, ALL };
+    TRY(count_rows(context, grid, batch, &rows, &cell_rows));
+    const clprune__operand operands[ALL] = {{"p", p, cell_rows, x.cols}, {"x", x, rows, x.cols},
+        {"y", y, rows, x.cols, .in_place = 1u << X}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    TRY(spread(context, grid, scale, p, &x, y, event));
 done:
     return status;
 }

@@ -25,6 +25,10 @@ clprune_status clprune__pool(clprune_context *context, const clprune__pool_grid 
 clprune_status clprune__pool_spread(clprune_context *context, const clprune__pool_grid *grid,
     size_t batch, clprune_mat p, clprune_mat y, cl_event *event);
 
+/* y = x + scale * the cell of each row; y may be x. */
+clprune_status clprune__pool_shift(clprune_context *context, const clprune__pool_grid *grid,
+    size_t batch, float scale, clprune_mat p, clprune_mat x, clprune_mat y, cl_event *event);
+
 /* dw = dy^T * (p spread) + beta * dw, as the sum over cells of (dy summed over the cell)^T * p. dy:
  * (batch * height * width) x o; dw: o x cols. */
 clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_grid *grid,
