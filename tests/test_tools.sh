@@ -88,17 +88,16 @@ done <"$folder/scripts"
 mkdir "$folder/locales" "$folder/bin" "$folder/runs" "$folder/runs/dense-1" "$folder/runs/exact-1"
 if localedef -i de_DE -f UTF-8 "$folder/locales/de_DE.UTF-8" >/dev/null 2>&1 &&
     LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 locale decimal_point 2>/dev/null | grep -qx ,; then
-    header=epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,seconds,saved_activation_bytes,peak_bytes
+    printf 'seeds 1\narm dense\narm exact\n' >"$folder/two.study"
     for run in dense exact; do
-        printf '%s\n2,10,0.1,1.5,1.25,%s,10,100,5,1024,2048\n' $header "$([ $run = dense ] && echo 50.5 || echo 52.25)" \
-            >"$folder/runs/$run-1/log.csv"
+        printf '{\n"epochs_done": 2,\n"top1": %s,\n"test_loss": 1.25,\n"train_loss": 1.5,\n"saved_activation_bytes": 1024,\n"peak_bytes": 2048,\n"step_ms": 100,\n"seconds": 5,\n"cpu_seconds": 6\n}\n' \
+            "$([ $run = dense ] && echo 50.5 || echo 52.25)" >"$folder/runs/$run-1/summary.json"
     done
     printf '#!/bin/sh\n' >"$folder/bin/gnuplot"
     chmod +x "$folder/bin/gnuplot"
-    touch "$folder/plot.gp"
     LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 PATH=$folder/bin:$PATH \
-        "$source/examples/trainer/runs_table.sh" "$folder/runs" "$folder/plot.gp" dense exact >"$folder/out" 2>&1
-    grep -qx 'exact,1,2,52.25,+1.75,1.25,1.5,1024,2048,100,5' "$folder/out" ||
+        "$source/tools/study.sh" "$folder/two.study" "$folder/bin/gnuplot" "$folder/runs" >"$folder/out" 2>&1
+    grep -qx 'exact,1,52.25,,+1.75,,1.2500,1.5000,1024,2048,100.0,6' "$folder/out" ||
         fail "a table in a locale with a decimal comma: $(cat "$folder/out")"
 fi
 

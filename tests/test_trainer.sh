@@ -64,7 +64,7 @@ results() {
 expect 0 "" --help
 for option in arch image-size patch-size classes data train-limit test-limit no-augment \
     activations sparsity block norm criterion centre values indices precision gelu-code code-bits group rounding pool keep-file epochs batch-size optimizer lr weight-decay warmup-epochs schedule milestones \
-    label-smoothing clip-norm seed device list-devices output-dir checkpoint-every resume \
+    label-smoothing clip-norm seed device list-devices test-every output-dir checkpoint-every resume \
     gradient-check gradient-draws plan plan-csv memory-limit test-only memory-report summary-json tensorboard import export skip-broken steps overwrite quiet help version; do
     grep -q -- "^  --$option\\>" out || fail "--help does not say --$option"
 done
@@ -264,6 +264,16 @@ cmp -s want have || fail "the same run gives other numbers"
 expect 0 "" $pruned --epochs 3 --output-dir other --seed 2
 without_time other/log.csv >have
 cmp -s want have && fail "another seed gives the same numbers"
+# Tests change no number but leave their columns empty where they are not made; the last one is.
+expect 0 "" $pruned --epochs 3 --test-every 2 --output-dir untested --tensorboard untested.tb
+awk -F, -v OFS=, 'NR == 2 { $5 = $6 = "" } 1' want >some
+without_time untested/log.csv | cmp -s some - || fail "--test-every 2: $(cat untested/log.csv)"
+[ "$(grep -a -o top1/test untested.tb/* | wc -l)" = 2 ] || fail "events for tests that were not made"
+expect 0 "" $pruned --epochs 2 --test-every 0 --output-dir untested --overwrite
+grep -q 'epoch 1/2  train loss [0-9.]*  [0-9.]* img/s' out || fail "--test-every 0 says: $(cat out)"
+awk -F, '(NR == 2) != ($6 == "") { exit 1 }' untested/log.csv || fail "--test-every 0 tests more than once"
+expect 0 "" --resume untested/last.ckpt --epochs 3
+[ "$(awk -F, 'NR > 1 { printf $6 == "" ? 0 : 1 }' untested/log.csv)" = 011 ] || fail "a resumed run tests otherwise: $(cat untested/log.csv)"
 expect 0 "" $sampled --epochs 3 --output-dir sampled --summary-json sampled.json
 grep -q '"criterion": "largest"' whole.json || fail "the summary does not say that blocks are largest"
 grep -q '"criterion": "sampled"' sampled.json || fail "the summary does not say that blocks are sampled"

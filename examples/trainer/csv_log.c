@@ -1,6 +1,7 @@
 #include "csv_log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +10,15 @@
 static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
                              "seconds,saved_activation_bytes,peak_bytes\n";
 
-/* Nine digits tell every float from every other. */
+/* Nine digits tell every float from every other. A test that was not made is an empty field. */
 static void print_row(FILE *stream, const csv_row *row)
 {
-    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%.9g,%.9g,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
-        row->step, row->lr, row->train_loss, row->test_loss, row->top1, row->images_per_second,
-        row->step_ms, row->seconds, row->saved_activation_bytes, row->peak_bytes);
+    char test[64] = ",";
+    if (!isnan(row->top1))
+        (void)snprintf(test, sizeof test, "%.9g,%.9g", row->test_loss, row->top1);
+    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
+        row->step, row->lr, row->train_loss, test, row->images_per_second, row->step_ms,
+        row->seconds, row->saved_activation_bytes, row->peak_bytes);
 }
 
 static bool reserve(csv_log *log, size_t count, fault *f)

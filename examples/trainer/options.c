@@ -49,6 +49,7 @@ static const options defaults = {
     .label_smoothing = 0.1,
     .seed = 1,
     .checkpoint_every = 1,
+    .test_every = 1,
 };
 
 options options_defaults(const trainer_model *model)
@@ -314,7 +315,7 @@ static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
     {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
-    {"schedule", "cosine"}, {"milestones", "0.5,0.75"}};
+    {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
 
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {

@@ -70,6 +70,7 @@ typedef struct options {
     bool new_folder;        /* a folder of its own is made for the run, see run_folder.h */
     bool overwrite;
     uint64_t checkpoint_every; /* epochs; 0: never */
+    uint64_t test_every;       /* epochs; 0: only after the last */
     const char *resume;
     uint64_t steps;          /* 0: all epochs */
     uint64_t gradient_check; /* batches; 0: none */

@@ -88,7 +88,8 @@ static const option_row rows[] = {
         NEEDS_PRUNING_OR_FILE),
     CHOICE("centre", OPTION_MATCH, centre, options_centres, "NAME",
         "prune what is left of a tensor after the mean of each sample's rows (yes) or of cells "
-        "of --pool x --pool pixels (cells), which are kept, too; no: all of it; default: the preset's",
+        "of --pool x --pool pixels (cells), which are kept, too; no: all of it; default: the "
+        "preset's",
         NEEDS_PRUNING_OR_FILE),
     CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
         "number format of kept blocks: fp32 (the default), fp16, bf16, or int8 with one scale per "
@@ -150,6 +151,8 @@ static const option_row rows[] = {
         "runs/ARCH-DATE-TIME"),
     FLAG("overwrite", OPTION_FORGET, overwrite,
         "replace the files of an earlier run in --output-dir"),
+    COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
+        "epochs between tests on the test images; default 1; 0: only after the last epoch"),
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",

@@ -95,7 +95,7 @@ static bool train(trainer *t, fault *f)
             return false;
         if (trainer_must_stop(t))
             break; /* the epoch may be over: its test comes with the resumed run */
-        if (!trainer_test(t, f))
+        if (trainer_tests_at(t, t->at.epoch + 1) && !trainer_test(t, f))
             return false;
         if (trainer_must_stop(t))
             break;

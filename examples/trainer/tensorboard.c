@@ -151,8 +151,10 @@ bool tensorboard_add(tensorboard *board, const csv_row *row, fault *f)
         return true;
     buffer summary = {.count = 0}, e = event((uint64_t)row->step);
     put_scalar(&summary, "loss/train", row->train_loss);
-    put_scalar(&summary, "loss/test", row->test_loss);
-    put_scalar(&summary, "top1/test", row->top1);
+    if (!isnan(row->top1)) {
+        put_scalar(&summary, "loss/test", row->test_loss);
+        put_scalar(&summary, "top1/test", row->top1);
+    }
     put_scalar(&summary, "lr", row->lr);
     put_scalar(&summary, "speed/images_per_second", row->images_per_second);
     put_scalar(&summary, "speed/step_ms", row->step_ms);

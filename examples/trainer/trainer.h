@@ -105,6 +105,9 @@ bool trainer_prepare(options *o, trainer *t, struct checkpoint *c, fault *f);
 /* Whether a signal came or --steps are done. */
 bool trainer_must_stop(const trainer *t);
 
+/* Whether the run tests after that many epochs. */
+bool trainer_tests_at(const trainer *t, uint64_t epochs);
+
 /* Sets test_loss and top1. Leaves them alone where a signal comes in the meantime. */
 bool trainer_test(trainer *t, fault *f);
 

@@ -2,6 +2,8 @@
 #include "trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 
 #include "rng.h"
 #include "stop.h"
@@ -78,7 +80,9 @@ static void show(trainer *t)
     uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
     if (o->steps != 0 && o->steps - t->steps_here < steps_left)
         steps_left = o->steps - t->steps_here;
-    const uint64_t tests_left = o->steps != 0 ? 0 : o->epochs - t->at.epoch;
+    uint64_t tests_left = 0;
+    for (uint64_t i = t->at.epoch + 1; i <= o->epochs && o->steps == 0; ++i)
+        tests_left += trainer_tests_at(t, i);
     const progress_values values = {
         .epoch = t->at.epoch + 1,
         .epochs = o->epochs,
@@ -162,6 +166,12 @@ bool trainer_epoch(trainer *t, fault *f)
     return true;
 }
 
+bool trainer_tests_at(const trainer *t, uint64_t epochs)
+{
+    const options *o = t->options;
+    return epochs == o->epochs || (o->test_every != 0 && epochs % o->test_every == 0);
+}
+
 bool trainer_test(trainer *t, fault *f)
 {
     const options *o = t->options;
@@ -197,6 +207,12 @@ bool trainer_test(trainer *t, fault *f)
 bool trainer_finish_epoch(trainer *t, fault *f)
 {
     const meter *m = t->epoch.steps > 0 ? &t->epoch : trainer_meter(t);
+    const bool tested = trainer_tests_at(t, t->at.epoch + 1);
+    char test[96] = "";
+    if (!tested)
+        t->test_loss = t->top1 = (double)NAN;
+    else
+        (void)snprintf(test, sizeof test, "test loss %.4f  top-1 %.2f %%  ", t->test_loss, t->top1);
     const csv_row row = {
         .epoch = (double)(t->at.epoch + 1),
         .step = (double)t->at.step,
@@ -217,9 +233,8 @@ bool trainer_finish_epoch(trainer *t, fault *f)
     if (t->steps_here <= t->steps_per_epoch && t->at.epoch < t->options->epochs)
         t->all = (meter){0}; /* kernels for a last, smaller batch and for tests were built, too */
     progress_say(&t->progress,
-        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  test loss %.4f  top-1 %.2f %%  "
-        "%.1f img/s  %.1f ms/step  %.0f s",
-        t->at.epoch, t->options->epochs, t->train_loss, t->test_loss, t->top1,
-        row.images_per_second, row.step_ms, row.seconds);
+        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%.1f img/s  %.1f ms/step  %.0f s",
+        t->at.epoch, t->options->epochs, t->train_loss, test, row.images_per_second, row.step_ms,
+        row.seconds);
     return csv_log_add(&t->log, &row, f) && tensorboard_add(&t->board, &row, f);
 }

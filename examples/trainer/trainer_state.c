@@ -244,8 +244,8 @@ static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fa
         const double late_epoch = rows[i].epoch - (double)(i + 1);
         const double late = rows[i].step - (double)((i + 1) * t->steps_per_epoch);
         const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
-                          isfinite(rows[i].train_loss) && isfinite(rows[i].test_loss) &&
-                          isfinite(rows[i].top1);
+                          isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
+                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1);
         if (!good)
             return fault_set(f, CODE_DATA,
                 "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,

@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# tools/study.sh: which runs it makes, with which options, what it does after an interruption, and its table.
+#   test_study.sh SOURCE_DIR RESMLP_TRAIN
+export LC_ALL=C # a decimal point in every locale
+study=$(realpath "$1")/tools/study.sh
+real=$(realpath "$2")
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 2
+failures=0
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and stops
+# the first time as by a signal where there is a file `interrupt`, or fails with --broken.
+cat >trainer <<'TRAINER'
+#!/usr/bin/env bash
+echo "$*" >>"$FOLDER/calls"
+seed= dir= summary= top1= resumed=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --seed) seed=$2 ;;
+    --output-dir) dir=$2 ;;
+    --summary-json) summary=$2 ;;
+    --top1) top1=$2 ;;
+    --resume) resumed=$2 ;;
+    --keep-file) [ -f "$2" ] || exit 4 ;;
+    --broken) exit 6 ;;
+    esac
+    shift
+done
+if [ -f "$FOLDER/interrupt" ]; then
+    rm "$FOLDER/interrupt"
+    echo half >"$dir/last.ckpt"
+    echo '{"top1": 0}' >"$summary"
+    exit 143
+fi
+[ -z "$resumed" ] || grep -q half "$resumed" || exit 5
+printf 'epoch,step,lr,train_loss\n1,1,0,2\n2,2,0,1\n' >"$dir/log.csv"
+echo "{ \"epochs_done\": 2, \"top1\": $((top1 + seed)).5, \"test_loss\": 0.25, \"train_loss\": $seed," \
+    "\"saved_activation_bytes\": $((1000 * top1)), \"peak_bytes\": 7, \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
+    tr , '\n' >"$summary"
+TRAINER
+chmod +x trainer
+export FOLDER=$folder
+mkdir files
+touch files/some.keep
+cat >files/four.study <<'STUDY'
+title a study   # with a comment
+options --arch x
+
+seeds 1 3
+arm base --top1 80
+arm better --top1 81 --keep-file @/some.keep
+arm once --top1 70
+only once 3
+STUDY
+
+# expect CODE COMMAND...
+expect() {
+    local code=$1
+    shift
+    "$@" >out 2>err
+    got=$?
+    [ $got = "$code" ] || fail "exit code $got, expected $code: $*: $(cat out err)"
+}
+run="$study files/four.study ./trainer"
+
+expect 0 $run all --data d
+cat >want <<'WANT'
+base 1
+better 1
+base 3
+better 3
+once 3
+WANT
+sed 's/.*--top1 80.*--seed \([0-9]*\).*/base \1/; s/.*--top1 81.*--seed \([0-9]*\).*/better \1/; s/.*--top1 70.*--seed \([0-9]*\).*/once \1/' \
+    calls | cmp -s - want || fail "the runs are: $(cat calls)"
+[ "$(grep -c -- "^--test-every 0 --arch x --top1 81 --keep-file $(realpath files)/some.keep --seed [13] --data d " calls)" = 2 ] ||
+    fail "the options are: $(cat calls)"
+cat >want <<'WANT'
+arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds
+base,2,82.50,1.41,,,0.2500,2.0000,80000,7,2.0,4
+better,2,83.50,1.41,+1.00,0.00,0.2500,2.0000,81000,7,2.0,4
+once,1,73.50,,-10.00,,0.2500,3.0000,70000,7,3.0,4
+WANT
+cmp -s all/table.csv want || fail "the table is: $(cat all/table.csv)"
+cmp -s out <(printf '== base-1\n== better-1\n== base-3\n== better-3\n== once-3\n'; cat want) || fail "it says: $(cat out)"
+[ "$(wc -l <all/runs.csv)" = 6 ] || fail "runs.csv is: $(cat all/runs.csv)"
+[ "$(ls all | tr '\n' ' ')" = "base-1 base-3 better-1 better-3 once-3 runs.csv $(command -v gnuplot >/dev/null && echo 'study.png ')table.csv " ] ||
+    fail "it leaves $(ls all)"
+
+# What is finished is not made again.
+: >calls
+expect 0 $run all
+[ ! -s calls ] || fail "finished runs are made again: $(cat calls)"
+cmp -s all/table.csv want || fail "the table of finished runs is: $(cat all/table.csv)"
+
+# A signal ends it; the next start continues that run from its checkpoint, and only that one.
+touch interrupt
+expect 143 $run cut
+[ ! -e cut/base-1/summary.json ] || fail "half a run counts as finished"
+: >calls
+expect 0 $run cut
+[ "$(grep -c -- '--resume base-1/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
+    fail "after an interruption: $(cat calls)"
+cmp -s cut/table.csv want || fail "the table after an interruption is: $(cat cut/table.csv)"
+
+# Two processes share the runs.
+: >calls
+$run shared >/dev/null 2>&1 &
+$run shared >/dev/null 2>&1
+wait
+sort calls | uniq -d | grep . && fail "a run is made twice"
+[ "$(wc -l <calls)" = 5 ] || fail "two processes make: $(cat calls)"
+expect 0 $run shared
+cmp -s shared/table.csv want || fail "the table of two processes is: $(cat shared/table.csv)"
+
+# A run that fails is told; the others are made.
+printf 'arm bad --broken\narm good --top1 5\nseeds 2' >files/bad.study # and no newline
+expect 1 "$study" files/bad.study ./trainer bad
+grep -q '^study: failed: bad-2$' err || fail "it says of a failed run: $(cat err)"
+grep -q '^good,1,7.50,,,,' bad/table.csv || fail "beside a failed run: $(cat bad/table.csv)"
+
+# says WORDS LINES: studies that make no sense
+says() {
+    printf '%b' "$2" >files/wrong.study
+    expect 2 "$study" files/wrong.study ./trainer wrong
+    grep -q "^study: .*$1" err && [ "$(wc -l <err)" = 1 ] && [ ! -e wrong ] || fail "of '$2' it says: $(cat err)"
+}
+says "'arm' says nothing" 'arm\n'
+says 'no arm' 'seeds 1\n'
+says "'foo' is no title, options, seeds, arm or only" 'foo bar\n'
+says "an arm is called 'x/y'" 'arm x/y --a\n'
+says 'two arms are called a' 'arm a --a\narm a --b\n'
+says "'one' is no seed" 'seeds one\narm a --a\n'
+says "'only b' is of no arm" 'only b 1\narm a --a\n'
+expect 2 "$study" files/none.study ./trainer wrong
+grep -q '^study: no file files/none.study$' err || fail "of a missing study it says: $(cat err)"
+expect 2 "$study" files/four.study ./none wrong
+expect 2 "$study"
+
+# The real trainer.
+cat >files/real.study <<'STUDY'
+options --image-size 16 --patch-size 8 --train-limit 64 --test-limit 32 --batch-size 32 --epochs 2
+seeds 1
+arm dense --activations dense
+arm exact --activations exact
+STUDY
+expect 0 "$study" files/real.study "$real" real --quiet
+awk -F, 'NR == 2 { d = $3 } NR == 3 && ($3 != d || $5 != "+0.00") { exit 1 } END { exit NR != 3 }' real/table.csv ||
+    fail "exact is not dense: $(cat real/table.csv)"
+awk -F, '(NR == 2) != ($6 == "") { exit 1 }' real/dense-1/log.csv || fail "it tests before the end: $(cat real/dense-1/log.csv)"
+
+[ $failures -eq 0 ]

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Trains each arm of a study with each seed, and compares the arms in a table and a plot.
+#
+#     tools/study.sh STUDY TRAINER OUT [OPTION...]
+#
+# STUDY is a file of lines:
+#
+#     title TEXT           of the plot
+#     options WORD...      of the trainer, for all runs
+#     seeds N...           1 2 3 unless given
+#     arm NAME WORD...     options of an arm; the first arm is what the others are compared with
+#     only NAME N...       seeds of one arm, in place of all
+#
+# Empty lines and what follows a # are skipped. A word that begins with @/ is a path from the folder of STUDY.
+# TRAINER is resmlp-train or resnet-train; OPTIONs come last and win: --data DIR, --test-every 1. Without
+# one, a run tests after its last epoch only.
+#
+# A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
+# checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails is
+# told, and the others go on. At the end, and at each start with finished runs, OUT gets:
+#
+#     runs.csv     a row for each finished run
+#     table.csv    a row for each arm: mean and standard deviation over its seeds, and the difference from
+#                  the first arm, seed by seed
+#     study.png    accuracy over the bytes kept, and training loss over epochs (gnuplot, where it is there)
+#
+# Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong.
+export LC_ALL=C # a decimal point in every locale
+set -euo pipefail
+[ $# -ge 3 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+wrong() { echo "study: $*" >&2; exit 2; }
+[ -f "$1" ] || wrong "no file $1"
+[ -x "$2" ] || wrong "no program $2"
+study=$(realpath "$1")
+train=$(realpath "$2")
+out=$3
+shift 3
+home=$(dirname "$study")
+plot=$(cd "$(dirname "$0")" && pwd)/study.gp
+
+title=$(basename "$study" .study)
+common=()
+seeds=(1 2 3)
+arms=()
+declare -A options only
+while read -r -a words || [ ${#words[@]} -gt 0 ]; do
+    for i in "${!words[@]}"; do # up to a comment
+        case ${words[i]} in '#'*) words=("${words[@]:0:i}"); break ;; esac
+    done
+    [ ${#words[@]} -gt 0 ] || continue
+    key=${words[0]}
+    [ ${#words[@]} -gt 1 ] || wrong "$study: '$key' says nothing"
+    words=("${words[@]:1}")
+    case $key in
+    title) title="${words[*]}" ;;
+    options) common+=("${words[@]/#@\//$home/}") ;;
+    seeds) seeds=("${words[@]}") ;;
+    arm)
+        name=${words[0]}
+        [[ $name =~ ^[A-Za-z0-9.+_-]+$ ]] ||
+            wrong "$study: an arm is called '$name', expected letters, digits and .+_-"
+        [ -z "${options[$name]+x}" ] || wrong "$study: two arms are called $name"
+        arms+=("$name")
+        options[$name]="${words[*]:1}"
+        ;;
+    only) only[${words[0]}]="${words[*]:1}" ;;
+    *) wrong "$study: '$key' is no title, options, seeds, arm or only" ;;
+    esac
+done <"$study"
+[ ${#arms[@]} -gt 0 ] || wrong "$study: no arm"
+for name in "${!only[@]}"; do
+    [ -n "${options[$name]+x}" ] || wrong "$study: 'only $name' is of no arm"
+done
+for seed in "${seeds[@]}" ${only[@]+"${only[@]}"}; do
+    case ${seed// /} in *[!0-9]* | '') wrong "$study: '$seed' is no seed" ;; esac
+done
+mkdir -p "$out"
+cd "$out"
+
+# The runs, NAME SEED, seed by seed: what there is after an interruption can be compared.
+runs() {
+    local seed name
+    for seed in $(printf '%s\n' "${seeds[@]}" ${only[@]+"${only[@]}"} | tr ' ' '\n' | sort -nu); do
+        for name in "${arms[@]}"; do
+            case " ${only[$name]-${seeds[*]}} " in *" $seed "*) echo "$name $seed" ;; esac
+        done
+    done
+}
+
+# field FILE KEY: the first number or text of a key
+field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
+
+report() {
+    local name seed s
+    {
+        echo "arm,seed,epochs,top1_percent,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,seconds,cpu_seconds"
+        runs | while read -r name seed; do
+            s=$name-$seed/summary.json
+            [ -s "$s" ] || continue
+            echo "$name,$seed,$(field "$s" epochs_done),$(field "$s" top1),$(field "$s" test_loss),$(field "$s" train_loss),$(field "$s" saved_activation_bytes),$(field "$s" peak_bytes),$(field "$s" step_ms),$(field "$s" seconds),$(field "$s" cpu_seconds)"
+        done
+    } >runs.csv
+    awk -F, -v first="${arms[0]}" '
+        function mean(list, n, i, s) { for (i = 1; i <= n; i++) s += list[i]; return n ? s / n : 0 }
+        function deviation(list, n, m, i, s) {
+            if (n < 2)
+                return ""
+            for (i = 1; i <= n; i++)
+                s += (list[i] - m) ^ 2
+            return sprintf("%.2f", sqrt(s / (n - 1)))
+        }
+        NR == 1 { next }
+        !($1 in count) { order[++arms] = $1 }
+        { n = ++count[$1]; top1[$1, n] = $4; by_seed[$1, $2] = $4; seed[$1, n] = $2
+          test[$1] += $5; loss[$1] += $6; saved[$1] = $7; peak[$1] = $8; ms[$1] += $9; cpu[$1] += $11 }
+        END {
+            print "arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds"
+            for (a = 1; a <= arms; a++) {
+                arm = order[a]
+                n = count[arm]
+                pairs = 0
+                for (i = 1; i <= n; i++) {
+                    own[i] = top1[arm, i]
+                    if ((first, seed[arm, i]) in by_seed)
+                        beside[++pairs] = own[i] - by_seed[first, seed[arm, i]]
+                }
+                m = mean(own, n)
+                d = mean(beside, pairs)
+                printf "%s,%d,%.2f,%s,%s,%s,%.4f,%.4f,%s,%s,%.1f,%.0f\n", arm, n, m, deviation(own, n, m), \
+                    arm == first || !pairs ? "" : sprintf("%+.2f", d), \
+                    arm == first ? "" : deviation(beside, pairs, d), \
+                    test[arm] / n, loss[arm] / n, saved[arm], peak[arm], ms[arm] / n, cpu[arm] / n
+            }
+        }' runs.csv >table.csv
+    if [ "$(wc -l <runs.csv)" -gt 1 ] && command -v gnuplot >/dev/null; then
+        gnuplot -e "title='${title//\'/}'; runs='$(awk -F, 'NR > 1 { print $1 "-" $2 }' runs.csv | tr '\n' ' ')'" \
+            "$plot" 2>plot.err || cat plot.err >&2
+        rm -f plot.err
+    fi
+}
+
+# train_one NAME SEED: 0 where the run is finished, or another process has it.
+train_one() {
+    local name=$1-$2 arm_options more=()
+    [ ! -s "$name/summary.json" ] || return 0
+    mkdir -p "$name"
+    exec 7>"$name/study.lock" # it stays: a lock on a file that is gone would lock nobody out
+    if ! flock -n 7 || [ -s "$name/summary.json" ]; then # finished meanwhile
+        exec 7>&-
+        return 0
+    fi
+    read -r -a arm_options <<<"${options[$1]}"
+    if [ -s "$name/last.ckpt" ]; then
+        more=(--resume "$name/last.ckpt")
+    else
+        more=(--overwrite)
+    fi
+    echo "== $name"
+    local code=0
+    "$train" --test-every 0 ${common[@]+"${common[@]}"} ${arm_options[@]+"${arm_options[@]/#@\//$home/}"} --seed "$2" \
+        "${@:3}" --output-dir "$name" --summary-json "$name/summary.tmp" "${more[@]}" 7>&- || code=$?
+    # a summary that was written before a signal came is of a part
+    [ $code != 0 ] || mv "$name/summary.tmp" "$name/summary.json"
+    rm -f "$name/summary.tmp"
+    exec 7>&-
+    [ $code -lt 128 ] || exit $code
+    return $code
+}
+
+failed=()
+unfinished=0
+while read -r name seed <&3; do
+    train_one "$name" "$seed" "$@" || failed+=("$name-$seed")
+done 3< <(runs)
+report
+while read -r name seed; do
+    [ -s "$name-$seed/summary.json" ] || unfinished=$((unfinished + 1))
+done < <(runs)
+cat table.csv
+[ ${#failed[@]} = 0 ] || echo "study: failed: ${failed[*]}" >&2
+[ $unfinished = 0 ]
