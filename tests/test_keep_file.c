@@ -59,6 +59,7 @@ static void same_rule(const keep_rule *got, const keep_rule *want)
     assert_int_equal(a->group, b->group);
     assert_int_equal(a->rounding, b->rounding);
     assert_int_equal(a->cell, b->cell);
+    assert_int_equal(a->centre, b->centre);
 }
 
 /* All rules are those of the preset but for `tensor` of blocks [first, end). */
@@ -131,6 +132,11 @@ static void lines(void **state)
     rule.keep.cell = 3;
     apply(&o, "blocks.* x2 pooled cell=3\n", rules);
     only(&o, rules, 0, DEPTH, KEEP_X2, &rule);
+    rule.keep = options_keep(&o, CLPRUNE_FORM_PRUNED);
+    rule.keep.centre = CLPRUNE_CENTRE_CELLS;
+    rule.keep.cell = 5;
+    apply(&o, "blocks.1 x2 pruned centre=cells cell=5\n", rules);
+    only(&o, rules, 1, 2, KEEP_X2, &rule);
     apply(&o, "blocks.0 x pruned criterion=random\n", rules);
     assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.criterion, CLPRUNE_CRITERION_RANDOM);
 }
@@ -222,7 +228,8 @@ static void refused(void **state)
             "bits belongs to code or quantised, not to pruned"},
         {DENSE, "blocks.0 gelu quantised bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
         {DENSE, "blocks.0 gelu quantised group=24", "rules:1: group: '24' is not one of 16 32"},
-        {DENSE, "blocks.0 gelu quantised cell=2", "cell belongs to pooled, not to quantised"},
+        {DENSE, "blocks.0 gelu quantised cell=2",
+            "cell belongs to pooled or pruned, not to quantised"},
         {DENSE, "blocks.0 gelu pooled cell=0", "rules:1: cell: '0' is not a whole number from 1"},
         {DENSE, "blocks.0 gelu pooled group=64", "group belongs to quantised, not to pooled"},
         {EXACT, "blocks.0 x quantised\nblocks.0 x2 recomputed",
@@ -302,6 +309,8 @@ static void written(void **state)
                                "criterion=random values=int8 indices=bitmap\n"
                                "blocks.1 norm1 quantised bits=2 group=32 rounding=nearest\n"
                                "blocks.2 norm1 pooled cell=3\nblocks.0 gelu pruned sparsity=0.1\n"
+                               "blocks.1 x2 pruned sparsity=0.3 centre=cells cell=4\n"
+                               "blocks.2 x2 pruned sparsity=0.3 centre=yes\n"
                                "blocks.0 norm2 recomputed\nblocks.0 fc2 recomputed\n"
                                "blocks.0 fc1 code bits=8\nlast x mean\n";
     const options o = options_of(DENSE);
@@ -326,7 +335,9 @@ static void written(void **state)
             assert_true(a->sparsity >= b->sparsity && a->sparsity <= b->sparsity &&
                         a->block.rows == b->block.rows && a->block.cols == b->block.cols &&
                         a->norm == b->norm && a->criterion == b->criterion &&
-                        a->value_type == b->value_type && a->index_type == b->index_type);
+                        a->value_type == b->value_type && a->index_type == b->index_type &&
+                        a->centre == b->centre &&
+                        (a->centre != CLPRUNE_CENTRE_CELLS || a->cell == b->cell));
         if (a->form == CLPRUNE_FORM_QUANTISED)
             assert_true(a->bits == b->bits && a->group == b->group && a->rounding == b->rounding);
         if (a->form == CLPRUNE_FORM_POOLED)

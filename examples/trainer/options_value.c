@@ -237,7 +237,7 @@ clprune_keep options_keep(const options *o, clprune_form form)
         .block = o->block,
         .norm = (clprune_norm)o->norm,
         .criterion = (clprune_criterion)o->criterion,
-        .centre = (clprune_centre)o->centre,
+        .centre = o->centre == OPTIONS_UNSET ? CLPRUNE_CENTRE_NONE : (clprune_centre)o->centre,
         .value_type = (clprune_value_type)o->values,
         .index_type = options_index_type(o),
         .bits =
