@@ -92,8 +92,8 @@ typedef enum clprune_precision {
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
  *     CLPRUNE_VERBOSE   1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
- *                       stderr or a file; the API guide (README.md here) describes them. The context then
- *                       waits for each command
+ *                       stderr or a file; the API guide (README.md here) describes them. The
+ *                       context then waits for each command
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; if a switch is repeated, the last
  *                       one counts:
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
@@ -105,7 +105,8 @@ typedef struct clprune_context_options {
                               case; a bare number is refused. Default $CLPRUNE_DEVICE, else the
                               first GPU, else the first device */
     const char *cache_dir; /* folder of the program cache, no link, or "off"; default
-                              $CLPRUNE_CACHE_DIR, else $XDG_CACHE_HOME/clprune, else
+                              $CLPRUNE_CACHE_DIR, else "off" on PoCL, which keeps compiled
+                              kernels itself, else $XDG_CACHE_HOME/clprune, else
                               $HOME/.cache/clprune */
     uint64_t mem_limit;    /* bytes of device memory the library may hold; default
                               $CLPRUNE_MEM_LIMIT (suffixes K, M, G), else the device's size */

@@ -353,9 +353,34 @@ static char *describe_device(const clprune_context *context)
     return text;
 }
 
+/* PoCL keeps what it compiled in files of its own, for the work-group sizes in use. A binary has
+ * each kernel of its program for any work-group size, too, and PoCL compiles those when it is asked
+ * for the binary: a first start takes twice as long. */
+static bool keeps_kernels_itself(const clprune_context *context)
+{
+    cl_platform_id platform;
+    char name[64] = "";
+    return clGetDeviceInfo(context->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform,
+               NULL) == CL_SUCCESS &&
+           clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) ==
+               CL_SUCCESS &&
+           strcmp(name, "Portable Computing Language") == 0;
+}
+
+static bool is_named(const char *dir)
+{
+    const char *variable = getenv("CLPRUNE_CACHE_DIR");
+    return (dir != NULL && dir[0] != '\0') || (variable != NULL && variable[0] != '\0');
+}
+
 void clprune__program_cache_open(clprune_context *context, const char *dir)
 {
     const char *reason = NULL;
+    if (!is_named(dir) && keeps_kernels_itself(context)) {
+        clprune__log(context, CLPRUNE_LOG_INFO,
+            "program cache is off: PoCL has its own; CLPRUNE_CACHE_DIR=folder turns it on");
+        return;
+    }
     context->cache->dir = clprune__disk_folder(dir, &reason);
     if (context->cache->dir != NULL) {
         context->cache->device_key = describe_device(context);
