@@ -38,8 +38,10 @@ typedef struct _cl_command_queue *cl_command_queue;
 typedef struct _cl_mem *cl_mem;
 typedef struct _cl_event *cl_event;
 
+/* A device with a queue, kernels, a memory ledger and an error text; the caller destroys it. */
 typedef struct clprune_context clprune_context;
 
+/* How much a message matters. */
 typedef enum clprune_log_level {
     CLPRUNE_LOG_ERROR = 0,   /* a call failed; same text as clprune_last_error */
     CLPRUNE_LOG_WARNING = 1, /* the library continued with a fallback, e.g. no disk cache */
@@ -171,7 +173,7 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
  * context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
-/* Counters of the program cache since the context was created. */
+/* Counters of the program cache. */
 typedef struct clprune_cache_stats {
     uint64_t memory_hits; /* programs found in the context */
     uint64_t disk_hits;   /* programs loaded from the cache folder */
@@ -179,6 +181,7 @@ typedef struct clprune_cache_stats {
     uint64_t rejected;    /* files refused: wrong owner, mode, size, key or checksum */
 } clprune_cache_stats;
 
+/* The counters since the context was created; zeros for NULL. */
 CLPRUNE_API clprune_cache_stats clprune_context_cache_stats(const clprune_context *context);
 
 /* The folder of the program cache, or NULL if the cache is off. Owned by the context. */
