@@ -55,7 +55,8 @@ libdir=$(dirname "$library")
 programs="resmlp-train resnet-train clprune-info clprune-bench clprune-tune"
 wanted="include/clprune/clprune.h share/doc/clprune/LICENSE share/doc/clprune/README.md"
 for program in $programs; do
-    wanted="$wanted bin/$program share/man/man1/$program.1"
+    wanted="$wanted bin/$program share/man/man1/$program.1 share/bash-completion/completions/$program
+        share/zsh/site-functions/_$program share/fish/vendor_completions.d/$program.fish"
 done
 for file in $wanted; do
     [ -s "$prefix/$file" ] || breach "$file is not installed"
