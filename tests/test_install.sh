@@ -80,6 +80,11 @@ diff "$folder/declared" "$folder/exported" >"$folder/log" || {
     breach "the exported symbols (>) are not the functions of the headers (<)"
 }
 
+# The library never prints to a program's output, exits or aborts; CLPRUNE_VERBOSE writes to a stream.
+nm -D --undefined-only "$library" | sed 's/.* U //; s/@.*//' |
+    grep -x -E 'v?printf|__v?printf_chk|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|__assert_fail|stdout' &&
+    breach "the library imports a function that prints or ends the program"
+
 for name in libclprune.so $programs; do
     file=$prefix/bin/$name
     [ "$name" != libclprune.so ] || file=$library
