@@ -126,6 +126,16 @@ if [ $device = no ]; then
 fi
 expect 0 "" --list-devices
 grep -q '^0:0 ' out || fail "--list-devices does not list 0:0"
+# PoCL's cache that this user cannot write.
+user=env
+[ "$(id -u)" != 0 ] || user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+chmod a+rx "$folder"
+mkdir -m 555 readonly
+if grep -q 'Portable Computing Language' out && $user test -x "$program"; then
+    $user env POCL_CACHE_DIR="$folder/readonly" CLPRUNE_CACHE_DIR=off "$program" $small --steps 1 \
+        >out 2>err
+    check_message $? "clBuildProgram failed.*see POCL_CACHE_DIR, or HOME" "a cache of PoCL for reading"
+fi
 expect 3 "no such thing" $small --device "no such thing"
 expect 3 "99:0" $small --device 99:0
 export CLPRUNE_MEM_LIMIT=3M
