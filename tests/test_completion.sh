@@ -52,7 +52,7 @@ for name in "$@"; do
         for word in $words; do
             values=$((values + 1))
             "$program" "$option" "$word" >out 2>&1
-            grep -q -e "$option: [\"']$word[\"'] is not" out && fail "$name $option $word: $(cat out)"
+            grep -q -e "$option: [\"']${word}[\"'] is not" out && fail "$name $option $word: $(cat out)"
         done
         "$program" "$option" nonsense >out 2>&1
         grep -q -e "$option: [\"']nonsense[\"'] is not" out || fail "$name $option takes nonsense: $(cat out)"
