@@ -57,5 +57,7 @@ for program in resmlp-train resnet-train clprune-info clprune-bench clprune-tune
     program=$folder/root/usr/bin/$program
     readelf -dW "$program" | grep -E 'RPATH|RUNPATH' && breach "$program has an rpath"
     LD_LIBRARY_PATH=$libdir "$program" --help >/dev/null || breach "$program does not run"
+    [ -s "$folder/root/usr/share/bash-completion/completions/${program##*/}" ] ||
+        breach "no completion of $program"
 done
 [ $breaches -eq 0 ]

@@ -55,7 +55,8 @@ libdir=$(dirname "$library")
 programs="resmlp-train resnet-train clprune-info clprune-bench clprune-tune"
 wanted="include/clprune/clprune.h share/doc/clprune/LICENSE share/doc/clprune/README.md"
 for program in $programs; do
-    wanted="$wanted bin/$program share/man/man1/$program.1"
+    wanted="$wanted bin/$program share/man/man1/$program.1 share/bash-completion/completions/$program
+        share/zsh/site-functions/_$program share/fish/vendor_completions.d/$program.fish"
 done
 for file in $wanted; do
     [ -s "$prefix/$file" ] || breach "$file is not installed"
@@ -78,6 +79,11 @@ diff "$folder/declared" "$folder/exported" >"$folder/log" || {
     cat "$folder/log"
     breach "the exported symbols (>) are not the functions of the headers (<)"
 }
+
+# The library never prints to a program's output, exits or aborts; CLPRUNE_VERBOSE writes to a stream.
+nm -D --undefined-only "$library" | sed 's/.* U //; s/@.*//' |
+    grep -x -E 'v?printf|__v?printf_chk|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|__assert_fail|stdout' &&
+    breach "the library imports a function that prints or ends the program"
 
 for name in libclprune.so $programs; do
     file=$prefix/bin/$name

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/disk_cache.h"
 #include "runtime/launch.h"
 #include "runtime/program_cache.h"
 #include "support/test_device.h"
@@ -379,7 +380,20 @@ static void vanished_folder(void **state)
     clprune_context_destroy(context);
 }
 
-/* Which folder the environment chooses; NULL: the cache is off. */
+static bool is_pocl(const clprune_context *context)
+{
+    cl_platform_id platform;
+    char name[256] = "";
+    assert_int_equal(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
+                         sizeof(cl_platform_id), &platform, NULL),
+        CL_SUCCESS);
+    assert_int_equal(
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL), CL_SUCCESS);
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
+/* Which folder the environment chooses; NULL: the cache is off, as it is on PoCL, which has its
+ * own, unless CLPRUNE_CACHE_DIR names a folder. */
 static void check_choice(
     const char *cache_dir, const char *cache_home, const char *home, const char *expected)
 {
@@ -393,11 +407,18 @@ static void check_choice(
     }
     clprune_context *context = NULL;
     assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
-    const char *dir = clprune_context_cache_dir(context);
-    if (expected == NULL)
+    const char *dir = clprune_context_cache_dir(context), *reason;
+    const bool named = cache_dir != NULL && cache_dir[0] != '\0';
+    if (expected == NULL || (!named && is_pocl(context)))
         assert_null(dir);
     else
         assert_string_equal(dir == NULL ? "(off)" : dir, expected);
+    char *folder = clprune__disk_folder(NULL, &reason);
+    if (expected == NULL)
+        assert_null(folder);
+    else
+        assert_string_equal(folder == NULL ? "(off)" : folder, expected);
+    free(folder);
     clprune_context_destroy(context);
     for (int i = 0; i < 3; i++) {
         test_environment(names[i], saved[i]);

@@ -183,12 +183,22 @@ static size_t all_policies(keep_policy *policies)
 
 enum { POLICIES = 10 };
 
+/* The tiled family of a CPU, where CLBlast's products take 10 times as long as the vector family's:
+ * there not every policy is combined with the largest model, and one does ten steps. */
+static bool is_slow(void)
+{
+    return clprune_context_kernels(test_context()) == CLPRUNE_KERNELS_TILED &&
+           (clprune_context_device_info(test_context()).type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 static void gradients(void **state)
 {
     const golden_resmlp_case *row = *state;
     keep_policy policies[POLICIES];
     assert_int_equal(all_policies(policies), POLICIES);
-    for (size_t i = 0; i < POLICIES; i++) {
+    /* The last four: exact, exact-tokens, and the two with blocks. */
+    const size_t first = row->depth > 6 && is_slow() ? POLICIES - 4 : 0;
+    for (size_t i = first; i < POLICIES; i++) {
         print_message("policy %zu\n", i);
         check_gradients(row, &policies[i], 0);
     }
@@ -422,7 +432,7 @@ static void finite_differences(void **state)
 static void training(void **state)
 {
     const golden_train_run *run = *state;
-    for (size_t i = EXACT; i <= EXACT_TOKENS; i++) {
+    for (size_t i = is_slow() ? EXACT_TOKENS : EXACT; i <= EXACT_TOKENS; i++) {
         const keep_policy policy = preset(i);
         check_training(run, &policy, 1e-5);
     }

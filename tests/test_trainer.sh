@@ -117,7 +117,7 @@ done
 # ---- devices and memory --------------------------------------------------------------------------
 mkdir no_drivers
 export OCL_ICD_VENDORS="$folder/no_drivers"
-expect 3 "device" --list-devices
+expect 3 "device.*pocl-opencl-icd.*set POCL_CACHE_DIR" --list-devices
 expect 3 "device" $small
 unset OCL_ICD_VENDORS
 if [ $device = no ]; then
@@ -126,6 +126,16 @@ if [ $device = no ]; then
 fi
 expect 0 "" --list-devices
 grep -q '^0:0 ' out || fail "--list-devices does not list 0:0"
+# PoCL's cache that this user cannot write.
+user=env
+[ "$(id -u)" != 0 ] || user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+chmod a+rx "$folder"
+mkdir -m 555 readonly
+if grep -q 'Portable Computing Language' out && $user test -x "$program"; then
+    $user env POCL_CACHE_DIR="$folder/readonly" CLPRUNE_CACHE_DIR=off "$program" $small --steps 1 \
+        >out 2>err
+    check_message $? "clBuildProgram failed.*see POCL_CACHE_DIR, or HOME" "a cache of PoCL for reading"
+fi
 expect 3 "no such thing" $small --device "no such thing"
 expect 3 "99:0" $small --device 99:0
 export CLPRUNE_MEM_LIMIT=3M
@@ -242,6 +252,13 @@ expect 2 "--data: " $one --data generated --classes 1 --output-dir unmade
 # Before the first step, not after the last one.
 expect 4 "no/x.json" $small --steps 1 --summary-json no/x.json
 [ ! -s out ] || fail "it trains before it finds that the summary cannot be written: $(cat out)"
+expect 4 "no/x.st" $small --steps 1 --export no/x.st
+[ ! -s out ] || fail "it trains before it finds that the weights cannot be written: $(cat out)"
+mv runs other_runs
+touch runs
+expect 4 "cannot make the folder runs: .*; --output-dir chooses another place" $small --epochs 1
+rm runs
+mv other_runs runs
 expect 4 "no/x.csv" $small --plan --plan-csv no/x.csv
 [ ! -s out ] || fail "it plans before it finds that the timeline cannot be written"
 if [ -c /dev/full ]; then

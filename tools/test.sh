@@ -3,7 +3,7 @@
 # tests on PoCL: about 20 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
 # but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the tests of
-# packages, which install lintian (tools/test.sh --long).
+# packages and the reference, which install lintian and doxygen (tools/test.sh --long).
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
 case ${1:-} in
@@ -16,7 +16,7 @@ say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))):
 packages=()
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
-    packages=(lintian mandoc binutils dpkg-dev)
+    packages=(lintian mandoc binutils dpkg-dev doxygen)
     shift
     set -- -L long "$@"
 fi

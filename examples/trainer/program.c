@@ -180,7 +180,9 @@ static bool list_devices(fault *f)
     if (!fault_check(f, NULL, clprune_device_list(0, NULL, &count), "listing devices"))
         return false;
     if (count == 0)
-        return fault_set(f, CODE_NO_DEVICE, "there is no OpenCL device");
+        return fault_set(f, CODE_NO_DEVICE,
+            "there is no OpenCL device; install a driver, on Debian for CPUs: pocl-opencl-icd. "
+            "PoCL needs a folder that it can write: set POCL_CACHE_DIR, or HOME");
     clprune_device_info *devices = calloc(count, sizeof *devices);
     if (devices == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");

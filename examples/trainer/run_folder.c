@@ -45,8 +45,9 @@ static bool make_new(const options *o, run_folder *folder, fault *f)
     if (localtime_r(&now, &date) != NULL)
         (void)strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &date);
     folder->made_runs = access("runs", F_OK) != 0;
-    if (!make_folder("runs", f))
-        return false;
+    fault refused = {0};
+    if (!make_folder("runs", &refused))
+        return fault_set(f, refused.code, "%s; --output-dir chooses another place", refused.text);
     for (int i = 1; i <= TRIES; ++i) {
         const int length =
             snprintf(name, sizeof name, "runs/%s-%s", o->model->archs[o->arch], stamp);

@@ -305,6 +305,7 @@ bool trainer_open(options *o, trainer *t, fault *f)
         return false;
     /* The folder comes first: from here on no other run changes the checkpoint in it. */
     bool good = (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+                (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 trainer_prepare(o, t, &c, f);
     t->folder = folder;
     good = good && open_device(t, f) && use_plan(t, f) && trainer_create_feed(t, f) &&

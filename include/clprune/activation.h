@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* The function f. */
 typedef enum clprune_activation {
     CLPRUNE_ACTIVATION_RELU = 0, /* max(x, 0): clprune/relu.h */
     CLPRUNE_ACTIVATION_GELU = 1  /* x * Phi(x): clprune/gelu.h */

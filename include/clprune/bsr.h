@@ -66,6 +66,8 @@ typedef enum clprune_index_type {
     CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; INT32 if they are equal */
 } clprune_index_type;
 
+/* Shape, block, kept blocks and types of a BSR matrix: `batch` samples of rows x cols each.
+ * Zero-initialise, then set the fields. */
 typedef struct clprune_bsr_desc {
     size_t batch;
     size_t rows, cols; /* of one sample */
@@ -95,6 +97,7 @@ typedef struct clprune_bsr {
     uint64_t reserved[2];       /* zeros */
 } clprune_bsr;
 
+/* What clprune_bsr_size_query tells of a description: blocks per side, and bytes of each part. */
 typedef struct clprune_bsr_sizes {
     size_t block_rows, block_cols;
     size_t blocks;                 /* of one sample: block_rows * block_cols */

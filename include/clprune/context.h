@@ -38,8 +38,10 @@ typedef struct _cl_command_queue *cl_command_queue;
 typedef struct _cl_mem *cl_mem;
 typedef struct _cl_event *cl_event;
 
+/* A device with a queue, kernels, a memory ledger and an error text; the caller destroys it. */
 typedef struct clprune_context clprune_context;
 
+/* How much a message matters. */
 typedef enum clprune_log_level {
     CLPRUNE_LOG_ERROR = 0,   /* a call failed; same text as clprune_last_error */
     CLPRUNE_LOG_WARNING = 1, /* the library continued with a fallback, e.g. no disk cache */
@@ -92,8 +94,8 @@ typedef enum clprune_precision {
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
  *     CLPRUNE_VERBOSE   1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
- *                       stderr or a file; the API guide (README.md here) describes them. The context then
- *                       waits for each command
+ *                       stderr or a file; the API guide (README.md here) describes them. The
+ *                       context then waits for each command
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; if a switch is repeated, the last
  *                       one counts:
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
@@ -105,7 +107,8 @@ typedef struct clprune_context_options {
                               case; a bare number is refused. Default $CLPRUNE_DEVICE, else the
                               first GPU, else the first device */
     const char *cache_dir; /* folder of the program cache, no link, or "off"; default
-                              $CLPRUNE_CACHE_DIR, else $XDG_CACHE_HOME/clprune, else
+                              $CLPRUNE_CACHE_DIR, else "off" on PoCL, which keeps compiled
+                              kernels itself, else $XDG_CACHE_HOME/clprune, else
                               $HOME/.cache/clprune */
     uint64_t mem_limit;    /* bytes of device memory the library may hold; default
                               $CLPRUNE_MEM_LIMIT (suffixes K, M, G), else the device's size */
@@ -170,7 +173,7 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
  * context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
-/* Counters of the program cache since the context was created. */
+/* Counters of the program cache. */
 typedef struct clprune_cache_stats {
     uint64_t memory_hits; /* programs found in the context */
     uint64_t disk_hits;   /* programs loaded from the cache folder */
@@ -178,6 +181,7 @@ typedef struct clprune_cache_stats {
     uint64_t rejected;    /* files refused: wrong owner, mode, size, key or checksum */
 } clprune_cache_stats;
 
+/* The counters since the context was created; zeros for NULL. */
 CLPRUNE_API clprune_cache_stats clprune_context_cache_stats(const clprune_context *context);
 
 /* The folder of the program cache, or NULL if the cache is off. Owned by the context. */

@@ -29,6 +29,7 @@ typedef struct clprune_extent {
     size_t height, width;
 } clprune_extent;
 
+/* A convolution layer; the caller destroys it. */
 typedef struct clprune_conv2d clprune_conv2d;
 
 /* Zero-initialise, then set the fields that you need. */

@@ -24,8 +24,10 @@ typedef enum clprune_axis {
     CLPRUNE_AXIS_ROWS = 1      /* columns of each sample */
 } clprune_axis;
 
+/* A linear layer; the caller destroys it. */
 typedef struct clprune_linear clprune_linear;
 
+/* Zero-initialise, then set in, out and the fields that you need. */
 typedef struct clprune_linear_desc {
     size_t in, out; /* w is out x in */
     clprune_axis axis;

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* X(name, number, text) */
+/* The list that the enum and its names are made from: X(name, number, text). */
 #define CLPRUNE_MEMORY_CATEGORY_LIST(X)                                                            \
     X(CLPRUNE_MEMORY_INPUT, 0, "input")             /* images and labels */                        \
     X(CLPRUNE_MEMORY_PARAMETERS, 1, "parameters")   /* weights and biases */                       \
@@ -22,6 +22,7 @@ extern "C" {
     X(CLPRUNE_MEMORY_ARENA, 6, "arena") /* one buffer shared by planned activations and workspace  \
                                          */
 
+/* What a buffer is for. Numbers are part of the ABI. */
 typedef enum clprune_memory_category {
 #define CLPRUNE_MEMORY_ENUM(name, number, text) name = number,
     CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)
@@ -45,6 +46,7 @@ CLPRUNE_API clprune_status clprune_buffer_create(clprune_context *context,
  * released. */
 CLPRUNE_API void clprune_buffer_release(clprune_context *context, cl_mem buffer);
 
+/* The figures of a category. */
 typedef struct clprune_memory_usage {
     uint64_t live;  /* bytes booked now */
     uint64_t peak;  /* highest `live` since creation or the last reset */
@@ -60,6 +62,7 @@ CLPRUNE_API clprune_memory_usage clprune_memory_query(
 /* Sets every peak to the present live bytes. */
 CLPRUNE_API void clprune_memory_reset_peak(clprune_context *context);
 
+/* A name in the ledger and the bytes booked under it. */
 typedef struct clprune_memory_entry {
     clprune_memory_category category;
     const char *name; /* owned by the ledger: valid during the visit */

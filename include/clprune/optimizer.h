@@ -31,6 +31,7 @@ typedef enum clprune_optimizer_kind {
     CLPRUNE_OPTIMIZER_LAMB = 2
 } clprune_optimizer_kind;
 
+/* Zero-initialise, then set the fields of your kind; the others are ignored. */
 typedef struct clprune_optimizer_desc {
     clprune_optimizer_kind kind;
     float momentum;     /* SGD; 0 keeps no state */
@@ -40,6 +41,7 @@ typedef struct clprune_optimizer_desc {
     uint64_t reserved[4]; /* zeros */
 } clprune_optimizer_desc;
 
+/* An optimizer and its state; the caller destroys it. */
 typedef struct clprune_optimizer clprune_optimizer;
 
 /* Creates the optimizer with its state, zeroed and booked under optimizer. `params` is copied; the

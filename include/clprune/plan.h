@@ -51,6 +51,7 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
  * did not create). */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 
+/* Places of the planned buffers in one arena; the caller destroys it. */
 typedef struct clprune_plan clprune_plan;
 
 /* Activations and workspace buffers that are created in the dry context after this call are
@@ -70,6 +71,7 @@ CLPRUNE_API clprune_status clprune_plan_create(clprune_context *dry, clprune_pla
 /* Accepts NULL. */
 CLPRUNE_API void clprune_plan_destroy(clprune_plan *plan);
 
+/* Sums over a plan, in bytes. */
 typedef struct clprune_plan_totals {
     uint64_t commands;      /* that the dry context had noted */
     uint64_t arena_bytes;   /* size of the arena */
@@ -79,6 +81,7 @@ typedef struct clprune_plan_totals {
     uint64_t other_bytes;   /* live in the dry context and not planned */
 } clprune_plan_totals;
 
+/* The sums of a plan; zeros for NULL. */
 CLPRUNE_API clprune_plan_totals clprune_plan_sizes(const clprune_plan *plan);
 
 /* The first and last command of one life of a buffer. */
@@ -86,9 +89,10 @@ typedef struct clprune_plan_span {
     uint64_t first, last;
 } clprune_plan_span;
 
+/* A planned buffer: the category and name it is booked under, its bytes, place and lives. */
 typedef struct clprune_plan_entry {
     clprune_memory_category category;
-    const char *name;
+    const char *name; /* owned by the plan */
     uint64_t bytes;
     uint64_t offset; /* in the arena */
     const clprune_plan_span *spans;

@@ -33,8 +33,10 @@ extern "C" {
 
 #define CLPRUNE_SAVED_ALIGN 64 /* bytes */
 
+/* A store; the caller destroys it. */
 typedef struct clprune_saved clprune_saved;
 
+/* The bytes that a form takes for a shape. */
 typedef struct clprune_saved_sizes {
     size_t bytes;        /* the blob: a multiple of CLPRUNE_SAVED_ALIGN */
     size_t values_bytes; /* its part for values, codes and scales */
@@ -67,7 +69,7 @@ CLPRUNE_API void clprune_saved_destroy(clprune_saved *saved);
 CLPRUNE_API clprune_status clprune_saved_reshape(
     clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
-/* A store's keep, with defaults filled in, its shape and its place. Zeros for NULL. */
+/* A store's keep, with defaults filled in, its shape and its place. */
 typedef struct clprune_saved_info {
     clprune_keep keep;
     size_t batch, rows, cols;
@@ -76,6 +78,7 @@ typedef struct clprune_saved_info {
     size_t offset, bytes;      /* of the region: where it starts, its capacity */
 } clprune_saved_info;
 
+/* What a store is; zeros for NULL. */
 CLPRUNE_API clprune_saved_info clprune_saved_describe(const clprune_saved *saved);
 
 /* Where to write the activation of samples [first, first + count) before storing it. For DENSE this

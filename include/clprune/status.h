@@ -2,6 +2,7 @@
 #ifndef CLPRUNE_STATUS_H
 #define CLPRUNE_STATUS_H
 
+/* Marks what the library exports. */
 #if defined(CLPRUNE_BUILDING) && defined(__GNUC__)
 #define CLPRUNE_API __attribute__((visibility("default")))
 #else
@@ -30,6 +31,7 @@ extern "C" {
     X(CLPRUNE_CLBLAST_ERROR, 42, "a CLBlast call failed; its code is in the last error")           \
     X(CLPRUNE_INTERNAL_ERROR, 50, "clprune broke one of its own rules; please report it")
 
+/* The outcome of a call. */
 typedef enum clprune_status {
 #define CLPRUNE_STATUS_ENUM(name, value, text) name = value,
     CLPRUNE_STATUS_LIST(CLPRUNE_STATUS_ENUM)

@@ -15,6 +15,8 @@ extern "C" {
 #define CLPRUNE_VERSION_MINOR 1
 #define CLPRUNE_VERSION_PATCH 0
 #define CLPRUNE_VERSION       "0.1.0"
+
+/* The same as one number: major * 10000 + minor * 100 + patch. */
 #define CLPRUNE_VERSION_NUMBER                                                                     \
     (CLPRUNE_VERSION_MAJOR * 10000 + CLPRUNE_VERSION_MINOR * 100 + CLPRUNE_VERSION_PATCH)
 

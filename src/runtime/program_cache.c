@@ -94,6 +94,17 @@ static char *disk_key(const clprune_context *context, const char *key, const sou
     return text;
 }
 
+static bool is_pocl(const clprune_context *context)
+{
+    cl_platform_id platform;
+    char name[64] = "";
+    return clGetDeviceInfo(context->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform,
+               NULL) == CL_SUCCESS &&
+           clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) ==
+               CL_SUCCESS &&
+           strcmp(name, "Portable Computing Language") == 0;
+}
+
 /* The build log as a new string; NULL: there is none. */
 static char *build_log(const clprune_context *context, cl_program program)
 {
@@ -118,10 +129,14 @@ static clprune_status build_failed(
     enum { MOST_LOG = CLPRUNE__ERROR_TEXT - 4096 };
     char *log = build_log(context, program);
     const size_t length = log != NULL ? strlen(log) : 0;
-    char cut[96] = "";
+    char cut[128] = "";
     if (length > MOST_LOG)
         (void)snprintf(
             cut, sizeof cut, "\n... and %zu more bytes of the build log", length - MOST_LOG);
+    else if (is_pocl(context) && (log == NULL || strstr(log, "error:") == NULL))
+        (void)snprintf(cut, sizeof cut,
+            "\nPoCL gives no reason where its cache cannot be written or the disk is full: see "
+            "POCL_CACHE_DIR, or HOME");
     const clprune_status status = clprune__fail(context, CLPRUNE_BUILD_FAILED, __FILE__, __LINE__,
         "clBuildProgram failed with %s (%d) for %s:\n%.*s%s", clprune__cl_name(code), (int)code,
         key, (int)MOST_LOG, log != NULL ? log : "(no build log)", cut);
@@ -353,9 +368,23 @@ static char *describe_device(const clprune_context *context)
     return text;
 }
 
+static bool is_named(const char *dir)
+{
+    const char *variable = getenv("CLPRUNE_CACHE_DIR");
+    return (dir != NULL && dir[0] != '\0') || (variable != NULL && variable[0] != '\0');
+}
+
 void clprune__program_cache_open(clprune_context *context, const char *dir)
 {
     const char *reason = NULL;
+    /* PoCL keeps what it compiled in files of its own, for the work-group sizes in use. A binary
+     * has each kernel of its program for any work-group size, too, and PoCL compiles those when it
+     * is asked for the binary: a first start takes twice as long. */
+    if (!is_named(dir) && is_pocl(context)) {
+        clprune__log(context, CLPRUNE_LOG_INFO,
+            "program cache is off: PoCL has its own; CLPRUNE_CACHE_DIR=folder turns it on");
+        return;
+    }
     context->cache->dir = clprune__disk_folder(dir, &reason);
     if (context->cache->dir != NULL) {
         context->cache->device_key = describe_device(context);

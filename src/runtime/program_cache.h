@@ -50,7 +50,8 @@ typedef struct clprune__program_cache {
     char *device_key; /* device, vendor, driver, platform: the part of a file's key that is fixed */
 } clprune__program_cache;
 
-/* Chooses and prepares the cache folder; never fails for reasons of the file system. */
+/* Chooses and prepares the cache folder; never fails for reasons of the file system. On PoCL only a
+ * folder that the caller or the environment names is used. */
 void clprune__program_cache_open(clprune_context *context, const char *dir);
 void clprune__program_cache_close(clprune_context *context);
 

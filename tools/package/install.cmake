@@ -1,10 +1,16 @@
-# What is installed, in three components: runtime (the shared library), development, tools (the programs
-# and their man pages). Every path is relative, so a prefix may be moved as a whole.
+# What is installed, in three components: runtime (the shared library), development, tools (the programs,
+# their man pages and completions). Every path is relative, so a prefix may be moved as a whole.
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clprune)
 file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 
+# Debian has a folder of its own for zsh's completions that come with packages.
+set(zsh_folder site-functions)
+if(CLPRUNE_DEB)
+    set(zsh_folder vendor-completions)
+endif()
+
 # clprune_program(name summary): installs a program that finds the library of its own prefix, and its man
-# page, made from its --help.
+# page and completions for bash, zsh and fish, made from its --help.
 function(clprune_program name summary)
     if(CLPRUNE_SHARED)
         set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
@@ -20,9 +26,20 @@ function(clprune_program name summary)
     add_custom_command(OUTPUT ${page}
         COMMAND sh ${script} $<TARGET_FILE:${name}> "${summary}" ${PROJECT_VERSION} ${CLPRUNE_DATE} ${page}
         DEPENDS ${name} ${script} COMMENT "Writing man/${name}.1" VERBATIM)
-    add_custom_target(${name}-man ALL DEPENDS ${page})
+    set(completion_script ${PROJECT_SOURCE_DIR}/tools/package/completion.sh)
+    set(completion ${PROJECT_BINARY_DIR}/completion)
+    add_custom_command(OUTPUT ${completion}/${name}.bash ${completion}/_${name} ${completion}/${name}.fish
+        COMMAND sh ${completion_script} $<TARGET_FILE:${name}> ${completion}
+        DEPENDS ${name} ${completion_script} COMMENT "Writing completion/${name}.*" VERBATIM)
+    add_custom_target(${name}-man ALL DEPENDS ${page} ${completion}/${name}.bash)
     if(CLPRUNE_INSTALL)
         install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+        install(FILES ${completion}/${name}.bash COMPONENT tools
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${name})
+        install(FILES ${completion}/_${name} COMPONENT tools
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
+        install(FILES ${completion}/${name}.fish COMPONENT tools
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     endif()
 endfunction()
 

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# The code blocks of the READMEs: C is compiled, CMake and pkg-config lines build a program, commands are
+# given to their programs, files that are named exist. A block without a rule here is a failure.
+#   test_readme.sh SOURCE_DIR BUILD_DIR C_COMPILER FLAGS
+# FLAGS are those that the library was built with and programs need, such as -fsanitize=address.
+#
+# Not run, with the reason:
+#   tools/demo.sh, tools/test.sh, tests/*.sh   minutes; test.sh runs this. Syntax only
+#   scripts of results/                        hours, and data sets. Syntax only
+#   cmake --preset ..., sudo ...               test_install, test_deb and tools/test.sh do so
+#   training                                   minutes; options are read, the memory is planned
+#   clprune-bench, clprune-tune                minutes; read until the device is missing
+#   commands under "On a GPU"                  no GPU here. Syntax only
+#   python3, Python                            no PyTorch here; test_pytorch. Names exist
+export LC_ALL=C # a decimal point in every locale
+set -u
+source=$1 build=$2 cc=$3 flags=$4
+folder=$(mktemp -d) || exit 2
+trap 'rm -rf "$folder"' EXIT
+export PATH=$build/bin:$PATH ASAN_OPTIONS=detect_leaks=0
+failures=0 checked=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# ---- a file for each block: NUMBER with its lines, NUMBER.from with its file, line and language ----
+mkdir "$folder/blocks" "$folder/run" "$folder/none"
+cd "$source" || exit 2
+for file in ./*.md ./*/README.md ./*/*/README.md ./*/*/results/README.md; do
+    case $file in ./build/* | ./demo/*) continue ;; esac
+    [ -f "$file" ] && awk -v file="${file#./}" -v out="$folder/blocks/$(echo "$file" | tr -c 'a-zA-Z\n' _)" '
+        function begin(what) {
+            count++
+            name = sprintf("%s%02d", out, count)
+            printf "%s:%d %s\n", file, NR, what >(name ".from")
+        }
+        /^```/ { fence = !fence; if (fence) begin(substr($0, 4)); else indented = 0; next }
+        fence { print >name; next }
+        /^    / && (blank || indented) {
+            if (!indented) begin("indented")
+            indented = 1
+            print substr($0, 5) >name
+            next
+        }
+        /^$/ { blank = 1; if (indented) print "" >name; next }
+        { indented = 0; blank = 0 }' "$file"
+done
+cd "$folder/run" || exit 2
+
+# exists NAME...: relative to the README or to the sources.
+exists() {
+    for name in "$@"; do
+        compgen -G "$source/$(dirname "$file")/$name" >/dev/null || compgen -G "$source/$name" >/dev/null ||
+            fail "$from: there is no $name"
+    done
+}
+
+script() {
+    exists "$1"
+    name=$source/$(dirname "$file")/$1
+    [ -f "$name" ] || name=$source/$1
+    case $1 in *.sh) bash -n "$name" || fail "$from: $1 is no script" ;; esac
+    [ -x "$name" ] || fail "$from: cannot run $1"
+}
+
+# options COMMAND...: the program takes them. --help stops it where files or a device would be needed.
+trainer() {
+    last=--plan
+    case "$*" in *--help*) last='' ;; *--resume* | *--import* | *auto*) last=--help ;; esac
+    # shellcheck disable=SC2086 # a word or none
+    "$@" $last --output-dir out >out.txt 2>err || fail "$from: $*: $(tail -n 3 err)"
+    case $last in --plan) grep -q 'MiB' out.txt || fail "$from: $*: no plan" ;; esac
+}
+tool() {
+    OCL_ICD_VENDORS=$folder/none OCL_ICD_FILENAMES='' "$@" >out.txt 2>err
+    [ $? = 3 ] && grep -q 'no OpenCL device' err || fail "$from: $*: $(tail -n 3 err)"
+}
+
+command_line() {
+    set -f
+    # shellcheck disable=SC2086 # words
+    set -- $1
+    set +f
+    case $1 in
+    CLPRUNE_TUNING=* | CLPRUNE_PRECISION=tf32) # the file does not exist
+        shift
+        command_line "$*"
+        ;;
+    NAME-train)
+        shift
+        for name in resmlp-train resnet-train; do
+            trainer $name "$@"
+        done
+        ;;
+    resmlp-train | resnet-train) trainer "$@" ;;
+    clprune-bench | clprune-tune | clprune-info) tool "$@" ;;
+    tools/*.sh | tests/*.sh | results/*.sh | results/*.py | *.sh) script "$1" ;;
+    REPEAT=*) script "$2" ;;
+    cmake | sudo) ;;
+    export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
+    python3) exists "$2" ;;
+    import | ... | 'print(clprune.report(model,') ;;
+    clprune.*) ;;
+    *) fail "$from: no rule for: $*" ;;
+    esac
+}
+
+# ---- what the blocks are about: an image set, an installed prefix ----
+mkdir DIR
+for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
+    head -c $((3073 * 64)) /dev/zero >DIR/$name.bin
+done
+cmake --install "$build" --prefix "$folder/prefix" >log 2>&1 || fail "cmake --install: $(tail -n 3 log)"
+
+c_block() {
+    {
+        echo '#include <stdio.h>'
+        echo '#include <CL/cl.h>'
+        echo '#include <clprune/clprune.h>'
+        echo 'void readme(cl_command_queue queue, size_t batch, clprune_mat x, clprune_mat y, clprune_mat w,'
+        echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db);'
+        echo 'void readme(cl_command_queue queue, size_t batch, clprune_mat x, clprune_mat y, clprune_mat w,'
+        echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db)'
+        echo '{'
+        cat "$1"
+        echo '}'
+        echo 'int main(void) { return puts(clprune_version_string()) < 0; }'
+    } >app.c
+    # shellcheck disable=SC2086 # words
+    $cc $flags -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Wall -Wextra -Werror -Wno-missing-field-initializers \
+        -I"$folder/prefix/include" -c app.c -o app.o 2>log || fail "$from: $(cat log)"
+}
+
+# Lines of CMake, then of pkg-config, for a program app.c.
+consumers() {
+    {
+        echo 'cmake_minimum_required(VERSION 3.22)'
+        echo 'project(app LANGUAGES C)'
+        echo 'add_executable(app app.c)'
+        grep '^[a-z_]*(' "$1"
+    } >CMakeLists.txt
+    cmake -S . -B app-build -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_C_FLAGS="$flags" >log 2>&1 && cmake --build app-build >>log 2>&1 && app-build/app >version ||
+        fail "$from: $(tail -n 20 log)"
+    command -v pkg-config >/dev/null || return
+    grep -v '^[a-z_]*(' "$1" | sed "s|DIR|$folder/prefix|; s|^cc |$cc $flags |" >pkg-config.sh
+    grep -q '^export PKG_CONFIG_PATH' pkg-config.sh || fail "$from: no pkg-config"
+    bash -e pkg-config.sh >log 2>&1 && ./a.out | cmp -s - version || fail "$from: pkg-config: $(cat log)"
+}
+
+for block in "$folder"/blocks/*[0-9]; do
+    from=$(cat "$block.from")
+    file=${from%%:*} language=${from##* }
+    checked=$((checked + 1))
+    if [ "$language" = c ]; then
+        c_block "$block"
+        continue
+    elif [ "$language" != indented ]; then
+        fail "$from: no rule for the language $language"
+        continue
+    fi
+    case $file:$(head -n 1 "$block") in
+    README.md:find_package*) consumers "$block" ;;
+    tests/README.md:CLPRUNE_PRECISION=tf32*) bash -n "$block" || fail "$from: not a script" ;;
+    examples/trainer/README.md:'# PATTERN'*)
+        cp "$block" keep.txt
+        trainer resmlp-train --arch resmlp_s12 --keep-file keep.txt
+        ;;
+    include/clprune/README.md:clprune,info*) # the format and a sample: the kinds and columns are the library's
+        CLPRUNE_VERBOSE=1 clprune-quickstart 2>&1 | cut -d, -f1-6 >verbose.txt
+        sample=$(sed -n '/^\$/{n;p;}' "$block" | cut -d, -f1-6)
+        grep -qxF "$sample" verbose.txt || fail "$from: CLPRUNE_VERBOSE=1 does not print '$sample'"
+        ;;
+    examples/README.md:* | CONTRIBUTING.md:* | examples/*/README.md:*.h* | tests/golden/README.md:*.h*) # a tree
+        while read -r line; do
+            [[ $line == *'  '* || $line == *.h* ]] || continue
+            # shellcheck disable=SC2046,SC2086 # words
+            exists $(set -f; echo ${line%%  *} | tr ' ' '\n' | grep -E '(\.(h|c|sh|py|inc)|/)$')
+        done <"$block"
+        ;;
+    *) # commands, a formula or a table
+        case $file:$(head -n 1 "$block") in
+        examples/resmlp/README.md:norm1* | examples/resnet/README.md:conv1* | tests/golden/README.md:*) continue ;;
+        esac
+        while IFS= read -r line; do
+            case $line in ' '*) continue ;; esac # an explanation that goes on
+            line=${line%%  *} line=${line%% #*}
+            line=$(echo "$line" | sed 's/ *\\$//')
+            [ -z "$line" ] || command_line "$line"
+        done < <(sed -e :a -e '/\\$/N; s/\\\n *//; ta' "$block")
+        ;;
+    esac
+done
+for name in convert_ report; do
+    grep -q "^def $name(" "$source/examples/pytorch/clprune.py" || fail "clprune.py has no $name"
+done
+# Tests that are named exist.
+for name in $(grep -oh '`test_[a-z0-9_]*[*]\{0,1\}\(\.sh\)\{0,1\}`' "$source"/*.md "$source/tests/README.md" \
+    "$source/include/clprune/README.md" | tr -d '`' | sort -u); do
+    compgen -G "$source/tests/$name" >/dev/null || compgen -G "$source/tests/$name.[cs]*" >/dev/null ||
+        grep -q "NAME $name " "$source/tests/CMakeLists.txt" || fail "a README names $name, which does not exist"
+done
+[ $checked -ge 25 ] || fail "only $checked blocks were found"
+echo "$checked blocks"
+[ $failures = 0 ]
