@@ -117,15 +117,61 @@ static void goes_on(void **state)
             fail_msg("%s: epoch %zu has the losses %.6f and %.6f, had %.6f and %.6f", g->file,
                 i + 1, row->train_loss, row->test_loss, g->train[i], g->test[i]);
     }
-    assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 0.05); /* one image of 24 */
+    assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
     trainer_close(&t);
     options_close(&o);
     test_folder_remove(folder);
 }
 
+/* A run of this program, stopped after `steps` if that is not 0. */
+static void run_here(const char *folder, const char *name, const char *steps, csv_row rows[EPOCHS])
+{
+    trainer_model small = resmlp_model;
+    char path[2 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f = {0};
+    small.settle = settle;
+    small.create = create;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *argv[] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),
+        "--image-size", "16", "--patch-size", "4", "--classes", "4", "--train-limit", "48",
+        "--test-limit", "24", "--batch-size", "16", "--epochs", "3", "--seed", "5", "--activations",
+        "pruned", "--sparsity", "0.5", "--block", "8", "--centre", "yes", "--optimizer", "adamw",
+        "--lr", "0.02", "--output-dir", path, "--steps", (char *)(uintptr_t)steps, NULL};
+    optind = 0;
+    if (!options_parse(&small, steps != NULL ? 36 : 34, argv, &o, &f) || !trainer_open(&o, &t, &f))
+        fail_msg("%s", f.text);
+    while (t.at.epoch < EPOCHS && !trainer_must_stop(&t)) {
+        assert_true(trainer_epoch(&t, &f));
+        if (!trainer_must_stop(&t))
+            assert_true(trainer_test(&t, &f) && trainer_finish_epoch(&t, &f));
+    }
+    assert_true(trainer_save(&t, &f));
+    if (rows != NULL)
+        memcpy(rows, t.log.rows, EPOCHS * sizeof *rows);
+    trainer_close(&t);
+    options_close(&o);
+}
+
+/* With $CLPRUNE_GOLDEN_WRITE, a folder: the file and the row of this program. */
+static void write_here(void **state)
+{
+    csv_row r[EPOCHS];
+    (void)state;
+    run_here(getenv("CLPRUNE_GOLDEN_WRITE"), "whole", NULL, r);
+    run_here(getenv("CLPRUNE_GOLDEN_WRITE"), "part", "4", NULL);
+    print_message("{\"NAME.ckpt\", \"pruned\", \"sampled\", %d, {%.9g, %.9g, %.9g}, {%.9g, %.9g, "
+                  "%.9g}, %.9g},\n",
+        TRAINER_STREAMS, r[0].train_loss, r[1].train_loss, r[2].train_loss, r[0].test_loss,
+        r[1].test_loss, r[2].test_loss, r[2].top1);
+}
+
 int main(void)
 {
     test_list list = {0};
+    if (getenv("CLPRUNE_GOLDEN_WRITE") != NULL)
+        test_add(&list, write_here, NULL, "write");
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         test_add(&list, goes_on, &files[i], "%s", files[i].file);
     return test_run_on_each_device("checkpoints of older programs", &list);
