@@ -6,7 +6,8 @@
 #
 #     -s SECONDS   at most, for each target (default 60; 0: no limit)
 #     -n RUNS      at most, for each target (default: no limit)
-#     -m           then merge what was found into the committed corpora, as few inputs as keep the coverage
+#     -m           then merge what was found into the committed corpora, as few inputs as keep the coverage;
+#                  files named edge-* stay
 #
 # Prints a line per target. New inputs stay in build/fuzz/corpus/TARGET for the next run. An input that
 # crashes, hangs for 10 seconds or leaks goes to build/fuzz/findings/TARGET-*: the script names it and
@@ -20,7 +21,7 @@ while getopts s:n:mh option; do
     s) seconds=$OPTARG ;;
     n) runs=$OPTARG ;;
     m) merge=yes ;;
-    *) sed -n '2,15s/^# \{0,1\}//p' "$0" && exit 2 ;;
+    *) sed -n '2,16s/^# \{0,1\}//p' "$0" && exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
@@ -48,13 +49,13 @@ for target in "$@"; do
     options=(-max_total_time="$seconds" -runs="$runs" -timeout=10 -rss_limit_mb=4096
         -artifact_prefix="$found/$target-" -print_final_stats=1)
     [ ! -e "$dictionary" ] || options+=(-dict="$PWD/$dictionary")
-    before=$(ls "$found" | wc -l) began=$SECONDS
+    before=$(find "$found" -type f | wc -l) began=$SECONDS
     build/fuzz/bin/fuzz_"$target" "${options[@]}" "$new" "$seeds" >"$log" 2>&1 && code=0 || code=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     edges=$(sed -n 's/^#[0-9]*.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
-    count=$(($(ls "$found" | wc -l) - before))
+    count=$(($(find "$found" -type f | wc -l) - before))
     printf '%-14s %12s %9s %6s %7s  %s\n' "$target" "${executions:-?}" $((SECONDS - began)) "${edges:-?}" \
-        "$(ls "$new" "$seeds" | wc -l)" "$count"
+        "$(find "$new" "$seeds" -type f | wc -l)" "$count"
     if [ $code -ne 0 ] || [ "$count" -ne 0 ]; then
         failures=$((failures + 1))
         echo "fuzz.sh: $target ended with $code; its log is $log, its inputs:"
@@ -66,8 +67,8 @@ for target in "$@"; do
         mkdir -p "build/fuzz/merged/$target"
         build/fuzz/bin/fuzz_"$target" -merge=1 -timeout=10 -rss_limit_mb=4096 \
             "$PWD/build/fuzz/merged/$target" "$seeds" "$new" >>"$log" 2>&1
-        rm -rf "$seeds"
-        cp -r "build/fuzz/merged/$target" "$seeds"
+        find "$seeds" -type f ! -name 'edge-*' -delete
+        cp "build/fuzz/merged/$target"/* "$seeds"
     fi
 done
 [ $failures = 0 ]

@@ -2,7 +2,8 @@
 # Training runs that are killed (SIGKILL) at random moments, go on and end as a run that was not: the
 # same log, the same weights to the byte, the same checkpoint but for its times, nothing left behind.
 #
-#     test_kills.sh path/to/resmlp-train [RUNS]     default 3; each is killed once or twice
+#     test_kills.sh path/to/resmlp-train [RUNS [SEED]]     default 3 and 1; each is killed once or twice, at
+#                                                          a random moment or in the middle of a checkpoint
 #
 # Then a folder on a disk that becomes full, where this process may mount one: the run ends with code 4,
 # and the checkpoint before stays.
@@ -31,19 +32,29 @@ now() {
 }
 
 # random MOST: 1 to MOST, from a fixed sequence.
-state=12345
+state=$((${3:-1} * 7919))
 random() {
     state=$(((state * 1103515245 + 12345) % 2147483648))
     number=$((state / 65536 % $1 + 1))
 }
 
-# run_until MILLISECONDS arguments...: killed then, unless it has ended.
+half_written() {
+    for file in run/last.ckpt.*.tmp; do
+        [ ! -e "$file" ] || return 0
+    done
+    return 1
+}
+
+# run_until MILLISECONDS arguments...: killed then, unless it has ended; negative: once a checkpoint
+# is being written after that time.
 run_until() {
-    after=$1
+    after=$1 within=
     shift
+    [ "$after" -gt 0 ] || within=yes after=$((-after))
     "$program" "$@" --quiet --export weights >out 2>err &
     child=$!
     sleep "$((after / 1000)).$(printf %03d $((after % 1000)))"
+    while [ -n "$within" ] && kill -s 0 $child 2>/dev/null && ! half_written; do :; done
     kill -s KILL $child 2>/dev/null
     wait $child 2>/dev/null
     code=$?
@@ -75,10 +86,13 @@ while [ $whole_runs -lt "$runs" ]; do
     set -- $small --output-dir run
     while [ $times -gt 0 ]; do
         random $((takes + takes / 10))
-        run_until "$number" "$@"
+        after=$number
+        random 2
+        [ $number = 1 ] || after=$((-after / 2))
+        run_until "$after" "$@"
         [ $code = 137 ] && killed=$((killed + 1))
         [ $code = 137 ] || [ $code = 0 ] || fail "exit code $code after being killed before: $(cat err)"
-        ls run/*.tmp >/dev/null 2>&1 && halves=$((halves + 1))
+        half_written && halves=$((halves + 1))
         if [ -e run/last.ckpt ]; then
             resumed=$((resumed + 1))
             set -- --resume run/last.ckpt

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memcpy(file, "CLPRUNE1", KEY_AT);
     memcpy(file + KEY_AT, head, HASH);
     for (unsigned i = 0; i < 8; ++i)
-        file[SIZE_AT + i] = (flags & 2) ? (uint8_t)((uint64_t)in.size >> (8 * i)) : flags;
+        file[SIZE_AT + i] = (uint8_t)((flags & 2) ? (uint64_t)in.size >> (8 * i) : flags);
     if ((flags & 4) != 0)
         digest(in.data, in.size, file + HASH_AT);
     if (in.size > 0)

@@ -1,6 +1,7 @@
 /* What the library reads from the environment, a value a line: CLPRUNE_MEM_LIMIT,
  * CLPRUNE_CACHE_LIMIT, CLPRUNE_PRECISION, CLPRUNE_DEBUG, CLPRUNE_VERBOSE, CLPRUNE_DEVICE and a
  * cache folder. Files that values name are in a folder of ours. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,14 @@ static void set(const char *name, const char *value)
     FUZZ_CHECK(setenv(name, value, 1) == 0);
 }
 
-/* A context that would run commands, so that it opens its verbose file. Nothing runs. */
+/* A context that would run commands, so that it opens its verbose file, in our folder. Nothing
+ * runs. */
 static void be_verbose(clprune_context *context, const char *value)
 {
+    static int here = -1;
+    if (here < 0)
+        here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    FUZZ_CHECK(here >= 0 && chdir(fuzz_folder()) == 0);
     clprune__backend live = *context->backend;
     live.runs = true;
     context->backend = &live;
@@ -34,6 +40,7 @@ static void be_verbose(clprune_context *context, const char *value)
     clprune__verbose_close(context);
     context->backend = &live; /* what verbose had put before it is gone */
     clprune_context_destroy(context);
+    FUZZ_CHECK(fchdir(here) == 0);
 }
 
 static void open_folder(const char *value)
@@ -52,13 +59,9 @@ static void open_folder(const char *value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static bool at_home = false;
     fuzz_input in = {bytes, size};
     char value[VALUE];
     clprune_context *context = NULL;
-    if (!at_home)
-        at_home = chdir(fuzz_folder()) == 0; /* where verbose files go */
-    FUZZ_CHECK(at_home);
     set("CLPRUNE_TUNING", "");
     set("CLPRUNE_VERBOSE", "");
     set("CLPRUNE_MEM_LIMIT", fuzz_line(&in, value, sizeof value));

@@ -29,6 +29,12 @@ static void come_back(const options *o)
         fuzz_check(false, f.text, __FILE__, __LINE__);
     FUZZ_CHECK(options_save(&other, &again, &again_size, &f));
     FUZZ_CHECK(again_size == size && memcmp(text, again, size) == 0);
+    const double there[] = {
+        o->lr, o->weight_decay, o->sparsity, o->warmup_epochs, o->clip_norm, o->label_smoothing};
+    const double back[] = {other.lr, other.weight_decay, other.sparsity, other.warmup_epochs,
+        other.clip_norm, other.label_smoothing};
+    for (size_t i = 0; i < sizeof there / sizeof *there; ++i)
+        FUZZ_CHECK(!(there[i] < back[i]) && !(there[i] > back[i]));
     free(text);
     free(again);
     options_close(&other);
