@@ -1,8 +1,10 @@
 /* The disk layer by itself: every truncation and every bit flip of a file is refused. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { PAYLOAD = 300, PATH = 8 * TEST_PATH };
+enum { PAYLOAD = 300, PATH = 8 * TEST_PATH, NOBODY = 65534 };
 
 static const char key[] = "a key\nof two lines";
 
@@ -141,6 +143,120 @@ static void failing_store(void **state)
     close_setting(&s);
 }
 
+/* The file is as it was, and alone. */
+static void check_untouched(const setting *s)
+{
+    size_t size;
+    unsigned char *now = test_file_read(s->path, &size);
+    assert_int_equal(size, s->size);
+    assert_memory_equal(now, s->file, size);
+    free(now);
+    assert_int_equal(test_folder_count(s->dir, NULL), 1);
+}
+
+/* The disk is full, or says that it cannot write, at any moment of a store: what was there stays.
+ * Where files end is a limit on their size here. */
+static void full_disk(void **state)
+{
+    (void)state;
+    setting s = open_setting();
+    struct rlimit before, tight;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    s.payload[17] ^= 1;
+    for (rlim_t room = 0; room < s.size; room += 1 + room / 8) {
+        const char *reason = NULL;
+        tight = before;
+        tight.rlim_cur = room;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+        const clprune__disk_result result =
+            clprune__disk_store(s.dir, key, s.payload, PAYLOAD, &reason);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        if (result != CLPRUNE__DISK_FAILED || reason == NULL)
+            fail_msg(
+                "with room for %lu bytes a store of %zu succeeds", (unsigned long)room, s.size);
+        check_untouched(&s);
+    }
+    s.payload[17] ^= 1;
+    assert_int_equal(load(&s, key), CLPRUNE__DISK_OK);
+    close_setting(&s);
+}
+
+/* Acts as a user without a superuser's rights, who may write everywhere. */
+static void become_nobody(const char *folder)
+{
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(chown(folder, NOBODY, NOBODY), 0);
+    assert_int_equal(seteuid(NOBODY), 0);
+}
+
+static void become_oneself(void)
+{
+    if (getuid() == 0)
+        assert_int_equal(seteuid(0), 0);
+}
+
+/* A home that cannot be written has no cache; a folder that became so serves what it holds. */
+static void read_only_folders(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], dir[PATH];
+    unsigned char payload[PAYLOAD] = {7}, *loaded;
+    const char *reason;
+    size_t size;
+    test_folder_make(base);
+    become_nobody(base);
+    (void)snprintf(dir, sizeof dir, "%s/below/cache", base);
+    assert_int_equal(chmod(base, 0500), 0);
+    assert_null(clprune__disk_folder(dir, &reason));
+    assert_string_equal(reason, "the folder cannot be created");
+    assert_int_equal(chmod(base, 0700), 0);
+    char *made = clprune__disk_folder(dir, &reason);
+    assert_string_equal(made, dir);
+    assert_int_equal(clprune__disk_store(made, key, payload, PAYLOAD, &reason), CLPRUNE__DISK_OK);
+    assert_int_equal(chmod(dir, 0500), 0);
+    free(made);
+    made = clprune__disk_folder(dir, &reason);
+    assert_string_equal(made, dir);
+    assert_int_equal(clprune__disk_load(made, key, &loaded, &size, &reason), CLPRUNE__DISK_OK);
+    assert_int_equal(size, PAYLOAD);
+    assert_memory_equal(loaded, payload, PAYLOAD);
+    free(loaded);
+    assert_int_equal(
+        clprune__disk_store(made, "another key", payload, PAYLOAD, &reason), CLPRUNE__DISK_FAILED);
+    assert_string_equal(reason, "a file cannot be created");
+    assert_int_equal(
+        clprune__disk_load(made, "another key", &loaded, &size, &reason), CLPRUNE__DISK_MISS);
+    clprune__disk_tidy(made, 0); /* which cannot remove anything */
+    free(made);
+    assert_int_equal(chmod(dir, 0700), 0);
+    become_oneself();
+    test_folder_remove(base);
+}
+
+/* What is no folder, without waiting for the other end of a FIFO. */
+static void no_folders(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], path[PATH];
+    const char *reason;
+    test_folder_make(base);
+    (void)snprintf(path, sizeof path, "%s/fifo", base);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    static const char *const others[] = {NULL, "/dev/null", "/dev/zero"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char below[PATH + 8];
+        const char *name = others[i] != NULL ? others[i] : path;
+        assert_null(clprune__disk_folder(name, &reason));
+        assert_string_equal(reason, "the folder's name is taken by a file or a link");
+        (void)snprintf(below, sizeof below, "%s/below", name);
+        assert_null(clprune__disk_folder(below, &reason));
+        assert_string_equal(reason, "the folder cannot be created");
+    }
+    test_folder_remove(base);
+}
+
 static void overwriting(void **state)
 {
     (void)state;
@@ -259,6 +375,9 @@ int main(void)
     test_add(&list, every_bit_flip, NULL, "every bit flip is refused");
     test_add(&list, huge_claims, NULL, "absurd sizes in the header");
     test_add(&list, failing_store, NULL, "stores that cannot be done");
+    test_add(&list, full_disk, NULL, "a disk that is full after any number of bytes");
+    test_add(&list, read_only_folders, NULL, "folders that may not be written");
+    test_add(&list, no_folders, NULL, "FIFOs and devices in place of the folder");
     test_add(&list, stale_temporaries, NULL, "temporaries of processes that died");
     test_add(&list, least_recently_used, NULL, "the least recently used files make room");
     test_add(&list, overwriting, NULL, "a second store replaces the first");

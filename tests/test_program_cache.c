@@ -10,91 +10,10 @@
 #include "runtime/disk_cache.h"
 #include "runtime/launch.h"
 #include "runtime/program_cache.h"
+#include "support/test_cache.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "support/test_rng.h"
-
-static const clprune__kernel_def fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
-
-typedef struct warnings {
-    int count;
-    char last[512];
-} warnings;
-
-static void note(void *user, clprune_log_level level, const char *message)
-{
-    warnings *w = user;
-    if (level != CLPRUNE_LOG_WARNING)
-        return;
-    w->count++;
-    (void)snprintf(w->last, sizeof w->last, "%s", message);
-}
-
-/* Opens a context on the cache folder `dir`, runs a kernel, checks its result and returns the
- * counters. */
-static clprune_cache_stats use(const char *dir, warnings *seen)
-{
-    clprune_context *context = NULL;
-    warnings here = {0};
-    if (seen == NULL)
-        seen = &here;
-    *seen = here;
-    const clprune_context_options options = {.cache_dir = dir, .log = note, .log_user = seen};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
-    clprune_mat mat;
-    float values[40];
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
-    for (int i = 0; i < 40; i++)
-        assert_true(values[i] == 2.5f);
-    const clprune_cache_stats stats = clprune_context_cache_stats(context);
-    assert_int_equal(stats.builds + stats.disk_hits, 1);
-    clprune_context_destroy(context);
-    return stats;
-}
-
-/* A cache folder with one file, and that file's path. */
-typedef struct stocked {
-    char base[TEST_PATH], dir[TEST_PATH + 8], file[2 * TEST_PATH + 16];
-    unsigned char *content;
-    size_t size;
-} stocked;
-
-static stocked stock(void)
-{
-    stocked s;
-    char name[TEST_PATH];
-    test_folder_make(s.base);
-    (void)snprintf(s.dir, sizeof s.dir, "%s/cache", s.base);
-    const clprune_cache_stats stats = use(s.dir, NULL);
-    assert_int_equal(stats.builds, 1);
-    assert_int_equal(stats.rejected, 0);
-    assert_int_equal(test_folder_count(s.dir, name), 1); /* and no temporary file is left */
-    (void)snprintf(s.file, sizeof s.file, "%s/%s", s.dir, name);
-    s.content = test_file_read(s.file, &s.size);
-    return s;
-}
-
-static void unstock(stocked *s)
-{
-    test_folder_remove(s->base);
-    free(s->content);
-}
-
-/* The file was made unusable: it is refused and replaced, and the next context loads it. */
-static void check_healed(const stocked *s, const char *what)
-{
-    warnings seen;
-    clprune_cache_stats stats = use(s->dir, &seen);
-    if (stats.rejected != 1 || stats.builds != 1 || seen.count == 0)
-        fail_msg("%s: rejected %d, built %d, warned %d times", what, (int)stats.rejected,
-            (int)stats.builds, seen.count);
-    stats = use(s->dir, NULL);
-    if (stats.rejected != 0 || stats.disk_hits != 1)
-        fail_msg("%s: not replaced", what);
-}
 
 static void memory_hits(void **state)
 {
@@ -103,10 +22,10 @@ static void memory_hits(void **state)
     assert_int_equal(
         test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *first, *second, *other;
-    assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &first), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &second), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &first),
+        CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &second),
+        CLPRUNE_SUCCESS);
     assert_ptr_equal(first, second);
     assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
     assert_int_equal(clprune_context_cache_stats(context).builds, 1);
@@ -114,7 +33,7 @@ static void memory_hits(void **state)
         "-DLOCAL=1 -DSUMS=1 -DVW=4", "-DLOCAL=1 -DVW=8", "-DLOCAL=2 -DVW=4"};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(
-            clprune__kernel_get(context, &fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
+            clprune__kernel_get(context, &test_fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
         assert_int_equal(clprune_context_cache_stats(context).builds, 2 + i);
     }
     clprune_context_destroy(context);
@@ -123,37 +42,37 @@ static void memory_hits(void **state)
 static void disk_hits(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     struct stat info;
     assert_int_equal(stat(s.dir, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
     assert_int_equal(stat(s.file, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    const clprune_cache_stats stats = use(s.dir, NULL);
+    const clprune_cache_stats stats = test_use(s.dir, NULL);
     assert_int_equal(stats.disk_hits, 1);
     assert_int_equal(stats.builds, 0);
     assert_int_equal(stats.rejected, 0);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void umask_does_not_matter(void **state)
 {
     (void)state;
     const mode_t before = umask(0);
-    stocked s = stock();
+    test_stocked s = test_stock();
     (void)umask(before);
     struct stat info;
     assert_int_equal(stat(s.dir, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0700);
     assert_int_equal(stat(s.file, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void truncated_files(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     test_rng rng = {11};
     for (size_t i = 0; i < 24; i++) {
         const size_t size = i < 10   ? i * 9
@@ -162,15 +81,15 @@ static void truncated_files(void **state)
         char what[64];
         (void)snprintf(what, sizeof what, "cut to %zu of %zu bytes", size, s.size);
         test_file_write(s.file, s.content, size);
-        check_healed(&s, what);
+        test_check_healed(&s, what);
     }
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void flipped_bits(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     test_rng rng = {12};
     for (size_t i = 0; i < 40; i++) {
         const size_t at = i < 20 ? i * 4 : test_rng_below(&rng, s.size);
@@ -180,37 +99,37 @@ static void flipped_bits(void **state)
         s.content[at] ^= bit;
         test_file_write(s.file, s.content, s.size);
         s.content[at] ^= bit;
-        check_healed(&s, what);
+        test_check_healed(&s, what);
     }
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void file_with_a_tail(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     unsigned char *longer = malloc(s.size + 1);
     assert_non_null(longer);
     memcpy(longer, s.content, s.size);
     longer[s.size] = 0;
     test_file_write(s.file, longer, s.size + 1);
-    check_healed(&s, "one byte too many");
+    test_check_healed(&s, "one byte too many");
     test_file_write(s.file, "", 0);
-    check_healed(&s, "empty");
+    test_check_healed(&s, "empty");
     free(longer);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void wrong_mode(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     static const mode_t modes[] = {0620, 0602, 0666, 0777};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         assert_int_equal(chmod(s.file, modes[i]), 0);
-        check_healed(&s, "a file that others may write");
+        test_check_healed(&s, "a file that others may write");
     }
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void wrong_owner(void **state)
@@ -218,96 +137,96 @@ static void wrong_owner(void **state)
     (void)state;
     if (geteuid() != 0)
         skip(); /* only root can give files away */
-    stocked s = stock();
+    test_stocked s = test_stock();
     assert_int_equal(chown(s.file, 65534, 65534), 0);
-    check_healed(&s, "a file of another user");
+    test_check_healed(&s, "a file of another user");
     assert_int_equal(chown(s.dir, 65534, 65534), 0);
-    warnings seen;
-    const clprune_cache_stats stats = use(s.dir, &seen);
+    test_warnings seen;
+    const clprune_cache_stats stats = test_use(s.dir, &seen);
     assert_int_equal(stats.builds, 1);
     assert_true(seen.count > 0);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void link_in_place(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     char target[TEST_PATH + 16];
     (void)snprintf(target, sizeof target, "%s/target", s.base);
     test_file_write(target, s.content, s.size); /* even to a good file */
     assert_int_equal(chmod(target, 0600), 0);
     assert_int_equal(unlink(s.file), 0);
     assert_int_equal(symlink(target, s.file), 0);
-    check_healed(&s, "a link");
+    test_check_healed(&s, "a link");
     size_t size;
     unsigned char *now = test_file_read(target, &size);
     assert_int_equal(size, s.size);
     assert_memory_equal(now, s.content, size);
     free(now);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void fifo_in_place(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
     assert_int_equal(mkfifo(s.file, 0600), 0);
-    check_healed(&s, "a FIFO");
-    unstock(&s);
+    test_check_healed(&s, "a FIFO");
+    test_unstock(&s);
 }
 
 /* A folder cannot be replaced by renaming, so it stays; it must only do no harm. */
 static void folder_in_place(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
     assert_int_equal(mkdir(s.file, 0700), 0);
     for (int i = 0; i < 2; i++) {
-        warnings seen;
-        const clprune_cache_stats stats = use(s.dir, &seen);
+        test_warnings seen;
+        const clprune_cache_stats stats = test_use(s.dir, &seen);
         assert_int_equal(stats.rejected, 1);
         assert_int_equal(stats.builds, 1);
         assert_true(seen.count > 0);
     }
     assert_int_equal(test_folder_count(s.dir, NULL), 1); /* no temporary files pile up */
-    unstock(&s);
+    test_unstock(&s);
 }
 
 /* The good binary of one key under the name of another. */
 static void file_of_another_key(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     char name[TEST_PATH], other[2 * TEST_PATH + 16];
     assert_int_equal(unlink(s.file), 0);
     clprune_context *context = NULL;
     assert_int_equal(
         test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
     const clprune__kernel *kernel;
-    assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
+        CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
     assert_int_equal(test_folder_count(s.dir, name), 1);
     (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
     assert_int_equal(rename(other, s.file), 0);
-    check_healed(&s, "a file of another key");
-    unstock(&s);
+    test_check_healed(&s, "a file of another key");
+    test_unstock(&s);
 }
 
 /* The folder cannot be used: the cache is off with one warning, and all else works. */
 static void check_off(const char *dir, bool warned)
 {
-    warnings seen = {0};
+    test_warnings seen = {0};
     clprune_context *context = NULL;
-    const clprune_context_options options = {.cache_dir = dir, .log = note, .log_user = &seen};
+    const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = &seen};
     assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
     assert_null(clprune_context_cache_dir(context));
     clprune_context_destroy(context);
     assert_int_equal(seen.count, warned ? 1 : 0);
-    assert_int_equal(use(dir, NULL).builds, 1);
+    assert_int_equal(test_use(dir, NULL).builds, 1);
 }
 
 static void unusable_folders(void **state)
@@ -349,19 +268,19 @@ static void unusable_folders(void **state)
 static void limited_folder(void **state)
 {
     (void)state;
-    stocked s = stock();
+    test_stocked s = test_stock();
     char stale[2 * TEST_PATH + 32];
     const struct timespec old[2] = {{1, 0}, {1, 0}};
     (void)snprintf(stale, sizeof stale, "%s.abcdef", s.file);
     test_file_write(stale, "x", 1);
     assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
-    assert_int_equal(use(s.dir, NULL).disk_hits, 1);
+    assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);
     assert_int_equal(test_folder_count(s.dir, NULL), 1);
     test_environment("CLPRUNE_CACHE_LIMIT", "1K");
-    assert_int_equal(use(s.dir, NULL).builds, 1);
+    assert_int_equal(test_use(s.dir, NULL).builds, 1);
     assert_int_equal(test_folder_count(s.dir, NULL), 0);
     test_environment("CLPRUNE_CACHE_LIMIT", NULL);
-    unstock(&s);
+    test_unstock(&s);
 }
 
 static void vanished_folder(void **state)
@@ -375,8 +294,8 @@ static void vanished_folder(void **state)
         test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
     test_folder_remove(base);
     const clprune__kernel *kernel;
-    assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=4", &kernel), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
+        CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
 }
 
@@ -465,7 +384,7 @@ static void build_failure(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const clprune__kernel *kernel = (const clprune__kernel *)&rows;
         const clprune_cache_stats before = clprune_context_cache_stats(context);
-        TEST_FAILS(clprune__kernel_get(context, &fill_kernel, rows[i].defines, &kernel),
+        TEST_FAILS(clprune__kernel_get(context, &test_fill_kernel, rows[i].defines, &kernel),
             CLPRUNE_BUILD_FAILED, rows[i].part);
         assert_null(kernel);
         if (strstr(clprune_last_error(context), files[i]) == NULL)
@@ -475,7 +394,7 @@ static void build_failure(void **state)
     }
     /* The context goes on working. */
     const clprune__kernel *kernel;
-    TEST_OK(clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=1", &kernel));
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel));
 }
 
 /* The build log that the driver tells; 0: its own. The linker puts this function in front. */
@@ -510,7 +429,7 @@ static void long_build_log(void **state)
         const clprune__kernel *kernel;
         told_log = logs[i];
         const clprune_status status =
-            clprune__kernel_get(context, &fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
+            clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
         told_log = 0;
         assert_int_equal(status, CLPRUNE_BUILD_FAILED);
         const char *error = clprune_last_error(context);
@@ -539,15 +458,15 @@ static void kernels_stay(void **state)
     clprune__define(&first, "OTHER", 1);
     clprune__define(&first, "VW", 1);
     assert_int_equal(
-        clprune__launch_begin(context, &fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
+        clprune__launch_begin(context, &test_fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
     for (int i = 2; i < 80; i++) {
         char defines[64];
         (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DOTHER=%d -DVW=1", i);
         assert_int_equal(
-            clprune__kernel_get(context, &fill_kernel, defines, &other), CLPRUNE_SUCCESS);
+            clprune__kernel_get(context, &test_fill_kernel, defines, &other), CLPRUNE_SUCCESS);
     }
     assert_int_equal(
-        clprune__kernel_get(context, &fill_kernel, first.text, &again), CLPRUNE_SUCCESS);
+        clprune__kernel_get(context, &test_fill_kernel, first.text, &again), CLPRUNE_SUCCESS);
     assert_ptr_equal(launch.kernel, again);
     clprune__arg_ulong(&launch, mat.rows);
     clprune__arg_ulong(&launch, mat.cols);

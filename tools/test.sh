@@ -2,8 +2,9 @@
 # Installs what is missing, builds with the address and undefined-behaviour sanitizers, and runs the
 # tests on PoCL: about 20 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
-# but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the tests of
-# packages and the reference, which install lintian and doxygen (tools/test.sh --long).
+# but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the long ones,
+# which install lintian, doxygen and clang: packages, the reference, fuzzing, killed processes
+# (tools/test.sh --long).
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
 case ${1:-} in
@@ -16,7 +17,7 @@ say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))):
 packages=()
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
-    packages=(lintian mandoc binutils dpkg-dev doxygen)
+    packages=(lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev)
     shift
     set -- -L long "$@"
 fi

@@ -27,6 +27,9 @@
 
 enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 3, RECORD_NAME = 96 };
 
+/* How many of them the first programs wrote; they did not time epochs. */
+enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
+
 /* The model's states that are no parameters. */
 static size_t state_count(const trainer *t)
 {
@@ -315,12 +318,25 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
                c->path, t->streams, t->type->program);
 }
 
+/* A record of `count` numbers of 8 bytes; of the `first` that it once had, zeros follow. */
+static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
+    uint64_t count, uint64_t first, void *numbers, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, name);
+    const uint64_t has = record != NULL && record->cols == first ? first : count;
+    const void *data = checkpoint_get(c, name, type, 1, has, f);
+    if (data != NULL)
+        memcpy(numbers, data, (size_t)has * 8);
+    return data != NULL;
+}
+
 bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
 {
-    const uint64_t *position =
-        checkpoint_get(c, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, f);
-    const double *sums = checkpoint_get(c, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, f);
-    if (position == NULL || sums == NULL)
+    uint64_t position[POSITION_NUMBERS] = {0};
+    double sums[SUM_NUMBERS] = {0};
+    if (!take_numbers(
+            c, "position", CHECKPOINT_U64, POSITION_NUMBERS, FIRST_POSITION_NUMBERS, position, f) ||
+        !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
         return false;
     /* Data first: the limits of a position follow from them. */
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||

@@ -1,0 +1,47 @@
+/* IDX files: a byte of options, three lengths of two bytes, then the four files. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dataset.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    fuzz_input in = {bytes, size};
+    char err[1024];
+    dataset *data = NULL;
+    const uint8_t flags = fuzz_byte(&in);
+    const dataset_options options = {.image_size = (flags & 1) ? 2 : 0,
+        .classes = flags >> 1 & 7,
+        .train_limit = flags >> 4 & 1,
+        .test_limit = flags >> 5 & 3};
+    const size_t lengths[4] = {
+        fuzz_word(&in, 65535), fuzz_word(&in, 65535), fuzz_word(&in, 65535), SIZE_MAX};
+    for (int i = 0; i < 4; ++i) {
+        const fuzz_input part = fuzz_part(&in, lengths[i]);
+        (void)fuzz_write(names[i], part.data, part.size);
+    }
+    const dataset_status status = dataset_open(fuzz_folder(), &options, &data, err, sizeof err);
+    FUZZ_CHECK((status == DATASET_OK) == (data != NULL));
+    if (status != DATASET_OK) {
+        fuzz_check_text(err, fuzz_folder());
+        return 0;
+    }
+    const size_t side = dataset_image_size(data);
+    float *pixels = malloc(3 * side * side * sizeof *pixels), mean[3], std[3];
+    FUZZ_CHECK(pixels != NULL);
+    dataset_normalisation(data, mean, std);
+    FUZZ_CHECK(mean[0] >= 0 && mean[0] <= 1 && std[0] > 0 && std[0] <= 1);
+    for (int split = 0; split < 2; ++split)
+        for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); ++i) {
+            int32_t label;
+            FUZZ_CHECK(dataset_batch(data, (dataset_split)split, &i, 1, NULL, pixels, &label, err,
+                           sizeof err) == DATASET_OK);
+            FUZZ_CHECK(label >= 0 && (uint32_t)label < dataset_classes(data));
+        }
+    free(pixels);
+    dataset_close(data);
+    return 0;
+}

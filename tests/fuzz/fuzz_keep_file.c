@@ -1,0 +1,61 @@
+/* Keep files of both models: a byte, then the text. What is written of accepted rules reads back
+ * as the same rules. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/fuzz.h"
+#include "keep_file.h"
+#include "resmlp_model.h"
+#include "resnet_model.h"
+
+/* The same settings, by what a file would say of them. */
+static bool same(const keep_rule *a, const keep_rule *b)
+{
+    char x[512], y[512];
+    keep_file_form(a, x, sizeof x);
+    keep_file_form(b, y, sizeof y);
+    return strcmp(x, y) == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    fuzz_input in = {bytes, size};
+    const uint8_t flags = fuzz_byte(&in);
+    const trainer_model *model = (flags & 1) ? &resnet_model : &resmlp_model;
+    options o = options_defaults(model);
+    trainer_sizes sizes = {.arch = model->arch};
+    fault f = {0};
+    char *text, *written = NULL;
+    o.sparsity = (flags & 2) ? 0.5 : 0;
+    options_settle(&o);
+    FUZZ_CHECK(model->settle(&sizes) == NULL);
+    const char *path = fuzz_write("rules", in.data, in.size);
+    if (!keep_file_read(path, &text, &f)) {
+        FUZZ_CHECK(f.code == CODE_DATA && text == NULL);
+        fuzz_check_text(f.text, path);
+        return 0;
+    }
+    const size_t count = keep_rules_count(model->keep, sizes.blocks);
+    keep_rule *rules = calloc(count, sizeof *rules), *again = calloc(count, sizeof *again);
+    FUZZ_CHECK(rules != NULL && again != NULL);
+    const keep_how how = options_how(&o);
+    keep_preset_rules(model->keep, 0, &how, sizes.blocks, rules);
+    memcpy(again, rules, count * sizeof *rules);
+    if (!keep_file_apply(text, "rules", &o, sizes.blocks, rules, &f)) {
+        FUZZ_CHECK(f.code == CODE_DATA);
+        fuzz_check_text(f.text, "rules:");
+    } else {
+        keep_set_grids(model->keep, &sizes, rules);
+        FUZZ_CHECK(keep_file_write(model->keep, &sizes, rules, &written, &f));
+        if (!keep_file_apply(written, "written", &o, sizes.blocks, again, &f))
+            fuzz_check(false, f.text, __FILE__, __LINE__);
+        for (size_t i = 0; i < count; ++i)
+            FUZZ_CHECK(same(&rules[i], &again[i]));
+    }
+    free(rules);
+    free(again);
+    free(text);
+    free(written);
+    options_close(&o);
+    return 0;
+}

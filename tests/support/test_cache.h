@@ -1,0 +1,94 @@
+/* A program cache with one file, for the tests of what may become of it. */
+#ifndef CLPRUNE_TEST_CACHE_H
+#define CLPRUNE_TEST_CACHE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/program_cache.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+static const clprune__kernel_def test_fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
+
+typedef struct test_warnings {
+    int count;
+    char last[512];
+} test_warnings;
+
+static inline void test_note(void *user, clprune_log_level level, const char *message)
+{
+    test_warnings *w = user;
+    if (level != CLPRUNE_LOG_WARNING)
+        return;
+    w->count++;
+    (void)snprintf(w->last, sizeof w->last, "%s", message);
+}
+
+/* Opens a context on the cache folder `dir`, runs a kernel, checks its result and returns the
+ * counters. */
+static inline clprune_cache_stats test_use(const char *dir, test_warnings *seen)
+{
+    clprune_context *context = NULL;
+    test_warnings here = {0};
+    if (seen == NULL)
+        seen = &here;
+    *seen = here;
+    const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = seen};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    clprune_mat mat;
+    float values[40];
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    for (int i = 0; i < 40; i++)
+        assert_true(values[i] == 2.5f);
+    const clprune_cache_stats stats = clprune_context_cache_stats(context);
+    assert_int_equal(stats.builds + stats.disk_hits, 1);
+    clprune_context_destroy(context);
+    return stats;
+}
+
+/* A cache folder with one file, and that file's path. */
+typedef struct test_stocked {
+    char base[TEST_PATH], dir[TEST_PATH + 8], file[2 * TEST_PATH + 16];
+    unsigned char *content;
+    size_t size;
+} test_stocked;
+
+static inline test_stocked test_stock(void)
+{
+    test_stocked s;
+    char name[TEST_PATH];
+    test_folder_make(s.base);
+    (void)snprintf(s.dir, sizeof s.dir, "%s/cache", s.base);
+    const clprune_cache_stats stats = test_use(s.dir, NULL);
+    assert_int_equal(stats.builds, 1);
+    assert_int_equal(stats.rejected, 0);
+    assert_int_equal(test_folder_count(s.dir, name), 1); /* and no temporary file is left */
+    (void)snprintf(s.file, sizeof s.file, "%s/%s", s.dir, name);
+    s.content = test_file_read(s.file, &s.size);
+    return s;
+}
+
+static inline void test_unstock(test_stocked *s)
+{
+    test_folder_remove(s->base);
+    free(s->content);
+}
+
+/* The file was made unusable: it is refused and replaced, and the next context loads it. */
+static inline void test_check_healed(const test_stocked *s, const char *what)
+{
+    test_warnings seen;
+    clprune_cache_stats stats = test_use(s->dir, &seen);
+    if (stats.rejected != 1 || stats.builds != 1 || seen.count == 0)
+        fail_msg("%s: rejected %d, built %d, warned %d times", what, (int)stats.rejected,
+            (int)stats.builds, seen.count);
+    stats = test_use(s->dir, NULL);
+    if (stats.rejected != 0 || stats.disk_hits != 1)
+        fail_msg("%s: not replaced", what);
+}
+
+#endif
