@@ -29,33 +29,6 @@ typedef struct walk {
 static fault_controls layer;
 static unsigned failures, harmless; /* of all walks */
 
-/* ---- results --------------------------------------------------------------------------------- */
-
-void fault_add(fault_bytes *bytes, const void *data, size_t count)
-{
-    assert_true(count <= sizeof bytes->data - bytes->count);
-    memcpy(bytes->data + bytes->count, data, count);
-    bytes->count += count;
-}
-
-void fault_add_mat(fault_bytes *bytes, clprune_context *context, clprune_mat mat)
-{
-    float values[4096];
-    assert_true(mat.rows * mat.cols <= 4096);
-    TEST_OK(clprune_mat_read(context, mat, values));
-    fault_add(bytes, values, mat.rows * mat.cols * sizeof *values);
-}
-
-void fault_add_buffer(
-    fault_bytes *bytes, clprune_context *context, cl_mem buffer, size_t offset, size_t count)
-{
-    assert_true(count <= sizeof bytes->data - bytes->count);
-    assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(context), buffer, CL_TRUE, offset,
-                         count, bytes->data + bytes->count, 0, NULL, NULL),
-        CL_SUCCESS);
-    bytes->count += count;
-}
-
 /* ---- what is alive --------------------------------------------------------------------------- */
 
 typedef struct population {
@@ -153,7 +126,7 @@ static void run(const walk *w, clprune_context *context, const char *when, fault
     if (c->prepare != NULL)
         c->prepare(context);
     if (c->call(context) != CLPRUNE_SUCCESS)
-        fail_msg("%s: %s", when, clprune_last_error(context));
+        fail_msg("%s: %s", when, c->text != NULL ? c->text() : clprune_last_error(context));
     if (c->result != NULL)
         c->result(context, result);
     if (c->undo != NULL)
@@ -191,7 +164,9 @@ static bool fail_one(
     arm(w, at);
     const clprune_status status = c->call(context);
     const char *function = disarm(w);
-    const char *text = clprune_last_error(context);
+    static char text[4096];
+    text[0] = '\0';
+    (void)strncat(text, c->text != NULL ? c->text() : clprune_last_error(context), sizeof text - 1);
     if (function == NULL && status != CLPRUNE_SUCCESS)
         fail_msg("%s: nothing failed, but %s: %s", when, clprune_status_name(status), text);
     if (function != NULL && status == CLPRUNE_SUCCESS) {
@@ -204,13 +179,13 @@ static bool fail_one(
     if (status != CLPRUNE_SUCCESS) {
         if (!is_right(w, function, status) || !is_told(w, function, text))
             fail_msg("%s, %s: %s \"%s\"", when, function, clprune_status_name(status), text);
-        if (own_bytes(context) != held)
-            fail_msg("%s, %s: the context holds %llu bytes of matrices, before %llu", when,
-                function, own_bytes(context), held);
         failures++;
     }
     if (c->undo != NULL)
         c->undo(context);
+    if (own_bytes(context) != held)
+        fail_msg("%s, %s: the context holds %llu bytes of matrices, before %llu", when,
+            function != NULL ? function : "no failure", own_bytes(context), held);
     return function != NULL;
 }
 
@@ -286,6 +261,7 @@ static void walk_destroy(const walk *w)
 static void run_walk(void **state)
 {
     const walk *w = *state;
+    (void)disarm(w); /* what a failed case left */
     if (!w->cold)
         walk_warm(w);
     else if (w->forever && w->group == OPENCL)
@@ -326,9 +302,10 @@ int main(int argc, char **argv)
         return TEST_SKIPPED;
     }
     test_list list = {0};
-    const fault_case *cases[2];
-    const size_t counts[2] = {fault_function_cases(&cases[0]), 0};
-    for (size_t k = 0; k < 2; k++)
+    const fault_case *cases[3];
+    const size_t counts[3] = {fault_function_cases(&cases[0]), fault_object_cases(&cases[1]),
+        fault_context_cases(&cases[2])};
+    for (size_t k = 0; k < 3; k++)
         for (size_t i = 0; i < counts[k]; i++) {
             walk w = {.with = &cases[k][i], .kernels = CLPRUNE_KERNELS_VECTOR, .step = 1};
             if (strstr(w.with->name, only) == NULL)

@@ -5,6 +5,22 @@
 #include "clprune/clprune.h"
 #include "support/test_device.h"
 
+enum { FAULT_SOME = 192 };
+
+/* FAULT_SOME positive numbers, others for each `salt`; valid until the next call. */
+const float *fault_some(unsigned salt);
+
+/* The status of a creation; fails unless the handle at `place` is there after a success, and only
+ * then. */
+clprune_status fault_checked(clprune_status status, const void *place);
+
+/* One after the other, until one fails. */
+#define THEN(expression)                                                                           \
+    do {                                                                                           \
+        if (status == CLPRUNE_SUCCESS)                                                             \
+            status = (expression);                                                                 \
+    } while (0)
+
 /* Where a case puts what its calls computed. */
 typedef struct fault_bytes {
     unsigned char data[1 << 14];
@@ -28,11 +44,13 @@ typedef struct fault_case {
     void (*result)(clprune_context *context, fault_bytes *to); /* of a call that succeeded */
     void (*undo)(clprune_context *context);                    /* of any call: what it created */
     void (*close)(clprune_context *context);
+    const char *(*text)(void); /* of the error, where it is not that of the context */
 } fault_case;
 
-/* The functions of test_functions.h, those that create objects, and those for host memory, queues
- * and plans. */
+/* The functions of test_functions.h; those that create objects, move data and wait; contexts and
+ * plans. */
 size_t fault_function_cases(const fault_case **cases);
 size_t fault_object_cases(const fault_case **cases);
+size_t fault_context_cases(const fault_case **cases);
 
 #endif

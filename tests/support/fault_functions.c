@@ -156,7 +156,7 @@ size_t fault_function_cases(const fault_case **cases)
     static fault_case made[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         made[i] = (fault_case){functions[i].name, &functions[i], open_function, prepare_function,
-            call_function, result_of_function, NULL, close_function};
+            call_function, result_of_function, NULL, close_function, NULL};
     *cases = made;
     return COUNT;
 }
