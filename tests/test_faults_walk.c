@@ -74,16 +74,17 @@ static const char *disarm(const walk *w)
     return fired;
 }
 
+/* Of calls that fail for ever, another than the first may be the one that counts. */
 static bool is_right(const walk *w, const char *function, clprune_status status)
 {
     if (w->group == MEMORY)
         return status == CLPRUNE_OUT_OF_HOST_MEMORY;
     if (w->group == FILES)
         return status == CLPRUNE_INVALID_ARGUMENT; /* what a variable of the environment names */
-    if (strcmp(function, "clBuildProgram") == 0)
-        return status == CLPRUNE_BUILD_FAILED;
-    if (strcmp(function, "clGetDeviceIDs") == 0 && status == CLPRUNE_NO_DEVICE)
-        return true; /* a platform that does not list its devices has none */
+    if (status == CLPRUNE_BUILD_FAILED)
+        return w->forever || strcmp(function, "clBuildProgram") == 0;
+    if (status == CLPRUNE_NO_DEVICE) /* a platform that does not list its devices has none */
+        return strcmp(function, "clGetDeviceIDs") == 0;
     return status == (w->forever ? CLPRUNE_OUT_OF_DEVICE_MEMORY : CLPRUNE_OPENCL_ERROR) ||
            status == CLPRUNE_CLBLAST_ERROR;
 }
@@ -91,13 +92,15 @@ static bool is_right(const walk *w, const char *function, clprune_status status)
 /* The text names the call, or what it was for. */
 static bool is_told(const walk *w, const char *function, const char *text)
 {
-    if (w->group == OPENCL && strcmp(function, "clEnqueueNDRangeKernel") == 0)
-        return strstr(text, "kernel ") != NULL || strstr(text, "CLBlast") != NULL;
-    if (w->group == OPENCL && strcmp(function, "clCreateBuffer") == 0)
-        return strstr(text, "made no buffer of ") != NULL || strstr(text, function) != NULL;
-    if (w->group == OPENCL)
-        return strstr(text, function) != NULL || strstr(text, "CLBlast") != NULL;
-    return strlen(text) > 20;
+    if (w->group != OPENCL)
+        return strlen(text) > 20;
+    if (strstr(text, w->forever ? "CL_OUT_OF_RESOURCES" : function) != NULL)
+        return true;
+    if (strcmp(function, "clEnqueueNDRangeKernel") == 0 && strstr(text, "kernel ") != NULL)
+        return true;
+    if (strcmp(function, "clCreateBuffer") == 0 && strstr(text, "made no buffer of ") != NULL)
+        return true;
+    return strstr(text, "CLBlast") != NULL;
 }
 
 static unsigned long long own_bytes(const clprune_context *context)
@@ -174,7 +177,7 @@ static bool fail_one(
         if (c->result != NULL)
             c->result(context, &got);
         same_bytes(when, want, &got);
-        harmless++;
+        harmless += w->group == OPENCL;
     }
     if (status != CLPRUNE_SUCCESS) {
         if (!is_right(w, function, status) || !is_told(w, function, text))
@@ -273,8 +276,8 @@ static void run_walk(void **state)
 static void how_many(void **state)
 {
     (void)state;
-    print_message("    %u failures told, %u harmless\n", failures, harmless);
-    assert_true(failures > 10 * harmless);
+    print_message("    %u failures told, %u of OpenCL harmless\n", failures, harmless);
+    assert_true(failures > 5 * harmless);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -310,19 +313,24 @@ int main(int argc, char **argv)
             walk w = {.with = &cases[k][i], .kernels = CLPRUNE_KERNELS_VECTOR, .step = 1};
             if (strstr(w.with->name, only) == NULL)
                 continue;
-            for (int bits = 0; bits < 8; bits++) {
-                w.group = bits & 1 ? MEMORY : OPENCL;
-                w.forever = (bits & 2) != 0;
-                w.cold = (bits & 4) != 0;
+            for (int bits = 0; bits < 12; bits++) {
+                w.group = bits % 3;
+                w.forever = bits / 3 % 2 != 0;
+                w.cold = bits >= 6;
                 w.first = 1;
                 w.step = 1;
                 if (w.cold && !all) {
                     w.step = 13;
                     w.first = 1 + (unsigned)i % w.step;
                 }
+                const bool makes_context = w.with->text != NULL;
+                if ((w.group == FILES && !makes_context) ||
+                    (makes_context && w.cold && (w.group != OPENCL || !w.forever)))
+                    continue; /* it has no files; its calls are cold ones anyhow */
                 add(&list, w);
             }
         }
-    test_add(&list, how_many, NULL, "how many");
+    if (only[0] == '\0')
+        test_add(&list, how_many, NULL, "how many");
     return test_run_on_each_device("every call fails", &list);
 }

@@ -1,7 +1,10 @@
 /* Cases for contexts, their folder of programs, and plans. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/fault_case.h"
+#include "support/test_folder.h"
 
 enum { ROWS = 8, COLS = 24, MOST = 64 };
 
@@ -86,6 +89,99 @@ static clprune_status call_own_device(clprune_context *c)
     return status;
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static char folder[TEST_PATH];
+
+static void open_folder(clprune_context *c, const void *row)
+{
+    (void)c;
+    (void)row;
+    test_folder_make(folder);
+}
+
+static void close_folder(clprune_context *c)
+{
+    (void)c;
+    test_folder_remove(folder);
+}
+
+static clprune_status call_cached(clprune_context *c)
+{
+    const clprune_context_options options = {
+        .cache_dir = folder, .kernels = CLPRUNE_KERNELS_VECTOR};
+    clprune_status status = CLPRUNE_SUCCESS;
+    THEN(fault_checked(
+        clprune_context_create(clprune_context_queue(c), &options, &second), &second));
+    THEN(use_context(second));
+    return keep_error(status);
+}
+
+/* Another context with the same folder computes the same; no file of it is damaged. */
+static void result_of_cached(clprune_context *c, fault_bytes *to)
+{
+    fault_add(to, host, sizeof host);
+    undo_second(c);
+    TEST_OK(call_cached(c));
+    assert_int_equal(clprune_context_cache_stats(second).rejected, 0);
+    fault_add(to, host, sizeof host);
+}
+
+static void empty_folder(clprune_context *c)
+{
+    (void)c;
+    test_folder_remove(folder);
+    test_folder_make(folder);
+}
+
+/* Each file that is stored makes room by removing the one before. */
+static void small_folder(clprune_context *c)
+{
+    empty_folder(c);
+    test_environment("CLPRUNE_CACHE_LIMIT", "1");
+}
+
+static void undo_limit(clprune_context *c)
+{
+    undo_second(c);
+    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+}
+
+static void name_in_folder(const char *variable, const char *prefix, const char *name)
+{
+    char value[TEST_PATH + 32];
+    (void)snprintf(value, sizeof value, "%s%s/%s", prefix, folder, name);
+    test_environment(variable, value);
+}
+
+static void prepare_tuning(clprune_context *c)
+{
+    static const char text[] = "clprune_tuning = 1\nend\n";
+    (void)c;
+    name_in_folder("CLPRUNE_TUNING", "", "tuning");
+    test_file_write(getenv("CLPRUNE_TUNING"), text, sizeof text - 1);
+}
+
+static void undo_tuning(clprune_context *c)
+{
+    undo_second(c);
+    test_environment("CLPRUNE_TUNING", NULL);
+}
+
+static void prepare_verbose(clprune_context *c)
+{
+    (void)c;
+    name_in_folder("CLPRUNE_VERBOSE", "2:", "trace");
+}
+
+static void undo_verbose(clprune_context *c)
+{
+    undo_second(c);
+    test_environment("CLPRUNE_VERBOSE", NULL);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
 /* A step of a dry context, planned; then in the arena. */
 static clprune_context *dry;
 static clprune_plan *plan;
@@ -159,6 +255,16 @@ static const fault_case cases[] = {{"context", NULL, NULL, NULL, call_context, r
     {"context on a device", NULL, NULL, NULL, call_own_device, result_of_second, undo_second, NULL,
         text_of_second},
     {"plan", NULL, NULL, NULL, call_plan, result_of_second, undo_plan, NULL, text_of_second},
+    {"folder of programs, empty", NULL, open_folder, empty_folder, call_cached, result_of_cached,
+        undo_second, close_folder, text_of_second},
+    {"folder of programs, full", NULL, open_folder, NULL, call_cached, result_of_cached,
+        undo_second, close_folder, text_of_second},
+    {"folder of programs, small", NULL, open_folder, small_folder, call_cached, result_of_cached,
+        undo_limit, close_folder, text_of_second},
+    {"tuning file", NULL, open_folder, prepare_tuning, call_context, result_of_second, undo_tuning,
+        close_folder, text_of_second},
+    {"trace in a file", NULL, open_folder, prepare_verbose, call_context, result_of_second,
+        undo_verbose, close_folder, text_of_second},
     {.name = "sizes", .call = call_sizes}};
 
 size_t fault_context_cases(const fault_case **list)

@@ -21,6 +21,12 @@ static bool fail_forever;
 static const char *_Atomic fired;
 static atomic_long blocks, files;
 
+/* The places in the program that have called, as return addresses. */
+enum { MOST_PLACES = 4096 };
+static _Atomic(void *) places[MOST_PLACES];
+static atomic_uint places_count[FAULT_GROUPS];
+static bool by_place; /* each place counts once */
+
 void fault_host_arm(fault_group group, unsigned at, bool forever)
 {
     armed = group;
@@ -51,17 +57,43 @@ long fault_host_files(void)
     return files;
 }
 
-/* Whether this call fails; errno is then set. */
-static bool fails(fault_group group, const char *function)
+/* Whether a place calls for the first time. */
+static bool is_new(fault_group group, void *place)
 {
-    const unsigned n = ++calls[group];
-    if (group != armed || fail_at == 0 || n < fail_at || (n > fail_at && !fail_forever))
+    for (size_t i = (size_t)place % MOST_PLACES, tries = 0; tries < MOST_PLACES; tries++) {
+        void *empty = NULL;
+        if (atomic_compare_exchange_strong(&places[i], &empty, place)) {
+            places_count[group]++;
+            return true;
+        }
+        if (empty == place)
+            return false;
+        i = (i + 1) % MOST_PLACES;
+    }
+    return false;
+}
+
+/* Whether this call, which returns to `place`, fails; errno is then set. */
+static bool fails_at(fault_group group, const char *function, void *place)
+{
+    const bool first = is_new(group, place);
+    unsigned n = ++calls[group];
+    if (group != armed || fail_at == 0)
+        return false;
+    if (by_place) {
+        if (fired == NULL && (!first || places_count[group] != fail_at))
+            return false;
+        n = fired == NULL ? fail_at : fail_at + 1;
+    }
+    if (n < fail_at || (n > fail_at && !fail_forever))
         return false;
     if (n == fail_at)
         fired = function;
     errno = group == FAULT_MEMORY ? ENOMEM : EIO;
     return true;
 }
+
+#define fails(group, function) fails_at(group, function, __builtin_return_address(0))
 
 /* WRAP(group, type, failure, function, parameters, arguments, count): on success `count` is
  * evaluated, with `got` the result. */
@@ -183,13 +215,16 @@ int __wrap_closedir(DIR *folder)
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* Whether a call on a stream fails; ferror is then true, as after a failed write. */
-static bool stream_fails(FILE *stream, const char *function)
+static bool stream_fails_at(FILE *stream, const char *function, void *place)
 {
-    if (stream == stderr || !fails(FAULT_FILES, function)) /* the message is what is tested */
+    if (stream == stderr || !fails_at(FAULT_FILES, function, place)) /* the message is tested */
         return false;
     stream->_flags |= _IO_ERR_SEEN;
     return true;
 }
+
+#define stream_fails(stream, function)                                                             \
+    stream_fails_at(stream, function, __builtin_return_address(0))
 
 #define STREAM(type, failure, function, parameters, arguments, stream)                             \
     type __real_##function parameters;                                                             \
@@ -246,13 +281,14 @@ int __wrap_fclose(FILE *stream)
 
 /* ---- from outside ---------------------------------------------------------------------------- */
 
-/* "group:at" or "group:at:forever" of $FAULT_HOST. */
+/* "group:at" or "group:at:forever" of $FAULT_HOST; "group:#at" for places. */
 __attribute__((constructor)) static void arm_by_environment(void)
 {
     const char *text = getenv("FAULT_HOST");
     char group[16];
     unsigned at;
-    if (text != NULL && sscanf(text, "%15[^:]:%u", group, &at) == 2)
+    by_place = text != NULL && strchr(text, '#') != NULL;
+    if (text != NULL && sscanf(text, by_place ? "%15[^:]:#%u" : "%15[^:]:%u", group, &at) == 2)
         fault_host_arm(strcmp(group, "files") == 0 ? FAULT_FILES : FAULT_MEMORY, at,
             strstr(text, ":forever") != NULL);
 }
@@ -263,11 +299,13 @@ __attribute__((destructor)) static void report(void)
     FILE *file = path != NULL ? __real_fopen(path, "a") : NULL;
     if (file == NULL)
         return;
-    char line[160];
+    char line[240];
     (void)snprintf(line, sizeof line,
-        "host: %u allocations, %u calls on files, failed %s, alive %ld blocks %ld files\n",
-        (unsigned)calls[FAULT_MEMORY], (unsigned)calls[FAULT_FILES], fired != NULL ? fired : "none",
-        (long)blocks, (long)files);
+        "host: %u allocations from %u places, %u calls on files from %u places, failed %s, "
+        "alive %ld blocks %ld files\n",
+        (unsigned)calls[FAULT_MEMORY], (unsigned)places_count[FAULT_MEMORY],
+        (unsigned)calls[FAULT_FILES], (unsigned)places_count[FAULT_FILES],
+        fired != NULL ? fired : "none", (long)blocks, (long)files);
     (void)__real_fputs(line, file);
     (void)__real_fclose(file);
 }

@@ -8,8 +8,9 @@
  * A close that fails has closed. A stream that fails has its error set, as a full disk does it.
  *
  * With any program linked so, `FAULT_HOST=files:3 program` lets the third call on files fail,
- * "memory:1:forever" the first allocation and all later ones. $FAULT_REPORT names a file to which a
- * line of counts is added when the program ends. */
+ * "memory:1:forever" the first allocation and all later ones. "files:#3" counts places in the
+ * program instead of calls: the third one that calls, at its first call. $FAULT_REPORT names a file
+ * to which a line of counts is added when the program ends. */
 #ifndef CLPRUNE_TEST_FAULT_HOST_H
 #define CLPRUNE_TEST_FAULT_HOST_H
 
