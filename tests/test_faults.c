@@ -1,32 +1,21 @@
 /* Each call of OpenCL fails in turn (support/fault_layer.c): the library returns the right status
  * with a text, and its next call works. CTest loads the layer; without it the program is skipped.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/fault_layer.h"
+#include "support/fault_control.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-static fault_arm_fn *arm;
-static fault_fired_fn *fired;
-static fault_calls_fn *calls;
+static fault_controls layer;
+#define fired layer.fired
 
-/* The controls of the layer that the loader has loaded, or will. */
-static bool find_layer(void)
+/* One call of `function` fails. */
+static void arm(const char *function, unsigned at, int code)
 {
-    const char *path = getenv("OPENCL_LAYERS");
-    void *layer = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
-    if (layer == NULL)
-        return false;
-    *(void **)&arm = dlsym(layer, "fault_arm");
-    *(void **)&fired = dlsym(layer, "fault_fired");
-    *(void **)&calls = dlsym(layer, "fault_calls");
-    size_t count;
-    return arm != NULL && fired != NULL && calls != NULL &&
-           clprune_device_list(0, NULL, &count) == CLPRUNE_SUCCESS && calls() > 0;
+    layer.arm(function, at, code, false);
 }
 
 static void told(const char *what, const char *part)
@@ -260,7 +249,7 @@ static void in_turn(void **state)
 
 int main(void)
 {
-    if (!find_layer()) {
+    if (!fault_find_layer(&layer)) {
         print_message("faults: $OPENCL_LAYERS has no fault layer that the loader knows\n");
         return TEST_SKIPPED;
     }

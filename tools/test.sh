@@ -8,7 +8,7 @@
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
 case ${1:-} in
--h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0" && exit ;;
+-h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit ;;
 esac
 cd "$(dirname "$0")/.."
 [ -w . ] || { echo "test: cannot write to $PWD; copy it to a folder of yours: cp -r $PWD ~/clprune" >&2; exit 1; }

@@ -2,6 +2,7 @@
  * epoch); trainer_model.h and a model's own files; then whatever the includes name. */
 #include "program.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,7 +204,7 @@ static bool list_devices(fault *f)
 static void fill_closed_streams(void)
 {
     for (int i = 0; i <= 2; ++i)
-        if (fcntl(i, F_GETFD) == -1)
+        if (fcntl(i, F_GETFD) == -1 && errno == EBADF)
             (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
 }
 

@@ -1,7 +1,9 @@
 /* A layer between the ICD loader and the drivers; fault_layer.h describes it. It watches what the
- * library and CLBlast call, but for releases, which report no errors that a caller could act on. */
+ * library and CLBlast call. Releases are counted and never fail: they report no errors that a
+ * caller could act on. */
 #include "support/fault_layer.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,14 +18,16 @@ static cl_icd_dispatch layer;
 static char watched[64]; /* "": all */
 static atomic_uint calls, matching;
 static unsigned fail_at;
+static bool fail_forever;
 static cl_int fail_code;
 static const char *_Atomic fired;
 
-void fault_arm(const char *function, unsigned at, int code)
+void fault_arm(const char *function, unsigned at, int code, bool forever)
 {
     (void)snprintf(watched, sizeof watched, "%s", function != NULL ? function : "");
     fail_at = at;
     fail_code = code;
+    fail_forever = forever;
     calls = 0;
     matching = 0;
     fired = NULL;
@@ -45,15 +49,101 @@ static bool fails(const char *function)
     calls++;
     if (watched[0] != '\0' && strcmp(watched, function) != 0)
         return false;
-    if (++matching != fail_at)
+    const unsigned n = ++matching;
+    if (fail_at == 0 || n < fail_at || (n > fail_at && !fail_forever))
         return false;
-    fired = function;
+    if (n == fail_at)
+        fired = function;
     return true;
 }
 
+/* ---- objects: a table of the handles that are alive ------------------------------------------ */
+
+enum { MOST_OBJECTS = 1 << 14 };
+
+static struct object {
+    void *handle; /* NULL: free */
+    enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT_, KINDS } kind;
+    unsigned references;
+    size_t bytes;
+} objects[MOST_OBJECTS];
+
+static fault_objects alive;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned *counter(enum kind kind)
+{
+    unsigned *const counters[KINDS] = {&alive.contexts, &alive.queues, &alive.buffers,
+        &alive.programs, &alive.kernels, &alive.events};
+    return counters[kind];
+}
+
+/* Its entry, or a free one; they lie behind its hash. */
+static struct object *entry_of(void *handle)
+{
+    size_t i = (size_t)handle / 16 % MOST_OBJECTS;
+    struct object *empty = NULL;
+    for (size_t tries = 0; tries < MOST_OBJECTS; tries++, i = (i + 1) % MOST_OBJECTS) {
+        if (objects[i].handle == handle)
+            return &objects[i];
+        if (objects[i].handle == NULL && empty == NULL)
+            empty = &objects[i];
+        if (objects[i].handle == NULL && objects[i].references == 0)
+            break; /* never used */
+    }
+    return empty;
+}
+
+static void born(enum kind kind, void *handle, size_t bytes)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct object *o = entry_of(handle);
+    if (o != NULL && handle != NULL) {
+        *o = (struct object){handle, kind, 1, bytes};
+        ++*counter(kind);
+        alive.bytes += bytes;
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void retained(void *handle)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct object *o = entry_of(handle);
+    if (o != NULL && o->handle == handle)
+        o->references++;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void released(void *handle)
+{
+    (void)pthread_mutex_lock(&lock);
+    struct object *o = entry_of(handle);
+    if (o == NULL || o->handle != handle)
+        alive.strays++;
+    else if (--o->references == 0) {
+        --*counter(o->kind);
+        alive.bytes -= o->bytes;
+        o->handle = NULL;
+        o->references = 1; /* used once: a search goes on behind it */
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void fault_alive(fault_objects *counts)
+{
+    (void)pthread_mutex_lock(&lock);
+    *counts = alive;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* ---- the functions --------------------------------------------------------------------------- */
+
 /* CODE(function, parameters, arguments): functions that return a code.
- * OBJECT(type, function, parameters, arguments): those that return an object, and their code by
- * `code`, the last parameter. */
+ * EVENT(function, parameters, arguments, event): those that may also return an event.
+ * OBJECT(type, function, parameters, arguments, kind, bytes): those that return an object, and
+ * their code by `code`, the last parameter.
+ * RETAIN, RELEASE(function, type). */
 #define FUNCTIONS                                                                                  \
     CODE(clGetPlatformIDs, (cl_uint a, cl_platform_id * b, cl_uint * c), (a, b, c))                \
     CODE(clGetPlatformInfo, (cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e),  \
@@ -63,10 +153,8 @@ static bool fails(const char *function)
         (a, b, c, d, e))                                                                           \
     CODE(clGetDeviceInfo, (cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e),        \
         (a, b, c, d, e))                                                                           \
-    CODE(clRetainContext, (cl_context a), (a))                                                     \
     CODE(clGetContextInfo, (cl_context a, cl_context_info b, size_t c, void *d, size_t *e),        \
         (a, b, c, d, e))                                                                           \
-    CODE(clRetainCommandQueue, (cl_command_queue a), (a))                                          \
     CODE(clGetCommandQueueInfo,                                                                    \
         (cl_command_queue a, cl_command_queue_info b, size_t c, void *d, size_t *e),               \
         (a, b, c, d, e))                                                                           \
@@ -89,29 +177,41 @@ static bool fails(const char *function)
     CODE(clGetKernelWorkGroupInfo,                                                                 \
         (cl_kernel a, cl_device_id b, cl_kernel_work_group_info c, size_t d, void *e, size_t *f),  \
         (a, b, c, d, e, f))                                                                        \
-    CODE(clEnqueueNDRangeKernel,                                                                   \
+    EVENT(clEnqueueNDRangeKernel,                                                                  \
         (cl_command_queue a, cl_kernel b, cl_uint c, const size_t *d, const size_t *e,             \
             const size_t *f, cl_uint g, const cl_event *h, cl_event *i),                           \
-        (a, b, c, d, e, f, g, h, i))                                                               \
-    CODE(clEnqueueReadBuffer,                                                                      \
+        (a, b, c, d, e, f, g, h, i), i)                                                            \
+    EVENT(clEnqueueReadBuffer,                                                                     \
         (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, void *f, cl_uint g,          \
             const cl_event *h, cl_event *i),                                                       \
-        (a, b, c, d, e, f, g, h, i))                                                               \
-    CODE(clEnqueueWriteBuffer,                                                                     \
+        (a, b, c, d, e, f, g, h, i), i)                                                            \
+    EVENT(clEnqueueWriteBuffer,                                                                    \
         (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, const void *f, cl_uint g,    \
             const cl_event *h, cl_event *i),                                                       \
-        (a, b, c, d, e, f, g, h, i))                                                               \
-    CODE(clEnqueueFillBuffer,                                                                      \
+        (a, b, c, d, e, f, g, h, i), i)                                                            \
+    EVENT(clEnqueueFillBuffer,                                                                     \
         (cl_command_queue a, cl_mem b, const void *c, size_t d, size_t e, size_t f, cl_uint g,     \
             const cl_event *h, cl_event *i),                                                       \
-        (a, b, c, d, e, f, g, h, i))                                                               \
-    CODE(clEnqueueMarkerWithWaitList,                                                              \
-        (cl_command_queue a, cl_uint b, const cl_event *c, cl_event *d), (a, b, c, d))             \
-    CODE(clEnqueueBarrierWithWaitList,                                                             \
-        (cl_command_queue a, cl_uint b, const cl_event *c, cl_event *d), (a, b, c, d))             \
-    CODE(clEnqueueUnmapMemObject,                                                                  \
+        (a, b, c, d, e, f, g, h, i), i)                                                            \
+    EVENT(clEnqueueMarkerWithWaitList,                                                             \
+        (cl_command_queue a, cl_uint b, const cl_event *c, cl_event *d), (a, b, c, d), d)          \
+    EVENT(clEnqueueBarrierWithWaitList,                                                            \
+        (cl_command_queue a, cl_uint b, const cl_event *c, cl_event *d), (a, b, c, d), d)          \
+    EVENT(clEnqueueUnmapMemObject,                                                                 \
         (cl_command_queue a, cl_mem b, void *c, cl_uint d, const cl_event *e, cl_event *f),        \
-        (a, b, c, d, e, f))                                                                        \
+        (a, b, c, d, e, f), f)                                                                     \
+    EVENT(clEnqueueReadBufferRect,                                                                 \
+        (cl_command_queue a, cl_mem b, cl_bool c, const size_t *d, const size_t *e,                \
+            const size_t *f, size_t g, size_t h, size_t i, size_t j, void *k, cl_uint l,           \
+            const cl_event *m, cl_event *n),                                                       \
+        (a, b, c, d, e, f, g, h, i, j, k, l, m, n), n)                                             \
+    EVENT(clEnqueueWriteBufferRect,                                                                \
+        (cl_command_queue a, cl_mem b, cl_bool c, const size_t *d, const size_t *e,                \
+            const size_t *f, size_t g, size_t h, size_t i, size_t j, const void *k, cl_uint l,     \
+            const cl_event *m, cl_event *n),                                                       \
+        (a, b, c, d, e, f, g, h, i, j, k, l, m, n), n)                                             \
+    CODE(clGetEventProfilingInfo, (cl_event a, cl_profiling_info b, size_t c, void *d, size_t *e), \
+        (a, b, c, d, e))                                                                           \
     CODE(clWaitForEvents, (cl_uint a, const cl_event *b), (a, b))                                  \
     CODE(clGetEventInfo, (cl_event a, cl_event_info b, size_t c, void *d, size_t *e),              \
         (a, b, c, d, e))                                                                           \
@@ -121,47 +221,101 @@ static bool fails(const char *function)
         (const cl_context_properties *a, cl_uint b, const cl_device_id *c,                         \
             void(CL_CALLBACK * d)(const char *, const void *, size_t, void *), void *e,            \
             cl_int *code),                                                                         \
-        (a, b, c, d, e, code))                                                                     \
+        (a, b, c, d, e, code), CONTEXT, 0)                                                         \
     OBJECT(cl_command_queue, clCreateCommandQueue,                                                 \
         (cl_context a, cl_device_id b, cl_command_queue_properties c, cl_int * code),              \
-        (a, b, c, code))                                                                           \
+        (a, b, c, code), QUEUE, 0)                                                                 \
     OBJECT(cl_mem, clCreateBuffer,                                                                 \
-        (cl_context a, cl_mem_flags b, size_t c, void *d, cl_int *code), (a, b, c, d, code))       \
+        (cl_context a, cl_mem_flags b, size_t c, void *d, cl_int *code), (a, b, c, d, code),       \
+        BUFFER, c)                                                                                 \
     OBJECT(cl_mem, clCreateSubBuffer,                                                              \
         (cl_mem a, cl_mem_flags b, cl_buffer_create_type c, const void *d, cl_int *code),          \
-        (a, b, c, d, code))                                                                        \
+        (a, b, c, d, code), BUFFER, 0)                                                             \
     OBJECT(cl_program, clCreateProgramWithSource,                                                  \
         (cl_context a, cl_uint b, const char **c, const size_t *d, cl_int *code),                  \
-        (a, b, c, d, code))                                                                        \
+        (a, b, c, d, code), PROGRAM, 0)                                                            \
     OBJECT(cl_program, clCreateProgramWithBinary,                                                  \
         (cl_context a, cl_uint b, const cl_device_id *c, const size_t *d, const unsigned char **e, \
             cl_int *f, cl_int *code),                                                              \
-        (a, b, c, d, e, f, code))                                                                  \
-    OBJECT(cl_kernel, clCreateKernel, (cl_program a, const char *b, cl_int *code), (a, b, code))   \
-    OBJECT(void *, clEnqueueMapBuffer,                                                             \
-        (cl_command_queue a, cl_mem b, cl_bool c, cl_map_flags d, size_t e, size_t f, cl_uint g,   \
-            const cl_event *h, cl_event *i, cl_int *code),                                         \
-        (a, b, c, d, e, f, g, h, i, code))
+        (a, b, c, d, e, f, code), PROGRAM, 0)                                                      \
+    OBJECT(cl_kernel, clCreateKernel, (cl_program a, const char *b, cl_int *code), (a, b, code),   \
+        KERNEL, 0)                                                                                 \
+    OBJECT(cl_event, clCreateUserEvent, (cl_context a, cl_int * code), (a, code), EVENT_, 0)       \
+    RETAIN(clRetainMemObject, cl_mem)                                                              \
+    RETAIN(clRetainProgram, cl_program)                                                            \
+    RETAIN(clRetainKernel, cl_kernel)                                                              \
+    RETAIN(clRetainEvent, cl_event)                                                                \
+    RETAIN(clRetainContext, cl_context)                                                            \
+    RETAIN(clRetainCommandQueue, cl_command_queue)                                                 \
+    RELEASE(clReleaseMemObject, cl_mem)                                                            \
+    RELEASE(clReleaseProgram, cl_program)                                                          \
+    RELEASE(clReleaseKernel, cl_kernel)                                                            \
+    RELEASE(clReleaseEvent, cl_event)                                                              \
+    RELEASE(clReleaseContext, cl_context)                                                          \
+    RELEASE(clReleaseCommandQueue, cl_command_queue)
 
 #define CODE(function, parameters, arguments)                                                      \
     static cl_int CL_API_CALL watch_##function parameters                                          \
     {                                                                                              \
         return fails(#function) ? fail_code : target->function arguments;                          \
     }
-#define OBJECT(type, function, parameters, arguments)                                              \
+#define EVENT(function, parameters, arguments, event)                                              \
+    static cl_int CL_API_CALL watch_##function parameters                                          \
+    {                                                                                              \
+        const cl_int code = fails(#function) ? fail_code : target->function arguments;             \
+        if (code == CL_SUCCESS && event != NULL)                                                   \
+            born(EVENT_, *event, 0);                                                               \
+        return code;                                                                               \
+    }
+#define OBJECT(type, function, parameters, arguments, kind, bytes)                                 \
     static type CL_API_CALL watch_##function parameters                                            \
     {                                                                                              \
-        if (!fails(#function))                                                                     \
-            return target->function arguments;                                                     \
+        if (!fails(#function)) {                                                                   \
+            const type made = target->function arguments;                                          \
+            born(kind, made, bytes);                                                               \
+            return made;                                                                           \
+        }                                                                                          \
         if (code != NULL)                                                                          \
             *code = fail_code;                                                                     \
         return NULL;                                                                               \
     }
+#define RETAIN(function, type)                                                                     \
+    static cl_int CL_API_CALL watch_##function(type a)                                             \
+    {                                                                                              \
+        const cl_int code = fails(#function) ? fail_code : target->function(a);                    \
+        if (code == CL_SUCCESS)                                                                    \
+            retained(a);                                                                           \
+        return code;                                                                               \
+    }
+#define RELEASE(function, type)                                                                    \
+    static cl_int CL_API_CALL watch_##function(type a)                                             \
+    {                                                                                              \
+        released(a);                                                                               \
+        return target->function(a);                                                                \
+    }
 FUNCTIONS
 #undef CODE
+#undef EVENT
 #undef OBJECT
+#undef RETAIN
+#undef RELEASE
 
-/* "function:at:code" of $FAULT_LAYER. */
+/* The memory is mapped, not created. */
+static void *CL_API_CALL watch_clEnqueueMapBuffer(cl_command_queue a, cl_mem b, cl_bool c,
+    cl_map_flags d, size_t e, size_t f, cl_uint g, const cl_event *h, cl_event *i, cl_int *code)
+{
+    if (!fails("clEnqueueMapBuffer")) {
+        void *mapped = target->clEnqueueMapBuffer(a, b, c, d, e, f, g, h, i, code);
+        if (mapped != NULL && i != NULL)
+            born(EVENT_, *i, 0);
+        return mapped;
+    }
+    if (code != NULL)
+        *code = fail_code;
+    return NULL;
+}
+
+/* "function:at:code" or "function:at:code:forever" of $FAULT_LAYER. */
 static void arm_by_environment(void)
 {
     const char *text = getenv("FAULT_LAYER");
@@ -169,7 +323,24 @@ static void arm_by_environment(void)
     unsigned at;
     int code;
     if (text != NULL && sscanf(text, "%63[^:]:%u:%d", function, &at, &code) == 3)
-        fault_arm(strcmp(function, "any") == 0 ? NULL : function, at, code);
+        fault_arm(strcmp(function, "any") == 0 ? NULL : function, at, code,
+            strstr(text, ":forever") != NULL);
+}
+
+/* One line to the end of $FAULT_REPORT when the process ends. */
+__attribute__((destructor)) static void report(void)
+{
+    const char *path = getenv("FAULT_REPORT");
+    FILE *file = path != NULL && target != NULL ? fopen(path, "a") : NULL;
+    if (file == NULL)
+        return;
+    (void)fprintf(file,
+        "opencl: %u calls, failed %s, alive %u contexts %u queues %u buffers %u programs %u "
+        "kernels "
+        "%u events %zu bytes, %u released twice\n",
+        (unsigned)calls, fired != NULL ? fired : "none", alive.contexts, alive.queues,
+        alive.buffers, alive.programs, alive.kernels, alive.events, alive.bytes, alive.strays);
+    (void)fclose(file);
 }
 
 cl_int CL_API_CALL clGetLayerInfo(
@@ -198,11 +369,14 @@ cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *dispatch,
         return CL_INVALID_VALUE;
     target = dispatch;
     layer = *dispatch;
-#define CODE(function, parameters, arguments)         layer.function = watch_##function;
-#define OBJECT(type, function, parameters, arguments) layer.function = watch_##function;
+#define CODE(function, parameters, arguments)                      WATCH(function)
+#define EVENT(function, parameters, arguments, event)              WATCH(function)
+#define OBJECT(type, function, parameters, arguments, kind, bytes) WATCH(function)
+#define RETAIN(function, type)                                     WATCH(function)
+#define RELEASE(function, type)                                    WATCH(function)
+#define WATCH(function)                                            layer.function = watch_##function;
     FUNCTIONS
-#undef CODE
-#undef OBJECT
+    WATCH(clEnqueueMapBuffer)
     arm_by_environment();
     *count_returned = all;
     *layer_returned = &layer;

@@ -1,25 +1,41 @@
-/* Controls of fault_layer.c, a layer for the ICD loader ($OPENCL_LAYERS) that lets one call of
- * OpenCL fail. With any program:
+/* Controls of fault_layer.c, a layer for the ICD loader ($OPENCL_LAYERS) that lets calls of OpenCL
+ * fail and counts the objects that are alive. With any program:
  *
  *     OPENCL_LAYERS=.../libfault_layer.so FAULT_LAYER=clGetDeviceInfo:3:-6 clprune-info
  *
- * lets the third clGetDeviceInfo fail with code -6; "any:20:-5" lets the 20th call of whatever it
- * watches fail. A test finds the controls through dlopen and dlsym. */
+ * lets the third clGetDeviceInfo fail with code -6; "any:20:-5" lets the 20th call fail that it
+ * watches, "any:20:-5:forever" that call and all later ones. $FAULT_REPORT names a file to which a
+ * line about calls and objects is added when the program ends. A test finds the controls with
+ * fault_control.h. */
 #ifndef CLPRUNE_TEST_FAULT_LAYER_H
 #define CLPRUNE_TEST_FAULT_LAYER_H
 
-/* The `at`-th call from now on, counted from 1, of `function` (NULL: of any) fails with `code`; 0:
- * none does. Counters begin anew. */
-typedef void fault_arm_fn(const char *function, unsigned at, int code);
+#include <stdbool.h>
+#include <stddef.h>
 
-/* The function that failed since then; NULL: none yet. */
+/* The `at`-th call from now on, counted from 1, of `function` (NULL: of any) fails with `code`,
+ * with `forever` all later ones too; 0: none does. Counters begin anew. */
+typedef void fault_arm_fn(const char *function, unsigned at, int code, bool forever);
+
+/* The function that failed since then, the first of several; NULL: none yet. */
 typedef const char *fault_fired_fn(void);
 
-/* Calls since then that the layer saw. */
+/* Calls since then that could have failed. */
 typedef unsigned fault_calls_fn(void);
+
+/* Objects that the program, or a library of it, created and did not release; buffers also in bytes.
+ */
+typedef struct fault_objects {
+    unsigned contexts, queues, buffers, programs, kernels, events;
+    unsigned strays; /* releases of objects that were not alive */
+    size_t bytes;
+} fault_objects;
+
+typedef void fault_alive_fn(fault_objects *counts);
 
 fault_arm_fn fault_arm;
 fault_fired_fn fault_fired;
 fault_calls_fn fault_calls;
+fault_alive_fn fault_alive;
 
 #endif

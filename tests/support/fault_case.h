@@ -1,0 +1,56 @@
+/* Cases for test_faults_walk.c: calls of the public API whose every step can be made to fail. */
+#ifndef CLPRUNE_TEST_FAULT_CASE_H
+#define CLPRUNE_TEST_FAULT_CASE_H
+
+#include "clprune/clprune.h"
+#include "support/test_device.h"
+
+enum { FAULT_SOME = 192 };
+
+/* FAULT_SOME positive numbers, others for each `salt`; valid until the next call. */
+const float *fault_some(unsigned salt);
+
+/* The status of a creation; fails unless the handle at `place` is there after a success, and only
+ * then. */
+clprune_status fault_checked(clprune_status status, const void *place);
+
+/* One after the other, until one fails. */
+#define THEN(expression)                                                                           \
+    do {                                                                                           \
+        if (status == CLPRUNE_SUCCESS)                                                             \
+            status = (expression);                                                                 \
+    } while (0)
+
+/* Where a case puts what its calls computed. */
+typedef struct fault_bytes {
+    unsigned char data[1 << 14];
+    size_t count;
+} fault_bytes;
+
+void fault_add(fault_bytes *bytes, const void *data, size_t count);
+/* The elements of a matrix, and bytes of a buffer. */
+void fault_add_mat(fault_bytes *bytes, clprune_context *context, clprune_mat mat);
+void fault_add_buffer(
+    fault_bytes *bytes, clprune_context *context, cl_mem buffer, size_t offset, size_t count);
+
+/* Its hooks run in this order; only `call` and `undo` may meet a failure. All but `call` may be
+ * NULL. */
+typedef struct fault_case {
+    const char *name;
+    const void *row;                                           /* for the hooks */
+    void (*open)(clprune_context *context, const void *row);   /* objects for all calls */
+    void (*prepare)(clprune_context *context);                 /* what a call reads and writes */
+    clprune_status (*call)(clprune_context *context);          /* handles are NULL where it fails */
+    void (*result)(clprune_context *context, fault_bytes *to); /* of a call that succeeded */
+    void (*undo)(clprune_context *context);                    /* of any call: what it created */
+    void (*close)(clprune_context *context);
+    const char *(*text)(void); /* of the error, where it is not that of the context */
+} fault_case;
+
+/* The functions of test_functions.h; those that create objects, move data and wait; contexts and
+ * plans. */
+size_t fault_function_cases(const fault_case **cases);
+size_t fault_object_cases(const fault_case **cases);
+size_t fault_context_cases(const fault_case **cases);
+
+#endif

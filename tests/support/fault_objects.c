@@ -1,0 +1,565 @@
+/* Cases for the functions that create objects, move data and wait. */
+#include <CL/cl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fault_case.h"
+#include "support/test_device.h"
+
+enum { BATCH = 2, TOKENS = 4, ROWS = BATCH * TOKENS, COLS = 24, OUT = 8, MOST = ROWS * COLS };
+
+/* ---- matrices with values -------------------------------------------------------------------- */
+
+static clprune_mat make(clprune_context *c, const char *name, size_t rows, size_t cols)
+{
+    clprune_mat made;
+    TEST_OK(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, name, rows, cols, &made));
+    return made;
+}
+
+static void set(clprune_context *c, clprune_mat mat, unsigned salt)
+{
+    TEST_OK(clprune_mat_write(c, mat, fault_some(salt)));
+}
+
+/* The operands of most cases: x and y like x, a weight, its gradient, an output. */
+static clprune_mat x, y, w, dw, out, b;
+
+static void open_mats(clprune_context *c, const void *row)
+{
+    (void)row;
+    x = make(c, "x", ROWS, COLS);
+    y = make(c, "y", ROWS, COLS);
+    w = make(c, "w", OUT, COLS);
+    dw = make(c, "dw", OUT, COLS);
+    out = make(c, "out", ROWS, OUT);
+    b = make(c, "b", 1, OUT);
+}
+
+static void prepare_mats(clprune_context *c)
+{
+    set(c, x, 1);
+    set(c, y, 2);
+    set(c, w, 3);
+    set(c, dw, 4);
+    set(c, out, 5);
+    set(c, b, 6);
+}
+
+static void close_mats(clprune_context *c)
+{
+    const clprune_mat all[] = {x, y, w, dw, out, b};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        clprune_buffer_release(c, all[i].buffer);
+}
+
+static void result_of_mats(clprune_context *c, fault_bytes *to)
+{
+    fault_add_mat(to, c, y);
+    fault_add_mat(to, c, dw);
+    fault_add_mat(to, c, out);
+}
+
+/* ---- buffers and matrices -------------------------------------------------------------------- */
+
+static cl_mem buffer;
+static clprune_mat made[3];
+
+static clprune_status call_buffer(clprune_context *c)
+{
+    return fault_checked(
+        clprune_buffer_create(c, CLPRUNE_MEMORY_INPUT, "a buffer", 1000, &buffer), &buffer);
+}
+
+static void undo_buffer(clprune_context *c)
+{
+    clprune_buffer_release(c, buffer);
+    buffer = NULL;
+}
+
+static clprune_status call_large_buffer(clprune_context *c) /* in huge pages */
+{
+    return fault_checked(
+        clprune_buffer_create(c, CLPRUNE_MEMORY_INPUT, "a large buffer", (size_t)5 << 20, &buffer),
+        &buffer);
+}
+
+static clprune_status call_mat_create(clprune_context *c)
+{
+    return fault_checked(
+        clprune_mat_create(c, CLPRUNE_MEMORY_PARAMETERS, "a matrix", 7, 5, &made[0]),
+        &made[0].buffer);
+}
+
+static clprune_status call_mats_create(clprune_context *c)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    for (size_t i = 0; i < 3; i++)
+        made[i] = (clprune_mat){.rows = i + 1, .cols = 5};
+    return fault_checked(
+        clprune_mats_create(c, CLPRUNE_MEMORY_PARAMETERS, 3, names, made), &made[2].buffer);
+}
+
+static void undo_made(clprune_context *c)
+{
+    clprune_buffer_release(c, made[0].buffer);
+    memset(made, 0, sizeof made);
+}
+
+static float host[MOST];
+
+/* A window, whose rows lie apart, and whole matrices; with an event. */
+static clprune_status call_transfers(clprune_context *c)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat window = y;
+    window.rows = 3;
+    window.cols = 5;
+    cl_event event = NULL;
+    memset(host, 0, sizeof host);
+    THEN(clprune_mat_write(c, window, fault_some(9)));
+    THEN(clprune_mat_read(c, window, host));
+    THEN(clprune_mat_write(c, dw, fault_some(10)));
+    THEN(clprune_mat_read(c, dw, host + 20));
+    THEN(clprune_mat_fill(c, 3, out, &event));
+    if (status != CLPRUNE_SUCCESS)
+        assert_null(event);
+    if (event != NULL)
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    THEN(clprune_mat_copy(c, x, y, NULL));
+    THEN(clprune_context_finish(c));
+    return status;
+}
+
+static void result_of_transfers(clprune_context *c, fault_bytes *to)
+{
+    result_of_mats(c, to);
+    fault_add(to, host, sizeof host);
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static cl_command_queue first_queue, other_queue;
+static cl_event user_event;
+
+static void open_queues(clprune_context *c, const void *row)
+{
+    cl_int code;
+    open_mats(c, row);
+    first_queue = clprune_context_queue(c);
+    assert_int_equal(clRetainCommandQueue(first_queue), CL_SUCCESS);
+    other_queue = clCreateCommandQueue(clprune_context_cl(c), clprune_context_device(c), 0, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    user_event = clCreateUserEvent(clprune_context_cl(c), &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clSetUserEventStatus(user_event, CL_COMPLETE), CL_SUCCESS);
+}
+
+static clprune_status call_queues(clprune_context *c)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    THEN(clprune_mat_fill(c, 2, y, NULL));
+    THEN(clprune_context_set_queue(c, other_queue));
+    THEN(clprune_context_wait(c, 1, &user_event));
+    THEN(clprune_mat_copy(c, y, x, NULL));
+    THEN(clprune_gemm(c, false, true, 1, 0, x, w, out, NULL));
+    THEN(clprune_context_finish(c));
+    return status;
+}
+
+static void undo_queues(clprune_context *c)
+{
+    (void)clprune_context_set_queue(c, first_queue);
+    (void)clprune_context_finish(c);
+}
+
+static void close_queues(clprune_context *c)
+{
+    close_mats(c);
+    assert_int_equal(clReleaseEvent(user_event), CL_SUCCESS);
+    assert_int_equal(clReleaseCommandQueue(first_queue), CL_SUCCESS);
+    assert_int_equal(clReleaseCommandQueue(other_queue), CL_SUCCESS);
+}
+
+/* ---- sparse and batched products ------------------------------------------------------------- */
+
+static clprune_bsr bsr;
+
+static clprune_status call_bsr(
+    clprune_context *c, clprune_value_type values, clprune_index_type index)
+{
+    const clprune_bsr_desc desc = {.batch = BATCH,
+        .rows = TOKENS,
+        .cols = COLS,
+        .block = {1, 4},
+        .keep = 9,
+        .value_type = values,
+        .index_type = index};
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    THEN(clprune_bsr_size_query(&desc, &sizes));
+    THEN(fault_checked(
+        clprune_bsr_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "x", &desc, &bsr), &bsr.values));
+    THEN(clprune_prune(c, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, x, &bsr, NULL));
+    THEN(clprune_bsr_validate(c, &bsr));
+    THEN(clprune_bspmm_tn(c, 1, 1, out, &bsr, dw, NULL));
+    THEN(clprune_bsr_unpack(c, &bsr, y, NULL));
+    return status;
+}
+
+static clprune_status call_bsr_plain(clprune_context *c)
+{
+    return call_bsr(c, CLPRUNE_VALUES_FP32, CLPRUNE_INDEX_INT32);
+}
+
+static clprune_status call_bsr_narrow(clprune_context *c)
+{
+    return call_bsr(c, CLPRUNE_VALUES_INT8, CLPRUNE_INDEX_BITMAP);
+}
+
+/* Samples of OUT x COLS times samples of TOKENS x COLS; and samples times a weight. */
+static clprune_status call_bsr_forms(clprune_context *c)
+{
+    const clprune_bsr_desc desc = {
+        .batch = BATCH, .rows = TOKENS, .cols = OUT, .block = {1, 4}, .keep = 5};
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat dense = out, square = dw;
+    square.rows = TOKENS;
+    square.cols = square.ld = TOKENS;
+    THEN(clprune_bsr_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "x", &desc, &bsr));
+    THEN(clprune_prune(c, CLPRUNE_NORM_L1, CLPRUNE_CRITERION_LARGEST, 0, dense, &bsr, NULL));
+    THEN(clprune_bspmm_nt(c, 1, 0, dense, &bsr, square, NULL));
+    THEN(clprune_bspmm_nn(c, 1, 0, &bsr, w, y, NULL));
+    return status;
+}
+
+static void undo_bsr(clprune_context *c)
+{
+    clprune_bsr_destroy(c, &bsr);
+    memset(&bsr, 0, sizeof bsr);
+}
+
+static clprune_status call_gemm_batched(clprune_context *c)
+{
+    const clprune_mat one = {x.buffer, 0, TOKENS, COLS, COLS},
+                      of = {out.buffer, 0, TOKENS, OUT, OUT};
+    cl_event event = NULL;
+    const clprune_status status = clprune_gemm_batched(
+        c, BATCH, false, true, 1, 1, one, TOKENS * COLS, w, 0, of, TOKENS * OUT, &event);
+    assert_true((status == CLPRUNE_SUCCESS) == (event != NULL));
+    if (event != NULL)
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    return status;
+}
+
+/* ---- stores of each form --------------------------------------------------------------------- */
+
+typedef struct store_row {
+    clprune_keep keep;
+    clprune_activation activation; /* for MASK and GELU_CODE */
+} store_row;
+
+#define KEEP(...)                                                                                  \
+    {                                                                                              \
+        .keep = { __VA_ARGS__ }                                                                    \
+    }
+
+static const store_row rows[] = {KEEP(.form = CLPRUNE_FORM_DENSE),
+    KEEP(.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}),
+    KEEP(.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, 4}, .centred = true,
+        .criterion = CLPRUNE_CRITERION_SAMPLED, .value_type = CLPRUNE_VALUES_BF16,
+        .index_type = CLPRUNE_INDEX_BITMAP),
+    KEEP(.form = CLPRUNE_FORM_MEAN), KEEP(.form = CLPRUNE_FORM_QUANTISED, .bits = 4),
+    KEEP(.form = CLPRUNE_FORM_POOLED, .cell = 2),
+    {.keep = {.form = CLPRUNE_FORM_MASK}, .activation = CLPRUNE_ACTIVATION_RELU},
+    {.keep = {.form = CLPRUNE_FORM_GELU_CODE, .bits = 4}, .activation = CLPRUNE_ACTIVATION_GELU}};
+
+static const store_row *row_of;
+static clprune_saved *saved;
+
+static void open_store(clprune_context *c, const void *row)
+{
+    open_mats(c, row);
+    row_of = row;
+}
+
+static bool is_activation(void)
+{
+    return row_of->keep.form == CLPRUNE_FORM_MASK || row_of->keep.form == CLPRUNE_FORM_GELU_CODE;
+}
+
+static clprune_status use_store(clprune_context *c)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat part = x, square = dw;
+    if (is_activation()) {
+        THEN(clprune_activation_forward(
+            c, row_of->activation, 0, BATCH, x, CLPRUNE_NO_MAT, y, saved, NULL));
+        THEN(clprune_activation_backward(
+            c, row_of->activation, 0, BATCH, 0, saved, y, y, CLPRUNE_NO_MAT, NULL));
+        return status;
+    }
+    clprune_saved_set_seed(saved, 5);
+    part.rows = TOKENS;
+    square.rows = 2;
+    square.cols = square.ld = TOKENS;
+    clprune_mat dy = x;
+    dy.rows = BATCH * 2;
+    THEN(clprune_saved_store(saved, 0, 1, part, NULL));
+    part.offset += TOKENS * COLS;
+    THEN(clprune_saved_store(saved, 1, 1, part, NULL));
+    THEN(clprune_saved_restore(saved, 0, BATCH, y, NULL));
+    THEN(clprune_saved_product_nt(saved, 0, BATCH, 0, dy, square, NULL));
+    THEN(clprune_saved_product_tn(saved, 0, BATCH, 1, out, w, NULL));
+    return status;
+}
+
+static clprune_status call_store(clprune_context *c)
+{
+    clprune_saved_sizes sizes;
+    clprune_status status = CLPRUNE_SUCCESS;
+    THEN(clprune_saved_size_query(&row_of->keep, BATCH, TOKENS, COLS, &sizes));
+    THEN(fault_checked(
+        clprune_saved_create(c, "store", &row_of->keep, BATCH, TOKENS, COLS, &saved), &saved));
+    THEN(use_store(c));
+    return status;
+}
+
+static void result_of_store(clprune_context *c, fault_bytes *to)
+{
+    result_of_mats(c, to);
+    fault_add_mat(to, c, w);
+}
+
+/* In memory of the caller, with another shape before. */
+static clprune_status call_store_in(clprune_context *c)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    THEN(clprune_buffer_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "store", 8192, &buffer));
+    THEN(fault_checked(
+        clprune_saved_create_in(c, &row_of->keep, 1, 2, COLS, buffer, 4096, 4096, &saved), &saved));
+    THEN(clprune_saved_reshape(saved, BATCH, TOKENS, COLS));
+    THEN(use_store(c));
+    return status;
+}
+
+static void undo_store(clprune_context *c)
+{
+    clprune_saved_destroy(saved);
+    saved = NULL;
+    undo_buffer(c);
+}
+
+/* ---- host memory ----------------------------------------------------------------------------- */
+
+/* Aligned memory is used in place, other memory is staged, here with gaps between its rows. */
+static _Alignas(CLPRUNE_WRAP_ALIGN) float aligned[MOST];
+static float gaps[2 * MOST];
+static clprune_mat wrapped[2];
+
+static clprune_status call_wrap(clprune_context *c)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    memcpy(aligned, fault_some(7), sizeof aligned);
+    memcpy(gaps, fault_some(8), MOST * sizeof *gaps);
+    memcpy(gaps + MOST, fault_some(9), MOST * sizeof *gaps);
+    THEN(fault_checked(
+        clprune_mat_wrap(c, aligned, ROWS, COLS, COLS, CLPRUNE_ACCESS_READ_WRITE, &wrapped[0]),
+        &wrapped[0].buffer));
+    THEN(fault_checked(clprune_mat_wrap(c, gaps + 1, ROWS, COLS, 2 * COLS - 1,
+                           CLPRUNE_ACCESS_READ_WRITE, &wrapped[1]),
+        &wrapped[1].buffer));
+    for (int i = 0; i < 2; i++) {
+        clprune_mat part = wrapped[i];
+        part.rows = OUT;
+        THEN(clprune_gemm(c, false, true, 1, 0, wrapped[i], part, out, NULL));
+        THEN(clprune_mat_copy(c, x, wrapped[i], NULL));
+        THEN(clprune_mat_sync_to_host(c, wrapped[i]));
+        THEN(clprune_mat_sync_to_device(c, wrapped[i]));
+        THEN(clprune_mat_unwrap(c, &wrapped[i]));
+    }
+    return status;
+}
+
+static void result_of_wrap(clprune_context *c, fault_bytes *to)
+{
+    fault_add_mat(to, c, out);
+    fault_add(to, aligned, sizeof aligned);
+    fault_add(to, gaps, sizeof gaps);
+}
+
+static void undo_wrap(clprune_context *c)
+{
+    (void)clprune_mat_unwrap(c, &wrapped[0]);
+    (void)clprune_mat_unwrap(c, &wrapped[1]);
+}
+
+static clprune_status call_store_host(clprune_context *c)
+{
+    static _Alignas(CLPRUNE_WRAP_ALIGN) float dy[ROWS * OUT], gradient[OUT * COLS];
+    clprune_status status = CLPRUNE_SUCCESS;
+    memcpy(aligned, fault_some(7), sizeof aligned);
+    memcpy(dy, fault_some(8), sizeof dy);
+    memset(gaps, 0, sizeof gaps);
+    THEN(clprune_saved_create(c, "store", &row_of->keep, BATCH, TOKENS, COLS, &saved));
+    THEN(clprune_saved_store_host(saved, 0, BATCH, aligned, COLS));
+    THEN(clprune_saved_restore_host(saved, 0, BATCH, gaps + 1, COLS + 3));
+    THEN(clprune_saved_product_tn_host(saved, 0, BATCH, 0, OUT, dy, OUT, gradient, COLS));
+    memcpy(aligned, gradient, sizeof gradient);
+    return status;
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+static clprune_linear *linear;
+static clprune_conv2d *conv;
+
+static clprune_status call_linear(clprune_context *c)
+{
+    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = rows[1].keep};
+    clprune_status status = CLPRUNE_SUCCESS;
+    THEN(fault_checked(clprune_linear_create(c, &desc, &linear), &linear));
+    THEN(
+        fault_checked(clprune_linear_saved_create(linear, BATCH, TOKENS, "input", &saved), &saved));
+    THEN(clprune_linear_forward(linear, BATCH, x, w, b, out, saved, NULL));
+    THEN(clprune_linear_backward(linear, BATCH, 1, saved, out, w, y, dw, b, NULL));
+    return status;
+}
+
+static void undo_linear(clprune_context *c)
+{
+    undo_store(c);
+    clprune_linear_destroy(linear);
+    linear = NULL;
+}
+
+static const clprune_extent picture = {2, 4};
+
+/* A kernel of 3 x 1 with padding: COLS is 3 * OUT. */
+static clprune_status call_conv(clprune_context *c)
+{
+    const clprune_conv2d_desc desc = {.in = OUT,
+        .out = OUT,
+        .kernel = {3, 1},
+        .padding = {1, 0},
+        .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}};
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_mat in = x, result = y;
+    in.rows = result.rows = 1 * ROWS;
+    in.cols = in.ld = result.cols = result.ld = OUT;
+    THEN(fault_checked(clprune_conv2d_create(c, &desc, &conv), &conv));
+    THEN(fault_checked(clprune_conv2d_saved_create(conv, 1, picture, "input", &saved), &saved));
+    THEN(clprune_conv2d_forward(conv, 1, picture, in, w, b, result, saved, NULL));
+    THEN(clprune_conv2d_backward(conv, 1, picture, 1, 0, saved, result, w, out, dw, b, NULL));
+    return status;
+}
+
+static void undo_conv(clprune_context *c)
+{
+    undo_store(c);
+    clprune_conv2d_destroy(conv);
+    conv = NULL;
+}
+
+static clprune_optimizer *optimizer;
+
+static clprune_status call_optimizer(clprune_context *c)
+{
+    static const clprune_optimizer_desc descs[] = {
+        {.kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f},
+        {.kind = CLPRUNE_OPTIMIZER_LAMB, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-6f}};
+    const clprune_param params[] = {{.name = "y", .value = y, .grad = x, .decay = true},
+        {.name = "dw", .value = dw, .grad = w}};
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t i = 0; i < 2; i++) {
+        clprune_optimizer_destroy(optimizer);
+        optimizer = NULL;
+        THEN(fault_checked(
+            clprune_optimizer_create(c, &descs[i], 2, params, &optimizer), &optimizer));
+        THEN(clprune_optimizer_clip(optimizer, 1, CLPRUNE_NO_MAT, NULL));
+        THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
+        THEN(clprune_optimizer_step(optimizer, 0.1f, NULL));
+    }
+    return status;
+}
+
+static void undo_optimizer(clprune_context *c)
+{
+    (void)c;
+    clprune_optimizer_destroy(optimizer);
+    optimizer = NULL;
+}
+
+/* A step that failed is none: the next one is the one that it would have been. */
+static void open_step(clprune_context *c, const void *row)
+{
+    const clprune_optimizer_desc desc = {
+        .kind = CLPRUNE_OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f};
+    open_mats(c, row);
+    const clprune_param params[] = {
+        {.name = "y", .value = y, .grad = x}, {.name = "dw", .value = dw, .grad = w}};
+    TEST_OK(clprune_optimizer_create(c, &desc, 2, params, &optimizer));
+}
+
+static void prepare_step(clprune_context *c)
+{
+    prepare_mats(c);
+    clprune_optimizer_set_steps(optimizer, 0);
+    for (size_t i = 0; i < 4; i++)
+        TEST_OK(clprune_mat_fill(c, 0, clprune_optimizer_state(optimizer, i / 2, i % 2), NULL));
+}
+
+static clprune_status call_step(clprune_context *c)
+{
+    (void)c;
+    const clprune_status status = clprune_optimizer_step(optimizer, 0.1f, NULL);
+    assert_int_equal(clprune_optimizer_steps(optimizer), status == CLPRUNE_SUCCESS);
+    return status;
+}
+
+static void close_step(clprune_context *c)
+{
+    undo_optimizer(c);
+    close_mats(c);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define WITH_MATS(name, call, undo)                                                                \
+    {                                                                                              \
+        name, NULL, open_mats, prepare_mats, call, result_of_mats, undo, close_mats, NULL          \
+    }
+#define STORE(name, i)                                                                             \
+    {"store, " name, &rows[i], open_store, prepare_mats, call_store, result_of_store, undo_store,  \
+        close_mats, NULL},                                                                         \
+    {                                                                                              \
+        "store in memory, " name, &rows[i], open_store, prepare_mats, call_store_in,               \
+            result_of_store, undo_store, close_mats, NULL                                          \
+    }
+
+static const fault_case cases[] = {{.name = "buffer", .call = call_buffer, .undo = undo_buffer},
+    {.name = "large buffer", .call = call_large_buffer, .undo = undo_buffer},
+    {.name = "matrix", .call = call_mat_create, .undo = undo_made},
+    {.name = "matrices", .call = call_mats_create, .undo = undo_made},
+    {"transfers", NULL, open_mats, prepare_mats, call_transfers, result_of_transfers, NULL,
+        close_mats, NULL},
+    {"queues", NULL, open_queues, prepare_mats, call_queues, result_of_mats, undo_queues,
+        close_queues, NULL},
+    WITH_MATS("bsr", call_bsr_plain, undo_bsr), WITH_MATS("bsr, narrow", call_bsr_narrow, undo_bsr),
+    WITH_MATS("bsr, nt and nn", call_bsr_forms, undo_bsr),
+    WITH_MATS("gemm_batched", call_gemm_batched, NULL), STORE("dense", 0), STORE("pruned", 1),
+    STORE("pruned, centred, sampled, bf16", 2), STORE("mean", 3), STORE("quantised", 4),
+    STORE("pooled", 5), STORE("mask", 6), STORE("GELU code", 7),
+    {"wrap", NULL, open_mats, prepare_mats, call_wrap, result_of_wrap, undo_wrap, close_mats, NULL},
+    {"store of the host's", &rows[1], open_store, prepare_mats, call_store_host, result_of_wrap,
+        undo_store, close_mats, NULL},
+    WITH_MATS("linear", call_linear, undo_linear), WITH_MATS("conv2d", call_conv, undo_conv),
+    WITH_MATS("optimizer", call_optimizer, undo_optimizer),
+    {"optimizer_step", NULL, open_step, prepare_step, call_step, result_of_mats, NULL, close_step,
+        NULL}};
+
+size_t fault_object_cases(const fault_case **list)
+{
+    *list = cases;
+    return sizeof cases / sizeof cases[0];
+}

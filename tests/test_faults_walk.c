@@ -1,0 +1,336 @@
+/* Every call that a public function makes of OpenCL, of the allocator and of files fails in turn,
+ * once, and once with all later ones: the function returns the right status with a text, or its
+ * result has the right bits; nothing leaks; the next call on the same context has the right bits;
+ * after the context nothing is left. The cases are in support/fault_*.c.
+ *
+ *     test_faults_walk [long] [part of a case's name]
+ *
+ * warm: programs and scratch are there, one context for all calls. cold: a new context for each
+ * call, so its kernels are built; `long` takes each of these calls, else some. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fault_case.h"
+#include "support/fault_control.h"
+#include "support/fault_host.h"
+
+enum { OPENCL, MEMORY, FILES };
+static const char *const group_names[] = {"OpenCL", "memory", "files"};
+
+typedef struct walk {
+    const fault_case *with;
+    int group;
+    bool forever, cold;
+    unsigned first, step;
+    clprune_kernels kernels;
+} walk;
+
+static fault_controls layer;
+static unsigned failures, harmless; /* of all walks */
+
+/* ---- what is alive --------------------------------------------------------------------------- */
+
+typedef struct population {
+    fault_objects objects;
+    long blocks, files;
+} population;
+
+static population count_alive(void)
+{
+    population p = {.blocks = fault_host_blocks(), .files = fault_host_files()};
+    layer.alive(&p.objects);
+    return p;
+}
+
+static void same_population(const char *when, population want, population got)
+{
+    const fault_objects *w = &want.objects, *g = &got.objects;
+    if (memcmp(w, g, sizeof *w) != 0 || want.blocks != got.blocks || want.files != got.files)
+        fail_msg("%s there are %u contexts, %u queues, %u buffers (%zu bytes), %u programs, "
+                 "%u kernels, %u events, %u released twice, %ld blocks of memory, %ld files; "
+                 "expected %u, %u, %u (%zu bytes), %u, %u, %u, %u, %ld, %ld",
+            when, g->contexts, g->queues, g->buffers, g->bytes, g->programs, g->kernels, g->events,
+            g->strays, got.blocks, got.files, w->contexts, w->queues, w->buffers, w->bytes,
+            w->programs, w->kernels, w->events, w->strays, want.blocks, want.files);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static void arm(const walk *w, unsigned at)
+{
+    if (w->group == OPENCL)
+        layer.arm(NULL, at, w->forever ? CL_OUT_OF_RESOURCES : CL_INVALID_OPERATION, w->forever);
+    else
+        fault_host_arm(w->group == MEMORY ? FAULT_MEMORY : FAULT_FILES, at, w->forever);
+}
+
+/* The function that failed, or NULL. */
+static const char *disarm(const walk *w)
+{
+    const char *fired = w->group == OPENCL ? layer.fired() : fault_host_fired();
+    layer.arm(NULL, 0, 0, false);
+    fault_host_arm(FAULT_MEMORY, 0, false);
+    return fired;
+}
+
+/* Of calls that fail for ever, another than the first may be the one that counts. */
+static bool is_right(const walk *w, const char *function, clprune_status status)
+{
+    if (w->group == MEMORY)
+        return status == CLPRUNE_OUT_OF_HOST_MEMORY;
+    if (w->group == FILES)
+        return status == CLPRUNE_INVALID_ARGUMENT; /* what a variable of the environment names */
+    if (status == CLPRUNE_BUILD_FAILED)
+        return w->forever || strcmp(function, "clBuildProgram") == 0;
+    if (status == CLPRUNE_NO_DEVICE) /* a platform that does not list its devices has none */
+        return strcmp(function, "clGetDeviceIDs") == 0;
+    return status == (w->forever ? CLPRUNE_OUT_OF_DEVICE_MEMORY : CLPRUNE_OPENCL_ERROR) ||
+           status == CLPRUNE_CLBLAST_ERROR;
+}
+
+/* The text names the call, or what it was for. */
+static bool is_told(const walk *w, const char *function, const char *text)
+{
+    if (w->group != OPENCL)
+        return strlen(text) > 20;
+    if (strstr(text, w->forever ? "CL_OUT_OF_RESOURCES" : function) != NULL)
+        return true;
+    if (strcmp(function, "clEnqueueNDRangeKernel") == 0 && strstr(text, "kernel ") != NULL)
+        return true;
+    if (strcmp(function, "clCreateBuffer") == 0 && strstr(text, "made no buffer of ") != NULL)
+        return true;
+    return strstr(text, "CLBlast") != NULL;
+}
+
+static unsigned long long own_bytes(const clprune_context *context)
+{
+    return clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live -
+           clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live;
+}
+
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+static clprune_context *make_context(const walk *w)
+{
+    clprune_context *context = NULL;
+    const clprune_context_options options = {
+        .device = test_device_selection(), .kernels = w->kernels, .cache_dir = NULL};
+    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    return context;
+}
+
+/* One call that succeeds, and its result. */
+static void run(const walk *w, clprune_context *context, const char *when, fault_bytes *result)
+{
+    const fault_case *c = w->with;
+    result->count = 0;
+    if (c->prepare != NULL)
+        c->prepare(context);
+    if (c->call(context) != CLPRUNE_SUCCESS)
+        fail_msg("%s: %s", when, c->text != NULL ? c->text() : clprune_last_error(context));
+    if (c->result != NULL)
+        c->result(context, result);
+    if (c->undo != NULL)
+        c->undo(context);
+}
+
+static void same_bytes(const char *when, const fault_bytes *want, const fault_bytes *got)
+{
+    if (want->count != got->count || memcmp(want->data, got->data, want->count) != 0)
+        fail_msg("%s the result has other bits", when);
+}
+
+static void begin(const walk *w, clprune_context *context)
+{
+    if (w->with->open != NULL)
+        w->with->open(context, w->with->row);
+}
+
+static void end(const walk *w, clprune_context *context)
+{
+    if (w->with->close != NULL)
+        w->with->close(context);
+    clprune_context_destroy(context);
+}
+
+/* Call number `at` fails; whether there was one. */
+static bool fail_one(
+    const walk *w, clprune_context *context, unsigned at, const fault_bytes *want, const char *when)
+{
+    const fault_case *c = w->with;
+    static fault_bytes got;
+    if (c->prepare != NULL)
+        c->prepare(context);
+    const unsigned long long held = own_bytes(context);
+    arm(w, at);
+    const clprune_status status = c->call(context);
+    const char *function = disarm(w);
+    static char text[4096];
+    text[0] = '\0';
+    (void)strncat(text, c->text != NULL ? c->text() : clprune_last_error(context), sizeof text - 1);
+    if (function == NULL && status != CLPRUNE_SUCCESS)
+        fail_msg("%s: nothing failed, but %s: %s", when, clprune_status_name(status), text);
+    if (function != NULL && status == CLPRUNE_SUCCESS) {
+        got.count = 0;
+        if (c->result != NULL)
+            c->result(context, &got);
+        same_bytes(when, want, &got);
+        harmless += w->group == OPENCL;
+    }
+    if (status != CLPRUNE_SUCCESS) {
+        if (!is_right(w, function, status) || !is_told(w, function, text))
+            fail_msg("%s, %s: %s \"%s\"", when, function, clprune_status_name(status), text);
+        failures++;
+    }
+    if (c->undo != NULL)
+        c->undo(context);
+    if (own_bytes(context) != held)
+        fail_msg("%s, %s: the context holds %llu bytes of matrices, before %llu", when,
+            function != NULL ? function : "no failure", own_bytes(context), held);
+    return function != NULL;
+}
+
+static void walk_warm(const walk *w)
+{
+    static fault_bytes want, got;
+    const population before = count_alive();
+    clprune_context *context = make_context(w);
+    begin(w, context);
+    for (int i = 0; i < 2; i++)
+        run(w, context, "unfailed", &want);
+    const population settled = count_alive();
+    bool more = true;
+    for (unsigned at = 1; more; at++) {
+        char when[64];
+        (void)snprintf(when, sizeof when, "after failure %u", at);
+        more = fail_one(w, context, at, &want, when);
+        run(w, context, when, &got);
+        same_bytes(when, &want, &got);
+        same_population(when, settled, count_alive());
+    }
+    end(w, context);
+    same_population("at the end", before, count_alive());
+}
+
+static void walk_cold(const walk *w)
+{
+    static fault_bytes want, got;
+    const population before = count_alive();
+    clprune_context *context = make_context(w);
+    begin(w, context);
+    for (int i = 0; i < 2; i++)
+        run(w, context, "unfailed", &want);
+    const population settled = count_alive();
+    end(w, context);
+    same_population("at first", before, count_alive());
+    bool more = true;
+    for (unsigned at = w->first; more; at += w->step) {
+        char when[64];
+        (void)snprintf(when, sizeof when, "after failure %u", at);
+        context = make_context(w);
+        begin(w, context);
+        more = fail_one(w, context, at, &want, when);
+        run(w, context, when, &got);
+        run(w, context, when, &got);
+        same_bytes(when, &want, &got);
+        same_population(when, settled, count_alive());
+        end(w, context);
+        same_population("at the end", before, count_alive());
+    }
+}
+
+/* The context and all objects go while each call fails. */
+static void walk_destroy(const walk *w)
+{
+    const population before = count_alive();
+    bool more = true;
+    for (unsigned at = w->first; more; at += w->step) {
+        clprune_context *context = make_context(w);
+        begin(w, context);
+        if (w->with->prepare != NULL)
+            w->with->prepare(context);
+        arm(w, at);
+        (void)w->with->call(context);
+        if (w->with->undo != NULL)
+            w->with->undo(context);
+        end(w, context);
+        more = disarm(w) != NULL;
+        same_population("at the end", before, count_alive());
+    }
+}
+
+static void run_walk(void **state)
+{
+    const walk *w = *state;
+    (void)disarm(w); /* what a failed case left */
+    if (!w->cold)
+        walk_warm(w);
+    else if (w->forever && w->group == OPENCL)
+        walk_destroy(w);
+    else
+        walk_cold(w);
+}
+
+static void how_many(void **state)
+{
+    (void)state;
+    print_message("    %u failures told, %u of OpenCL harmless\n", failures, harmless);
+    assert_true(failures > 5 * harmless);
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+enum { MOST_WALKS = 4096 };
+static walk walks[MOST_WALKS];
+static size_t walks_count;
+
+static void add(test_list *list, walk w)
+{
+    static const char *const families[] = {"", ", vector", ", tiled"};
+    assert_true(walks_count < MOST_WALKS);
+    walks[walks_count] = w;
+    test_add(list, run_walk, &walks[walks_count++], "%s%s: %s, %s, %s", w.with->name,
+        families[w.kernels], group_names[w.group], w.forever ? "for ever" : "once",
+        w.cold ? "cold" : "warm");
+}
+
+int main(int argc, char **argv)
+{
+    const bool all = argc > 1 && strcmp(argv[1], "long") == 0;
+    const char *only = argc > 1 + all ? argv[1 + all] : "";
+    if (!fault_find_layer(&layer)) {
+        print_message("faults: $OPENCL_LAYERS has no fault layer that the loader knows\n");
+        return TEST_SKIPPED;
+    }
+    test_list list = {0};
+    const fault_case *cases[3];
+    const size_t counts[3] = {fault_function_cases(&cases[0]), fault_object_cases(&cases[1]),
+        fault_context_cases(&cases[2])};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k]; i++) {
+            walk w = {.with = &cases[k][i], .kernels = CLPRUNE_KERNELS_VECTOR, .step = 1};
+            if (strstr(w.with->name, only) == NULL)
+                continue;
+            for (int bits = 0; bits < 12; bits++) {
+                w.group = bits % 3;
+                w.forever = bits / 3 % 2 != 0;
+                w.cold = bits >= 6;
+                w.first = 1;
+                w.step = 1;
+                if (w.cold && !all) {
+                    w.step = 13;
+                    w.first = 1 + (unsigned)i % w.step;
+                }
+                const bool makes_context = w.with->text != NULL;
+                if ((w.group == FILES && !makes_context) ||
+                    (makes_context && w.cold && (w.group != OPENCL || !w.forever)))
+                    continue; /* it has no files; its calls are cold ones anyhow */
+                add(&list, w);
+            }
+        }
+    if (only[0] == '\0')
+        test_add(&list, how_many, NULL, "how many");
+    return test_run_on_each_device("every call fails", &list);
+}

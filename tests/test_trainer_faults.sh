@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# The trainer while one call fails, or that call and all later ones: of OpenCL, of the allocator, of
+# files. It ends with an exit code and a line on stderr, or the run is whole. Nothing of OpenCL is left.
+# A checkpoint that was there can be resumed, to the same bits, and a new run can begin again.
+#
+#     test_trainer_faults.sh PROGRAM FAULT_LAYER POSITIONS
+#
+# PROGRAM is resmlp-train linked with support/fault_host.c. The calls of a run are counted first, then
+# POSITIONS of them fail, spread over the run, for each kind of call, once and for ever; and, for the
+# allocator and files, of the places in the program that call, each at its first call.
+set -uo pipefail
+export LC_ALL=C # a decimal point in every locale
+program=$(realpath "$1") layer=$(realpath "$2") positions=$3
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0 runs=0 told=0 whole=0
+small=(--image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 32
+    --activations pruned --checkpoint-every 1 --quiet)
+outputs=(--export w.safetensors --summary-json summary.json)
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# train [VARIABLE=VALUE] arguments...: one run in the current folder; $code, out and err.
+train() {
+    local variables=(FAULT_REPORT="$PWD/report" OPENCL_LAYERS="$layer")
+    rm -f report
+    while [[ $1 == FAULT_* ]]; do
+        variables+=("$1")
+        shift
+    done
+    env "${variables[@]}" "$program" "$@" >out 2>err
+    code=$?
+    runs=$((runs + 1))
+    grep -v '^[0-9]* warnings* generated\.$' err >err.ours # PoCL's compiler
+}
+
+must_train() {
+    train "$@"
+    [ $code = 0 ] || fail "$what: exit code $code: $*: $(cat err)"
+}
+
+without_time() {
+    cut -d, -f1-6,10,11 "$1"
+}
+
+# What the last run left is what it should be: $1 has the reference.
+same_results() {
+    cmp -s w.safetensors "$1/w.safetensors" || fail "$what: other weights"
+    [ "$(without_time log.csv)" = "$(without_time "$1/log.csv")" ] || fail "$what: another log"
+    [ "$(tail -n 1 summary.json)" = "}" ] || fail "$what: the summary is cut off"
+}
+
+# A run that ends before it uses OpenCL reports nothing of it. Memory of a transfer that cannot be
+# waited for stays.
+nothing_left() {
+    if grep -q '^opencl:' report; then
+        grep -q 'alive 0 contexts 0 queues 0 buffers 0 programs 0 kernels 0 events 0 bytes, 0 released twice$' \
+            report || fail "$what: OpenCL objects are left: $(grep opencl: report)"
+    fi
+    case $what in
+    *any:*:forever*) ;;
+    *) grep -q 'alive 0 blocks 0 files$' report || fail "$what: memory or files are left: $(grep host: report)" ;;
+    esac
+}
+
+# The run that has just ended told its failure, or is whole.
+judge() {
+    local reference=$1
+    if grep -qE 'Sanitizer|runtime error' err; then
+        fail "$what: $(cat err)"
+    elif [ $code = 0 ]; then
+        whole=$((whole + 1))
+        same_results "$reference"
+    elif [ $code -gt 6 ]; then
+        fail "$what: exit code $code: $(cat err)"
+    else
+        told=$((told + 1))
+        [ "$(wc -l <err.ours)" = 1 ] && grep -qE '^resmlp-train: .{12}' err.ours ||
+            fail "$what: stderr is not one line that says why: $(cat err.ours)"
+    fi
+    [ ! -f report ] || nothing_left
+}
+
+# Names are as a next run expects them.
+tidy() {
+    local left
+    left=$(find . -name 'last.ckpt.*' -o -name 'log.csv.*' -o -name run.lock)
+    [ -z "$left" ] || fail "$what: left behind: $left"
+}
+
+# Going on after epoch 1, with a checkpoint that must survive.
+resumed() {
+    rm -rf work && cp -r base work && cd work || exit 1
+    train "$1" --resume last.ckpt --epochs 2 "${outputs[@]}" --quiet
+    judge ../resumed
+    if [ $code != 0 ]; then
+        cmp -s last.ckpt ../base/last.ckpt || changed=$((changed + 1))
+        if ! cmp -s last.ckpt ../base/last.ckpt || ! cmp -s log.csv ../base/log.csv || [ $((runs % 4)) = 0 ]; then
+            must_train --resume last.ckpt --epochs 2 "${outputs[@]}" --quiet
+            same_results ../resumed
+            tidy
+        fi
+    fi
+    cd ..
+}
+
+# A new run; after a failure it begins again.
+fresh() {
+    rm -rf new && mkdir new && cd new || exit 1
+    train "$1" "${small[@]}" --epochs 1 --output-dir . "${outputs[@]}"
+    judge ../base
+    if [ $code != 0 ]; then
+        must_train "${small[@]}" --epochs 1 --output-dir . --overwrite "${outputs[@]}"
+        same_results ../base
+        tidy
+    fi
+    cd ..
+}
+
+# The calls of one kind in the last run, and the places.
+count_of() {
+    case $1 in
+    opencl) sed -n 's/^opencl: \([0-9]*\) calls.*/\1/p' report ;;
+    memory) sed -n 's/^host: \([0-9]*\) allocations.*/\1/p' report ;;
+    memory:#) sed -n 's/^host: .*allocations from \([0-9]*\) places.*/\1/p' report ;;
+    files) sed -n 's/^host: .* places, \([0-9]*\) calls on files.*/\1/p' report ;;
+    files:#) sed -n 's/^host: .*files from \([0-9]*\) places.*/\1/p' report ;;
+    esac
+}
+
+# walk SCENARIO FOLDER: the counts are those of the report in FOLDER.
+walk() {
+    local scenario=$1 kind forever count i at armed
+    for kind in opencl memory:# files:# memory files; do
+        count=$(cd "$2" && count_of $kind)
+        for forever in "" ":forever"; do
+            for ((i = 0; i < positions && i < count; i++)); do
+                # Spread, and not in step with what repeats; all of them where there are no more.
+                at=$((positions >= count ? i + 1 : 1 + (i * count + (i * 7 + ${#forever} * 3) % 11 * count / 11) / positions))
+                case $kind in
+                opencl) armed=FAULT_LAYER=any:$at:-5$forever ;;
+                *:#) armed=FAULT_HOST=$kind$at$forever ;;
+                *) armed=FAULT_HOST=$kind:$at$forever ;;
+                esac
+                what="$scenario, $armed of $count"
+                "$scenario" "$armed"
+            done
+        done
+    done
+}
+
+what="the reference"
+mkdir base && cd base || exit 1
+must_train "${small[@]}" --epochs 1 --output-dir . "${outputs[@]}"
+nothing_left
+cd ..
+cp -r base resumed && cd resumed || exit 1
+must_train --resume last.ckpt --epochs 2 "${outputs[@]}" --quiet
+nothing_left
+cd ..
+changed=0
+grep -h . base/report resumed/report
+[ $failures = 0 ] || exit 1
+walk resumed resumed
+positions=$(((positions + 1) / 2))
+walk fresh base
+echo "$runs runs: $told told why they failed, $whole were whole; $changed had written a newer checkpoint"
+[ $failures = 0 ] && [ $told -gt $whole ]
