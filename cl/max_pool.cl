@@ -79,7 +79,7 @@ static inline ivec load_positions(global const float *row, const ulong c)
     return bits >> HALF_SHIFTS & 15;
 }
 
-/* What a tap counts with; z by the expression of batch_norm.cl. */
+/* What a tap counts with; z by the expression of batch_norm.clh. */
 #if NORM
 #define CHANNELS(c)                                                                                \
     const vec middle = GET(mean, 0, c), rise = GET(gamma, 0, c) * GET(inv, 0, c),                  \

@@ -13,12 +13,12 @@ static const clprune__kernel_def merge_kernel = {
     "batch_norm_statistics.cl", "batch_norm_merge", "nn.clh rowwise.clh"};
 static const clprune__kernel_def statistics_kernel = {
     "batch_norm_statistics.cl", "batch_norm_statistics", "nn.clh rowwise.clh"};
-static const clprune__kernel_def forward_kernel = {
-    "batch_norm.cl", "batch_norm_forward", "nn.clh rowwise.clh relu_mask.clh"};
-static const clprune__kernel_def backward_sums_kernel = {
-    "batch_norm.cl", "batch_norm_backward_sums", "nn.clh rowwise.clh relu_mask.clh"};
-static const clprune__kernel_def backward_input_kernel = {
-    "batch_norm.cl", "batch_norm_backward_input", "nn.clh rowwise.clh relu_mask.clh"};
+static const clprune__kernel_def forward_kernel = {"batch_norm_forward.cl", "batch_norm_forward",
+    "nn.clh rowwise.clh relu_mask.clh batch_norm.clh"};
+static const clprune__kernel_def backward_sums_kernel = {"batch_norm_backward_sums.cl",
+    "batch_norm_backward_sums", "nn.clh rowwise.clh relu_mask.clh batch_norm.clh"};
+static const clprune__kernel_def backward_input_kernel = {"batch_norm_backward_input.cl",
+    "batch_norm_backward_input", "nn.clh rowwise.clh relu_mask.clh batch_norm.clh"};
 
 /* ---- statistics ---- */
 
