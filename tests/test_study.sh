@@ -98,6 +98,14 @@ expect 0 $run all
 [ ! -s calls ] || fail "finished runs are made again: $(cat calls)"
 cmp -s all/table.csv want || fail "the table of finished runs is: $(cat all/table.csv)"
 
+# Only the table.
+rm all/table.csv
+mkdir empty
+expect 0 "$study" files/four.study - all
+cmp -s all/table.csv want || fail "the table alone is: $(cat all/table.csv)"
+expect 1 "$study" files/four.study - empty
+[ ! -s calls ] && [ ! -e empty/base-1 ] || fail "runs are made for a table: $(cat calls; ls empty)"
+
 # A signal ends it; the next start continues that run from its checkpoint, and only that one.
 touch interrupt
 expect 143 $run cut

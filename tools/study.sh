@@ -12,8 +12,8 @@
 #     only NAME N...       seeds of one arm, in place of all
 #
 # Empty lines and what follows a # are skipped. A word that begins with @/ is a path from the folder of STUDY.
-# TRAINER is resmlp-train or resnet-train; OPTIONs come last and win: --data DIR, --test-every 1. Without
-# one, a run tests after its last epoch only.
+# TRAINER is resmlp-train or resnet-train, or - to make no run, but table and plot of those there are. OPTIONs
+# come last and win: --data DIR, --test-every 1. Without one, a run tests after its last epoch only.
 #
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails is
@@ -30,9 +30,10 @@ set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 wrong() { echo "study: $*" >&2; exit 2; }
 [ -f "$1" ] || wrong "no file $1"
-[ -x "$2" ] || wrong "no program $2"
+[ "$2" = - ] || { [ -f "$2" ] && [ -x "$2" ]; } || wrong "no program $2"
 study=$(realpath "$1")
-train=$(realpath "$2")
+train=$2
+[ "$2" = - ] || train=$(realpath "$2")
 out=$3
 shift 3
 home=$(dirname "$study")
@@ -169,7 +170,7 @@ train_one() {
 
 failed=()
 unfinished=0
-while read -r name seed <&3; do
+while [ "$train" != - ] && read -r name seed <&3; do
     train_one "$name" "$seed" "$@" || failed+=("$name-$seed")
 done 3< <(runs)
 report
