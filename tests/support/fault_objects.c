@@ -106,7 +106,7 @@ static void undo_made(clprune_context *c)
     memset(made, 0, sizeof made);
 }
 
-static float host[MOST];
+static float host[MOST + 20];
 
 /* A window, whose rows lie apart, and whole matrices; with an event. */
 static clprune_status call_transfers(clprune_context *c)
