@@ -55,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         clprune__disk_load(fuzz_folder(), key, &payload, &loaded, &reason);
     if (result == CLPRUNE__DISK_OK) {
         FUZZ_CHECK(reason == NULL);
+        FUZZ_CHECK(!made || (flags & 7) == 7);
         if (made) /* the file that was meant, to the byte */
             FUZZ_CHECK(loaded == in.size && memcmp(payload, in.data, in.size) == 0);
     } else {

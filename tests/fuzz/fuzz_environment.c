@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     (void)fuzz_line(&in, value, sizeof value);
     if (context != NULL && strchr(value, '/') == NULL && strlen(value) < 200) {
         be_verbose(context, value);
-        if (value[0] != '\0' && value[1] != '\0')
+        if (strlen(value) > 2 && value[strspn(value, "12:.")] != '\0')
             fuzz_remove(value + 2);
     } else {
         clprune_context_destroy(context);
