@@ -39,6 +39,7 @@ static void check_record(const checkpoint *c, const checkpoint_record *r)
     const unsigned char *data = r->data, *name = (const unsigned char *)r->name;
     const uint64_t bytes = r->rows * r->cols * element(r->type);
     fault f = {0};
+    FUZZ_CHECK(r->cols == 0 || r->rows <= UINT64_MAX / element(r->type) / r->cols);
     FUZZ_CHECK(name > c->bytes && data >= name + strlen(r->name));
     FUZZ_CHECK(bytes <= (uint64_t)(c->bytes + c->size - data));
     FUZZ_CHECK(r->name[0] == '\0' || checkpoint_find(c, r->name) != NULL);

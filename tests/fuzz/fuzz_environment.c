@@ -65,12 +65,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     set("CLPRUNE_TUNING", "");
     set("CLPRUNE_VERBOSE", "");
     set("CLPRUNE_MEM_LIMIT", fuzz_line(&in, value, sizeof value));
+    const bool too_large = value[0] != '0' && strspn(value, "0123456789") > 20; /* than 2^64 */
     set("CLPRUNE_CACHE_LIMIT", fuzz_line(&in, value, sizeof value));
     set("CLPRUNE_PRECISION", fuzz_line(&in, value, sizeof value));
     set("CLPRUNE_DEBUG", fuzz_line(&in, value, sizeof value));
     const clprune_status status = clprune_context_create_dry(NULL, NULL, &context);
     FUZZ_CHECK((status == CLPRUNE_SUCCESS) == (context != NULL));
     FUZZ_CHECK(status == CLPRUNE_SUCCESS || status == CLPRUNE_INVALID_ARGUMENT);
+    FUZZ_CHECK(status != CLPRUNE_SUCCESS || !too_large);
     if (status != CLPRUNE_SUCCESS)
         FUZZ_CHECK(strstr(clprune_last_error(NULL), "CLPRUNE_") != NULL);
     (void)fuzz_line(&in, value, sizeof value);
