@@ -266,9 +266,9 @@ typedef struct store_row {
 
 static const store_row rows[] = {KEEP(.form = CLPRUNE_FORM_DENSE),
     KEEP(.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}),
-    KEEP(.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, 4}, .centred = true,
-        .criterion = CLPRUNE_CRITERION_SAMPLED, .value_type = CLPRUNE_VALUES_BF16,
-        .index_type = CLPRUNE_INDEX_BITMAP),
+    KEEP(.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f, .block = {1, 4},
+        .centre = CLPRUNE_CENTRE_SAMPLE, .criterion = CLPRUNE_CRITERION_SAMPLED,
+        .value_type = CLPRUNE_VALUES_BF16, .index_type = CLPRUNE_INDEX_BITMAP),
     KEEP(.form = CLPRUNE_FORM_MEAN), KEEP(.form = CLPRUNE_FORM_QUANTISED, .bits = 4),
     KEEP(.form = CLPRUNE_FORM_POOLED, .cell = 2),
     {.keep = {.form = CLPRUNE_FORM_MASK}, .activation = CLPRUNE_ACTIVATION_RELU},
