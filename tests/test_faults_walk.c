@@ -27,6 +27,7 @@ typedef struct walk {
     int group;
     bool forever;
     unsigned first, step;
+    bool each; /* warm: each call of OpenCL and allocation fails once */
     clprune_kernels kernels;
 } walk;
 
@@ -223,7 +224,8 @@ static void walk_warm(walk *w)
     for (int mode = 0; mode < 6; mode++) {
         w->group = mode % 3;
         w->forever = mode >= 3;
-        const unsigned step = w->forever || w->group == FILES ? w->step : 1;
+        const bool each = w->each && !w->forever && w->group != FILES;
+        const unsigned step = each ? 1 : w->step;
         bool more = has(w);
         for (unsigned at = step > 1 ? w->first : 1; more; at += step) {
             const char *when = name_of(w, at);
@@ -343,11 +345,16 @@ int main(int argc, char **argv)
         fault_context_cases(&cases[2])};
     for (size_t k = 0; k < 3; k++)
         for (size_t i = 0; i < counts[k]; i++) {
-            walk w = {
-                .with = &cases[k][i], .kernels = CLPRUNE_KERNELS_VECTOR, .first = 1, .step = 1};
+            const unsigned step = k == 2 ? 5 * STEP : STEP; /* creations make many calls */
+            walk w = {.with = &cases[k][i],
+                .kernels = CLPRUNE_KERNELS_VECTOR,
+                .first = 1,
+                .step = 1,
+                .each = true};
             if (!all) {
-                w.step = STEP;
-                w.first = 1 + (unsigned)i * 7 % STEP;
+                w.each = k != 2;
+                w.step = step;
+                w.first = 1 + (unsigned)i * 7 % step;
             }
             if (strstr(w.with->name, only) == NULL)
                 continue;

@@ -56,11 +56,15 @@ static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
     const cl_int waited = clWaitForEvents(1, &slot->done);
     const cl_int released = clReleaseEvent(slot->done);
     slot->done = NULL;
-    if (waited != CL_SUCCESS) /* whether it ended is unknown: everything must */
-        (void)clFinish(clprune_context_queue(feed->context));
+    /* Whether it ended is unknown: everything must. */
+    if (waited != CL_SUCCESS && clFinish(clprune_context_queue(feed->context)) != CL_SUCCESS)
+        slot->is_read = true;
     return fault_check_cl(f, waited, "waiting for a transfer of images") &&
            fault_check_cl(f, released, "releasing an event");
 }
+
+/* Memory that the device may read until the process ends. */
+static void *volatile still_read[2][2];
 
 void feed_close(batch_feed *feed)
 {
@@ -68,9 +72,15 @@ void feed_close(batch_feed *feed)
     if (feed->context == NULL)
         return;
     for (int i = 0; i < 2; ++i) {
-        (void)free_slot(feed, &feed->slot[i], &ignored);
-        free(feed->slot[i].images);
-        free(feed->slot[i].labels);
+        struct feed_slot *slot = &feed->slot[i];
+        (void)free_slot(feed, slot, &ignored);
+        if (slot->is_read) {
+            still_read[i][0] = slot->images;
+            still_read[i][1] = slot->labels;
+            continue;
+        }
+        free(slot->images);
+        free(slot->labels);
     }
     clprune_buffer_release(feed->context, feed->images.buffer);
     clprune_buffer_release(feed->context, feed->labels);

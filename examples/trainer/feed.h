@@ -23,6 +23,7 @@ typedef struct batch_feed {
         float *images; /* read by the device until `done` */
         int32_t *labels;
         cl_event done; /* of its transfer; NULL: free */
+        bool is_read;  /* the device may read it yet, and nothing tells when it ends */
     } slot[2];
     unsigned next; /* the slot to fill */
 } batch_feed;
