@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds with the address and undefined-behaviour sanitizers, and runs the
-# tests on PoCL: about 20 minutes on two cores, most of them for compiling kernels; a second run takes
+# tests on PoCL: 9 to 17 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
 # but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the long ones,
 # which install lintian, doxygen and clang: packages, the reference, fuzzing, killed processes
@@ -27,6 +27,6 @@ say "2 of 3, build with sanitizers in build/dev (3 minutes on two cores; later o
 cmake --preset dev >/dev/null
 cmake --build --preset dev --parallel "$(nproc)"
 count=$(ctest --preset dev -N "$@" | sed -n 's/^Total Tests: //p')
-say "3 of 3, $count of the test programs, $(nproc) at once (all: 15 minutes on two cores); a line for each"
+say "3 of 3, $count of the test programs, $(nproc) at once (all: 8 to 15 minutes on two cores); a line for each"
 ctest --preset dev --parallel "$(nproc)" "$@"
 say "done"
