@@ -72,6 +72,14 @@ static size_t count_at(uint64_t index, uint64_t batch, uint64_t images)
     return (size_t)(left < batch ? left : batch);
 }
 
+/* Tests after the first `epochs` epochs. */
+static uint64_t tests_until(const options *o, uint64_t epochs)
+{
+    if (o->test_every == 0)
+        return epochs == o->epochs;
+    return epochs / o->test_every + (epochs == o->epochs && epochs % o->test_every != 0);
+}
+
 static void show(trainer *t)
 {
     const options *o = t->options;
@@ -80,9 +88,8 @@ static void show(trainer *t)
     uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
     if (o->steps != 0 && o->steps - t->steps_here < steps_left)
         steps_left = o->steps - t->steps_here;
-    uint64_t tests_left = 0;
-    for (uint64_t i = t->at.epoch + 1; i <= o->epochs && o->steps == 0; ++i)
-        tests_left += trainer_tests_at(t, i);
+    const uint64_t tests_left =
+        o->steps != 0 ? 0 : tests_until(o, o->epochs) - tests_until(o, t->at.epoch);
     const progress_values values = {
         .epoch = t->at.epoch + 1,
         .epochs = o->epochs,

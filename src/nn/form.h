@@ -85,15 +85,17 @@ CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 /* NULL outside the list. */
 const clprune__form *clprune__form_of(clprune_form form);
 
+/* Fails unless `keep` describes cells: a side, and a grid with both sides or none. */
+clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep);
+
 /* The cells of a POOLED or centred store, one for each sample where keep.cell is 0; ... */
 clprune__pool_grid clprune__kept_grid(const clprune__kept *kept);
 
-/* ... fails, with a reason, where they do not fit the samples; ... */
-clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep);
+/* ... the bytes of their means; fails where the grid does not have the samples' rows; ... */
 clprune_status clprune__kept_cells_bytes(
     clprune_context *context, const clprune__kept *kept, size_t *bytes);
 
-/* ... and their means, which the store begins with: (range.count * cells) x cols. */
+/* ... and those means, which the store begins with: (range.count * cells) x cols. */
 clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range);
 
 /* Whether clprune__conv_dw_pooled takes those cells as the images of this convolution. */
