@@ -101,12 +101,7 @@ static void all_of_the_key(void **state)
     cl_platform_id platform;
     test_stocked s = test_stock();
     assert_int_equal(unlink(s.file), 0);
-    clprune_context *context = NULL;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
-    const clprune__kernel *kernel;
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
-        CLPRUNE_SUCCESS);
+    clprune_context *context = test_build_other(s.dir);
     static const cl_uint queries[4] = {
         CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION, CL_DEVICE_VERSION};
     const cl_device_id device = clprune_context_device(context);

@@ -202,13 +202,7 @@ static void file_of_another_key(void **state)
     test_stocked s = test_stock();
     char name[TEST_PATH], other[2 * TEST_PATH + 16];
     assert_int_equal(unlink(s.file), 0);
-    clprune_context *context = NULL;
-    assert_int_equal(
-        test_create((clprune_context_options){.cache_dir = s.dir}, &context), CLPRUNE_SUCCESS);
-    const clprune__kernel *kernel;
-    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
-        CLPRUNE_SUCCESS);
-    clprune_context_destroy(context);
+    clprune_context_destroy(test_build_other(s.dir));
     assert_int_equal(test_folder_count(s.dir, name), 1);
     (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
     assert_int_equal(rename(other, s.file), 0);

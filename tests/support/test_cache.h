@@ -78,6 +78,18 @@ static inline void test_unstock(test_stocked *s)
     free(s->content);
 }
 
+/* A context with that folder, which has built a program that test_use does not. */
+static inline clprune_context *test_build_other(const char *dir)
+{
+    clprune_context *context = NULL;
+    const clprune__kernel *kernel;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel),
+        CLPRUNE_SUCCESS);
+    return context;
+}
+
 /* The file was made unusable: it is refused and replaced, and the next context loads it. */
 static inline void test_check_healed(const test_stocked *s, const char *what)
 {
