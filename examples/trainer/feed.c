@@ -87,30 +87,40 @@ void feed_close(batch_feed *feed)
     *feed = (batch_feed){0};
 }
 
-bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f)
 {
     struct feed_slot *slot = &feed->slot[feed->next];
-    cl_command_queue queue = clprune_context_queue(feed->context);
     char message[512];
+    slot->count = count;
+    return free_slot(feed, slot, f) && fill_slot(feed, slot, f) &&
+           feed_check(f,
+               dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
+                   message, sizeof message),
+               message);
+}
+
+bool feed_send(batch_feed *feed, fault *f)
+{
+    struct feed_slot *slot = &feed->slot[feed->next];
+    cl_command_queue queue = clprune_context_queue(feed->context);
     feed->next ^= 1;
-    if (!free_slot(feed, slot, f) || !fill_slot(feed, slot, f))
-        return false;
-    if (!feed_check(f,
-            dataset_batch(feed->data, split, indices, count, augment, slot->images, slot->labels,
-                message, sizeof message),
-            message))
-        return false;
     const cl_int images = clEnqueueWriteBuffer(queue, feed->images.buffer, CL_FALSE, 0,
-        count * feed->pixels * sizeof(float), slot->images, 0, NULL, &slot->done);
+        slot->count * feed->pixels * sizeof(float), slot->images, 0, NULL, &slot->done);
     if (!fault_check_cl(f, images, "sending images to the device"))
         return false;
     cl_event both; /* in-order: when the labels are there, so are the images */
-    const cl_int labels = clEnqueueWriteBuffer(
-        queue, feed->labels, CL_FALSE, 0, count * sizeof(int32_t), slot->labels, 0, NULL, &both);
+    const cl_int labels = clEnqueueWriteBuffer(queue, feed->labels, CL_FALSE, 0,
+        slot->count * sizeof(int32_t), slot->labels, 0, NULL, &both);
     if (!fault_check_cl(f, labels, "sending labels to the device"))
         return false;
     const cl_int released = clReleaseEvent(slot->done);
     slot->done = both;
     return fault_check_cl(f, released, "releasing an event");
+}
+
+bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f)
+{
+    return feed_make(feed, split, indices, count, augment, f) && feed_send(feed, f);
 }

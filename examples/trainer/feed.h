@@ -22,6 +22,7 @@ typedef struct batch_feed {
     struct feed_slot {
         float *images; /* read by the device until `done` */
         int32_t *labels;
+        size_t count;
         cl_event done; /* of its transfer; NULL: free */
         bool is_read;  /* the device may read it yet, and nothing tells when it ends */
     } slot[2];
@@ -33,8 +34,15 @@ bool feed_open(
     clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
 void feed_close(batch_feed *feed); /* accepts {0} */
 
-/* Enqueues the transfer of `count` images into feed->images and feed->labels. Arguments as those of
- * dataset_batch. */
+/* Makes the next batch on the host, beside what the device does. Arguments as those of
+ * dataset_batch. Made again before it was sent, it takes the place of the last. */
+bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f);
+
+/* Enqueues the transfer of the batch made last into feed->images and feed->labels. */
+bool feed_send(batch_feed *feed, fault *f);
+
+/* Both. */
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 

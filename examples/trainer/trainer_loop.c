@@ -127,24 +127,36 @@ static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, fault *f)
     return true;
 }
 
-bool trainer_epoch(trainer *t, fault *f)
+static size_t train_count(const trainer *t)
+{
+    return count_at(t->at.step_in_epoch, t->options->batch_size, t->options->train_limit);
+}
+
+/* Makes the batch of the next step of the epoch. */
+static bool make_batch(trainer *t, fault *f)
 {
     const options *o = t->options;
     const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)t->at.epoch};
+    return feed_make(&t->feed, DATASET_TRAIN, t->order + t->at.step_in_epoch * o->batch_size,
+        train_count(t), o->no_augment ? NULL : &augment, f);
+}
+
+bool trainer_epoch(trainer *t, fault *f)
+{
+    const options *o = t->options;
     uint64_t steps = 0, images = 0; /* enqueued and not read back */
+    bool made = false;              /* the next batch */
     double shown = clock_seconds();
 
     dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
     tally_reset(&t->tally, t->at.sums);
     t->mark = shown;
     while (t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t)) {
-        const uint64_t index = t->at.step_in_epoch;
-        const size_t count = count_at(index, o->batch_size, o->train_limit);
+        const size_t count = train_count(t);
         clprune_mat loss, hit;
         if (t->tally.used == TALLY_SLOTS && !catch_up(t, &steps, &images, f))
             return false;
-        if (!feed_batch(&t->feed, DATASET_TRAIN, t->order + index * o->batch_size, count,
-                o->no_augment ? NULL : &augment, f) ||
+        if ((!made && !make_batch(t, f)) || !feed_send(&t->feed, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
@@ -154,6 +166,10 @@ bool trainer_epoch(trainer *t, fault *f)
         ++t->steps_here;
         ++steps;
         images += count;
+        /* Before the losses are read: the device works meanwhile. */
+        made = t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t);
+        if (made && !make_batch(t, f))
+            return false;
         /* The first step is timed alone. Later ones are read back together: each reading makes the
          * device wait for the host. */
         const double now = clock_seconds();
