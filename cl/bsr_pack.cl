@@ -7,6 +7,7 @@
  * on GPUs the work-items take consecutive values. With INT8 and INT4 they first take blocks in turn,
  * for their scales. With INT4 VW is 1 where BC is odd. No local memory.
  *
+ * With CENTRED the blocks are those of x less its sample's row of `centre`: see centre.clh.
  * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see weight.clh.
  *
  * bsr_unpack is the way back: y is zero but for the kept blocks. */
@@ -23,22 +24,22 @@
 
 /* Copies `width` floats, times weight, to a row of a block that starts with element `first`, and pads
  * with zeros to BC. */
-static inline void copy_row(global const float *from, const uint width, const float weight,
-    const float scale, global stored *to, const uint first)
+static inline void copy_row(global const float *from, global const float *centre, const uint width,
+    const float weight, const float scale, global stored *to, const uint first)
 {
     uint c = 0;
     for (; c + VW <= width; c += VW)
-        STORE_CODES(NARROW(weighted_vec(LOAD(from + c), weight), scale), to, first + c);
+        STORE_CODES(NARROW(weighted_vec(LESS_VEC(LOAD(from + c), centre, c), weight), scale), to, first + c);
     for (; c < width; c++)
-        SET_CODE(to, first + c, narrow(weighted(from[c], weight), scale));
+        SET_CODE(to, first + c, narrow(weighted(LESS(from[c], centre, c), weight), scale));
     for (; c < BC; c++)
         SET_CODE(to, first + c, 0);
 }
 
 #if SCALED
 /* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
-static inline ushort block_scale(global const float *x, const ulong ld, const uint height,
-    const uint width, const float weight)
+static inline ushort block_scale(global const float *x, const ulong ld, global const float *centre,
+    const uint height, const uint width, const float weight)
 {
     uint largest = 0;
     for (uint r = 0; r < height; r++, x += ld) {
@@ -46,14 +47,14 @@ static inline ushort block_scale(global const float *x, const ulong ld, const ui
 #if VW > 1
         JOIN(uint, VW) sizes = (JOIN(uint, VW))(0);
         for (; c + VW <= width; c += VW)
-            sizes = max(sizes, JOIN(as_uint, VW)(weighted_vec(LOAD(x + c), weight)) & 0x7fffffffu);
+            sizes = max(sizes, JOIN(as_uint, VW)(weighted_vec(LESS_VEC(LOAD(x + c), centre, c), weight)) & 0x7fffffffu);
         uint lane[VW];
         JOIN(vstore, VW)(sizes, 0, lane);
         for (uint i = 0; i < VW; i++)
             largest = max(largest, lane[i]);
 #endif
         for (; c < width; c++)
-            largest = max(largest, as_uint(weighted(x[c], weight)) & 0x7fffffffu);
+            largest = max(largest, as_uint(weighted(LESS(x[c], centre, c), weight)) & 0x7fffffffu);
     }
     return narrow_scale(as_float(largest) * (1.0f / LARGEST));
 }
@@ -61,7 +62,7 @@ static inline ushort block_scale(global const float *x, const ulong ld, const ui
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong keep,
-    MAT_IN_RESTRICT(x), const ulong crow_offset, global const int *restrict crow,
+    MAT_IN_RESTRICT(x), CENTRE_PARAMETER const ulong crow_offset, global const int *restrict crow,
     const ulong col_offset, global const int *restrict col, const ulong values_offset,
     global stored *restrict values
 #if SCALED
@@ -82,6 +83,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     values += values_offset + n * keep * BLOCK;
     const uint height = (uint)min((ulong)BR, rows - block_row * BR);
     global const float *row = ROW(x, n * rows + block_row * BR);
+    global const float *centre_row = CENTRE_ROW(n);
     const ulong begin = (ulong)crow[0], end = (ulong)crow[1];
 #if WEIGHTED
     scores += scores_offset + (n * block_rows + block_row) * block_cols;
@@ -95,7 +97,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
         const ulong c = (ulong)col[k] * BC;
         scales[k] =
-            block_scale(row + c, x_ld, height, (uint)min((ulong)BC, cols - c), WEIGHT(k));
+            block_scale(row + c, x_ld, centre_row + c, height,
+            (uint)min((ulong)BC, cols - c), WEIGHT(k));
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
@@ -110,7 +113,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
         const uint width = (uint)min((ulong)BC, cols - c);
         const float weight = WEIGHT(k), scale = SCALE(k);
         for (uint r = 0; r < BR; r++)
-            copy_row(row + r * x_ld + c, r < height ? width : 0, weight, scale, values + k * BLOCK,
+            copy_row(row + r * x_ld + c, centre_row + c, r < height ? width : 0, weight, scale, values + k * BLOCK,
                 r * BC);
     }
 #else
@@ -120,7 +123,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
         for (uint e = PER_VALUE * (uint)(i % BLOCK); e < last; e++) {
             const uint r = e / BC;
             const ulong c = (ulong)col[k] * BC + e % BC;
-            const float value = r < height && c < cols ? weighted(row[r * x_ld + c], WEIGHT(k)) : 0.0f;
+            const float value =
+                r < height && c < cols
+                    ? weighted(LESS(row[r * x_ld + c], centre_row, c), WEIGHT(k))
+                    : 0.0f;
             SET_CODE(values + k * BLOCK, e, narrow(value, SCALE(k)));
         }
     }

@@ -30,12 +30,16 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_lists(const uint
     for (ulong j = 0; j < classes * (block_cols + 1); j++)
         starts[j] = 0;
     for (uint y = first; y < last; y++)
-        for (uint x = 0; x < width; x++) {
-            const ulong pixel = (ulong)y * width + x;
-            global uint *start =
-                starts + (y % stride_y * stride_x + x % stride_x) * (block_cols + 1);
-            for (int k = crow[pixel]; k < crow[pixel + 1]; k++)
-                start[col[k] + 1]++;
+        for (uint of = 0; of < stride_x; of++) {
+            global uint *start = starts + ((y - first) % stride_y * stride_x + of) * (block_cols + 1);
+            global const int *at = crow + (ulong)y * width;
+            if (stride_x == 1)
+                for (int k = at[0]; k < at[width]; k++)
+                    start[col[k] + 1]++;
+            else
+                for (uint x = of; x < width; x += stride_x)
+                    for (int k = at[x]; k < at[x + 1]; k++)
+                        start[col[k] + 1]++;
         }
     /* The last start of a class is the first one of the next. */
     uint sum = (uint)crow[(ulong)first * width];
@@ -49,16 +53,16 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_lists(const uint
     /* start[j] is the cursor of column j while placing; afterwards it stands at the start of column
      * j + 1, so shifting by one restores it. */
     for (uint y = first; y < last; y++)
-        for (uint x = 0; x < width; x++) {
-            const ulong pixel = (ulong)y * width + x;
-            global uint *start =
-                starts + (y % stride_y * stride_x + x % stride_x) * (block_cols + 1);
-            const uint position = (y - first) / stride_y * pitch + x / stride_x;
-            for (int k = crow[pixel]; k < crow[pixel + 1]; k++) {
-                const uint e = start[col[k]]++;
-                PREFETCH_WRITE(entries + e + LINE);
-                entries[e] = (uint2)(position, (uint)k);
-            }
+        for (uint of = 0; of < stride_x; of++) {
+            global uint *start = starts + ((y - first) % stride_y * stride_x + of) * (block_cols + 1);
+            global const int *at = crow + (ulong)y * width;
+            uint position = (y - first) / stride_y * pitch;
+            for (uint x = of; x < width; x += stride_x, position++)
+                for (int k = at[x]; k < at[x + 1]; k++) {
+                    const uint e = start[col[k]]++;
+                    PREFETCH_WRITE(entries + e + LINE);
+                    entries[e] = (uint2)(position, (uint)k);
+                }
         }
     for (uint k = 0; k < classes; k++) {
         global uint *start = starts + k * (block_cols + 1);

@@ -214,7 +214,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void GEMM_VECTOR(const ulo
                     c_buffer + r * c_ld + column, c_ld);
 #ifdef NORM
                 for (uint i = r; i < min(r + MR, rows) && column == 0; i++)
-                    score_blocks(a_buffer + i * a_ld + k, a_ld, 1, deep, 0,
+                    score_blocks(a_buffer + i * a_ld + k, a_ld, 1, deep, 0, 0,
                         scores + scores_offset + (first_row + i) * ((inner + BC - 1) / BC) + k / BC);
 #endif
             }

@@ -1,4 +1,4 @@
-/* scores[n * blocks + i] = norm of block i of sample n; see score.clh.
+/* scores[n * blocks + i] = norm of block i of sample n, less its row of `centre`; see score.clh.
  *
  * Block i = (I, J) of sample n covers rows n * rows + I * BR .. + BR and columns J * BC .. + BC of
  * x, cut at the edges of the sample: padding counts as zero.
@@ -11,11 +11,12 @@
 #endif
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong block_cols, MAT_IN_RESTRICT(x),
+    CENTRE_PARAMETER
     const ulong scores_offset, global float *restrict scores)
 {
     const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;
     score_blocks(ROW(x, n * rows + block_row * BR), x_ld,
         (uint)min((ulong)BR, rows - block_row * BR), cols, get_local_id(0),
-        scores + scores_offset + (n * block_rows + block_row) * block_cols);
+        CENTRE_ROW(n), scores + scores_offset + (n * block_rows + block_row) * block_cols);
 }

@@ -119,8 +119,8 @@ done:
     return status;
 }
 
-/* The means, then the blocks of x - mean, some samples at a time. */
-static clprune_status store_centred(clprune_context *context, const clprune__kept *kept,
+/* The means of the cells, then the blocks of x - mean, some samples at a time. */
+static clprune_status store_around_cells(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -128,10 +128,7 @@ static clprune_status store_centred(clprune_context *context, const clprune__kep
     const clprune__pool_grid grid = clprune__kept_grid(kept);
     const clprune_mat means = clprune__kept_cells(kept, range);
     clprune__chunks chunks;
-    if (kept->keep.centre == CLPRUNE_CENTRE_SAMPLE)
-        TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means, NULL));
-    else
-        TRY(clprune__pool(context, &grid, range.count, x, means, NULL));
+    TRY(clprune__pool(context, &grid, range.count, x, means, NULL));
     TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         clprune_bsr bsr;
@@ -140,7 +137,7 @@ static clprune_status store_centred(clprune_context *context, const clprune__kep
             clprune__kept_cells(kept, chunks.range), clprune__chunk_of(&chunks, x, kept->rows),
             chunks.room, NULL));
         TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed,
-            (clprune__region){0}, chunks.room, &bsr, chunks.last ? event : NULL));
+            (clprune__region){0}, chunks.room, NULL, &bsr, chunks.last ? event : NULL));
     }
 done:
     clprune__scratch_end(context, mark);
@@ -151,14 +148,18 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const bool centred = kept->keep.centre == CLPRUNE_CENTRE_SAMPLE;
     clprune_bsr bsr;
-    if (is_centred(kept)) {
-        TRY(store_centred(context, kept, range, x, event));
+    if (kept->keep.centre == CLPRUNE_CENTRE_CELLS) {
+        TRY(store_around_cells(context, kept, range, x, event));
         goto done;
     }
+    const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
+    if (centred)
+        TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means, NULL));
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune__prune(
-        context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x, &bsr, event));
+    TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x,
+        centred ? &means : NULL, &bsr, event));
 done:
     return status;
 }

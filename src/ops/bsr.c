@@ -12,9 +12,9 @@
 #include "runtime/launch.h"
 
 static const clprune__kernel_def bsr_pack_kernel = {
-    "bsr_pack.cl", "bsr_pack", "bsr_values.clh weight.clh"};
+    "bsr_pack.cl", "bsr_pack", "bsr_values.clh weight.clh centre.clh"};
 static const clprune__kernel_def bsr_unpack_kernel = {
-    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh weight.clh"};
+    "bsr_pack.cl", "bsr_unpack", "bsr_values.clh weight.clh centre.clh"};
 
 size_t clprune_keep_count(size_t blocks, float sparsity)
 {
@@ -300,8 +300,8 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
 
 /* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
 static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *id,
-    bool weighted, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, clprune__launch *launch,
-    size_t *global, size_t *local)
+    bool weighted, bool centred, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
+    clprune__launch *launch, size_t *global, size_t *local)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
@@ -317,6 +317,8 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     clprune__define(&defines, "BC", desc->block.cols);
     if (weighted)
         clprune__define(&defines, "WEIGHTED", 1);
+    if (centred)
+        clprune__define(&defines, "CENTRED", 1);
     TRY(clprune__launch_begin(context, id, &defines, launch));
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
@@ -334,9 +336,9 @@ static void arg_values(clprune__launch *launch, const clprune_bsr *bsr)
         clprune__arg_region(launch, clprune__bsr_scales_region(bsr));
 }
 
-clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprune__region mask,
-    const clprune__weights *weights, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
-    cl_event *event)
+clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const clprune_mat *centre,
+    clprune__region mask, const clprune__weights *weights, const clprune_bsr *bsr,
+    const clprune_bsr_sizes *sizes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__index index;
@@ -348,9 +350,11 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprun
     }
     size_t global, local;
     clprune__launch launch;
-    TRY(begin_block_rows(
-        context, &bsr_pack_kernel, weights != NULL, bsr, sizes, &launch, &global, &local));
+    TRY(begin_block_rows(context, &bsr_pack_kernel, weights != NULL, centre != NULL, bsr, sizes,
+        &launch, &global, &local));
     clprune__arg_mat(&launch, x);
+    if (centre != NULL)
+        clprune__arg_mat(&launch, *centre);
     clprune__arg_index(&launch, &index);
     arg_values(&launch, bsr);
     if (weights != NULL) {
@@ -382,7 +386,7 @@ clprune_status clprune_bsr_pack(
         TRY(clprune__check_buffer(context, "mask", mask, blocks, 1));
         TRY(clprune__check_bsr_apart(context, "mask", (clprune__bytes){mask, 0, blocks}, bsr));
     }
-    TRY(clprune__bsr_pack(context, x, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));
+    TRY(clprune__bsr_pack(context, x, NULL, (clprune__region){mask, 0}, NULL, bsr, &sizes, event));
 done:
     return status;
 }
@@ -408,7 +412,7 @@ clprune_status clprune_bsr_unpack(
     size_t global, local;
     clprune__launch launch;
     TRY(begin_block_rows(
-        context, &bsr_unpack_kernel, false, bsr, &sizes, &launch, &global, &local));
+        context, &bsr_unpack_kernel, false, false, bsr, &sizes, &launch, &global, &local));
     arg_values(&launch, bsr);
     clprune__arg_index(&launch, &index);
     clprune__arg_mat(&launch, y);

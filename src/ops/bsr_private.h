@@ -89,9 +89,10 @@ typedef struct clprune__weights {
 } clprune__weights;
 
 /* As clprune_bsr_pack, of operands that were checked; *sizes are those of `bsr`. mask: bytes; no
- * buffer: all blocks are kept. weights: NULL for ones. */
-clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, clprune__region mask,
-    const clprune__weights *weights, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
-    cl_event *event);
+ * buffer: all blocks are kept. weights: NULL for ones. centre: subtracted from the rows of each
+ * sample, batch x cols; NULL: nothing is. */
+clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const clprune_mat *centre,
+    clprune__region mask, const clprune__weights *weights, const clprune_bsr *bsr,
+    const clprune_bsr_sizes *sizes, cl_event *event);
 
 #endif

@@ -7,7 +7,7 @@
 #include "runtime/launch.h"
 
 static const clprune__kernel_def gemm_vector_kernel = {
-    "gemm_vector.cl", "gemm_vector", "panel.clh score.clh"};
+    "gemm_vector.cl", "gemm_vector", "panel.clh centre.clh score.clh"};
 static const clprune__kernel_def gemm_vector_quantised_kernel = {
     "gemm_vector.cl", "gemm_vector_quantised", "panel.clh quantise.clh quantise_panel.clh"};
 

@@ -11,7 +11,7 @@
 #include "runtime/transfer.h"
 
 static const clprune__kernel_def prune_score_kernel = {
-    "prune_score.cl", "prune_score", "score.clh"};
+    "prune_score.cl", "prune_score", "centre.clh score.clh"};
 static const clprune__kernel_def prune_select_kernel = {
     "prune_select.cl", "prune_select", "prune_key.clh"};
 static const clprune__kernel_def prune_select_vector_kernel = {
@@ -32,13 +32,15 @@ void clprune__score_defines(
 
 static clprune_status score(clprune_context *context, clprune_norm norm,
     const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
-    clprune__region scores, cl_event *event)
+    const clprune_mat *centre, clprune__region scores, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 32);
     const size_t global = sizes->blocks > 0 ? desc->batch * sizes->block_rows * local : 0;
     clprune__defines defines = {0};
     clprune__score_defines(norm, desc->block, local, &defines);
+    if (centre != NULL)
+        clprune__define(&defines, "CENTRED", 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, desc->rows);
@@ -46,6 +48,8 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_mat(&launch, x);
+    if (centre != NULL)
+        clprune__arg_mat(&launch, *centre);
     clprune__arg_ulong(&launch, scores.offset);
     clprune__arg_mem(&launch, scores.buffer);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
@@ -118,7 +122,7 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
     TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
     TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
-    TRY(score(context, norm, desc, &sizes, x, (clprune__region){scores, 0}, event));
+    TRY(score(context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event));
 done:
     return status;
 }
@@ -155,7 +159,7 @@ static clprune_status take_floats(clprune_context *context, size_t count, clprun
 
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
-    const clprune_bsr *bsr, cl_event *event)
+    const clprune_mat *centre, const clprune_bsr *bsr, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
@@ -171,7 +175,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
         "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)criterion);
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == sizes.blocks) {
-        TRY(clprune__bsr_pack(context, x, mask, NULL, bsr, &sizes, event));
+        TRY(clprune__bsr_pack(context, x, centre, mask, NULL, bsr, &sizes, event));
         goto done;
     }
     mark = clprune__scratch_begin(context);
@@ -184,7 +188,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     priorities = scores;
     const bool drawn = rule->prioritise != NULL && desc->keep > 0;
     if (rule->norms && desc->keep > 0 && !scored)
-        TRY(score(context, norm, desc, &sizes, x, scores, NULL));
+        TRY(score(context, norm, desc, &sizes, x, centre, scores, NULL));
     if (drawn) {
         TRY(take_floats(context, blocks, &priorities));
         TRY(take_floats(context, desc->batch, &thresholds));
@@ -194,7 +198,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
         rule->limits ? thresholds : none, NULL));
     const clprune__weights weights = {
         scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
-    TRY(clprune__bsr_pack(context, x, mask, drawn ? &weights : NULL, bsr, &sizes, event));
+    TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
 done:
     if (open)
         clprune__scratch_end(context, mark);
@@ -207,5 +211,5 @@ clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
 {
     ENTER(context);
     return clprune__prune(
-        context, norm, criterion, seed, (clprune__region){NULL, 0}, x, bsr, event);
+        context, norm, criterion, seed, (clprune__region){NULL, 0}, x, NULL, bsr, event);
 }

@@ -31,9 +31,10 @@ const clprune__criterion *clprune__criterion_of(clprune_criterion criterion);
 clprune_status clprune__draw(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
     uint64_t seed, clprune__region scores, clprune__region priorities);
 
-/* As clprune_prune, with the norms of x where scores.buffer is not NULL. */
+/* As clprune_prune, with the norms of x where scores.buffer is not NULL. centre: batch x cols, the
+ * blocks are those of x less the row of its sample; NULL: of x. */
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
-    const clprune_bsr *bsr, cl_event *event);
+    const clprune_mat *centre, const clprune_bsr *bsr, cl_event *event);
 
 #endif
