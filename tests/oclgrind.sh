@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the kernel tests on a simulated device that checks every memory access.
-#   tests/oclgrind.sh BUILD_DIR [TEST...]
+#   tests/oclgrind.sh BUILD_DIR [TEST...]         CLPRUNE_TEST_CASES=text picks cases of a test
 # Oclgrind finds data races, reads of uninitialised memory, accesses out of bounds and wrong uses of
 # the API, but exits with 0 whatever it finds: its log is searched. The build must be without
 # sanitizers. The lists of shapes are short (CLPRUNE_TEST_SMALL), one kernel family at a time.
@@ -10,6 +10,10 @@
 # where it is wrong about float16 vectors (the upper half of one is called uninitialised when it is
 # summed up), and takes the kernels without such sums: fill, selection, packing, GELU, token mean. For scores and
 # products test_bspmm shows that results do not depend on what scratch held.
+#
+# Its results are wrong, too, for three things that the optimiser makes, so the tests that meet them run
+# without it: llvm.usub.sat is unknown, zext of <16 x i1> gives 255, and an integer of 3 bits, which
+# becomes of i % 8 in a loop, is never cut to 3 bits (bsr_index of the vector family, from a bitmap).
 # Exits 0 if all tests pass and nothing was found, 1 otherwise, 77 where Oclgrind is missing.
 export LC_ALL=C # a decimal point in every locale
 build=${1:?usage: oclgrind.sh BUILD_DIR [TEST...]}
@@ -69,8 +73,9 @@ unoptimised="--build-options -cl-opt-disable"
 for test in $tests; do
     for family in vector tiled; do
         plain=
-        case $test in # the optimiser's llvm.usub.sat is unknown, and its zext of <16 x i1> gives 255
-        test_prune | test_prune_sampled | test_saved | test_linear | test_plan | test_resmlp_compact | test_gelu_code) plain=$unoptimised ;;
+        case $test,$family in
+        test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan,*) plain=$unoptimised ;;
+        test_resmlp_compact,* | test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
         esac
         # prune_select_vector counts what its zext of <16 x i1> makes 255 of: scores only
         [ "$test,$family" != test_prune,vector ] || {

@@ -14,6 +14,7 @@
  *     CLPRUNE_TEST_SKIP_NO_DEVICE=1   no device at all is a skip instead of a failure
  *     CLPRUNE_TEST_KERNELS=vector     (or tiled) runs one family only
  *     CLPRUNE_TEST_SMALL=1            runs short lists, for slow simulators
+ *     CLPRUNE_TEST_CASES=text         runs the cases with this text in their name
  *     CLPRUNE_TEST_VERBOSE=1          prints what the library logs */
 #ifndef CLPRUNE_TEST_DEVICE_H
 #define CLPRUNE_TEST_DEVICE_H
