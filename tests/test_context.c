@@ -263,7 +263,7 @@ static void bad_debug(void **state)
         creation_fails(NULL, NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_DEBUG has \"");
         assert_non_null(strstr(clprune_last_error(NULL),
             "expected kernels=auto|vector|tiled, gemm=auto|vector|tiled|clblast, "
-            "mma=auto|emulated or forget=keep|poison"));
+            "mma=auto|emulated, forget=keep|poison or check=on|off"));
     }
     test_debug(NULL);
 }

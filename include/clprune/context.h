@@ -101,7 +101,8 @@ typedef enum clprune_precision {
  *         kernels=auto|vector|tiled       for options.kernels = AUTO
  *         gemm=auto|vector|tiled|clblast  the engine of dense products, see gemm.h
  *         mma=auto|emulated               emulate tensor cores in OpenCL C, on any device
- *         forget=keep|poison              see clprune_buffer_forget */
+ *         forget=keep|poison              see clprune_buffer_forget
+ *         check=on|off                    skip the self-check of clprune_context_create */
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
                               case; a bare number is refused. Default $CLPRUNE_DEVICE, else the
@@ -130,9 +131,14 @@ typedef struct clprune_context_options {
  * the device that `options` selects, with a queue of its own. `options` may be NULL; only
  * allocator, log and their `user` must stay valid after the call. On failure *context is NULL and
  * clprune_last_error(NULL) has the reason.
- * Errors: NO_DEVICE, INVALID_ARGUMENT (an out-of-order queue, a bad option or tuning file),
- * OPENCL_ERROR (also a query of the device that failed; the text names it), OUT_OF_HOST_MEMORY,
- * FORKED (see above). */
+ *
+ * The first context of a process on a device runs a self-check: a small kernel on a queue of its
+ * own, whose results are compared with the host's. Some drivers compute NaN or wrong numbers
+ * without an error; such a device is refused with UNSUPPORTED and a text that names it and its
+ * driver.
+ * Errors: NO_DEVICE, UNSUPPORTED, BUILD_FAILED (the self-check), INVALID_ARGUMENT (an out-of-order
+ * queue, a bad option or tuning file), OPENCL_ERROR (also a query of the device that failed; the
+ * text names it), OUT_OF_HOST_MEMORY, FORKED (see above). */
 CLPRUNE_API clprune_status clprune_context_create(
     cl_command_queue queue, const clprune_context_options *options, clprune_context **context);
 

@@ -5,6 +5,7 @@
 #include "ops/gemm_private.h"
 #include "ops/mma.h"
 #include "ops/ops_state.h"
+#include "ops/self_check.h"
 #include "ops/switches.h"
 #include "runtime/check.h"
 #include "runtime/context_open.h"
@@ -19,6 +20,8 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
     REQUIRE(context->ops != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     context->ops->gemm_engine = clprune__gemm_choose(context, switches->gemm);
     context->ops->mma_emulated = switches->emulate_mma;
+    if (!switches->skip_check)
+        TRY(clprune__self_check(context));
     TRY(clprune__tuning_open(context, &context->ops->tuning));
     TRY(clprune__mma_open(context, options->precision));
 done:

@@ -5,7 +5,7 @@
 
 #include "runtime/check.h"
 
-enum { KERNELS, GEMM, MMA, FORGET, WORDS, MOST_VALUES = 4 };
+enum { KERNELS, GEMM, MMA, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
 
 /* The values are in the order of their enumerators. */
 static const struct {
@@ -15,6 +15,7 @@ static const struct {
     [GEMM] = {"gemm", {"auto", "vector", "tiled", "clblast"}},
     [MMA] = {"mma", {"auto", "emulated"}},
     [FORGET] = {"forget", {"keep", "poison"}},
+    [CHECK] = {"check", {"on", "off"}},
 };
 
 static bool equals(const char *text, size_t length, const char *name)
@@ -49,7 +50,8 @@ clprune_status clprune__switches_read(clprune__switches *switches)
         const size_t length = strcspn(text, ",");
         REQUIRE(read_word(text, length, chosen), CLPRUNE_INVALID_ARGUMENT,
             "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
-            "gemm=auto|vector|tiled|clblast, mma=auto|emulated or forget=keep|poison, "
+            "gemm=auto|vector|tiled|clblast, mma=auto|emulated, forget=keep|poison or "
+            "check=on|off, "
             "separated by commas",
             (int)(length < 100 ? length : 100), text);
         text += length;
@@ -58,7 +60,8 @@ clprune_status clprune__switches_read(clprune__switches *switches)
     *switches = (clprune__switches){.kernels = (clprune_kernels)chosen[KERNELS],
         .gemm = (clprune__gemm_switch)chosen[GEMM],
         .emulate_mma = chosen[MMA] != 0,
-        .poison = chosen[FORGET] != 0};
+        .poison = chosen[FORGET] != 0,
+        .skip_check = chosen[CHECK] != 0};
 done:
     return status;
 }

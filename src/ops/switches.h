@@ -1,5 +1,5 @@
-/* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,forget=poison".
- */
+/* The switches for tests, $CLPRUNE_DEBUG: "kernels=tiled,gemm=clblast,mma=emulated,forget=poison,
+ * check=off". */
 #ifndef CLPRUNE_OPS_SWITCHES_H
 #define CLPRUNE_OPS_SWITCHES_H
 
@@ -19,6 +19,7 @@ typedef struct clprune__switches {
     clprune__gemm_switch gemm; /* gemm=auto, vector, tiled or clblast */
     bool emulate_mma;          /* mma=auto or emulated */
     bool poison;               /* forget=keep or poison */
+    bool skip_check;           /* check=on or off */
 } clprune__switches;
 
 /* Reads the environment; a word that is missing has its first value, of a word given twice the last
