@@ -66,7 +66,8 @@ typedef struct clprune_allocator {
 /* The kernel family that operations use; both have the same contract. */
 typedef enum clprune_kernels {
     CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else VECTOR for CPUs with native vectors of 4
-                                   floats or more, TILED for other devices */
+                                   floats or more, and where work-groups have fewer than 64
+                                   work-items; TILED for other devices */
     CLPRUNE_KERNELS_VECTOR = 1, /* one work-item a group, explicit vectors; slow where the driver
                                    splits them, as Mesa's llvmpipe does */
     CLPRUNE_KERNELS_TILED = 2   /* many work-items a group, tiles in local memory */

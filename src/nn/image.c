@@ -28,6 +28,7 @@ clprune_status clprune_image_channels_last(clprune_context *context, size_t batc
     clprune__define(&defines, "LOCAL", plan.local);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &image_channels_last_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, rows);
     clprune__arg_ulong(&launch, plan.group_rows);
     clprune__arg_ulong(&launch, pixels);

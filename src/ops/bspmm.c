@@ -75,6 +75,7 @@ clprune_status clprune__bspmm_list_columns(clprune_context *context, const clpru
     clprune__define(&defines, "EVEN_ROWS", scratch->even_rows);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_lists_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, xs->desc.rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -105,6 +106,7 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_finish_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);
     clprune__arg_ulong(&launch, plan->inner);
@@ -307,6 +309,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__define(&defines, "READ_Y", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, w.cols);

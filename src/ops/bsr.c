@@ -320,6 +320,7 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     if (centred)
         clprune__define(&defines, "CENTRED", 1);
     TRY(clprune__launch_begin(context, id, &defines, launch));
+    launch->least_group = 1;
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
     clprune__arg_ulong(launch, sizes->block_rows);

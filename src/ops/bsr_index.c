@@ -71,6 +71,7 @@ static clprune_status make_index(clprune_context *context, int from, clprune__re
     clprune__define(&defines, "TO_BITMAP", bitmap.buffer != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bsr_index_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, sizes->block_rows);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_ulong(&launch, bsr->desc.keep);

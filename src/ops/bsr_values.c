@@ -48,6 +48,7 @@ static clprune_status widen(
     clprune__define(&defines, "BLOCK", block);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &bsr_widen_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, run);
     clprune__arg_region(&launch, clprune__bsr_values_region(bsr));

@@ -32,6 +32,7 @@ static clprune_status sum_samples(clprune_context *context, float beta, size_t s
     clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &sample_sum_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, samples);
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);

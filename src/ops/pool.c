@@ -46,6 +46,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__define(&defines, "VW", context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4);
     clprune__define(&defines, name, value);
     TRY(clprune__launch_begin(context, def, &defines, launch));
+    launch->least_group = 1;
     clprune__arg_ulong(launch, plan->group_rows);
     clprune__arg_ulong(launch, grid->height);
     clprune__arg_ulong(launch, grid->width);

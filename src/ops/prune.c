@@ -43,6 +43,7 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
         clprune__define(&defines, "CENTRED", 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
@@ -82,6 +83,7 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
     clprune__launch launch;
     TRY(clprune__launch_begin(
         context, vector ? &prune_select_vector_kernel : &prune_select_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_uint(&launch, (uint32_t)keep);
     clprune__arg_region(&launch, scores);

@@ -131,6 +131,7 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
     clprune__define(&defines, "LOCAL", plan.local);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &quantise_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, plan.group_rows);
     clprune__arg_ulong(&launch, x.rows);
     clprune__arg_ulong(&launch, x.cols);
@@ -155,6 +156,7 @@ clprune_status clprune__dequantise(
     clprune__define(&defines, "LOCAL", plan.local);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &dequantise_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_ulong(&launch, plan.group_rows);
     clprune__arg_ulong(&launch, y.rows);
     clprune__arg_ulong(&launch, y.cols);

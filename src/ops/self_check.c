@@ -124,6 +124,7 @@ static clprune_status run(clprune_context *context, float *got)
     clprune__define(&defines, "VW", clprune__vector_width(context));
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &self_check_kernel, &defines, &launch));
+    launch.least_group = 1;
     clprune__arg_uint(&launch, N);
     clprune__arg_mem(&launch, in);
     clprune__arg_mem(&launch, out);

@@ -9,11 +9,17 @@
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 
-static clprune_status set_arguments(const clprune__launch *launch)
+/* A launch as it is tried: with the kernel and the groups asked for, or with smaller ones. */
+typedef struct attempt {
+    const clprune__kernel *kernel;
+    cl_uint dimensions;
+    size_t global[3], local[3];
+} attempt;
+
+static clprune_status set_arguments(const clprune__launch *launch, const clprune__kernel *kernel)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
-    const clprune__kernel *kernel = launch->kernel;
     REQUIRE(launch->arguments_count == kernel->arguments, CLPRUNE_INTERNAL_ERROR,
         "kernel %s takes %u arguments, %zu are set", kernel->def->entry,
         (unsigned)kernel->arguments, launch->arguments_count);
@@ -25,35 +31,91 @@ done:
     return status;
 }
 
+/* Enqueues an attempt; *code is the driver's answer. */
+static clprune_status submit(
+    const clprune__launch *launch, const attempt *a, cl_event *event, cl_int *code)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = launch->context;
+    const clprune__kernel *kernel = a->kernel;
+    const size_t group = a->local[0] * a->local[1] * a->local[2];
+    for (cl_uint i = 0; i < a->dimensions; i++)
+        REQUIRE(kernel->reqd_work_group[0] == 0 || kernel->reqd_work_group[i] == a->local[i],
+            CLPRUNE_INTERNAL_ERROR, "kernel %s requires local size %zu, not %zu",
+            kernel->def->entry, kernel->reqd_work_group[i], a->local[i]);
+    /* A kernel that was compiled for its size may report less: Mesa 22.3 says 32 of any. */
+    REQUIRE(group <= kernel->max_work_group || kernel->reqd_work_group[0] != 0, CLPRUNE_UNSUPPORTED,
+        "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
+        kernel->def->entry, group, kernel->max_work_group);
+    TRY(set_arguments(launch, kernel));
+    *code = clEnqueueNDRangeKernel(
+        context->queue, kernel->kernel, a->dimensions, NULL, a->global, a->local, 0, NULL, event);
+done:
+    return status;
+}
+
+static bool refuses_group(cl_int code)
+{
+    return code == CL_INVALID_WORK_GROUP_SIZE || code == CL_INVALID_WORK_ITEM_SIZE;
+}
+
+/* The most work-items below those of the attempt that the kernel allows; 0: none. One alone would
+ * be the other family's. Where resources run out it may be memory, which no group is small enough
+ * for: then 32 are the least. */
+static size_t smaller_group(const clprune__launch *launch, const attempt *a, cl_int code)
+{
+    const size_t least = launch->least_group;
+    if (least == 0 || a->local[1] * a->local[2] != 1)
+        return 0;
+    if (!refuses_group(code) && code != CL_OUT_OF_RESOURCES)
+        return 0;
+    const size_t half = a->local[0] / 2 - a->local[0] / 2 % least;
+    return half >= (refuses_group(code) ? 2 : 32) ? half : 0;
+}
+
+/* As many groups of `local` work-items, by a kernel that is compiled for them. */
+static void shrink(attempt *a, const clprune__kernel *kernel, size_t local)
+{
+    a->kernel = kernel;
+    a->global[0] = a->global[0] / a->local[0] * local;
+    a->local[0] = local;
+}
+
 static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
-    const clprune__kernel *kernel = launch->kernel;
-    size_t group = 1;
+    attempt a = {launch->kernel, dimensions, {1, 1, 1}, {1, 1, 1}};
     for (cl_uint i = 0; i < dimensions; i++) {
-        REQUIRE(kernel->reqd_work_group[0] == 0 || kernel->reqd_work_group[i] == local[i],
-            CLPRUNE_INTERNAL_ERROR, "kernel %s requires local size %zu, not %zu",
-            kernel->def->entry, kernel->reqd_work_group[i], local[i]);
-        group *= local[i];
+        a.global[i] = global[i];
+        a.local[i] = local[i];
     }
-    /* A kernel that was compiled for its size may report less: Mesa 22.3 says 32 of any. */
-    REQUIRE(group <= kernel->max_work_group || kernel->reqd_work_group[0] != 0, CLPRUNE_UNSUPPORTED,
-        "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
-        kernel->def->entry, group, kernel->max_work_group);
-    TRY(set_arguments(launch));
-    const cl_int code = clEnqueueNDRangeKernel(
-        context->queue, kernel->kernel, dimensions, NULL, global, local, 0, NULL, event);
-    REQUIRE(code != CL_INVALID_WORK_GROUP_SIZE && code != CL_INVALID_WORK_ITEM_SIZE,
-        CLPRUNE_UNSUPPORTED,
+    while (launch->least_group > 0 && a.kernel->smaller != NULL)
+        shrink(&a, a.kernel->smaller, a.kernel->smaller->reqd_work_group[0]);
+    cl_int code;
+    TRY(submit(launch, &a, event, &code));
+    for (size_t fewer; code != CL_SUCCESS && (fewer = smaller_group(launch, &a, code)) > 0;) {
+        const clprune__kernel *kernel;
+        clprune__log(context, CLPRUNE_LOG_WARNING,
+            "the driver refused kernel %s in work-groups of %zu with %s (%d); trying %zu",
+            a.kernel->def->entry, a.local[0], clprune__cl_name(code), (int)code, fewer);
+        TRY(clprune__kernel_shrink(context, a.kernel, fewer, &kernel));
+        shrink(&a, kernel, fewer);
+        TRY(submit(launch, &a, event, &code));
+    }
+    const char *entry = a.kernel->def->entry;
+    REQUIRE(!refuses_group(code), CLPRUNE_UNSUPPORTED,
         "the driver refused kernel %s in work-groups of %zu x %zu x %zu with %s (%d); it reports "
-        "at most %zu work-items",
-        kernel->def->entry, local[0], dimensions > 1 ? local[1] : 1, dimensions > 2 ? local[2] : 1,
-        clprune__cl_name(code), (int)code, kernel->max_work_group);
+        "at most %zu work-items%s",
+        entry, a.local[0], a.local[1], a.local[2], clprune__cl_name(code), (int)code,
+        a.kernel->max_work_group,
+        a.local[0] > 1
+            ? "; options.kernels VECTOR, or CLPRUNE_DEBUG=kernels=vector, has groups of one"
+            : "");
     if (code != CL_SUCCESS) {
         char what[128];
-        (void)snprintf(what, sizeof what, "kernel %.100s", kernel->def->entry);
+        (void)snprintf(what, sizeof what, "kernel %.100s", entry);
         TRY_CODE(what, code);
     }
 done:

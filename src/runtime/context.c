@@ -23,6 +23,8 @@
 
 /* CPUs whose vectors hold fewer floats run the kernels of GPUs. */
 #define NARROWEST_VECTORS 4
+/* Kernels of GPUs have groups of this size, some of them no smaller ones. */
+#define SMALLEST_GROUPS 64
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -150,6 +152,8 @@ done:
 static clprune_kernels family_of(const clprune_context *context)
 {
     const uint32_t width = context->facts.vector_width;
+    if (context->facts.max_work_group < SMALLEST_GROUPS)
+        return CLPRUNE_KERNELS_VECTOR;
     return context->is_cpu && (width == 0 || width >= NARROWEST_VECTORS) ? CLPRUNE_KERNELS_VECTOR
                                                                          : CLPRUNE_KERNELS_TILED;
 }

@@ -12,6 +12,7 @@ clprune_status clprune__launch_begin(clprune_context *context, const clprune__ke
     launch->context = context;
     launch->def = def;
     launch->kernel = NULL;
+    launch->least_group = 0;
     launch->arguments_count = launch->buffers_count = 0;
     REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
         def->entry, defines->text);

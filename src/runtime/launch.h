@@ -31,6 +31,9 @@ typedef struct clprune__launch {
     clprune_context *context;
     const clprune__kernel_def *def;
     const clprune__kernel *kernel; /* NULL: the backend needs none */
+    size_t least_group; /* 0: groups have the size asked for; else a driver that refuses it may get
+                           fewer work-items, a multiple of this, and as many groups: set after begin
+                           for kernels that only LOCAL tells the size */
     size_t arguments_count, buffers_count;
     clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
     cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */

@@ -9,6 +9,7 @@
 #include "core/sha256.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/defines.h"
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_source.h"
 
@@ -341,6 +342,29 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
     *kernel = made;
+done:
+    return status;
+}
+
+clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,
+    size_t local, const clprune__kernel **smaller)
+{
+    static const char name[] = "-DLOCAL=";
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *const from = strstr(kernel->defines, name);
+    char defines[CLPRUNE__DEFINES_TEXT];
+    *smaller = NULL;
+    REQUIRE(
+        from != NULL, CLPRUNE_INTERNAL_ERROR, "kernel %s has no define LOCAL", kernel->def->entry);
+    const char *const rest = from + strcspn(from, " ");
+    const int length = snprintf(defines, sizeof defines, "%.*s%s%zu%s",
+        (int)(from - kernel->defines), kernel->defines, name, local, rest);
+    REQUIRE(length > 0 && (size_t)length < sizeof defines, CLPRUNE_INTERNAL_ERROR,
+        "the defines of kernel %s overflow", kernel->def->entry);
+    TRY(clprune__kernel_get(context, kernel->def, defines, smaller));
+    for (size_t i = 0; i < context->cache->kernels_count; i++)
+        if (context->cache->kernels[i].kernel == kernel)
+            context->cache->kernels[i].kernel->smaller = *smaller;
 done:
     return status;
 }

@@ -30,6 +30,8 @@ typedef struct clprune__kernel {
     cl_uint arguments;
     size_t max_work_group;
     size_t reqd_work_group[3]; /* zeros: none required */
+    /* The driver refused this one's groups: what runs in its place; NULL: this one. */
+    const struct clprune__kernel *smaller;
 } clprune__kernel;
 
 /* An entry of the lookup. Kernels are allocated one by one: a launch holds a pointer to its kernel
@@ -59,5 +61,11 @@ void clprune__program_cache_close(clprune_context *context);
  * lives as long as the context. Errors: BUILD_FAILED, OUT_OF_HOST_MEMORY, OPENCL_ERROR. */
 clprune_status clprune__kernel_get(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel);
+
+/* The same kernel for groups of `local` instead of as many work-items as its define LOCAL says; it
+ * has LOCAL, and no less than `local`. From now on kernel->smaller is the result. Errors: those of
+ * clprune__kernel_get. */
+clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,
+    size_t local, const clprune__kernel **smaller);
 
 #endif

@@ -118,6 +118,7 @@ clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows,
     }
     plan = finish(plan, clprune__vector_width(context));
     clprune__define(&plan.defines, "TEAM", team);
+    plan.team = team;
     return plan;
 }
 
@@ -126,6 +127,7 @@ clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__k
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__launch_begin(context, def, &plan->defines, launch));
+    launch->least_group = clprune__max(1, clprune__max(plan->lanes, plan->team));
     clprune__arg_ulong(launch, plan->rows);
     clprune__arg_ulong(launch, plan->cols);
     clprune__arg_ulong(launch, plan->group_rows);

@@ -17,6 +17,7 @@ typedef struct clprune__rowwise {
     size_t global, local;      /* of the launch */
     size_t groups, group_rows; /* groups = ceil(rows / group_rows) */
     size_t lanes;              /* of clprune__lanes_plan, else 0 */
+    size_t team;               /* of clprune__team_plan, else 0 */
     clprune__defines defines;  /* LOCAL, VW, and what else the plan has */
 } clprune__rowwise;
 

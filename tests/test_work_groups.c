@@ -1,0 +1,216 @@
+/* Devices of small work-groups, and drivers that refuse a kernel's (support/device_layer.c): where
+ * the kernel allows, smaller ones give the same results, and else the text names the kernel. CTest
+ * loads the layer; without it the program is skipped. */
+#include <CL/cl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/device_layer.h"
+#include "support/test_compare.h"
+#include "support/test_device.h"
+#include "support/test_rng.h"
+
+enum { ROWS = 37, COLS = 200 };
+
+static char logged[4096];
+static unsigned warnings;
+
+static void keep_log(void *user, clprune_log_level level, const char *message)
+{
+    (void)user;
+    if (level != CLPRUNE_LOG_WARNING)
+        return;
+    warnings++;
+    (void)snprintf(logged, sizeof logged, "%s", message);
+}
+
+static clprune_context *create(void)
+{
+    clprune_context *context = NULL;
+    const clprune_context_options options = {
+        .cache_dir = "off", .kernels = CLPRUNE_KERNELS_TILED, .log = keep_log};
+    if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    warnings = 0;
+    logged[0] = '\0';
+    return context;
+}
+
+/* Operations of ROWS x COLS floats: x to y, all of them written. */
+typedef clprune_status operation(clprune_context *context, clprune_mat x, clprune_mat y);
+
+static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    const clprune_bsr_desc desc = {1, ROWS, COLS, {1, 4}, 700, CLPRUNE_VALUES_FP16, 0, {0}};
+    clprune_bsr bsr;
+    clprune_status status =
+        clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, &bsr);
+    if (status == CLPRUNE_SUCCESS)
+        status =
+            clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 5, x, &bsr, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_bsr_unpack(context, &bsr, y, NULL);
+    clprune_bsr_destroy(context, &bsr);
+    return status;
+}
+
+static clprune_status relu(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    return clprune_relu_forward(context, x, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+}
+
+/* Sums of columns with LANES, then of LOCAL alone. */
+static clprune_status moments(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    const clprune_mat mean = clprune_mat_rows(y, 0, 1), m2 = clprune_mat_rows(y, 1, 1);
+    clprune_status status = clprune_mat_fill(context, 0, y, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_batch_norm_moments(context, 0, x, mean, m2, NULL);
+    return status;
+}
+
+static clprune_status product(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    clprune_mat w = x;
+    w.cols = ROWS;
+    return clprune_gemm_batched(context, 1, false, false, 1, 0, w, 0, x, 0, y, 0, NULL);
+}
+
+/* `result` has ROWS * COLS floats. */
+static clprune_status run(clprune_context *context, operation *run_it, float *result)
+{
+    clprune_mat x, y;
+    float *values = test_new_normal(3, ROWS * COLS);
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, COLS, &x), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", ROWS, COLS, &y), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_write(context, x, values), CLPRUNE_SUCCESS);
+    clprune_status status = run_it(context, x, y);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_read(context, y, result);
+    clprune_buffer_release(context, x.buffer);
+    clprune_buffer_release(context, y.buffer);
+    free(values);
+    return status;
+}
+
+struct row {
+    const char *name, *settings;
+    operation *run_it;
+    unsigned refusals;    /* of the first run */
+    const char *parts[2]; /* of the last warning, or of the error */
+};
+
+static const struct row smaller_rows[] = {
+    {"selection", "refuse=prune_select:100", prune, 2,
+        {"kernel prune_select in", "of 128 with CL_INVALID_WORK_GROUP_SIZE (-54); trying 64"}},
+    {"selection, out of resources", "refuse=prune_select:64,code=-5", prune, 2,
+        {"CL_OUT_OF_RESOURCES (-5)", "trying 64"}},
+    {"draws", "refuse=prune_draw:2", prune, 5, {"kernel prune_draw", "trying 2"}},
+    {"scores", "refuse=prune_score:8", prune, 2, {"kernel prune_score", "trying 8"}},
+    {"an index", "refuse=bsr_index:3", prune, 5, {"kernel bsr_index", "trying 2"}},
+    {"packing", "refuse=bsr_pack:32", prune, 1, {"kernel bsr_pack", "trying 32"}},
+    {"unpacking", "refuse=bsr_unpack:16", prune, 2, {"kernel bsr_unpack", "trying 16"}},
+    {"elements", "refuse=relu_forward:2", relu, 6, {"kernel relu_forward", "trying 2"}},
+    {"a fill", "refuse=fill:64", moments, 1, {"kernel fill", "of 128 "}},
+    {"moments", "refuse=batch_norm_partial:64", moments, 1,
+        {"kernel batch_norm_partial", "trying 64"}},
+};
+
+static const struct row refused_rows[] = {
+    {"one work-item", "refuse=relu_forward:1", relu, 6,
+        {"kernel relu_forward in work-groups of 2 x 1 x 1 with CL_INVALID_WORK_GROUP_SIZE (-54)",
+            "kernels=vector"}},
+    {"resources", "refuse=relu_forward:8,code=-5", relu, 2,
+        {"kernel relu_forward", "CL_OUT_OF_RESOURCES (-5)"}},
+    {"tiles", "refuse=gemm_tiled:32", product, 0,
+        {"kernel gemm_tiled in work-groups of 64 x 1 x 1 with", "kernels=vector"}},
+};
+
+static float *floats(void)
+{
+    float *made = calloc(ROWS * COLS, sizeof(float));
+    assert_non_null(made);
+    return made;
+}
+
+static void smaller(void **state)
+{
+    const struct row *row = *state;
+    float *want = floats(), *got = floats();
+    clprune_context *context = create();
+    assert_int_equal(run(context, row->run_it, want), CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+    context = create();
+    device_layer_set(row->settings);
+    for (int i = 0; i < 2; i++) { /* the second run knows */
+        if (run(context, row->run_it, got) != CLPRUNE_SUCCESS)
+            fail_msg("%s", clprune_last_error(context));
+        if (row->run_it != moments)
+            test_same_floats(row->name, ROWS, COLS, got, want, "run %d", i);
+        for (int k = 0; k < ROWS * COLS; k++) /* sums in another order */
+            assert_true(fabsf(got[k] - want[k]) <= 1e-5f * (1 + fabsf(want[k])));
+        assert_int_equal(warnings, row->refusals);
+        for (int p = 0; p < 2 && row->parts[p] != NULL; p++)
+            if (strstr(logged, row->parts[p]) == NULL)
+                fail_msg("\"%s\" is not in \"%s\"", row->parts[p], logged);
+    }
+    device_layer_set(NULL);
+    clprune_context_destroy(context);
+    free(want);
+    free(got);
+}
+
+static void refused(void **state)
+{
+    const struct row *row = *state;
+    float *got = floats();
+    clprune_context *context = create();
+    device_layer_set(row->settings);
+    const clprune_status status = run(context, row->run_it, got);
+    assert_int_equal(status, strstr(row->settings, "code=-5") != NULL ? CLPRUNE_OUT_OF_DEVICE_MEMORY
+                                                                      : CLPRUNE_UNSUPPORTED);
+    const char *text = clprune_last_error(context);
+    for (int p = 0; p < 2; p++)
+        if (strstr(text, row->parts[p]) == NULL)
+            fail_msg("\"%s\" is not in \"%s\"", row->parts[p], text);
+    assert_int_equal(warnings, row->refusals);
+    device_layer_set(NULL);
+    assert_int_equal(run(context, row->run_it, got), CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+    free(got);
+}
+
+/* Below 64 work-items, the family that needs no groups. */
+static void families(void **state)
+{
+    (void)state;
+    const clprune_device_info gpus[] = {
+        {.type = CL_DEVICE_TYPE_GPU, .compute_units = 4, .vector_width = 1, .max_work_group = 64},
+        {.type = CL_DEVICE_TYPE_GPU, .compute_units = 4, .vector_width = 1, .max_work_group = 63}};
+    const clprune_kernels want[] = {CLPRUNE_KERNELS_TILED, CLPRUNE_KERNELS_VECTOR};
+    for (int i = 0; i < 2; i++) {
+        clprune_context *context;
+        assert_int_equal(clprune_context_create_dry(&gpus[i], NULL, &context), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_kernels(context), want[i]);
+        clprune_context_destroy(context);
+    }
+}
+
+int main(void)
+{
+    if (!device_layer_is_loaded()) {
+        print_message("work-groups: $OPENCL_LAYERS has no device layer that the loader knows\n");
+        return TEST_SKIPPED;
+    }
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof smaller_rows / sizeof smaller_rows[0]; i++)
+        test_add(&list, smaller, &smaller_rows[i], "smaller: %s", smaller_rows[i].name);
+    for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
+        test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
+    test_add(&list, families, NULL, "families");
+    return test_run_on_host("work-groups", &list);
+}
