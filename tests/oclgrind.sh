@@ -22,10 +22,12 @@ command -v oclgrind >/dev/null 2>&1 || {
     echo "oclgrind is not installed"
     exit 77
 }
-operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear"
+operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear test_pool
+    test_conv2d"
 layers="test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_layerscale test_relu test_optimizer
     test_optimizer_many test_optimizer_state
-    test_patch_embed test_token_mean test_token_mix"
+    test_patch_embed test_token_mean test_token_mix test_batch_norm test_batch_norm_product
+    test_batch_norm_statistics"
 tests=${*:-"$operations $layers"}
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
@@ -76,6 +78,7 @@ for test in $tests; do
         case $test,$family in
         test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan,*) plain=$unoptimised ;;
         test_resmlp_compact,* | test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
+        test_batch_norm*,* | test_conv2d,*) plain=$unoptimised ;;
         esac
         # prune_select_vector counts what its zext of <16 x i1> makes 255 of: scores only
         [ "$test,$family" != test_prune,vector ] || {
@@ -87,6 +90,7 @@ for test in $tests; do
         test_gemm | test_bspmm | test_bsr_index | test_bsr_values | test_prune_sampled) continue ;;
         test_saved | test_linear | test_plan | test_resmlp_compact) continue ;;
         test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
+        test_pool | test_conv2d | test_batch_norm*) continue ;;
         test_optimizer | test_optimizer_many | test_optimizer_state | test_patch_embed | test_token_mix) continue ;;
         test_prune) part=select ;;
         test_gelu) part=special ;;
