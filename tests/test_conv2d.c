@@ -45,7 +45,7 @@ enum { FORM_ROWS = 9 };
 /* Whether a row is for slow simulators, too. */
 static bool is_wanted(const conv_ref *r)
 {
-    return !test_small() || (r->batch * r->height * r->width < 400 && r->in <= 20);
+    return !test_small() || (r->batch * r->height * r->width < 100 && r->in <= 20);
 }
 
 static clprune_conv2d_desc describe(const conv_ref *r)
