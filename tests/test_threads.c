@@ -5,91 +5,11 @@
 #include <string.h>
 
 #include "support/test_device.h"
-#include "support/test_rng.h"
+#include "support/thread_job.h"
 
-enum {
-    BATCH = 4,
-    ROWS = 10,
-    TOKENS = BATCH * ROWS,
-    IN = 64,
-    OUT = 16,
-    STEPS = 5,
-    RUNS = 20,
-    ANEW = 4
-};
-enum { X = TOKENS * IN, W = OUT * IN, MOST_THREADS = 3 };
+enum { RUNS = 20, ANEW = 4, MOST_THREADS = 3 };
 
-/* A little training run: a layer whose input is kept pruned is trained. */
-typedef struct job {
-    clprune_context *context;
-    unsigned seed;
-    float w[W]; /* the result */
-    clprune_status status;
-    char told[256]; /* the last error of the thread */
-} job;
-
-#define DO(call)                                                                                   \
-    do {                                                                                           \
-        j->status = (call);                                                                        \
-        if (j->status != CLPRUNE_SUCCESS)                                                          \
-            goto done;                                                                             \
-    } while (0)
-
-static void *train(void *what)
-{
-    job *j = what;
-    clprune_context *c = j->context;
-    clprune_mat x = {0}, y = {0}, w = {0}, dw = {0};
-    clprune_linear *layer = NULL;
-    clprune_saved *kept = NULL;
-    clprune_optimizer *optimizer = NULL;
-    const clprune_linear_desc desc = {.in = IN,
-        .out = OUT,
-        .keep = {.form = CLPRUNE_FORM_PRUNED,
-            .sparsity = 0.6f,
-            .block = {1, 8},
-            .criterion = CLPRUNE_CRITERION_SAMPLED,
-            .value_type = j->seed % 2 == 0 ? CLPRUNE_VALUES_FP32 : CLPRUNE_VALUES_FP16}};
-    const clprune_optimizer_desc adamw = {.kind = CLPRUNE_OPTIMIZER_ADAMW,
-        .beta1 = 0.9f,
-        .beta2 = 0.999f,
-        .eps = 1e-8f,
-        .weight_decay = 0.01f};
-    float *numbers = test_new_normal(j->seed, X);
-    DO(clprune_mat_create(c, CLPRUNE_MEMORY_INPUT, "x", TOKENS, IN, &x));
-    DO(clprune_mat_create(c, CLPRUNE_MEMORY_ACTIVATIONS, "y", TOKENS, OUT, &y));
-    DO(clprune_mat_create(c, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
-    DO(clprune_mat_create(c, CLPRUNE_MEMORY_GRADIENTS, "dw", OUT, IN, &dw));
-    DO(clprune_linear_create(c, &desc, &layer));
-    DO(clprune_linear_saved_create(layer, BATCH, ROWS, "kept", &kept));
-    const clprune_param param = {.name = "w", .value = w, .grad = dw, .decay = true};
-    DO(clprune_optimizer_create(c, &adamw, 1, &param, &optimizer));
-    DO(clprune_mat_write(c, w, numbers));
-    for (unsigned step = 0; step < STEPS; step++) {
-        DO(clprune_mat_write(c, x, numbers));
-        clprune_saved_set_seed(kept, step);
-        DO(clprune_linear_forward(layer, BATCH, x, w, CLPRUNE_NO_MAT, y, kept, NULL));
-        DO(clprune_gelu_forward(c, y, CLPRUNE_NO_MAT, y, NULL));
-        DO(clprune_linear_backward(
-            layer, BATCH, 0, kept, y, w, x, dw, CLPRUNE_NO_MAT, NULL)); /* x is dx */
-        DO(clprune_optimizer_step(optimizer, 1e-2f, NULL));
-    }
-    DO(clprune_mat_read(c, w, j->w));
-done:
-    if (j->status != CLPRUNE_SUCCESS)
-        (void)snprintf(j->told, sizeof j->told, "%s", clprune_last_error(c));
-    clprune_optimizer_destroy(optimizer);
-    clprune_saved_destroy(kept);
-    clprune_linear_destroy(layer);
-    clprune_buffer_release(c, x.buffer);
-    clprune_buffer_release(c, y.buffer);
-    clprune_buffer_release(c, w.buffer);
-    clprune_buffer_release(c, dw.buffer);
-    free(numbers);
-    return NULL;
-}
-
-static void check_job(const job *j, const job *want)
+static void check_job(const thread_job *j, const thread_job *want)
 {
     if (j->status != CLPRUNE_SUCCESS)
         fail_msg("%s: %s", clprune_status_name(j->status), j->told);
@@ -101,10 +21,10 @@ static void at_once(void **state)
 {
     (void)state;
     clprune_context *context = NULL;
-    job want[MOST_THREADS], got[MOST_THREADS];
+    thread_job want[MOST_THREADS], got[MOST_THREADS];
     for (unsigned i = 0; i < MOST_THREADS; i++) {
-        want[i] = (job){.context = test_context(), .seed = i + 1};
-        (void)train(&want[i]);
+        want[i] = (thread_job){.context = test_context(), .seed = i + 1};
+        (void)thread_train(&want[i]);
         check_job(&want[i], &want[i]);
     }
     for (int run = 0; run < RUNS; run++) {
@@ -115,8 +35,8 @@ static void at_once(void **state)
             assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
         pthread_t thread[MOST_THREADS];
         for (unsigned i = 0; i < MOST_THREADS; i++) {
-            got[i] = (job){.context = context, .seed = i + 1};
-            assert_int_equal(pthread_create(&thread[i], NULL, train, &got[i]), 0);
+            got[i] = (thread_job){.context = context, .seed = i + 1};
+            assert_int_equal(pthread_create(&thread[i], NULL, thread_train, &got[i]), 0);
         }
         for (unsigned i = 0; i < MOST_THREADS; i++)
             assert_int_equal(pthread_join(thread[i], NULL), 0);
@@ -133,12 +53,12 @@ static void at_once(void **state)
 static void in_turn(void **state)
 {
     (void)state;
-    job want = {.context = test_context(), .seed = 5};
-    (void)train(&want);
+    thread_job want = {.context = test_context(), .seed = 5};
+    (void)thread_train(&want);
     for (int run = 0; run < 3; run++) {
-        job got = {.context = test_context(), .seed = 5};
+        thread_job got = {.context = test_context(), .seed = 5};
         pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, train, &got), 0);
+        assert_int_equal(pthread_create(&thread, NULL, thread_train, &got), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
         check_job(&got, &want);
     }

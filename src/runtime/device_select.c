@@ -1,6 +1,7 @@
 #include "runtime/device_select.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,28 @@ typedef struct device_table {
     char refusal[256]; /* of the last platform that did not list its devices; "": none */
 } device_table;
 
+/* A driver sets itself up in the first call that lists its devices. PoCL lets a second thread pass
+ * while the first is still at it, which then sees half of a device; so one thread lists at a time.
+ */
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
+
+static cl_int list_platforms(cl_uint capacity, cl_platform_id *platforms, cl_uint *count)
+{
+    (void)pthread_mutex_lock(&listing);
+    const cl_int code = clGetPlatformIDs(capacity, platforms, count);
+    (void)pthread_mutex_unlock(&listing);
+    return code;
+}
+
+static cl_int list_devices(
+    cl_platform_id platform, cl_uint capacity, cl_device_id *devices, cl_uint *count)
+{
+    (void)pthread_mutex_lock(&listing);
+    const cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, capacity, devices, count);
+    (void)pthread_mutex_unlock(&listing);
+    return code;
+}
+
 /* The name of a platform, cut to `size` bytes; "" if the query fails. */
 static cl_int platform_name(cl_platform_id platform, size_t size, char *name)
 {
@@ -44,7 +67,7 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
     *table = (device_table){.devices = NULL};
 
     cl_uint platform_count = 0;
-    const cl_int code = clGetPlatformIDs(0, NULL, &platform_count);
+    const cl_int code = list_platforms(0, NULL, &platform_count);
     if (code == PLATFORM_NOT_FOUND || (code == CL_SUCCESS && platform_count == 0))
         goto done;
     TRY_CODE("clGetPlatformIDs", code);
@@ -52,10 +75,10 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
     platforms = calloc(platform_count, sizeof(cl_platform_id));
     REQUIRE(platforms != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms",
         platform_count);
-    TRY_CL(clGetPlatformIDs(platform_count, platforms, NULL));
+    TRY_CODE("clGetPlatformIDs", list_platforms(platform_count, platforms, NULL));
     for (cl_uint p = 0; p < platform_count; p++) {
         cl_uint count = 0;
-        const cl_int listed = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+        const cl_int listed = list_devices(platforms[p], 0, NULL, &count);
         if (listed != CL_SUCCESS || count == 0) {
             char name[100];
             (void)platform_name(platforms[p], sizeof name, name);
@@ -74,7 +97,7 @@ static clprune_status enumerate(clprune_context *context, device_table *table)
             table->devices = grown;
         REQUIRE(devices != NULL && grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
             "no memory for a list of %u devices", count);
-        TRY_CL(clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, count, devices, NULL));
+        TRY_CODE("clGetDeviceIDs", list_devices(platforms[p], count, devices, NULL));
         for (cl_uint d = 0; d < count; d++)
             table->devices[table->count++] = (found_device){platforms[p], devices[d], p, d};
     }
