@@ -123,19 +123,20 @@ static inline void store_unit(const uint16 codes, global uint *unit)
 static inline void quantise_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
 {
-    float16 v[GROUP / 16], low = INFINITY, high = -INFINITY, nothing = 0;
+    float16 v[GROUP / 16], low = INFINITY, high = -INFINITY;
+    int16 endless = 0; /* NaN too. A sum of v * 0 would do, but LLVM 18 in PoCL 6 aborts on it */
 #pragma unroll
     for (uint i = 0; i < GROUP / 16; i++) {
         const ulong c = first + 16 * i;
         if (c < last) {
             v[i] = load_unit(x + c, last - c);
-            nothing = fma(v[i], (float16)(0.0f), nothing); /* NaN if one is not finite */
+            endless |= !(fabs(v[i]) < INFINITY);
             v[i] = bounded(v[i]);
             low = v[i] < low ? v[i] : low;
             high = v[i] > high ? v[i] : high;
         }
     }
-    const bool finite = sum16(nothing) == 0.0f;
+    const bool finite = !any(endless);
     const uint word = finite ? group_word(least16(low), -least16(-high)) : 0x7fc0u;
     const float zero = ZERO_OF(word);
     const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
