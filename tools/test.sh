@@ -3,12 +3,13 @@
 # tests on PoCL: 9 to 17 minutes on two cores, most of them for compiling kernels; a second run takes
 # half. Arguments go to ctest: tools/test.sh -L unit, tools/test.sh -R prune. Without any, all tests run
 # but the full sweeps over shapes, which compile for an hour (tools/test.sh -L slow), and the long ones,
-# which install lintian, doxygen and clang: packages, the reference, fuzzing, killed processes
+# which install lintian, doxygen, clang and abigail-tools: packages, the reference, fuzzing, killed
+# processes, cold threads, the thread sanitizer, the ABI, every other OpenCL driver that is installed
 # (tools/test.sh --long).
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
 case ${1:-} in
--h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit ;;
+-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit ;;
 esac
 cd "$(dirname "$0")/.."
 [ -w . ] || { echo "test: cannot write to $PWD; copy it to a folder of yours: cp -r $PWD ~/clprune" >&2; exit 1; }
@@ -17,7 +18,7 @@ say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))):
 packages=()
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
-    packages=(lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev)
+    packages=(lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools)
     shift
     set -- -L long "$@"
 fi
