@@ -30,6 +30,7 @@ readelf -S "$library" | grep -q debug_info || {
     echo "$library has no debug information, so its types cannot be compared"
     exit 1
 }
-abidiff --headers-dir2 "$source/include" --drop-private-types --harmless "$golden" "$library" && exit
+# The file only declares what is private, which a library defines: abidiff passes over that.
+abidiff "$golden" "$library" && exit
 echo "the ABI is not that of $golden; if the change is meant: test_abi.sh $source $library --update"
 exit 1
