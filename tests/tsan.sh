@@ -53,6 +53,7 @@ check() {
     "$@" >"$folder/out" 2>&1 || code=$?
     for report in "$folder"/report.*; do
         [ -e "$report" ] || continue
+        ! grep -q FATAL "$report" || { head -3 "$report" && code=fatal; }
         all=$((all + $(grep -c '^WARNING: ThreadSanitizer' "$report" || true)))
         # The first frame below the sanitizer's, of the stacks that say what was done.
         awk '
@@ -71,6 +72,7 @@ check() {
             head -60 "$folder/mine"
         fi
     done
+    [ -s "$folder/out" ] || [[ $name == *train ]] || code="0, but it printed nothing"
     [ "$code" = 0 ] || { tail -20 "$folder/out"; }
     echo "$name: exit code $code, $ours reports of ours, $all of all"
     [ "$code" = 0 ] && [ "$ours" = 0 ] || failed=1
