@@ -1,4 +1,6 @@
-# study.png of tools/study.sh.  gnuplot -e "title='...'; runs='dense-1 ...'"
+# study.png of tools/study.sh: an arm has one colour in both plots.
+#     gnuplot -e "title='...'; arms='dense pruned'; runs='dense-1 dense-2 pruned-1'; of='1 1 2'" study.gp
+# of: the number of the arm of each run.
 set datafile separator ','
 set terminal pngcairo size 1200,480 font 'sans,12'
 set output 'study.png'
@@ -6,14 +8,19 @@ set multiplot layout 1,2 title title noenhanced
 set grid ytics lc rgb '#dddddd'
 set xlabel 'saved activations (MiB)'
 set ylabel 'test top-1 (%)'
-set offsets graph 0.12, graph 0.12, graph 0.12, graph 0.12
+stats 'runs.csv' every ::1 using ($7/1048576) nooutput
+if (STATS_min > 0 && STATS_max > 4 * STATS_min) { set logscale x 2; set xrange [STATS_min / 1.5:STATS_max * 1.5] }
+set offsets graph 0.05, graph 0.05, graph 0.08, graph 0.08
 unset key
-plot 'runs.csv' every ::1 using ($7/1048576):4 with points pt 6 ps 0.9 lc rgb '#999999', \
-     'table.csv' every ::1 using ($9/1048576):3 with points pt 7 ps 1.4 lc rgb '#1f77b4', \
-     '' every ::1 using ($9/1048576):3:1 with labels noenhanced offset 0,1
+plot for [i=1:words(arms)] 'runs.csv' every ::1 using \
+    (strcol(1) eq word(arms, i) ? $7/1048576 : NaN):4 with points pt i ps 1.5 lw 2 lc i
+unset logscale x
+set xrange [*:*]
 set offsets
 set key top right noenhanced
 set xlabel 'epoch'
 set ylabel 'training loss'
-plot for [run in runs] run.'/log.csv' every ::1 using 1:4 with linespoints lw 2 pt 7 ps 0.6 title run
+plot for [i=1:words(runs)] word(runs, i).'/log.csv' every ::1 using 1:4 with linespoints lw 2 \
+    pt int(word(of, i)) ps 0.6 lc int(word(of, i)) notitle, \
+    for [i=1:words(arms)] keyentry with linespoints lw 2 pt i ps 1.2 lc i title word(arms, i)
 unset multiplot

@@ -134,7 +134,10 @@ report() {
             }
         }' runs.csv >table.csv
     if [ "$(wc -l <runs.csv)" -gt 1 ] && command -v gnuplot >/dev/null; then
-        gnuplot -e "title='${title//\'/}'; runs='$(awk -F, 'NR > 1 { print $1 "-" $2 }' runs.csv | tr '\n' ' ')'" \
+        gnuplot -e "title='${title//\'/}'; $(awk -F, '
+            NR > 1 && !($1 in number) { number[$1] = ++arms; names = names " " $1 }
+            NR > 1 { runs = runs " " $1 "-" $2; of = of " " number[$1] }
+            END { printf "arms=\x27%s\x27; runs=\x27%s\x27; of=\x27%s\x27", names, runs, of }' runs.csv)" \
             "$plot" 2>plot.err || cat plot.err >&2
         rm -f plot.err
     fi
