@@ -291,7 +291,7 @@ static void bias_left_to_gelu(void **state)
         layer, r->batch, mx.mat, mw.mat, CLPRUNE_NO_MAT, y[1].mat, saved, NULL));
     TEST_OK(clprune_gelu_forward(context, y[1].mat, mb.mat, g[1].mat, NULL));
     const bool fuses = clprune_linear_fuses_bias(layer);
-    assert_int_equal(fuses, clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR);
+    assert_true(fuses || clprune_context_kernels(context) != CLPRUNE_KERNELS_VECTOR);
     float *got[4] = {test_mat_get(&y[0], "y"), test_mat_get(&y[1], "y"), test_mat_get(&g[0], "g"),
         test_mat_get(&g[1], "g")};
     for (size_t i = 0; i < m * r->out; i++) {

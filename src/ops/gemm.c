@@ -89,14 +89,20 @@ clprune__gemm_engine clprune__gemm_choose(
                                                       : CLPRUNE__ENGINE_BY_KIND;
 }
 
+/* Work-items of CLBlast's largest groups: on devices that allow fewer its products of some sizes
+ * fail. */
+enum { BLAST_GROUP = 256 };
+
 /* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
  * abort the process where a hidden temporary cannot be had. The last sample of a batch stored in
  * parts is still one of a batch, so that parts have the bits of the whole. */
 static clprune__gemm_engine engine_of(const clprune_context *context, bool of_samples)
 {
     clprune__gemm_engine engine = context->ops->gemm_engine;
-    if (engine == CLPRUNE__ENGINE_BY_KIND)
-        engine = of_samples ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
+    if (engine == CLPRUNE__ENGINE_BY_KIND) {
+        const bool small = context->facts.max_work_group < BLAST_GROUP;
+        engine = of_samples || small ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_BLAST;
+    }
     if (engine == CLPRUNE__ENGINE_TILED && !clprune__gemm_tiled_fits(context))
         engine = CLPRUNE__ENGINE_BLAST;
     return engine;
