@@ -29,7 +29,8 @@ static inline void copy_row(global const float *from, global const float *centre
 {
     uint c = 0;
     for (; c + VW <= width; c += VW)
-        STORE_CODES(NARROW(weighted_vec(LESS_VEC(LOAD(from + c), centre, c), weight), scale), to, first + c);
+        STORE_CODES(NARROW(weighted_vec(LESS_VEC(LOAD(from + c), centre, c), weight), scale), to,
+            first + c);
     for (; c < width; c++)
         SET_CODE(to, first + c, narrow(weighted(LESS(from[c], centre, c), weight), scale));
     for (; c < BC; c++)
@@ -47,7 +48,9 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 #if VW > 1
         JOIN(uint, VW) sizes = (JOIN(uint, VW))(0);
         for (; c + VW <= width; c += VW)
-            sizes = max(sizes, JOIN(as_uint, VW)(weighted_vec(LESS_VEC(LOAD(x + c), centre, c), weight)) & 0x7fffffffu);
+            sizes = max(sizes,
+                JOIN(as_uint, VW)(weighted_vec(LESS_VEC(LOAD(x + c), centre, c), weight)) &
+                    0x7fffffffu);
         uint lane[VW];
         JOIN(vstore, VW)(sizes, 0, lane);
         for (uint i = 0; i < VW; i++)
@@ -96,8 +99,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     scales += scales_offset + n * keep;
     for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
         const ulong c = (ulong)col[k] * BC;
-        scales[k] =
-            block_scale(row + c, x_ld, centre_row + c, height,
+        scales[k] = block_scale(row + c, x_ld, centre_row + c, height,
             (uint)min((ulong)BC, cols - c), WEIGHT(k));
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
@@ -113,8 +115,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
         const uint width = (uint)min((ulong)BC, cols - c);
         const float weight = WEIGHT(k), scale = SCALE(k);
         for (uint r = 0; r < BR; r++)
-            copy_row(row + r * x_ld + c, centre_row + c, r < height ? width : 0, weight, scale, values + k * BLOCK,
-                r * BC);
+            copy_row(row + r * x_ld + c, centre_row + c, r < height ? width : 0, weight, scale,
+                values + k * BLOCK, r * BC);
     }
 #else
     for (ulong i = begin * BLOCK + get_local_id(0); i < end * BLOCK; i += LOCAL) {

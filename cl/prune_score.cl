@@ -11,8 +11,7 @@
 #endif
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const ulong rows,
     const ulong cols, const ulong block_rows, const ulong block_cols, MAT_IN_RESTRICT(x),
-    CENTRE_PARAMETER
-    const ulong scores_offset, global float *restrict scores)
+    CENTRE_PARAMETER const ulong scores_offset, global float *restrict scores)
 {
     const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / block_rows;
     const ulong block_row = get_group_id(0) % block_rows;

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <CL/cl_layer.h>
+#include "support/cl_layer.h"
 
-static const cl_icd_dispatch *target;
-static cl_icd_dispatch layer;
 static char last_kernel[128];
 
 /* The text behind "name=" in $DEVICE_LAYER; NULL: it is not set. */
@@ -53,7 +51,7 @@ static void lower(size_t *value, uint64_t most)
 static cl_int CL_API_CALL device_info(
     cl_device_id device, cl_device_info what, size_t size, void *value, size_t *returned)
 {
-    const cl_int code = target->clGetDeviceInfo(device, what, size, value, returned);
+    const cl_int code = cl_layer_target->clGetDeviceInfo(device, what, size, value, returned);
     if (code != CL_SUCCESS || value == NULL)
         return code;
     if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE)
@@ -70,7 +68,7 @@ static cl_int CL_API_CALL kernel_info(cl_kernel kernel, cl_device_id device,
     cl_kernel_work_group_info what, size_t size, void *value, size_t *returned)
 {
     const cl_int code =
-        target->clGetKernelWorkGroupInfo(kernel, device, what, size, value, returned);
+        cl_layer_target->clGetKernelWorkGroupInfo(kernel, device, what, size, value, returned);
     if (code == CL_SUCCESS && value != NULL && what == CL_KERNEL_WORK_GROUP_SIZE)
         lower(value, limit("group"));
     return code;
@@ -86,9 +84,9 @@ static cl_ulong local_bytes(cl_command_queue queue, cl_kernel kernel)
 {
     cl_device_id device;
     cl_ulong bytes = 0;
-    if (target->clGetCommandQueueInfo(
+    if (cl_layer_target->clGetCommandQueueInfo(
             queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), (void *)&device, NULL) == CL_SUCCESS)
-        (void)target->clGetKernelWorkGroupInfo(
+        (void)cl_layer_target->clGetKernelWorkGroupInfo(
             kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     return bytes;
 }
@@ -101,14 +99,14 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
     const char *rest;
     for (cl_uint i = 0; i < dimensions && local != NULL; i++)
         group *= local[i];
-    (void)target->clGetKernelInfo(
+    (void)cl_layer_target->clGetKernelInfo(
         kernel, CL_KERNEL_FUNCTION_NAME, sizeof last_kernel, last_kernel, NULL);
     if (group > limit("group") ||
         (names_kernel("refuse", last_kernel, &most, &rest) && group > most))
         return refusal();
     if (local_bytes(queue, kernel) > limit("local"))
         return CL_OUT_OF_RESOURCES;
-    return target->clEnqueueNDRangeKernel(
+    return cl_layer_target->clEnqueueNDRangeKernel(
         queue, kernel, dimensions, offset, global, local, count, wait, event);
 }
 
@@ -117,8 +115,8 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_
 {
     uint64_t at;
     const char *rest;
-    const cl_int code =
-        target->clEnqueueReadBuffer(queue, buffer, blocking, offset, bytes, to, count, wait, event);
+    const cl_int code = cl_layer_target->clEnqueueReadBuffer(
+        queue, buffer, blocking, offset, bytes, to, count, wait, event);
     if (code == CL_SUCCESS && names_kernel("spoil", last_kernel, &at, &rest) &&
         at < bytes / sizeof(uint32_t)) {
         uint32_t *bits = (uint32_t *)to + at;
@@ -127,37 +125,12 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_
     return code;
 }
 
-cl_int CL_API_CALL clGetLayerInfo(
-    cl_layer_info what, size_t size, void *value, size_t *size_returned)
-{
-    static const char name[] = "device layer";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const bool is_version = what == CL_LAYER_API_VERSION;
-    if (!is_version && what != CL_LAYER_NAME)
-        return CL_INVALID_VALUE;
-    const size_t bytes = is_version ? sizeof version : sizeof name;
-    if (value != NULL && size < bytes)
-        return CL_INVALID_VALUE;
-    if (value != NULL)
-        memcpy(value, is_version ? (const void *)&version : name, bytes);
-    if (size_returned != NULL)
-        *size_returned = bytes;
-    return CL_SUCCESS;
-}
+const char *const cl_layer_name = "device layer";
 
-cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *dispatch,
-    cl_uint *count_returned, const cl_icd_dispatch **layer_returned)
+void cl_layer_replace(cl_icd_dispatch *layer)
 {
-    const cl_uint all = (cl_uint)(sizeof layer / sizeof layer.clGetPlatformIDs);
-    if (dispatch == NULL || count_returned == NULL || layer_returned == NULL || count < all)
-        return CL_INVALID_VALUE;
-    target = dispatch;
-    layer = *dispatch;
-    layer.clGetDeviceInfo = device_info;
-    layer.clGetKernelWorkGroupInfo = kernel_info;
-    layer.clEnqueueNDRangeKernel = enqueue_kernel;
-    layer.clEnqueueReadBuffer = read_buffer;
-    *count_returned = all;
-    *layer_returned = &layer;
-    return CL_SUCCESS;
+    layer->clGetDeviceInfo = device_info;
+    layer->clGetKernelWorkGroupInfo = kernel_info;
+    layer->clEnqueueNDRangeKernel = enqueue_kernel;
+    layer->clEnqueueReadBuffer = read_buffer;
 }

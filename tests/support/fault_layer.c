@@ -10,10 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <CL/cl_layer.h>
-
-static const cl_icd_dispatch *target;
-static cl_icd_dispatch layer;
+#include "support/cl_layer.h"
 
 static char watched[64]; /* "": all */
 static atomic_uint calls, matching;
@@ -257,12 +254,12 @@ void fault_alive(fault_objects *counts)
 #define CODE(function, parameters, arguments)                                                      \
     static cl_int CL_API_CALL watch_##function parameters                                          \
     {                                                                                              \
-        return fails(#function) ? fail_code : target->function arguments;                          \
+        return fails(#function) ? fail_code : cl_layer_target->function arguments;                 \
     }
 #define EVENT(function, parameters, arguments, event)                                              \
     static cl_int CL_API_CALL watch_##function parameters                                          \
     {                                                                                              \
-        const cl_int code = fails(#function) ? fail_code : target->function arguments;             \
+        const cl_int code = fails(#function) ? fail_code : cl_layer_target->function arguments;    \
         if (code == CL_SUCCESS && event != NULL)                                                   \
             born(EVENT_, *event, 0);                                                               \
         return code;                                                                               \
@@ -271,7 +268,7 @@ void fault_alive(fault_objects *counts)
     static type CL_API_CALL watch_##function parameters                                            \
     {                                                                                              \
         if (!fails(#function)) {                                                                   \
-            const type made = target->function arguments;                                          \
+            const type made = cl_layer_target->function arguments;                                 \
             born(kind, made, bytes);                                                               \
             return made;                                                                           \
         }                                                                                          \
@@ -282,7 +279,7 @@ void fault_alive(fault_objects *counts)
 #define RETAIN(function, type)                                                                     \
     static cl_int CL_API_CALL watch_##function(type a)                                             \
     {                                                                                              \
-        const cl_int code = fails(#function) ? fail_code : target->function(a);                    \
+        const cl_int code = fails(#function) ? fail_code : cl_layer_target->function(a);           \
         if (code == CL_SUCCESS)                                                                    \
             retained(a);                                                                           \
         return code;                                                                               \
@@ -291,7 +288,7 @@ void fault_alive(fault_objects *counts)
     static cl_int CL_API_CALL watch_##function(type a)                                             \
     {                                                                                              \
         released(a);                                                                               \
-        return target->function(a);                                                                \
+        return cl_layer_target->function(a);                                                       \
     }
 FUNCTIONS
 #undef CODE
@@ -305,7 +302,7 @@ static void *CL_API_CALL watch_clEnqueueMapBuffer(cl_command_queue a, cl_mem b, 
     cl_map_flags d, size_t e, size_t f, cl_uint g, const cl_event *h, cl_event *i, cl_int *code)
 {
     if (!fails("clEnqueueMapBuffer")) {
-        void *mapped = target->clEnqueueMapBuffer(a, b, c, d, e, f, g, h, i, code);
+        void *mapped = cl_layer_target->clEnqueueMapBuffer(a, b, c, d, e, f, g, h, i, code);
         if (mapped != NULL && i != NULL)
             born(EVENT_, *i, 0);
         return mapped;
@@ -331,7 +328,7 @@ static void arm_by_environment(void)
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("FAULT_REPORT");
-    FILE *file = path != NULL && target != NULL ? fopen(path, "a") : NULL;
+    FILE *file = path != NULL && cl_layer_target != NULL ? fopen(path, "a") : NULL;
     if (file == NULL)
         return;
     (void)fprintf(file,
@@ -343,42 +340,17 @@ __attribute__((destructor)) static void report(void)
     (void)fclose(file);
 }
 
-cl_int CL_API_CALL clGetLayerInfo(
-    cl_layer_info what, size_t size, void *value, size_t *size_returned)
-{
-    static const char name[] = "fault layer";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const bool is_version = what == CL_LAYER_API_VERSION;
-    if (!is_version && what != CL_LAYER_NAME)
-        return CL_INVALID_VALUE;
-    const size_t bytes = is_version ? sizeof version : sizeof name;
-    if (value != NULL && size < bytes)
-        return CL_INVALID_VALUE;
-    if (value != NULL)
-        memcpy(value, is_version ? (const void *)&version : name, bytes);
-    if (size_returned != NULL)
-        *size_returned = bytes;
-    return CL_SUCCESS;
-}
+const char *const cl_layer_name = "fault layer";
 
-cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *dispatch,
-    cl_uint *count_returned, const cl_icd_dispatch **layer_returned)
+void cl_layer_replace(cl_icd_dispatch *layer)
 {
-    const cl_uint all = (cl_uint)(sizeof layer / sizeof layer.clGetPlatformIDs);
-    if (dispatch == NULL || count_returned == NULL || layer_returned == NULL || count < all)
-        return CL_INVALID_VALUE;
-    target = dispatch;
-    layer = *dispatch;
 #define CODE(function, parameters, arguments)                      WATCH(function)
 #define EVENT(function, parameters, arguments, event)              WATCH(function)
 #define OBJECT(type, function, parameters, arguments, kind, bytes) WATCH(function)
 #define RETAIN(function, type)                                     WATCH(function)
 #define RELEASE(function, type)                                    WATCH(function)
-#define WATCH(function)                                            layer.function = watch_##function;
+#define WATCH(function)                                            layer->function = watch_##function;
     FUNCTIONS
     WATCH(clEnqueueMapBuffer)
     arm_by_environment();
-    *count_returned = all;
-    *layer_returned = &layer;
-    return CL_SUCCESS;
 }
