@@ -102,7 +102,10 @@ paper="--activations paper" pruned="--activations paper --criterion sampled"
 # The preset of the sampled criterion has a name of its own since it has been told from the paper's.
 new_pruned=$pruned
 "$new" --activations ? 2>&1 | grep -q ' pruned ' && new_pruned="--activations pruned"
-compact="--activations compact --sparsity 0.5"
+# Likewise compact that prunes.
+compact_of() { "$1" --activations ? 2>&1 | grep -o 'compact-pruned' || echo compact; }
+compact="--activations $(compact_of "$old") --sparsity 0.5"
+new_compact="--activations $(compact_of "$new") --sparsity 0.5"
 cat >rules <<'RULES'
 blocks.* gelu pruned sparsity=0.75 values=int8
 blocks.0 x2   dense
@@ -124,7 +127,7 @@ run "pruned, largest" "$pruned --criterion largest" "$new_pruned --criterion lar
 run exact "--activations exact --epochs 2" =
 run "exact, batch 96" "--activations exact --train-limit 101 --batch-size 96" =
 run exact-tokens "--activations exact-tokens --optimizer lamb --clip-norm 1" =
-run "compact, largest" "$compact --criterion largest" =
+run "compact, largest" "$compact --criterion largest" "$new_compact --criterion largest"
 resume "resumed dense" ""
 resume "resumed paper" "$paper --criterion largest"
 resume "resumed sampled" "$pruned"
@@ -136,7 +139,7 @@ resume "resumed keep file" "$compact --keep-file rules"
 # Programs read the one variable or, before there was it, the other.
 CLPRUNE_KERNELS=vector CLPRUNE_DEBUG=kernels=vector run "vector" "$paper --criterion largest" =
 CLPRUNE_KERNELS=tiled CLPRUNE_DEBUG=kernels=tiled \
-    run "tiled" "$compact --values fp16 --criterion largest" =
+    run "tiled" "$compact --values fp16 --criterion largest" "$new_compact --values fp16 --criterion largest"
 run "tiny on 32 px" "--image-size 32 --patch-size 4 --train-limit 16 --batch-size 8 --test-limit 8" =
 
 echo "$differences differences"

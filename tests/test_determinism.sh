@@ -15,7 +15,7 @@ case $resnet in /*) ;; *) resnet=$PWD/$resnet ;; esac
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-threads="1 2 4" first_resmlp="dense paper pruned exact exact-tokens quantised pooled"
+threads="1 2 4" first_resmlp="dense paper pruned exact exact-tokens compact-pruned quantised pooled"
 first_resnet="dense paper pruned pooled exact"
 [ "$runs" -gt 1 ] || threads="1 4" first_resmlp= first_resnet=
 small="--train-limit 72 --test-limit 32 --batch-size 32 --epochs 2 --quiet"

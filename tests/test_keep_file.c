@@ -10,7 +10,7 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-enum { DEPTH = 4, DENSE = 0, EXACT = 3, COMPACT = 5, RULES = DEPTH * KEEP_TENSORS + 1 };
+enum { DEPTH = 4, DENSE = 0, EXACT = 3, COMPACT_PRUNED = 6, RULES = DEPTH * KEEP_TENSORS + 1 };
 
 static options options_of(size_t preset)
 {
@@ -80,7 +80,7 @@ static void lines(void **state)
 {
     (void)state;
     keep_rule rules[RULES];
-    const options o = options_of(COMPACT);
+    const options o = options_of(COMPACT_PRUNED);
     apply(&o, "", rules);
     only(&o, rules, 0, 0, KEEP_X, NULL);
     apply(&o, "# nothing\n\n  \t\r\n   # blocks.0 x2 dense\n", rules);
@@ -145,7 +145,7 @@ static void lines(void **state)
 static void grids(void **state)
 {
     (void)state;
-    enum { POOLED = 7 };
+    enum { POOLED = 8 };
     keep_rule rules[RULES];
     trainer_sizes sizes = {.arch = 4, .image = 48, .extra = {8}};
     assert_null(resmlp_model.settle(&sizes));
@@ -168,7 +168,7 @@ static void later_lines_win(void **state)
 {
     (void)state;
     keep_rule rules[RULES];
-    const options o = options_of(COMPACT);
+    const options o = options_of(COMPACT_PRUNED);
     const keep_rule dense = {0};
     const keep_rule pruned = {.keep = options_keep(&o, CLPRUNE_FORM_PRUNED)};
     apply(&o, "blocks.* x dense\nblocks.* x pruned\nblocks.2 x dense\n", rules);
@@ -223,8 +223,9 @@ static void refused(void **state)
         {DENSE, "blocks.0 x pruned values=fp8", "values: 'fp8' is not one of fp32 fp16"},
         {DENSE, "blocks.0 x dense sparsity=0.5",
             "rules:1: sparsity belongs to pruned, not to dense"},
-        {COMPACT, "blocks.0 fc1 code sparsity=0.5", "sparsity belongs to pruned, not to code"},
-        {COMPACT, "blocks.0 gelu pruned bits=4",
+        {COMPACT_PRUNED, "blocks.0 fc1 code sparsity=0.5",
+            "sparsity belongs to pruned, not to code"},
+        {COMPACT_PRUNED, "blocks.0 gelu pruned bits=4",
             "bits belongs to code or quantised, not to pruned"},
         {DENSE, "blocks.0 gelu quantised bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
         {DENSE, "blocks.0 gelu quantised group=24", "rules:1: group: '24' is not one of 16 32"},
@@ -234,7 +235,7 @@ static void refused(void **state)
         {DENSE, "blocks.0 gelu pooled group=64", "group belongs to quantised, not to pooled"},
         {EXACT, "blocks.0 x quantised\nblocks.0 x2 recomputed",
             "rules:2: blocks.0: x2 cannot be recomputed while x is not dense"},
-        {COMPACT, "blocks.0 fc1 code bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
+        {COMPACT_PRUNED, "blocks.0 fc1 code bits=3", "rules:1: bits: '3' is not one of 2 4 8"},
         {DENSE, "last gelu dense", "rules:1: last has the tensors x, not 'gelu'"},
         {DENSE, "\nblocks.1 gelu code", "rules:2: blocks.1: only fc1 can be kept as a code"},
         {DENSE, "blocks.0 x2 dense\nblocks.0 norm1 recomputed\nblocks.1 x dense",

@@ -1,14 +1,14 @@
-/* The example's ResMLP with activations `compact`: each gradient beside a reference in double
- * precision, taken from what was kept, by the backward pass of each layer on its own; and beside
- * dense's. */
+/* The example's ResMLP with activations `compact-pruned`: each gradient beside a reference in
+ * double precision, taken from what was kept, by the backward pass of each layer on its own; and
+ * beside dense's. */
 #include "golden/golden_model.h"
 
-enum { COMPACT = 5 }; /* position in resmlp_keep.preset_names */
+enum { COMPACT_PRUNED = 6 }; /* position in resmlp_keep.preset_names */
 
 static keep_policy compact(double sparsity, clprune_block block, unsigned bits)
 {
     const clprune_keep how = {.sparsity = 0.5f, .block = block, .bits = bits};
-    keep_policy policy = keep_preset(COMPACT, how);
+    keep_policy policy = keep_preset(COMPACT_PRUNED, how);
     policy.rule[KEEP_X].keep.sparsity = policy.rule[KEEP_X2].keep.sparsity =
         policy.rule[KEEP_GELU].keep.sparsity = (float)sparsity;
     return policy;

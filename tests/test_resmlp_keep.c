@@ -2,7 +2,18 @@
  * recomputed tensors leave every gradient as it is, against PyTorch's golden values. */
 #include "golden/golden_model.h"
 
-enum { DENSE, PAPER, PRUNED, EXACT, EXACT_TOKENS, COMPACT, QUANTISED, POOLED, PRESETS };
+enum {
+    DENSE,
+    PAPER,
+    PRUNED,
+    EXACT,
+    EXACT_TOKENS,
+    COMPACT,
+    COMPACT_PRUNED,
+    QUANTISED,
+    POOLED,
+    PRESETS
+};
 
 static keep_policy preset(size_t index)
 {
@@ -38,17 +49,18 @@ static void set_form(keep_rule *rule, int form)
 static void presets(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "dense", "paper", "pruned", "exact", "exact-tokens", "compact", "quantised", "pooled"};
+    static const char *const names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
+        "compact", "compact-pruned", "quantised", "pooled"};
     /*                                     x n1  t x2 n2  h  g  m last_x */
     static const char want[PRESETS][10] = {"ddddddddd", "dpddpdpdd", "dpddpdpdd", "drrdrdrrm",
-        "drrrrdrrm", "prrprcprm", "dqddqdqdd", "doddododd"};
+        "drrrrdrrm", "errerqrrm", "prrprcprm", "dqddqdqdd", "doddododd"};
     static const int forms[128] = {['d'] = AS_IS,
         ['p'] = BLOCKS,
         ['r'] = AGAIN,
         ['m'] = MEAN,
         ['c'] = CODE,
         ['q'] = CODES,
+        ['e'] = CODES,
         ['o'] = CELLS};
     for (size_t i = 0; i < PRESETS; i++) {
         const keep_policy policy = preset(i);
@@ -59,20 +71,24 @@ static void presets(void **state)
             assert_int_equal(form_of(&policy.rule[tensor]), forms[(int)want[i][tensor]]);
         assert_int_equal(form_of(&policy.last_x), forms[(int)want[i][KEEP_TENSORS]]);
         assert_int_equal(
-            keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == PRUNED || i == COMPACT);
+            keep_preset_prunes(&resmlp_keep, i), i == PAPER || i == PRUNED || i == COMPACT_PRUNED);
         assert_int_equal(resmlp_keep.presets[i].criterion,
             i == PAPER ? CLPRUNE_CRITERION_LARGEST : CLPRUNE_CRITERION_SAMPLED);
-        assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT);
-        assert_int_equal(keep_preset_quantises(&resmlp_keep, i), i == QUANTISED);
+        assert_int_equal(keep_preset_codes(&resmlp_keep, i), i == COMPACT_PRUNED);
+        assert_int_equal(keep_preset_quantises(&resmlp_keep, i), i == COMPACT || i == QUANTISED);
         assert_int_equal(keep_preset_pools(&resmlp_keep, i), i == POOLED);
         assert_int_equal(resmlp_keep.presets[i].index_type,
-            i == COMPACT ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
-        assert_int_equal(keep_codes(&policy), i == COMPACT);
-        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT && i <= COMPACT);
-        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT && i <= COMPACT);
+            i == COMPACT_PRUNED ? CLPRUNE_INDEX_SMALLEST : CLPRUNE_INDEX_INT32);
+        assert_int_equal(keep_codes(&policy), i == COMPACT_PRUNED);
+        assert_int_equal(keep_recomputes_tokens(&policy), i >= EXACT && i <= COMPACT_PRUNED);
+        assert_int_equal(keep_recomputes_mlp(&policy), i >= EXACT && i <= COMPACT_PRUNED);
     }
     assert_string_equal(resmlp_keep.preset_names[PRESETS], "auto");
     assert_null(resmlp_keep.preset_names[PRESETS + 1]);
+    const keep_policy codes = preset(COMPACT);
+    assert_int_equal(codes.rule[KEEP_X].keep.bits, 8);
+    assert_int_equal(codes.rule[KEEP_X2].keep.bits, 8);
+    assert_int_equal(codes.rule[KEEP_FC1].keep.bits, 2);
     const keep_policy unpruned = keep_preset(PAPER, (clprune_keep){.sparsity = 0});
     assert_int_equal(form_of(&unpruned.rule[KEEP_GELU]), AS_IS);
     const keep_policy narrow =
@@ -120,11 +136,11 @@ static void policies_without_sense(void **state)
         {POOLED, KEEP_GELU, AGAIN, "gelu cannot be recomputed while norm2 is kept"},
         {EXACT_TOKENS, KEEP_X, CODES, "not dense"},
         {EXACT_TOKENS, KEEP_X, CELLS, "not dense"},
-        {COMPACT, KEEP_NORM2, CODES, "norm2 must be recomputed where fc1 is a code"},
-        {COMPACT, KEEP_NORM2, AS_IS, "norm2 must be recomputed where fc1 is a code"},
-        {COMPACT, KEEP_FC2, BLOCKS, "norm2 cannot be recomputed while fc2 is kept"},
-        {COMPACT, KEEP_GELU, AGAIN, "gelu cannot be recomputed where fc1 is a code"},
-        {COMPACT, KEEP_FC1, AS_IS, "norm2 cannot be recomputed while gelu is kept"},
+        {COMPACT_PRUNED, KEEP_NORM2, CODES, "norm2 must be recomputed where fc1 is a code"},
+        {COMPACT_PRUNED, KEEP_NORM2, AS_IS, "norm2 must be recomputed where fc1 is a code"},
+        {COMPACT_PRUNED, KEEP_FC2, BLOCKS, "norm2 cannot be recomputed while fc2 is kept"},
+        {COMPACT_PRUNED, KEEP_GELU, AGAIN, "gelu cannot be recomputed where fc1 is a code"},
+        {COMPACT_PRUNED, KEEP_FC1, AS_IS, "norm2 cannot be recomputed while gelu is kept"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         keep_policy policy = preset(cases[i].preset);
@@ -134,19 +150,19 @@ static void policies_without_sense(void **state)
     keep_policy half = preset(EXACT_TOKENS);
     half.rule[KEEP_NORM1] = half.rule[KEEP_TOKENS] = (keep_rule){0};
     refused(half, "x2 cannot be recomputed while norm1 is kept");
-    keep_policy coded = preset(COMPACT);
+    keep_policy coded = preset(COMPACT_PRUNED);
     coded.rule[KEEP_FC1].keep.bits = 3;
     refused(coded, "2, 4 or 8 bits");
-    coded = preset(COMPACT);
+    coded = preset(COMPACT_PRUNED);
     set_form(&coded.rule[KEEP_X], AS_IS);
     set_form(&coded.rule[KEEP_X2], AGAIN);
     refused(coded, "x2 cannot be recomputed where fc1 is a code");
-    coded = preset(COMPACT);
+    coded = preset(COMPACT_PRUNED);
     set_form(&coded.last_x, CODE);
     refused(coded, "only fc1");
     set_form(&coded.last_x, AGAIN);
     refused(coded, "x cannot be recomputed: its mean");
-    coded = preset(COMPACT);
+    coded = preset(COMPACT_PRUNED);
     set_form(&coded.rule[KEEP_X], MEAN);
     refused(coded, "only last x can be kept as mean");
 }
@@ -319,6 +335,15 @@ static void forms(void **state)
                     .bits = codes[i].bits, .group = 64, .rounding = (clprune_rounding)rounding});
             check_distance(row, &policy, false, codes[i].least, codes[i].most, dense);
         }
+    static const struct {
+        unsigned bits;
+        double least, most;
+    } compact[] = {{8, 1e-4, 0.03}, {4, 0.005, 0.2}, {2, 0.01, 1}};
+    for (size_t i = 0; i < sizeof compact / sizeof compact[0]; i++) {
+        const keep_policy policy =
+            keep_preset(COMPACT, (clprune_keep){.bits = compact[i].bits, .group = 64});
+        check_distance(row, &policy, true, compact[i].least, compact[i].most, dense);
+    }
     const clprune_keep fine = {
         .form = CLPRUNE_FORM_QUANTISED, .bits = 8, .rounding = CLPRUNE_ROUNDING_NEAREST};
     const keep_policy everything = all_kept(fine);

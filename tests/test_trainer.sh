@@ -106,12 +106,12 @@ expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-b
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up
 expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 0
 for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
-    expect 2 "needs --activations quantised" $arguments
+    expect 2 "needs --activations compact or quantised" $arguments
 done
 expect 2 "--pool needs --activations pooled" --activations quantised --pool 3
 expect 2 "--gradient-draws needs --gradient-check" --gradient-draws 2
 for arguments in "--block 4" "--norm l1" "--criterion largest" "--activations exact --block 4"; do
-    expect 2 "needs --activations paper, pruned or compact" $arguments
+    expect 2 "needs --activations paper, pruned or compact-pruned" $arguments
 done
 
 # ---- devices and memory --------------------------------------------------------------------------
@@ -314,15 +314,15 @@ done
 expect 2 "--activations" --activations small
 
 # ---- activations that are pruned and codes -------------------------------------------------------
-compact="$small --activations compact --sparsity 0.5 --values int8"
-expect 2 "--gelu-code: '3' is not one of 2 4 8" --activations compact --gelu-code 3
-expect 2 "--values: 'fp8' is not one of fp32 fp16 bf16 int8" --activations compact --values fp8
-expect 2 "--values needs --activations paper, pruned or compact" --activations exact --values fp16
+compact="$small --activations compact-pruned --sparsity 0.5 --values int8"
+expect 2 "--gelu-code: '3' is not one of 2 4 8" --activations compact-pruned --gelu-code 3
+expect 2 "--values: 'fp8' is not one of fp32 fp16 bf16 int8" --activations compact-pruned --values fp8
+expect 2 "--values needs --activations paper, pruned or compact-pruned" --activations exact --values fp16
 expect 2 "--indices: 'int8' is not one of int32 bitmap smallest" --activations paper --indices int8
-expect 2 "--indices needs --activations paper, pruned or compact" --activations exact --indices bitmap
-expect 2 "--gelu-code needs --activations compact" --activations paper --gelu-code 4
+expect 2 "--indices needs --activations paper, pruned or compact-pruned" --activations exact --indices bitmap
+expect 2 "--gelu-code needs --activations compact-pruned" --activations paper --gelu-code 4
 expect 0 "" $compact --epochs 3 --output-dir compact --summary-json compact.json --memory-report
-grep -q "activations compact, .*values in int8, .*in 2 bits" out || fail "it does not say what compact keeps"
+grep -q "activations compact-pruned, .*values in int8, .*in 2 bits" out || fail "it does not say what compact keeps"
 grep -q 'blocks\.\*\.fc1\.code' out || fail "the memory report has no codes"
 grep -q '"values": "int8"' compact.json || fail "the summary does not say what values are"
 grep -q '"indices": "smallest"' compact.json || fail "compact's indices are not the smallest"
@@ -338,6 +338,20 @@ int32=$(awk '/^pruned: indices/ { print $(NF - 1) }' out)
 [ "$smallest" -gt 0 ] && [ "$int32" -gt "$smallest" ] || fail "bytes of indices: $smallest, int32 $int32"
 results compact/log.csv >coded_results
 results int32/log.csv | cmp -s coded_results - || fail "other indices train otherwise"
+
+# ---- activations that are codes, and made again from them ----------------------------------------
+codes="$small --activations compact"
+expect 0 "" $codes --epochs 2 --output-dir codes --summary-json codes.json --memory-report
+grep -q 'activations compact, codes of 4 bits' out || fail "it does not say what compact keeps: $(cat out)"
+grep -q 'blocks\.\*\.x  *6  *quantised 8 bits' out || fail "x has not 8 bits: $(cat out)"
+grep -q 'blocks\.\*\.fc1  *6  *quantised 4 bits' out || fail "fc1 has not 4 bits"
+grep -q '"code_bits": 4' codes.json || fail "the summary does not say how long codes are"
+expect 0 "" $codes --code-bits 2 --epochs 2 --output-dir codes2
+for name in codes codes2; do
+    paste -d, dense/log.csv $name/log.csv | awk -F, '
+        NR > 1 && ($4 - $15 > 0.1 || $15 - $4 > 0.1 || $21 >= $10) { bad = 1 }
+        END { exit bad || NR != 3 }' || fail "$name does not train: $(cat $name/log.csv)"
+done
 
 # ---- overrides for single blocks -----------------------------------------------------------------
 cat >rules <<'RULES'
@@ -374,7 +388,7 @@ expect 4 "nothing: No such file" $compact --keep-file nothing
 expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same
 printf 'blocks.0 x2 dense\nblocks.6 x2 dense\n' >beyond
 expect 4 "beyond:2: there is no blocks.6: the model has 6 blocks" $compact --keep-file beyond
-expect 0 "" $small --plan --activations compact --keep-file same
+expect 0 "" $small --plan --activations compact-pruned --keep-file same
 
 # ---- planned memory ------------------------------------------------------------------------------
 # bytes NAME FIELD FILE: a number of bytes in a line of a plan or a memory report.
@@ -382,8 +396,8 @@ bytes() {
     awk -v name="$1" -v field="$2" 'index($0, name) == 1 { print $(NF - field); exit }' "$3"
 }
 for arguments in "" "--activations paper --sparsity 0.7" "--activations exact" \
-    "--activations exact-tokens" "--activations quantised" "--activations pooled" \
-    "--optimizer lamb --clip-norm 1 --activations compact --sparsity 0.7 --values int8"; do
+    "--activations exact-tokens" "--activations quantised" "--activations pooled" "--activations compact" \
+    "--optimizer lamb --clip-norm 1 --activations compact-pruned --sparsity 0.7 --values int8"; do
     expect 0 "" $small --plan $arguments
     cp out plan
     grep -q "^backward block 5 " plan || fail "a plan without its parts: $arguments"
@@ -419,22 +433,31 @@ peak_of() {
     bytes 'peak of everything' 1 peak
 }
 exact=$(peak_of --activations exact)
-int8=$(peak_of --activations compact --sparsity 0.7 --values int8)
+bits4=$(peak_of --activations compact)
+bits2=$(peak_of --activations compact --code-bits 2)
 expect 0 "" $small --plan --memory-limit "$exact"
-grep -q "activations exact, values fp32, batch 32: $exact bytes" out || fail "exact does not fit itself: $(cat out)"
-expect 0 "" $small --plan --sparsity 0.7 --memory-limit $((exact - 1))
+grep -q "activations exact, batch 32: $exact bytes" out || fail "exact does not fit itself: $(cat out)"
+expect 0 "" $small --plan --memory-limit $((exact - 1))
 grep -q "activations exact-tokens, " out || fail "no milder preset was chosen: $(cat out)"
-expect 0 "" $small --plan --sparsity 0.7 --memory-limit "$int8"
-grep -q "activations compact, values int8, batch 32: $int8 bytes" out || fail "int8 does not fit itself: $(cat out)"
-expect 5 "--memory-limit" $small --plan --sparsity 0.7 --memory-limit $((int8 - 1))
-expect 5 "activations exact, values fp32, batch 32 take $exact bytes" \
+for bits in 4 2; do
+    bytes=$((bits == 4 ? bits4 : bits2))
+    expect 0 "" $small --plan --memory-limit $bytes
+    grep -q "activations compact, codes of $bits bits, batch 32: $bytes bytes" out ||
+        fail "codes of $bits bits do not fit themselves: $(cat out)"
+done
+expect 0 "" $small --plan --code-bits 2 --memory-limit "$bits4"
+grep -q "activations compact, codes of 2 bits, " out || fail "not the bits that were given: $(cat out)"
+expect 5 "--memory-limit" $small --plan --memory-limit $((bits2 - 1))
+expect 2 "--values needs --activations paper, pruned or compact-pruned" \
+    $small --plan --values int8 --memory-limit "$bits4"
+expect 5 "activations exact, batch 32 take $exact bytes" \
     $small --activations exact --memory-limit 10000
 expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
 open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
 expect 0 "" $open --plan --activations exact --memory-limit "$exact"
-grep -q "activations exact, values fp32, batch 3[2-9]: " out || fail "not the largest batch: $(cat out)"
+grep -q "activations exact, batch 3[2-9]: " out || fail "not the largest batch: $(cat out)"
 expect 0 "" $open --plan --activations exact --memory-limit 1G
-grep -q "activations exact, values fp32, batch 80: " out || fail "not all images: $(cat out)"
+grep -q "activations exact, batch 80: " out || fail "not all images: $(cat out)"
 expect 0 "" $small --epochs 1 --output-dir limited --memory-limit "$exact" --summary-json limited.json
 grep -q '"activations": "exact"' limited.json || fail "the run does not take what was chosen"
 

@@ -34,7 +34,7 @@ static const keep_preset_row presets[] = {
     {"d", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep the images"}};
 static const keep_entry entries[] = {
     {.name = "images", .place = "input", .never = "they are data"}};
-static const keep_rung ladder[] = {{"dense", CLPRUNE_VALUES_FP32}};
+static const keep_rung ladder[] = {{"dense", 0}};
 static const trainer_extra extras[] = {{"stretch", "stretch", 1, 9, "a number that nobody reads"}};
 
 static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)

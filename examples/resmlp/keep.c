@@ -1,5 +1,7 @@
 #include "keep.h"
 
+#include <limits.h>
+
 #include "arch.h"
 #include "trainer_model.h"
 
@@ -37,9 +39,9 @@ static const keep_entry entries[] = {
 };
 
 static const char *const preset_names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
-    "compact", "quantised", "pooled", "auto", NULL};
+    "compact", "compact-pruned", "quantised", "pooled", "auto", NULL};
 
-/* For auto: the recomputed tensors of compact, or those of exact. */
+/* For auto: the recomputed tensors of compact-pruned, or those of compact. */
 static const char *const frames[] = {"krrkrckrm", "krrkrqrrm", NULL};
 
 /* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
@@ -53,6 +55,8 @@ static const keep_preset_row presets[] = {
         "keep three tensors per block and compute the same gradients from them"},
     {"drrrrdrrm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
         "keep two, and run the token layer twice"},
+    {"errerqrrm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
+        "keep the three of exact as codes: fc1 in --code-bits bits, the others in 8"},
     {"prrprcprm", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_SMALLEST,
         "keep three pruned, sampled blocks, and a code of GELU's derivative"},
     {"dqddqdqdd", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32,
@@ -64,17 +68,21 @@ static const keep_preset_row presets[] = {
         frames},
 };
 
-/* The sampled criterion was an option of preset paper, and its default, before it had a preset. */
-static const keep_renamed renamed[] = {{"paper", "sampled", "pruned"}};
+/* The sampled criterion was an option of preset paper, and its default, before it had a preset.
+ * compact pruned before it quantised. */
+static const keep_renamed renamed[] = {
+    {"paper", "sampled", "pruned", UINT_MAX},
+    {"compact", NULL, "compact-pruned", 1},
+};
 
 /* Those that give dense's gradients come first. */
 static const keep_rung ladder[] = {
-    {"dense", CLPRUNE_VALUES_FP32},
-    {"exact", CLPRUNE_VALUES_FP32},
-    {"exact-tokens", CLPRUNE_VALUES_FP32},
-    {"compact", CLPRUNE_VALUES_FP32},
-    {"compact", CLPRUNE_VALUES_FP16},
-    {"compact", CLPRUNE_VALUES_INT8},
+    {"dense", 0},
+    {"exact", 0},
+    {"exact-tokens", 0},
+    {"compact", 8},
+    {"compact", 4},
+    {"compact", 2},
 };
 
 static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)

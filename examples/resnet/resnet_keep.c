@@ -87,9 +87,11 @@ static const keep_preset_row presets[] = {
 
 /* Those that give dense's gradients come first. */
 static const keep_rung ladder[] = {
-    {"dense", CLPRUNE_VALUES_FP32},
-    {"exact", CLPRUNE_VALUES_FP32},
-    {"compact", CLPRUNE_VALUES_FP32},
+    {"dense", 0},
+    {"exact", 0},
+    {"compact", 8},
+    {"compact", 4},
+    {"compact", 2},
 };
 
 resnet_shape resnet_keep_shape(const resnet_arch *arch, size_t block, size_t entry)

@@ -90,9 +90,7 @@ static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     *fits = false;
     for (size_t i = 0; good && !*fits && i < table->rungs; ++i) {
-        size_t preset = 0;
-        while (strcmp(table->preset_names[preset], table->ladder[i].preset) != 0)
-            ++preset;
+        const size_t preset = keep_preset_named(table, table->ladder[i].preset);
         if (!keep_preset_is_exact(table, preset))
             continue;
         keep_preset_rules(table, preset, &how, blocks, rules);

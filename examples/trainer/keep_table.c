@@ -186,6 +186,14 @@ bool keep_preset_pools(const keep_table *table, size_t preset)
     return preset_has(table, preset, 'o');
 }
 
+size_t keep_preset_named(const keep_table *table, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(table->preset_names[i], name) != 0)
+        ++i;
+    return i;
+}
+
 bool keep_preset_chooses(const keep_table *table, size_t preset)
 {
     return table->presets[preset].frames != NULL;
@@ -193,7 +201,7 @@ bool keep_preset_chooses(const keep_table *table, size_t preset)
 
 bool keep_preset_is_exact(const keep_table *table, size_t preset)
 {
-    return strpbrk(table->presets[preset].forms, "pcqo") == NULL;
+    return strpbrk(table->presets[preset].forms, "pcqeo") == NULL;
 }
 
 bool keep_codes_exist(const keep_table *table)
@@ -235,6 +243,10 @@ keep_rule keep_preset_rule(
         break;
     case 'q':
         rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
+        break;
+    case 'e':
+        rule = rule_like(&how->keep, CLPRUNE_FORM_QUANTISED);
+        rule.keep.bits = 8;
         break;
     case 'o':
         rule = rule_like(&how->keep, CLPRUNE_FORM_POOLED);

@@ -54,9 +54,8 @@ typedef struct keep_entry {
                              recomputed in fact */
 } keep_entry;
 
-/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, pooled (o), mask bits
- * (b).
- */
+/* One letter per entry: dense, pruned, recomputed, code, mean, quantised, quantised in 8 bits (e),
+ * pooled (o), mask bits (b). */
 typedef struct keep_preset_row {
     const char *forms;
     clprune_criterion criterion;   /* the default of --criterion */
@@ -69,15 +68,17 @@ typedef struct keep_preset_row {
     clprune_centre centre; /* the default of --centre */
 } keep_preset_row;
 
-/* The name that a preset had in older checkpoints, where blocks were kept by this criterion. */
+/* The name that a preset had in checkpoints of at most so many `presets` (options.c), where blocks
+ * were kept by this criterion; NULL: by any. */
 typedef struct keep_renamed {
     const char *before, *criterion, *now;
+    unsigned presets;
 } keep_renamed;
 
-/* A step of --memory-limit: a preset, and --values where it prunes. */
+/* A step of --memory-limit: a preset, and --code-bits where it quantises. */
 typedef struct keep_rung {
     const char *preset;
-    clprune_value_type value_type;
+    unsigned code_bits;
 } keep_rung;
 
 /* A tensor's part of one sample. POOLED averages over cells of a grid of grid_height x grid_width =
@@ -121,6 +122,9 @@ bool keep_preset_pools(const keep_table *table, size_t preset);
 /* Whether the form of each tensor is chosen by measured gradient errors (auto_keep.h). Its row has
  * every tensor dense. */
 bool keep_preset_chooses(const keep_table *table, size_t preset);
+
+/* The position of a preset's name, which the table has. */
+size_t keep_preset_named(const keep_table *table, const char *name);
 
 /* Whether a preset's gradients are dense's but for rounding. */
 bool keep_preset_is_exact(const keep_table *table, size_t preset);

@@ -1,6 +1,7 @@
 /* --memory-limit: the mildest preset, or the largest batch, whose plan fits; or, tensor by tensor,
  * auto_keep.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,30 +16,22 @@ typedef struct search {
     uint64_t bytes; /* of the latest plan */
 } search;
 
-static size_t preset_at(const keep_table *table, const char *name)
-{
-    size_t i = 0;
-    while (strcmp(table->preset_names[i], name) != 0)
-        ++i;
-    return i;
-}
-
 /* Takes over a rung of the ladder; the last one is what is left where the preset is given. False
  * where what was given passes it over. */
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->t->options;
     const keep_table *table = s->t->type->keep;
-    const size_t preset = preset_at(table, table->ladder[rung].preset);
-    const bool prunes = keep_preset_prunes(table, preset), last = rung + 1 == table->rungs;
+    const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
+    const bool quantises = keep_preset_quantises(table, preset), last = rung + 1 == table->rungs;
     *o = s->wanted;
     if (!s->preset_open)
         return last;
     o->activations = preset;
-    if (prunes && !options_given(o, "values"))
-        o->values = table->ladder[rung].value_type;
+    if (quantises && !options_given(o, "code-bits"))
+        options_set_quantised_bits(o, table->ladder[rung].code_bits);
     options_settle(o);
-    return !prunes || last || !options_given(o, "values");
+    return !quantises || last || !options_given(o, "code-bits");
 }
 
 /* Plans what t->options say now; *fits tells whether the plan is within the limit, and only then it
@@ -83,22 +76,40 @@ static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
+/* "compact, codes of 4 bits" */
+static void choice_text(const search *s, char *text, size_t size)
+{
+    const options *o = s->t->options;
+    const keep_table *table = s->t->type->keep;
+    if (keep_preset_quantises(table, o->activations))
+        (void)snprintf(
+            text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
+    else if (keep_preset_prunes(table, o->activations))
+        (void)snprintf(text, size, "%s, sparsity %g, values in %s", options_preset(o), o->sparsity,
+            options_values[o->values]);
+    else
+        (void)snprintf(text, size, "%s", options_preset(o));
+}
+
 static void say_choice(const search *s)
 {
     const options *o = s->t->options;
+    char choice[128];
+    choice_text(s, choice, sizeof choice);
     progress_say(&s->t->progress,
-        "memory limit %" PRIu64 " bytes: activations %s, values %s, batch %" PRIu64 ": %" PRIu64
+        "memory limit %" PRIu64 " bytes: activations %s, batch %" PRIu64 ": %" PRIu64
         " bytes are planned",
-        o->memory_limit, options_preset(o), options_values[o->values], o->batch_size, s->bytes);
+        o->memory_limit, choice, o->batch_size, s->bytes);
 }
 
 static bool nothing_fits(const search *s, fault *f)
 {
     const options *o = s->t->options;
+    char choice[128];
+    choice_text(s, choice, sizeof choice);
     return fault_set(f, CODE_MEMORY,
-        "--memory-limit %" PRIu64 ": activations %s, values %s, batch %" PRIu64 " take %" PRIu64
-        " bytes%s",
-        o->memory_limit, options_preset(o), options_values[o->values], o->batch_size, s->bytes,
+        "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64 " bytes%s",
+        o->memory_limit, choice, o->batch_size, s->bytes,
         !s->preset_open && !s->batch_open && o->resume == NULL
             ? "; without --activations or --batch-size one that fits is looked for"
             : ", the least there is");

@@ -134,6 +134,18 @@ static bool chooses_preset(const options *o)
     return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
 }
 
+/* Whether an option means something to the run's preset, or to one that it may choose. */
+static bool fits_preset(const options *o, option_needs needs)
+{
+    const keep_table *keep = o->model->keep;
+    if (!chooses_preset(o))
+        return option_preset_fits(keep, o->activations, needs);
+    for (size_t i = 0; i < keep->rungs; ++i)
+        if (option_preset_fits(keep, keep_preset_named(keep, keep->ladder[i].preset), needs))
+            return true;
+    return false;
+}
+
 /* Whether an option that was given means something to the run; --sparsity does to every preset that
  * was named: one that prunes nothing ignores it. */
 static bool check_needs(const options *o, const option_row *row, fault *f)
@@ -146,8 +158,7 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
         keep_preset_prunes(keep, o->activations))
         return true;
-    if (option_preset_fits(keep, o->activations, row->needs) ||
-        (option_takes_file(row->needs) && o->keep_file != NULL))
+    if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
     option_needed_presets(o->model, row->needs, presets, sizeof presets);
     if (presets[0] == '\0')
@@ -193,8 +204,6 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
     if (chooses_preset(o) && o->keep_file != NULL)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
-    if (chooses_preset(o))
-        return true;
     if (keep_preset_chooses(o->model->keep, o->activations))
         return check_chooser(o, f);
     for (size_t i = 0; o->resume == NULL && i < option_rows_count(o->model); ++i) {
@@ -289,13 +298,18 @@ void options_print_help(const trainer_model *model, FILE *file)
         file);
 }
 
+/* Saved settings say what the names of presets mean by a number, which grows when a name gets
+ * another meaning, see keep_renamed; those without it are of 1. */
+enum { PRESETS = 2 };
+
 bool options_save(const options *o, char **text, size_t *size, fault *f)
 {
     const size_t count = option_rows_count(o->model);
-    char *out = malloc(count * TEXT_MOST);
+    char *out = malloc((count + 1) * TEXT_MOST);
     size_t used = 0;
     if (out == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
+    used += (size_t)snprintf(out, TEXT_MOST, "presets=%d", PRESETS) + 1;
     for (size_t i = 0; i < count; ++i) {
         const option_row row = option_row_at(o->model, i);
         char value[TEXT_MOST - 32];
@@ -350,11 +364,28 @@ static const char *preset_now(const options *o, const char *text, size_t size, c
 {
     const keep_table *keep = o->model->keep;
     const char *criterion = setting_of(text, size, "criterion");
-    for (size_t i = 0; criterion != NULL && i < keep->renamed_count; ++i)
-        if (strcmp(preset, keep->renamed[i].before) == 0 &&
-            strcmp(criterion, keep->renamed[i].criterion) == 0)
-            return keep->renamed[i].now;
+    const char *number = setting_of(text, size, "presets");
+    const unsigned long presets = number == NULL ? 1 : strtoul(number, NULL, 10);
+    for (size_t i = 0; i < keep->renamed_count; ++i) {
+        const keep_renamed *row = &keep->renamed[i];
+        if (presets <= row->presets && strcmp(preset, row->before) == 0 &&
+            (row->criterion == NULL ||
+                (criterion != NULL && strcmp(criterion, row->criterion) == 0)))
+            return row->now;
+    }
     return preset;
+}
+
+/* Whether the number of the presets is one that this program knows. */
+static bool check_presets(const options *o, const char *number, fault *f)
+{
+    char *end;
+    const unsigned long presets = strtoul(number, &end, 10);
+    if (number[0] >= '0' && number[0] <= '9' && *end == '\0' && presets > 0 && presets <= PRESETS)
+        return true;
+    return fault_set(f, CODE_DATA,
+        "%s: the setting 'presets=%s' is unknown; a newer %s may have written it", o->resume,
+        number, o->model->program);
 }
 
 static bool restore_one(
@@ -363,6 +394,8 @@ static bool restore_one(
     const char *value = strchr(setting, '=');
     if (value == NULL)
         return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, setting);
+    if (strncmp(setting, "presets=", 8) == 0)
+        return check_presets(o, value + 1, f);
     const size_t index = option_index(o->model, setting, (size_t)(value - setting));
     if (index == option_rows_count(o->model))
         return fault_set(f, CODE_DATA,

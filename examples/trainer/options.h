@@ -135,6 +135,7 @@ clprune_precision options_precision(const options *o);
  * of these share a scale. */
 unsigned options_gelu_code_bits(const options *o);
 unsigned options_quantised_bits(const options *o);
+void options_set_quantised_bits(options *o, unsigned bits); /* 2, 4 or 8 */
 unsigned options_quantised_group(const options *o);
 
 /* What --indices says, and the position of a type in options_indices. */

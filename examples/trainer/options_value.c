@@ -203,6 +203,11 @@ unsigned options_quantised_bits(const options *o)
     return 2u << o->code_bits;
 }
 
+void options_set_quantised_bits(options *o, unsigned bits)
+{
+    o->code_bits = bits == 8 ? 2 : bits == 4 ? 1 : 0;
+}
+
 unsigned options_quantised_group(const options *o)
 {
     return 16u * (unsigned)(o->group + 1);

@@ -7,7 +7,7 @@ set key outside right top reverse Left samplen 1 font ",8" invert
 set xlabel "command of the step"
 set ylabel "MiB"
 set style fill solid 0.85 noborder
-do for [name in "dense exact exact-tokens compact-fp16"] {
+do for [name in "dense exact exact-tokens compact"] {
     file = name . ".csv"
     stats file skip 1 using 1 nooutput
     columns = int(system("head -1 " . file . " | tr ',' '\n' | wc -l"))

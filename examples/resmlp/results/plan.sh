@@ -16,5 +16,5 @@ plan() {
 plan dense dense
 plan exact exact
 plan exact-tokens exact-tokens
-plan compact-fp16 "compact --sparsity 0.7 --values fp16"
+plan compact compact
 (cd "$out" && gnuplot "$here/plan.gp")

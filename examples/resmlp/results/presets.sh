@@ -2,8 +2,8 @@
 # What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
 # steps: saved activations, and the peak of activations and workspace together; the step times of the
 # presets in turns, the first step of each run left out; and the loss, to see that they compute the
-# same. pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-TYPE: s = 0.7, blocks of 1 x 16 in that
-# type, GELU's derivative in 2 bits.
+# same. pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-BITS: --code-bits
+# BITS. compact-pruned-TYPE: s = 0.7, blocks of 1 x 16 in that type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
 export LC_ALL=C # a decimal point in every locale
@@ -13,12 +13,14 @@ rounds=${2:-3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-presets="dense pruned-0.6 pruned-0.7 pruned-0.8 exact exact-tokens compact-fp32 compact-fp16 compact-int8"
+presets="dense pruned-0.6 pruned-0.7 pruned-0.8 exact exact-tokens compact-8 compact-4
+    compact-2 compact-pruned-fp32 compact-pruned-fp16 compact-pruned-int8"
 
 # arguments PRESET
 arguments() {
     case $1 in
-    compact-*) echo "compact --sparsity 0.7 --values ${1#compact-}" ;;
+    compact-pruned-*) echo "compact-pruned --sparsity 0.7 --values ${1#compact-pruned-}" ;;
+    compact-*) echo "compact --code-bits ${1#compact-}" ;;
     pruned-*) echo "pruned --sparsity ${1#pruned-}" ;;
     *) echo "$1" ;;
     esac
