@@ -71,6 +71,7 @@ size_t resnet_arch_units(const resnet_arch *arch, resnet_unit *units)
         for (size_t b = 0; b < arch->blocks[s]; ++b, ++block) {
             const size_t out = arch->channels[s], stride = s > 0 && b == 0 ? 2 : 1;
             const size_t to = stride == 2 ? half(side) : side;
+            const unsigned stage = (unsigned)s + 1, number = (unsigned)b;
             for (resnet_role role = RESNET_CONV1; role <= RESNET_DOWN; ++role) {
                 const bool down = role == RESNET_DOWN, first = role == RESNET_CONV1;
                 resnet_unit *u = &units[count];
@@ -85,9 +86,9 @@ size_t resnet_arch_units(const resnet_arch *arch, resnet_unit *units)
                     .padding = down ? 0 : 1,
                     .from = role == RESNET_CONV2 ? to : side,
                     .to = to};
-                (void)snprintf(u->conv, sizeof u->conv, "layer%zu.%zu.%s", s + 1, b,
+                (void)snprintf(u->conv, sizeof u->conv, "layer%u.%u.%s", stage, number,
                     down ? "downsample.0" : (first ? "conv1" : "conv2"));
-                (void)snprintf(u->norm, sizeof u->norm, "layer%zu.%zu.%s", s + 1, b,
+                (void)snprintf(u->norm, sizeof u->norm, "layer%u.%u.%s", stage, number,
                     down ? "downsample.1" : (first ? "bn1" : "bn2"));
                 ++count;
             }
