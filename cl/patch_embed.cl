@@ -2,6 +2,7 @@
  *
  *     cut    patches[n * tokens + t][k] = images[n][pixel]
  *     put    images[n][pixel] = patches[n * tokens + t][k]
+ *     cut_bytes, as cut, of images of bytes: levels[channel][byte] (image_bytes.clh)
  *     with   t = py * patches_x + px                           patch (py, px), row by row
  *            k = (channel * PATCH + i) * PATCH + j             pixel (i, j) of it
  *            pixel = (channel * height + py * PATCH + i) * width + px * PATCH + j
@@ -41,6 +42,21 @@ ROWWISE_KERNEL patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_
             ROW(images, r / tokens) + patch_corner(r, tokens, patches_x, width);
         FOR_VECTORS(k)
             STORE(LOAD(corner + patch_pixel(k, height, width)), ROW(patches, r) + k);
+    }
+}
+
+ROWWISE_KERNEL patch_cut_bytes(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
+    const ulong height, const ulong width, IMAGE_BYTES(images), MAT_OUT_RESTRICT(patches))
+{
+    const ulong image = cols / (PATCH * PATCH) * height * width;
+    FOR_ROWS(r) {
+        global const uchar *corner =
+            IMAGE_AT(images, r / tokens, image) + patch_corner(r, tokens, patches_x, width);
+        FOR_VECTORS(k) {
+            global const uchar *from = corner + patch_pixel(k, height, width);
+            for (uint i = 0; i < VW; i++)
+                AT(patches, r, k + i) = IMAGE_VALUE(images, k / (PATCH * PATCH), from[i]);
+        }
     }
 }
 

@@ -216,31 +216,6 @@ static void of_restored(void **state)
     }
 }
 
-static void channels_last(void **state)
-{
-    (void)state;
-    enum { BATCH = 3, CHANNELS = 3, HEIGHT = 5, WIDTH = 7, PIXELS = HEIGHT * WIDTH };
-    float *values = test_new_normal(31, BATCH * CHANNELS * PIXELS), want[BATCH * PIXELS * CHANNELS];
-    test_mat images = test_mat_make(BATCH, CHANNELS * PIXELS, 3, values);
-    test_mat y = test_mat_make(BATCH * PIXELS, CHANNELS, 1, NULL);
-    const clprune_extent image = {HEIGHT, WIDTH};
-    for (size_t n = 0; n < BATCH; n++)
-        for (size_t p = 0; p < PIXELS; p++)
-            for (size_t c = 0; c < CHANNELS; c++)
-                want[(n * PIXELS + p) * CHANNELS + c] = values[(n * CHANNELS + c) * PIXELS + p];
-    TEST_OK(clprune_image_channels_last(
-        test_context(), BATCH, CHANNELS, image, images.mat, y.mat, NULL));
-    float *got = test_mat_get(&y, "y");
-    test_same_floats("y", BATCH * PIXELS, CHANNELS, got, want, "channels last");
-    TEST_FAILS(clprune_image_channels_last(
-                   test_context(), BATCH + 1, CHANNELS, image, images.mat, y.mat, NULL),
-        CLPRUNE_INVALID_SIZE, "images");
-    test_mat_free(&images);
-    test_mat_free(&y);
-    free(values);
-    free(got);
-}
-
 /* Bad descriptions and shapes fail with their reason. */
 static void invalid(void **state)
 {
@@ -345,7 +320,6 @@ int main(void)
             test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
-    test_add(&list, channels_last, NULL, "channels last");
     test_add(&list, invalid, NULL, "invalid arguments");
     test_add(&list, weights_order, NULL, "order of weights");
     return test_run_on_devices("conv2d", &list);

@@ -69,6 +69,7 @@ conv_dw_tiled           XV=1 DYV=4 POOLED=0
 conv_dw_tiled           XV=4 DYV=4 POOLED=1
 conv_dw_tiled_quantised XV=4 DYV=4 POOLED=0 BITS=4 GROUP=64
 image_channels_last     LOCAL=128
+image_bytes_channels_last LOCAL=128
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=8 GROUP=64
@@ -180,6 +181,7 @@ row_sum                 LOCAL=128 TEAM=32 VW=4
 patch_cut               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 patch_cut               LOCAL=128 PATCH=4 VW=4 SUMS=0 STRIP=1
 patch_cut               LOCAL=128 PATCH=14 VW=1 SUMS=0 STRIP=1
+patch_cut_bytes         LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 patch_put               LOCAL=128 PATCH=16 VW=4 SUMS=0 STRIP=1
 token_mean_forward      LOCAL=128 VW=4
 token_mean_backward     LOCAL=128 VW=4

@@ -10,7 +10,7 @@
  *   keep.h saved.h          how a tensor is kept for the backward pass, and its store
  *   saved_host.h            the store with tensors in host memory
  *   linear.h activation.h   layers that use a store of any form
- *   conv2d.h image.h        convolutions on channels-last images
+ *   conv2d.h image.h        convolutions on channels-last images; images of bytes
  *   affine.h gelu.h gelu_code.h relu.h layerscale.h patch_embed.h token_mean.h cross_entropy.h
  *                           the other layers of a ResMLP, forward and backward; some backward
  *                           passes need fewer tensors than PyTorch keeps
@@ -25,8 +25,8 @@
  * the first step with given shapes, nothing is allocated or built. The numbers of enumerators are
  * part of the ABI. Options and descriptions end in `reserved` fields, which must be zero:
  * zero-initialise them, then set the fields you need. Plain values (clprune_mat, clprune_extent,
- * clprune_block, clprune_bsr_offsets, clprune_allocator) and structs that only return results have
- * none.
+ * clprune_block, clprune_bsr_offsets, clprune_image_bytes, clprune_allocator) and structs that only
+ * return results have none.
  *
  * For bindings of other languages: enums have the size of int, bool is _Bool, small structs such as
  * clprune_mat are passed and returned by value. String arguments are copied; do not free returned

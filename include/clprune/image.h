@@ -1,4 +1,5 @@
-/* Layouts of images. Programs load images as planes (NCHW); convolutions take channels last. */
+/* Layouts of images. Programs load images as planes (NCHW), of floats or of bytes; convolutions
+ * take channels last. */
 #ifndef CLPRUNE_IMAGE_H
 #define CLPRUNE_IMAGE_H
 
@@ -8,11 +9,31 @@
 extern "C" {
 #endif
 
+/* Images of one byte a pixel and channel, which functions normalise as they read them: a quarter of
+ * the memory and of the transfer of floats. Pixel (i, j) of channel c of image n has the value
+ *
+ *     levels[c][byte offset + ((n * channels + c) * height + i) * width + j of buffer]
+ *
+ * levels: channels x 256; level v of channel c is (v / 255 - mean[c]) / std[c] for the usual
+ * normalisation. Results have the bits of a matrix of these values. To pass the images from `first`
+ * on, add first * channels * height * width to offset. The caller owns both buffers. */
+typedef struct clprune_image_bytes {
+    cl_mem buffer;
+    size_t offset; /* bytes; any */
+    clprune_mat levels;
+} clprune_image_bytes;
+
 /* y[(n * height + i) * width + j][c] = images[n][(c * height + i) * width + j]. images: batch x
  * (channels * height * width); y: (batch * height * width) x channels; no overlap. Errors:
  * INVALID_ARGUMENT, INVALID_SIZE, SIZE_OVERFLOW. */
 CLPRUNE_API clprune_status clprune_image_channels_last(clprune_context *context, size_t batch,
     size_t channels, clprune_extent image, clprune_mat images, clprune_mat y, cl_event *event);
+
+/* The same from bytes: y has the values of the pixels. y overlaps neither the bytes nor the levels.
+ */
+CLPRUNE_API clprune_status clprune_image_bytes_channels_last(clprune_context *context, size_t batch,
+    size_t channels, clprune_extent image, clprune_image_bytes images, clprune_mat y,
+    cl_event *event);
 
 #ifdef __cplusplus
 }

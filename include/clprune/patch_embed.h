@@ -4,6 +4,7 @@
 #define CLPRUNE_PATCH_EMBED_H
 
 #include "clprune/gemm.h"
+#include "clprune/image.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,12 +26,22 @@ CLPRUNE_API clprune_status clprune_patch_embed_forward(clprune_context *context,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event);
 
+/* The same from images of bytes. y overlaps neither the bytes nor the levels. */
+CLPRUNE_API clprune_status clprune_patch_embed_forward_bytes(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat w,
+    clprune_mat b, clprune_mat y, cl_event *event);
+
 /* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the rows
  * of dy * w put back as patches, overwritten. CLPRUNE_NO_MAT skips any of the three. beta = 0 never
  * reads dw and db; beta = 1 accumulates. To bound the scratch, process a batch in parts. */
 CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
+
+/* The same from images of bytes, which have no gradient; so w is not needed. */
+CLPRUNE_API clprune_status clprune_patch_embed_backward_bytes(clprune_context *context, float beta,
+    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat dy,
+    clprune_mat dw, clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

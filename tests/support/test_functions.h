@@ -72,6 +72,12 @@ CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[
 CALL(patch_back, clprune_patch_embed_backward(
                      CONTEXT, 1, &patches, BATCH, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
 CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], NULL))
+CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
+                              (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], NULL))
+CALL(patch_bytes, clprune_patch_embed_forward_bytes(CONTEXT, &patches, BATCH,
+                      (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
+CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, 1, &patches, BATCH,
+                           (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
 CALL(max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
 CALL(conv,
@@ -260,6 +266,13 @@ typedef struct function {
 enum { WORDS = (COLS + 31) / 32 };
 #define BN VECTOR("mean"), VECTOR("inv"), VECTOR("gamma"), VECTOR("beta")
 
+/* Images of bytes: four in each element's place. */
+#define BYTES                                                                                      \
+    {"images", 1, BATCH * CHANNELS * PIXELS / 4, BUFFER},                                          \
+    {                                                                                              \
+        "images.levels", CHANNELS, 256                                                             \
+    }
+
 static const function functions[] = {
     {"mat_copy", call_mat_copy, {{"from", ROWS, COLS, FREE}, Y("to", 0)}},
     {"affine_forward", call_affine,
@@ -324,6 +337,13 @@ static const function functions[] = {
             {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
     {"image_channels_last", call_channels_last,
         {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
+    {"image_bytes_channels_last", call_channels_last_bytes,
+        {BYTES, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
+    {"patch_embed_forward_bytes", call_patch_bytes,
+        {BYTES, {"w", OUT, CHANNELS * 4}, {"b", 1, OUT}, {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
+    {"patch_embed_backward_bytes", call_patch_bytes_back,
+        {BYTES, {"dy", BATCH *PIXELS / 4, OUT}, {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL},
+            {"db", 1, OUT, OUTPUT | OPTIONAL}}},
     {"max_pool_forward", call_max_pool,
         {{"x", BATCH *PIXELS, COLS, FREE_COLS}, {"y", POOLED, COLS, OUTPUT},
             {"positions", POOLED, 4, OUTPUT | OPTIONAL}}},

@@ -1,0 +1,284 @@
+/* Images: channels last from planes; images of bytes have the bits of the floats that they stand
+ * for, over sizes, offsets and parts of a batch; invalid arguments. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+enum { LEVELS = 256 };
+
+typedef struct shape {
+    clprune_patch_embed_desc desc;
+    size_t batch, offset, gap; /* offset: bytes before the images; gap: of the levels and outputs */
+} shape;
+
+static const shape shapes[] = {
+    {{1, 1, 1, 1, 1}, 1, 0, 0},
+    {{3, 5, 7, 1, 4}, 3, 1, 0},
+    {{3, 6, 4, 2, 17}, 3, 3, 1},
+    {{2, 9, 12, 3, 4}, 2, 0, 5},
+    {{4, 14, 21, 7, 9}, 2, 129, 0},
+    {{3, 32, 32, 4, 24}, 2, 0, 0},
+    {{3, 16, 24, 8, 16}, 3, 2, 2},
+    {{3, 12, 24, 12, 10}, 2, 7, 0},
+    {{3, 32, 48, 16, 12}, 2, 0, 3},
+    {{1, 64, 32, 32, 3}, 1, 5, 0},
+    {{3, 8, 8, 4, 6}, 0, 0, 0},
+    {{3, 0, 8, 4, 6}, 2, 0, 0},
+};
+
+/* Random bytes and levels, and the values that they stand for, as planes. */
+typedef struct images {
+    size_t pixels, image, all; /* of a plane, an image, the batch */
+    uint8_t *host;
+    float *levels, *values;
+    test_buf buffer;
+    test_mat levels_mat, planes;
+    clprune_image_bytes bytes;
+} images;
+
+static void *room(size_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? count : 1, size);
+    assert_non_null(memory);
+    return memory;
+}
+
+static images make(const shape *s)
+{
+    const clprune_patch_embed_desc *d = &s->desc;
+    images m = {.pixels = d->height * d->width};
+    m.image = d->channels * m.pixels;
+    m.all = s->batch * m.image;
+    m.host = room(s->offset + m.all, 1);
+    m.values = room(m.all, sizeof *m.values);
+    m.levels = test_new_normal(11, d->channels * LEVELS);
+    test_rng random = {12};
+    for (size_t i = 0; i < s->offset + m.all; i++)
+        m.host[i] = (uint8_t)test_rng_below(&random, LEVELS);
+    for (size_t i = 0; i < m.all; i++)
+        m.values[i] = m.levels[i / m.pixels % d->channels * LEVELS + m.host[s->offset + i]];
+    m.buffer = test_buf_make(s->offset + m.all, m.host);
+    m.levels_mat = test_mat_make(d->channels, LEVELS, s->gap, m.levels);
+    m.planes = test_mat_make(s->batch, m.image, s->gap, m.values);
+    m.bytes = (clprune_image_bytes){m.buffer.buffer, s->offset, m.levels_mat.mat};
+    return m;
+}
+
+static void destroy(images *m)
+{
+    test_buf_unchanged(&m->buffer, "the bytes");
+    test_mat_unchanged(&m->levels_mat, "the levels");
+    test_mat_unchanged(&m->planes, "the planes");
+    test_buf_free(&m->buffer);
+    test_mat_free(&m->levels_mat);
+    test_mat_free(&m->planes);
+    free(m->host);
+    free(m->levels);
+    free(m->values);
+}
+
+/* The images from `first` on. */
+static clprune_image_bytes part_of(const images *m, size_t first)
+{
+    clprune_image_bytes part = m->bytes;
+    part.offset += first * m->image;
+    return part;
+}
+
+static void equal(const char *what, const test_mat *got, const test_mat *want)
+{
+    float *a = test_mat_get(got, what), *b = test_mat_get(want, what);
+    test_same_floats(what, got->mat.rows, got->mat.cols, a, b, "bytes against floats");
+    free(a);
+    free(b);
+}
+
+/* From floats and from bytes, at once and image by image, against the definition. */
+static void channels_last(void **state)
+{
+    const shape *s = *state;
+    images m = make(s);
+    const size_t channels = s->desc.channels, rows = s->batch * m.pixels;
+    const clprune_extent image = {s->desc.height, s->desc.width};
+    float *want = room(m.all, sizeof *want);
+    for (size_t n = 0; n < s->batch; n++)
+        for (size_t p = 0; p < m.pixels; p++)
+            for (size_t c = 0; c < channels; c++)
+                want[(n * m.pixels + p) * channels + c] =
+                    m.values[(n * channels + c) * m.pixels + p];
+    for (int way = 0; way < 3; way++) {
+        static const char *const ways[] = {"floats", "bytes", "bytes of one image at a time"};
+        test_mat y = test_mat_make(rows, channels, s->gap + 1, NULL);
+        cl_event event = NULL;
+        if (way == 0)
+            TEST_OK(clprune_image_channels_last(
+                test_context(), s->batch, channels, image, m.planes.mat, y.mat, &event));
+        else if (way == 1)
+            TEST_OK(clprune_image_bytes_channels_last(
+                test_context(), s->batch, channels, image, m.bytes, y.mat, &event));
+        for (size_t n = 0; way == 2 && n < s->batch; n++)
+            TEST_OK(clprune_image_bytes_channels_last(test_context(), 1, channels, image,
+                part_of(&m, n), clprune_mat_rows(y.mat, n * m.pixels, m.pixels), NULL));
+        float *got = test_mat_get(&y, "y");
+        test_same_floats("y", rows, channels, got, want, "%s", ways[way]);
+        free(got);
+        test_mat_free(&y);
+        if (event != NULL)
+            assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    }
+    free(want);
+    destroy(&m);
+}
+
+/* Patch embedding forward and backward, every choice of gradients, on top of old ones too. */
+static void patch_embed(void **state)
+{
+    const shape *s = *state;
+    const clprune_patch_embed_desc *d = &s->desc;
+    clprune_context *context = test_context();
+    images m = make(s);
+    const size_t rows = s->batch * (d->height / d->patch) * (d->width / d->patch);
+    const size_t cols = d->channels * d->patch * d->patch;
+    float *numbers[4] = {test_new_normal(13, d->out * cols), test_new_normal(14, d->out),
+        test_new_normal(15, rows * d->out), test_new_normal(16, d->out * cols)};
+    test_mat w = test_mat_make(d->out, cols, s->gap, numbers[0]);
+    test_mat b = test_mat_make(1, d->out, 0, numbers[1]);
+    test_mat dy = test_mat_make(rows, d->out, s->gap, numbers[2]);
+    test_mat y[2], dw[2], db[2];
+    for (int i = 0; i < 2; i++) {
+        y[i] = test_mat_make(rows, d->out, s->gap, NULL);
+        dw[i] = test_mat_make(d->out, cols, s->gap, NULL);
+        db[i] = test_mat_make(1, d->out, 0, NULL);
+    }
+    cl_event event = NULL;
+    TEST_OK(clprune_patch_embed_forward(
+        context, d, s->batch, m.planes.mat, w.mat, b.mat, y[0].mat, NULL));
+    TEST_OK(clprune_patch_embed_forward_bytes(
+        context, d, s->batch, m.bytes, w.mat, b.mat, y[1].mat, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    equal("y", &y[1], &y[0]);
+    for (int choice = 0; choice < 8; choice++) {
+        const float beta = choice & 4 ? 0.5f : 0;
+        const clprune_mat none = CLPRUNE_NO_MAT;
+        for (int i = 0; i < 2; i++) {
+            test_mat_set(&dw[i], beta != 0 ? numbers[3] : NULL);
+            test_mat_set(&db[i], beta != 0 ? numbers[1] : NULL);
+        }
+        TEST_OK(clprune_patch_embed_backward(context, beta, d, s->batch, m.planes.mat, dy.mat,
+            w.mat, none, choice & 1 ? dw[0].mat : none, choice & 2 ? db[0].mat : none, NULL));
+        TEST_OK(clprune_patch_embed_backward_bytes(context, beta, d, s->batch, m.bytes, dy.mat,
+            choice & 1 ? dw[1].mat : none, choice & 2 ? db[1].mat : none, NULL));
+        equal("dw", &dw[1], &dw[0]);
+        equal("db", &db[1], &db[0]);
+    }
+    test_mat *const inputs[] = {&w, &b, &dy};
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        test_mat_unchanged(inputs[i], "input");
+        test_mat_free(inputs[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        test_mat_free(&y[i]);
+        test_mat_free(&dw[i]);
+        test_mat_free(&db[i]);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        free(numbers[i]);
+    destroy(&m);
+}
+
+static void invalid(void **state)
+{
+    (void)state;
+    static const shape s = {{2, 4, 6, 2, 5}, 3, 10, 0};
+    const clprune_patch_embed_desc *d = &s.desc;
+    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT,
+                         overflow = CLPRUNE_SIZE_OVERFLOW;
+    const clprune_extent image = {4, 6};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    clprune_context *context = test_context();
+    images m = make(&s);
+    test_mat last = test_mat_make(72, 2, 0, NULL), y = test_mat_make(18, 5, 0, NULL);
+    test_mat w = test_mat_make(5, 8, 0, NULL), b = test_mat_make(1, 5, 0, NULL);
+    test_mat big = test_mat_make(100, 100, 0, NULL);
+    clprune_image_bytes beyond = m.bytes, around = m.bytes, absent = m.bytes, few = m.bytes,
+                        short_levels = m.bytes, upon = m.bytes, levels_upon = m.bytes;
+    beyond.offset++;
+    around.offset = SIZE_MAX - 143;
+    absent.buffer = NULL;
+    few.levels.rows--;
+    short_levels.levels.cols--;
+    upon.buffer = big.mat.buffer; /* its bytes 10 .. 153 */
+    upon.offset = big.mat.offset * sizeof(float) + 10;
+    levels_upon.levels = big.mat;
+    levels_upon.levels.rows = 2;
+    levels_upon.levels.cols = levels_upon.levels.ld = LEVELS;
+    const struct {
+        clprune_image_bytes images;
+        clprune_status status;
+        const char *text;
+    } rows[] = {{beyond, size, "images needs 155 bytes, its buffer has 154"},
+        {around, overflow, "images: offset + size overflows"},
+        {absent, bad, "images has no buffer"},
+        {few, size, "images.levels is 1 x 256, expected 2 x 256"},
+        {short_levels, size, "images.levels is 2 x 255, expected 2 x 256"}};
+#define LAST(images, y)                                                                            \
+    clprune_image_bytes_channels_last(context, s.batch, d->channels, image, images, y, NULL)
+#define FORWARD(images, y)                                                                         \
+    clprune_patch_embed_forward_bytes(context, d, s.batch, images, w.mat, b.mat, y, NULL)
+#define BACKWARD(images, dw, db)                                                                   \
+    clprune_patch_embed_backward_bytes(context, 0, d, s.batch, images, y.mat, dw, db, NULL)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TEST_FAILS(LAST(rows[i].images, last.mat), rows[i].status, rows[i].text);
+        TEST_FAILS(FORWARD(rows[i].images, y.mat), rows[i].status, rows[i].text);
+        TEST_FAILS(BACKWARD(rows[i].images, w.mat, none), rows[i].status, rows[i].text);
+    }
+    /* Windows of one buffer: they meet in one byte, or just do not. */
+    clprune_mat at = big.mat;
+    at.rows = 1;
+    at.cols = at.ld = 5;
+    at.offset += 38; /* bytes 152 .. 171 */
+    TEST_FAILS(BACKWARD(upon, none, at), bad, "db overlaps images");
+    at.offset++;
+    test_mat_set(&y, NULL);
+    TEST_OK(BACKWARD(upon, none, at));
+    clprune_mat large_y = big.mat, large_last = big.mat, large_w = big.mat;
+    large_y.rows = 18, large_y.cols = 5;
+    large_last.rows = 72, large_last.cols = 2;
+    large_w.rows = 5, large_w.cols = 8;
+    TEST_FAILS(LAST(upon, large_last), bad, "y overlaps images");
+    TEST_FAILS(FORWARD(upon, large_y), bad, "y overlaps images");
+    TEST_FAILS(BACKWARD(upon, large_w, none), bad, "dw overlaps images");
+    TEST_FAILS(LAST(levels_upon, large_last), bad, "y overlaps images.levels");
+    TEST_FAILS(FORWARD(levels_upon, large_y), bad, "y overlaps images.levels");
+    TEST_FAILS(BACKWARD(levels_upon, large_w, none), bad, "dw overlaps images.levels");
+    TEST_FAILS(LAST(m.bytes, y.mat), size, "y is 18 x 5, expected 72 x 2");
+    TEST_FAILS(
+        clprune_image_bytes_channels_last(context, SIZE_MAX / 2, 2, image, m.bytes, last.mat, NULL),
+        overflow, "images of");
+    assert_int_equal(
+        clprune_image_bytes_channels_last(NULL, 3, 2, image, m.bytes, last.mat, NULL), bad);
+    TEST_FAILS(clprune_image_channels_last(context, 4, 2, image, m.planes.mat, last.mat, NULL),
+        size, "images is");
+    test_mat *const mats[] = {&last, &y, &w, &b, &big};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    destroy(&m);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const shape *s = &shapes[i];
+        test_add(&list, channels_last, s, "channels last, %zu of %zu x %zu x %zu + %zu", s->batch,
+            s->desc.channels, s->desc.height, s->desc.width, s->offset);
+        test_add(&list, patch_embed, s, "patches of %zu, %zu of %zu x %zu x %zu + %zu",
+            s->desc.patch, s->batch, s->desc.channels, s->desc.height, s->desc.width, s->offset);
+    }
+    test_add(&list, invalid, NULL, "invalid arguments");
+    return test_run_on_devices("image", &list);
+}
