@@ -161,23 +161,24 @@ static void expect_failure(const char *source, const dataset_options *options,
         fail_msg("message should be one line with '%s' and '%s': %s", part1, part2, err);
 }
 
-/* Image `index` of the split must be the fake record of that number, normalised. */
+/* Image `index` of the split must be the fake record of that number, and its levels normalised. */
 static void expect_record(const dataset *data, dataset_split split, uint32_t index, unsigned record)
 {
     static const double mean10[3] = {0.4914, 0.4822, 0.4465}, std10[3] = {0.2470, 0.2435, 0.2616};
     static const double mean100[3] = {0.5071, 0.4865, 0.4409}, std100[3] = {0.2673, 0.2564, 0.2762};
     const bool ten = dataset_classes(data) == 10;
-    static float image[PIXELS];
+    static uint8_t image[PIXELS];
     int32_t label = -1;
     char err[256];
     assert_int_equal(
         dataset_batch(data, split, &index, 1, NULL, image, &label, err, sizeof err), DATASET_OK);
     assert_int_equal(label, record);
-    for (unsigned k = 0; k < PIXELS; ++k) {
-        const unsigned c = k / (SIDE * SIDE);
+    for (unsigned k = 0; k < PIXELS; ++k)
+        assert_int_equal(image[k], fake_pixel(record, k));
+    for (unsigned i = 0; i < DATASET_CHANNELS * DATASET_LEVELS; ++i) {
+        const unsigned c = i / DATASET_LEVELS, v = i % DATASET_LEVELS;
         const double mean = (ten ? mean10 : mean100)[c], std = (ten ? std10 : std100)[c];
-        assert_near(
-            image[k], (fake_pixel(record, k) / 255.0 - mean) / std, 1e-6, "normalised pixel");
+        assert_near(dataset_levels(data)[i], (v / 255.0 - mean) / std, 1e-6, "level");
     }
 }
 
@@ -380,7 +381,7 @@ static void batch_checks_its_arguments(void **state)
 {
     (void)state;
     dataset *data = open_well("generated", &(dataset_options){.train_limit = 5, .test_limit = 3});
-    float *images = allocate(2 * PIXELS, sizeof *images);
+    uint8_t *images = allocate(2 * PIXELS, sizeof *images);
     int32_t labels[2];
     char err[256];
     const uint32_t good[2] = {0, 2}, bad[2] = {0, 3};
@@ -424,7 +425,7 @@ static void batch_does_not_depend_on_history(void **state)
     dataset *data = open_well(f->dir, NULL);
     const augment_options epoch3 = {.seed = 11, .epoch = 3}, epoch4 = {.seed = 11, .epoch = 4};
     const uint32_t indices[3] = {7, 2, 7};
-    float *batch = allocate(3 * PIXELS, sizeof *batch), *one = allocate(PIXELS, sizeof *one);
+    uint8_t *batch = allocate(3 * PIXELS, sizeof *batch), *one = allocate(PIXELS, sizeof *one);
     int32_t labels[3], label;
     char err[256];
     assert_int_equal(
@@ -443,16 +444,11 @@ static void batch_does_not_depend_on_history(void **state)
     }
     assert_int_equal(differ_at_4, 3);
 
-    float mean[3], std[3], level[3 * 256];
     uint8_t pixels[PIXELS];
-    dataset_normalisation(data, mean, std);
-    for (int i = 0; i < 3 * 256; ++i)
-        level[i] = ((float)(i % 256) / 255 - mean[i / 256]) / std[i / 256];
     for (unsigned k = 0; k < PIXELS; ++k)
         pixels[k] = fake_pixel(2, k);
-    augment_apply(augment_draw(&epoch3, 2, SIDE), SIDE, pixels, level, one);
-    for (int k = 0; k < PIXELS; ++k)
-        assert_near(batch[PIXELS + k], one[k], 1e-5, "pixel of the augmented record 2");
+    augment_apply(augment_draw(&epoch3, 2, SIDE), SIDE, pixels, one);
+    assert_memory_equal(batch + PIXELS, one, PIXELS);
     free(batch);
     free(one);
     dataset_close(data);

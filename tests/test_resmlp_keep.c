@@ -258,7 +258,7 @@ static float *gradients_of(const golden_resmlp_case *row, const keep_policy *pol
     size_t elements = 0;
     resmlp_set_seed(&f.model, 7);
     forward(&f, true);
-    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+    TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
     for (size_t i = 0; i < f.model.tensors; i++)
         elements += f.model.params[i].grad.rows * f.model.params[i].grad.cols;
     float *all = new_floats(elements), *next = all;
@@ -385,7 +385,7 @@ static void far_from_zero(void **state)
         fill(&f.model, "alpha", 1);
         fill(&f.model, "beta", -shift);
         forward(&f, true);
-        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, CLPRUNE_NO_MAT));
+        TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         assert_true(f.model.tensors <= sizeof want / sizeof want[0]);
         for (size_t i = 0; i < f.model.tensors; i++) {
             const clprune_mat grad = f.model.params[i].grad;
@@ -418,28 +418,30 @@ static void same_bits(void **state)
         const keep_policy policy = preset(i);
         fixture f = make_fixture(row, &policy, row->batch, row->batch + 5);
         f.model.chunk = 2;
-        float *logits = NULL, *dimages = NULL;
+        const clprune_mat first_grad = f.model.params[0].grad;
+        float *logits = NULL, *grad = NULL;
         for (int pass = 0; pass < 2; pass++) {
             forward(&f, true);
             float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
-            TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing, f.dimages));
-            float *image = read_mat(f.dimages);
+            TEST_OK(resmlp_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+            float *got_grad = read_mat(first_grad);
             if (pass == 0) {
                 logits = got;
-                dimages = image;
+                grad = got_grad;
                 continue;
             }
             test_same_floats("logits", f.batch, row->classes, got, logits, "%s", row->name);
-            test_same_floats("image", f.batch, f.pixels, image, dimages, "%s", row->name);
+            test_same_floats(
+                "stem", first_grad.rows, first_grad.cols, got_grad, grad, "%s", row->name);
             free(got);
-            free(image);
+            free(got_grad);
         }
         forward(&f, false);
         float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
         test_same_floats("logits", f.batch, row->classes, got, logits, "inference");
         free(got);
         free(logits);
-        free(dimages);
+        free(grad);
         free_fixture(&f);
     }
 }
@@ -513,7 +515,10 @@ static void memory_of_s12(void **state)
         clprune_plan *plan;
         resmlp model;
         TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
-        const clprune_mat images = dry_mat(dry, "images", BATCH, 3 * 224 * 224);
+        const clprune_mat levels = dry_mat(dry, "levels", 3, 256);
+        clprune_image_bytes images = {.levels = levels};
+        TEST_OK(clprune_buffer_create(
+            dry, CLPRUNE_MEMORY_INPUT, "images", BATCH * 3 * 224 * 224, &images.buffer));
         const clprune_mat labels = dry_mat(dry, "labels", BATCH, 1);
         const clprune_mat loss = dry_mat(dry, "loss", BATCH, 1);
         const clprune_mat hit = dry_mat(dry, "hit", BATCH, 1);
@@ -523,13 +528,14 @@ static void memory_of_s12(void **state)
             (double)clprune_memory_query(dry, CLPRUNE_MEMORY_ACTIVATIONS).live / mib;
         TEST_OK(resmlp_forward(&model, BATCH, images, true));
         TEST_OK(resmlp_loss(&model, BATCH, labels.buffer, 0.1f, loss, hit));
-        TEST_OK(resmlp_backward(&model, BATCH, images, labels.buffer, 0.1f, CLPRUNE_NO_MAT));
+        TEST_OK(resmlp_backward(&model, BATCH, images, labels.buffer, 0.1f));
         TEST_OK(clprune_plan_end_step(dry));
         TEST_OK(clprune_plan_create(dry, &plan));
         const double all = (double)clprune_plan_sizes(plan).arena_bytes / mib;
         clprune_plan_destroy(plan);
         resmlp_destroy(&model);
-        const clprune_mat mats[] = {images, labels, loss, hit};
+        clprune_buffer_release(dry, images.buffer);
+        const clprune_mat mats[] = {levels, labels, loss, hit};
         for (size_t k = 0; k < sizeof mats / sizeof mats[0]; k++)
             clprune_buffer_release(dry, mats[k].buffer);
         clprune_context_destroy(dry);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden/golden_rng.h"
+#include "golden/golden_images.h"
 #include "resnet.h"
 #include "support/test_compare.h"
 #include "support/test_device.h"
@@ -39,7 +39,8 @@ static const double bound = 5e-5;
 typedef struct fixture {
     resnet model;
     size_t batch;
-    clprune_mat images, loss, hit;
+    clprune_image_bytes images;
+    clprune_mat loss, hit;
     cl_mem labels;
 } fixture;
 
@@ -56,18 +57,13 @@ static resnet_arch arch_of(const golden_resnet_case *c)
 
 static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, uint32_t step)
 {
-    const size_t count = f->images.rows * f->images.cols;
-    float *images = malloc(count * sizeof *images);
     int32_t labels[64];
-    assert_non_null(images);
-    golden_fill_image(seed, count, images);
+    golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
     for (uint32_t i = 0; i < c->batch; i++)
         labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
-    TEST_OK(clprune_mat_write(test_context(), f->images, images));
     assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
                          0, c->batch * sizeof *labels, labels, 0, NULL, NULL),
         CL_SUCCESS);
-    free(images);
 }
 
 /* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
@@ -125,8 +121,7 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
     TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
     TEST_OK(resnet_init(&f.model, 1));
     fill_params(&f);
-    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "images", c->batch,
-        3 * c->image * c->image, &f.images));
+    f.images = golden_images_make(c->batch * 3 * c->image * c->image);
     TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "loss", c->batch, 1, &f.loss));
     TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "hit", c->batch, 1, &f.hit));
     TEST_OK(clprune_buffer_create(
@@ -137,8 +132,9 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
 static void destroy(fixture *f)
 {
     resnet_destroy(&f->model);
-    const cl_mem buffers[] = {f->images.buffer, f->loss.buffer, f->hit.buffer, f->labels};
-    for (size_t i = 0; i < 4; i++)
+    golden_images_free(&f->images);
+    const cl_mem buffers[] = {f->loss.buffer, f->hit.buffer, f->labels};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         clprune_buffer_release(test_context(), buffers[i]);
 }
 

@@ -18,8 +18,9 @@
 
 typedef struct linear_model {
     clprune_context *context;
+    clprune_patch_embed_desc whole; /* an image is one patch */
     size_t pixels, classes;
-    clprune_mat w, dw, mean, ones, logits, log_p;
+    clprune_mat w, dw, mean, ones, zero, logits, log_p;
     clprune_param param;
     trainer_state state;
     trainer_watch_fn *watch;
@@ -69,7 +70,7 @@ static void destroy(void *model)
     linear_model *m = model;
     if (m == NULL)
         return;
-    const clprune_mat mats[] = {m->w, m->dw, m->mean, m->ones, m->logits, m->log_p};
+    const clprune_mat mats[] = {m->w, m->dw, m->mean, m->ones, m->zero, m->logits, m->log_p};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
         clprune_buffer_release(m->context, mats[i].buffer);
     free(m);
@@ -84,7 +85,10 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
     if (m == NULL)
         return CLPRUNE_OUT_OF_HOST_MEMORY;
     assert_true(keep_has_form(&rules[0], CLPRUNE_FORM_DENSE));
-    *m = (linear_model){.context = context, .pixels = pixels, .classes = classes};
+    *m = (linear_model){.context = context,
+        .whole = {3, sizes->image, sizes->image, sizes->image, classes},
+        .pixels = pixels,
+        .classes = classes};
     const struct {
         const char *name;
         clprune_memory_category category;
@@ -94,6 +98,7 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
         {"dw", CLPRUNE_MEMORY_GRADIENTS, classes, pixels, &m->dw},
         {"mean", CLPRUNE_MEMORY_PARAMETERS, 1, classes, &m->mean},
         {"ones", CLPRUNE_MEMORY_PARAMETERS, batch, 1, &m->ones},
+        {"zero", CLPRUNE_MEMORY_PARAMETERS, 1, classes, &m->zero},
         {"logits", CLPRUNE_MEMORY_WORKSPACE, batch, classes, &m->logits},
         {"log_p", CLPRUNE_MEMORY_ACTIVATIONS, batch, classes, &m->log_p}};
     clprune_status status = CLPRUNE_SUCCESS;
@@ -148,7 +153,7 @@ static void watch(void *model, trainer_watch_fn *told, void *user)
 }
 
 /* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
-static clprune_status forward(void *model, size_t batch, clprune_mat images, bool training)
+static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
 {
     linear_model *m = model;
     const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
@@ -157,7 +162,10 @@ static clprune_status forward(void *model, size_t batch, clprune_mat images, boo
         m->watch(m->watch_user, "forward", 0);
     clprune_status status = clprune_mat_fill(m->context, 1.0f, ones, NULL);
     if (status == CLPRUNE_SUCCESS)
-        status = clprune_gemm(m->context, false, true, 1.0f, 0.0f, images, m->w, logits, NULL);
+        status = clprune_mat_fill(m->context, 0.0f, m->zero, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_patch_embed_forward_bytes(
+            m->context, &m->whole, batch, images, m->w, m->zero, logits, NULL);
     if (status == CLPRUNE_SUCCESS && training)
         status = clprune_gemm(
             m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL);
@@ -176,14 +184,15 @@ static clprune_status loss(
 }
 
 static clprune_status backward(
-    void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
     linear_model *m = model;
     const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
     clprune_status status = clprune_cross_entropy_backward(
         m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
     if (status == CLPRUNE_SUCCESS)
-        status = clprune_gemm(m->context, true, false, 1.0f, 0.0f, log_p, images, m->dw, NULL);
+        status = clprune_patch_embed_backward_bytes(
+            m->context, 0.0f, &m->whole, batch, images, log_p, m->dw, CLPRUNE_NO_MAT, NULL);
     return status;
 }
 

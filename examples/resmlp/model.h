@@ -6,7 +6,7 @@
  *     resmlp_init(&model, seed);
  *     resmlp_forward(&model, 64, images, true);
  *     resmlp_loss(&model, 64, labels, 0.1f, loss, hit);
- *     resmlp_backward(&model, 64, images, labels, 0.1f, CLPRUNE_NO_MAT);
+ *     resmlp_backward(&model, 64, images, labels, 0.1f);
  *     (an optimizer over model.params)
  *     resmlp_destroy(&model);
  *
@@ -125,9 +125,10 @@ clprune_status resmlp_init(resmlp *model, uint64_t seed);
  * number draws the same blocks. */
 void resmlp_set_seed(resmlp *model, uint64_t seed);
 
-/* model->logits = f(images) for `batch` samples. images: batch x (3 * image * image), NCHW.
+/* model->logits = f(images) for `batch` samples. images: batch of 3 x image x image bytes.
  * `training` keeps activations for the backward pass. */
-clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training);
+clprune_status resmlp_forward(
+    resmlp *model, size_t batch, clprune_image_bytes images, bool training);
 
 /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels: int32.
  * Needs the logits of resmlp_forward. */
@@ -135,9 +136,9 @@ clprune_status resmlp_loss(
     resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 
 /* The gradient of the mean loss in params[i].grad, from what forward and loss have kept. images,
- * labels and smoothing as there. dimages: batch x (3 * image * image), or CLPRUNE_NO_MAT. */
-clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
-    float smoothing, clprune_mat dimages);
+ * labels and smoothing as there. */
+clprune_status resmlp_backward(
+    resmlp *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
 /* Tells model->watch that a part begins. */
 void resmlp_at(const resmlp *model, const char *part, size_t block);

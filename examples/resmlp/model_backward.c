@@ -304,26 +304,22 @@ done:
 
 /* x = cut(images) W_s^T + b_s, some images at a time. */
 static clprune_status stem_backward(
-    const resmlp *model, size_t batch, clprune_mat images, clprune_mat dx, clprune_mat dimages)
+    const resmlp *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
+    const resmlp_outer_weights *dw = &model->dw;
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
-        const clprune_mat part = clprune_mat_rows(images, first, range.count);
-        const clprune_mat dpart =
-            dimages.buffer == NULL ? dimages : clprune_mat_rows(dimages, first, range.count);
-        const clprune_mat dy = resmlp_rows(model, dx, range);
-        TRY(clprune_patch_embed_backward(context, first == 0 ? 0 : 1, &model->stem, range.count,
-            part, dy, w->stem_w, dpart, dw->stem_w, dw->stem_b, NULL));
+        TRY(clprune_patch_embed_backward_bytes(model->context, first == 0 ? 0 : 1, &model->stem,
+            range.count, resmlp_images(model, images, first), resmlp_rows(model, dx, range),
+            dw->stem_w, dw->stem_b, NULL));
     }
 done:
     return status;
 }
 
-clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, cl_mem labels,
-    float smoothing, clprune_mat dimages)
+clprune_status resmlp_backward(
+    resmlp *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
@@ -346,7 +342,7 @@ clprune_status resmlp_backward(resmlp *model, size_t batch, clprune_mat images, 
         TRY(block_backward(model, &model->blocks[i], batch, dx));
     }
     resmlp_at(model, "backward stem", 0);
-    TRY(stem_backward(model, batch, images, dx, dimages));
+    TRY(stem_backward(model, batch, images, dx));
 done:
     return status;
 }

@@ -23,6 +23,12 @@ clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range
     return clprune_mat_rows(mat, range.first * model->tokens, range.count * model->tokens);
 }
 
+clprune_image_bytes resmlp_images(const resmlp *model, clprune_image_bytes images, size_t first)
+{
+    images.offset += first * model->stem.channels * model->stem.height * model->stem.width;
+    return images;
+}
+
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
 {
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
@@ -171,15 +177,15 @@ done:
 }
 
 static clprune_status stem_forward(
-    const resmlp *model, size_t batch, clprune_mat images, clprune_mat x)
+    const resmlp *model, size_t batch, clprune_image_bytes images, clprune_mat x)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_outer_weights *w = &model->w;
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
-        TRY(clprune_patch_embed_forward(model->context, &model->stem, range.count,
-            clprune_mat_rows(images, first, range.count), w->stem_w, w->stem_b,
-            resmlp_rows(model, x, range), NULL));
+        TRY(clprune_patch_embed_forward_bytes(model->context, &model->stem, range.count,
+            resmlp_images(model, images, first), w->stem_w, w->stem_b, resmlp_rows(model, x, range),
+            NULL));
     }
 done:
     return status;
@@ -196,7 +202,8 @@ void resmlp_set_seed(resmlp *model, uint64_t seed)
     clprune_saved_set_seed(model->last_x, seed + stride * (depth * KEEP_TENSORS));
 }
 
-clprune_status resmlp_forward(resmlp *model, size_t batch, clprune_mat images, bool training)
+clprune_status resmlp_forward(
+    resmlp *model, size_t batch, clprune_image_bytes images, bool training)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_outer_weights *w = &model->w;

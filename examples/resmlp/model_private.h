@@ -20,6 +20,9 @@ static inline resmlp_range resmlp_range_at(size_t first, size_t step, size_t bat
 size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch);
 size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch);
 
+/* The images from sample `first` on. */
+clprune_image_bytes resmlp_images(const resmlp *model, clprune_image_bytes images, size_t first);
+
 /* The tokens of a range of samples in a matrix of all of them. */
 clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range);
 

@@ -99,7 +99,7 @@ static void set_seed(void *model, uint64_t seed)
     resmlp_set_seed(model, seed);
 }
 
-static clprune_status forward(void *model, size_t batch, clprune_mat images, bool training)
+static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
 {
     return resmlp_forward(model, batch, images, training);
 }
@@ -111,9 +111,9 @@ static clprune_status loss(
 }
 
 static clprune_status backward(
-    void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
-    return resmlp_backward(model, batch, images, labels, smoothing, CLPRUNE_NO_MAT);
+    return resmlp_backward(model, batch, images, labels, smoothing);
 }
 
 static void watch(void *model, trainer_watch_fn *told, void *user)

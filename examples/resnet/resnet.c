@@ -198,7 +198,6 @@ static clprune_status create_stem_products(resnet *model)
     const size_t pixels = resnet_pixels(1, u->from);
     TRY(create_work(
         model, "stem", "image_mean", pixels, u->in, &work->image_mean, &work->mean_view));
-    TRY(create_work(model, "stem", "planes_mean", 1, u->in * pixels, &work->planes_mean, NULL));
     TRY(create_work(model, "stem", "ones", resnet_pixels(1, u->to), u->out, &work->ones, NULL));
     TRY(create_work(model, "stem", "conv_product", w.rows, w.cols, &work->conv_product, NULL));
     TRY(create_work(model, "stem", "patch_sums", w.rows, w.cols, &work->patch_sums, NULL));
@@ -356,8 +355,8 @@ void resnet_destroy(resnet *model)
     if (context == NULL)
         return;
     const clprune_mat mats[] = {work->image_again, work->conv_again, work->dstem, work->image_mean,
-        work->planes_mean, work->ones, work->conv_product, work->patch_sums, work->sums,
-        work->dlast, work->dfeatures, model->positions, model->log_p, model->logits};
+        work->ones, work->conv_product, work->patch_sums, work->sums, work->dlast, work->dfeatures,
+        model->positions, model->log_p, model->logits};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
         clprune_buffer_release(context, mats[i].buffer);
     for (size_t k = 0; k < KEEP_ALL; ++k) {

@@ -51,7 +51,7 @@ typedef struct resnet_workspace {
                           convolution */
     /* Of resnet_stem_by_product, made in the forward pass: the mean of the images, and ones;
      * conv^T * patches and ones^T * patches, shaped as the weights. */
-    clprune_mat image_mean, planes_mean, ones, conv_product, patch_sums;
+    clprune_mat image_mean, ones, conv_product, patch_sums;
     clprune_mat sums;      /* 2 x channels */
     clprune_mat dlast;     /* the gradient of the last out */
     clprune_mat dfeatures; /* batch x features */
@@ -101,10 +101,11 @@ clprune_status resnet_init(resnet *model, uint64_t seed);
 void resnet_set_seed(resnet *model, uint64_t seed);
 
 /* The passes, as in trainer_model.h. */
-clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, bool training);
+clprune_status resnet_forward(
+    resnet *model, size_t batch, clprune_image_bytes images, bool training);
 clprune_status resnet_loss(
     resnet *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status resnet_backward(
-    resnet *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing);
+    resnet *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
 #endif

@@ -63,7 +63,7 @@ static clprune_status forget_x(const resnet *model, size_t i)
 }
 
 clprune_status resnet_x_again(
-    const resnet *model, size_t batch, clprune_mat images, size_t i, clprune_mat *x)
+    const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
@@ -132,7 +132,7 @@ static clprune_status conv_backward(const resnet_part *part, size_t batch, float
 
 /* dout: the gradient of the block's out, overwritten; *dx receives that of x. */
 static clprune_status block_backward(const resnet *model, size_t i, size_t batch,
-    clprune_mat images, clprune_mat dout, clprune_mat *dx)
+    clprune_image_bytes images, clprune_mat dout, clprune_mat *dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
@@ -203,7 +203,7 @@ done:
 }
 
 clprune_status resnet_backward(
-    resnet *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+    resnet *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;

@@ -125,7 +125,8 @@ done:
     return status;
 }
 
-clprune_status resnet_forward(resnet *model, size_t batch, clprune_mat images, bool training)
+clprune_status resnet_forward(
+    resnet *model, size_t batch, clprune_image_bytes images, bool training)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;

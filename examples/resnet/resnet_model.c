@@ -108,7 +108,7 @@ static void set_seed(void *model, uint64_t seed)
     resnet_set_seed(model, seed);
 }
 
-static clprune_status forward(void *model, size_t batch, clprune_mat images, bool training)
+static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
 {
     return resnet_forward(model, batch, images, training);
 }
@@ -120,7 +120,7 @@ static clprune_status loss(
 }
 
 static clprune_status backward(
-    void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing)
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
     return resnet_backward(model, batch, images, labels, smoothing);
 }

@@ -79,7 +79,7 @@ static inline size_t resnet_x_channels(const resnet *model, size_t i)
 /* Block i's x for the backward pass, dense: as it was kept, restored, or made again from the
  * outputs of convolutions since the last block that changed the size. */
 clprune_status resnet_x_again(
-    const resnet *model, size_t batch, clprune_mat images, size_t i, clprune_mat *x);
+    const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x);
 
 /* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
 clprune_status resnet_shortcut(
@@ -111,15 +111,15 @@ clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part
 
 /* x: of the first block. */
 clprune_status resnet_stem_forward(
-    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x);
+    const resnet *model, size_t batch, clprune_image_bytes images, bool training, clprune_mat x);
 
 /* The stem's convolution, as it was kept or made again from the images. */
 clprune_status resnet_stem_again(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv);
+    const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat *conv);
 
 /* dx: the gradient of the first block's x, overwritten. */
 clprune_status resnet_stem_backward(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx);
+    const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx);
 
 /* The contents of a matrix are dead; it may be absent. */
 static inline clprune_status resnet_forget(const resnet *model, clprune_mat mat)

@@ -19,7 +19,7 @@ static clprune_status weights_product(const resnet_part *part, size_t batch, flo
 
 /* The products of the forward pass: conv^T * patches, and ones^T * patches from the mean image. */
 static clprune_status make_products(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat image, clprune_mat conv)
+    const resnet *model, size_t batch, clprune_mat image, clprune_mat conv)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
@@ -27,20 +27,20 @@ static clprune_status make_products(
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
     const clprune_mat none = CLPRUNE_NO_MAT, w = part->w;
-    const clprune_mat planes = resnet_room(work->planes_mean, 1, images.cols);
     const clprune_mat mean = resnet_room(work->image_mean, resnet_pixels(1, u->from), u->in);
     const clprune_mat ones = resnet_room(work->ones, resnet_pixels(1, u->to), u->out);
     clprune_saved *kept_image, *kept_mean;
     TRY(resnet_view(work->image_view, batch, image, &kept_image));
     TRY(weights_product(part, batch, 0.0f, kept_image, conv,
         resnet_room(work->conv_product, w.rows, w.cols), none));
-    TRY(clprune_token_mean_forward(context, 1, batch, images, planes, NULL));
-    TRY(clprune_image_channels_last(context, 1, u->in, resnet_square(u->from), planes, mean, NULL));
+    /* Both as one row for each image. */
+    const size_t elements = mean.rows * mean.cols;
+    TRY(clprune_token_mean_forward(context, 1, batch, resnet_room(image, batch, elements),
+        resnet_room(mean, 1, elements), NULL));
     TRY(clprune_mat_fill(context, (float)batch, ones, NULL));
     TRY(resnet_view(work->mean_view, 1, mean, &kept_mean));
     TRY(weights_product(
         part, 1, 0.0f, kept_mean, ones, resnet_room(work->patch_sums, w.rows, w.cols), none));
-    TRY(resnet_forget(model, work->planes_mean));
     TRY(resnet_forget(model, work->image_mean));
     TRY(resnet_forget(model, work->ones));
 done:
@@ -48,7 +48,7 @@ done:
 }
 
 clprune_status resnet_stem_forward(
-    const resnet *model, size_t batch, clprune_mat images, bool training, clprune_mat x)
+    const resnet *model, size_t batch, clprune_image_bytes images, bool training, clprune_mat x)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
@@ -63,11 +63,11 @@ clprune_status resnet_stem_forward(
     const clprune_mat conv =
         resnet_target(kept[KEEP_STEM], batch, work->made[KEEP_STEM], rows, u->out);
     clprune_batch_norm bn;
-    TRY(clprune_image_channels_last(
+    TRY(clprune_image_bytes_channels_last(
         context, batch, u->in, resnet_square(u->from), images, image, NULL));
     TRY(resnet_convolve(part, batch, image, conv, training ? kept[KEEP_IMAGE] : NULL));
     if (training && resnet_stem_by_product(model))
-        TRY(make_products(model, batch, images, image, conv));
+        TRY(make_products(model, batch, image, conv));
     TRY(resnet_forget(model, work->made[KEEP_IMAGE]));
     TRY(resnet_measure(model, part, training, conv, &bn));
     TRY(resnet_keep_tensor(training, kept[KEEP_STEM], batch, conv));
@@ -101,16 +101,17 @@ done:
 
 /* Some images, channels last, in image_again. */
 static clprune_status image_again(
-    const resnet *model, size_t first, size_t count, clprune_mat images, clprune_mat *image)
+    const resnet *model, size_t first, size_t count, clprune_image_bytes images, clprune_mat *image)
 {
     const resnet_unit *u = &model->parts[0].unit;
     *image = resnet_room(model->work.image_again, resnet_pixels(count, u->from), u->in);
-    return clprune_image_channels_last(model->context, count, u->in, resnet_square(u->from),
-        clprune_mat_rows(images, first, count), *image, NULL);
+    images.offset += first * resnet_pixels(1, u->from) * u->in;
+    return clprune_image_bytes_channels_last(
+        model->context, count, u->in, resnet_square(u->from), images, *image, NULL);
 }
 
 clprune_status resnet_stem_again(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat *conv)
+    const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat *conv)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_part *part = &model->parts[0];
@@ -131,7 +132,7 @@ done:
 
 /* From dz, some images at a time, and the products of the forward pass. */
 static clprune_status backward_by_product(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+    const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
@@ -166,7 +167,7 @@ done:
 }
 
 clprune_status resnet_stem_backward(
-    const resnet *model, size_t batch, clprune_mat images, clprune_mat dx)
+    const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_part *part = &model->parts[0];

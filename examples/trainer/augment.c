@@ -15,12 +15,10 @@ augment_move augment_draw(const augment_options *options, uint32_t index, uint32
     return move;
 }
 
-void augment_apply(
-    augment_move move, uint32_t image_size, const uint8_t *pixels, const float *level, float *image)
+void augment_apply(augment_move move, uint32_t image_size, const uint8_t *pixels, uint8_t *image)
 {
     const int32_t size = (int32_t)image_size;
     for (size_t c = 0; c < 3; ++c) {
-        const float *level_c = level + c * 256;
         for (int32_t y = 0; y < size; ++y) {
             const int32_t from_y = y + move.down;
             const bool row_inside = from_y >= 0 && from_y < size;
@@ -29,7 +27,7 @@ void augment_apply(
             for (int32_t x = 0; x < size; ++x) {
                 const int32_t from_x = (move.mirror ? size - 1 - x : x) + move.right;
                 const bool inside = row_inside && from_x >= 0 && from_x < size;
-                *image++ = level_c[inside ? row[from_x] : 0];
+                *image++ = inside ? row[from_x] : 0;
             }
         }
     }

@@ -27,13 +27,11 @@ typedef struct augment_move {
 augment_move augment_draw(const augment_options *options, uint32_t index, uint32_t image_size);
 
 /*
- * Moves one image and maps its bytes to floats.
+ * Moves one image.
  *
  * pixels  (3, S, S)
- * level   (3, 256) the float that byte v of channel c becomes; the border is black, v = 0
- * image   (3, S, S), written; must not overlap pixels
+ * image   (3, S, S), written; must not overlap pixels. The border is black, byte 0
  */
-void augment_apply(augment_move move, uint32_t image_size, const uint8_t *pixels,
-    const float *level, float *image);
+void augment_apply(augment_move move, uint32_t image_size, const uint8_t *pixels, uint8_t *image);
 
 #endif

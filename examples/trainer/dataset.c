@@ -13,7 +13,7 @@
 
 struct dataset {
     dataset_source source;
-    float level[DATASET_CHANNELS * 256]; /* (3, 256) the normalised value of each byte */
+    float levels[DATASET_CHANNELS * DATASET_LEVELS]; /* (3, 256) */
     bool skip_broken;
     atomic_uint_fast64_t skipped;
 };
@@ -25,7 +25,7 @@ typedef struct batch_job {
     const uint32_t *indices;
     size_t count;
     const augment_options *augment;
-    float *images;
+    uint8_t *images;
     int32_t *labels;
     atomic_size_t next;
 
@@ -56,8 +56,8 @@ static void clear_message(char *err, size_t err_size)
 static void fill_levels(dataset *data)
 {
     for (int c = 0; c < DATASET_CHANNELS; ++c)
-        for (int v = 0; v < 256; ++v)
-            data->level[c * 256 + v] =
+        for (int v = 0; v < DATASET_LEVELS; ++v)
+            data->levels[c * DATASET_LEVELS + v] =
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
 }
 
@@ -134,13 +134,9 @@ uint32_t dataset_count(const dataset *data, dataset_split split)
     return data->source.count[split == DATASET_TEST];
 }
 
-void dataset_normalisation(
-    const dataset *data, float mean[DATASET_CHANNELS], float std[DATASET_CHANNELS])
+const float *dataset_levels(const dataset *data)
 {
-    for (int c = 0; c < DATASET_CHANNELS; ++c) {
-        mean[c] = (float)data->source.mean[c];
-        std[c] = (float)data->source.std[c];
-    }
+    return data->levels;
 }
 
 /* Reads one image, or where it is broken and that is allowed, the next one that is not. */
@@ -161,26 +157,23 @@ static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t 
     return status;
 }
 
+/* pixels: room for an image that is to be moved. */
 static dataset_status make_image(
     const batch_job *job, size_t i, uint8_t *pixels, char *err, size_t err_size)
 {
-    static const augment_move stay = {0, 0, false};
     const dataset_source *source = &job->data->source;
     const uint32_t size = source->image_size, index = job->indices[i];
-    augment_move move = stay;
-    dataset_status status = DATASET_OK;
-    if (source->fetch != NULL) {
-        status = fetch_image(job, index, pixels, &job->labels[i], err, err_size);
-    } else {
-        if (job->augment != NULL)
-            move = augment_draw(job->augment, index, size);
+    uint8_t *image = job->images + i * DATASET_CHANNELS * size * size;
+    if (source->fetch != NULL)
+        return fetch_image(job, index, image, &job->labels[i], err, err_size);
+    const bool moves = job->augment != NULL;
+    job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
+    if (moves) {
+        augment_move move = augment_draw(job->augment, index, size);
         move.mirror = move.mirror && !source->keeps_sides;
-        job->labels[i] = source->read(source->state, job->split, index, pixels);
+        augment_apply(move, size, pixels, image);
     }
-    if (status == DATASET_OK)
-        augment_apply(
-            move, size, pixels, job->data->level, job->images + i * DATASET_CHANNELS * size * size);
-    return status;
+    return DATASET_OK;
 }
 
 static void *work(void *what)
@@ -227,7 +220,7 @@ static void run(batch_job *job, size_t threads)
 }
 
 dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
-    size_t count, const augment_options *augment, float *images, int32_t *labels, char *err,
+    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
     size_t err_size)
 {
     clear_message(err, err_size);

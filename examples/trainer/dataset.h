@@ -13,7 +13,7 @@
  * a run resumed at an epoch's start gets the same bits as one that was never stopped.
  *
  * Letters: n images in a batch, S pixels per side, 3 channels (red, green, blue).
- * Images are (n, 3, S, S), row-major.
+ * Images are (n, 3, S, S), row-major, a byte each.
  *
  * Errors: the functions neither print nor exit. On failure they return a status and write one line
  * to err, which names the file (if any) and what is wrong with it; on success err becomes "". err
@@ -28,7 +28,7 @@
 
 #include "augment.h" /* augment_options */
 
-enum { DATASET_CHANNELS = 3 };
+enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
 
 typedef enum dataset_status {
     DATASET_OK = 0,
@@ -109,8 +109,8 @@ uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
 uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
-void dataset_normalisation(
-    const dataset *data, float mean[DATASET_CHANNELS], float std[DATASET_CHANNELS]);
+/* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
+const float *dataset_levels(const dataset *data);
 
 /*
  * Reads count images.
@@ -118,13 +118,13 @@ void dataset_normalisation(
  * indices  (count) each < dataset_count(data, split); repeats are fine
  * augment  NULL for the images as they are (tests); else each is cropped and mirrored at random,
  *          see augment.h
- * images   (count, 3, S, S) receives (pixel / 255 - mean[c]) / std[c]
+ * images   (count, 3, S, S) receives the bytes; dataset_levels has their values
  * labels   (count) receives the labels
  *
  * On failure images and labels hold nothing of use.
  */
 dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
-    size_t count, const augment_options *augment, float *images, int32_t *labels, char *err,
+    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
     size_t err_size);
 
 /* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on

@@ -22,10 +22,19 @@ bool feed_open(
 {
     const size_t side = dataset_image_size(data);
     const size_t pixels = DATASET_CHANNELS * side * side;
-    *feed = (batch_feed){.context = context, .data = data, .pixels = pixels};
+    *feed = (batch_feed){.context = context, .data = data, .batch = batch, .pixels = pixels};
+    clprune_mat *levels = &feed->images.levels;
     bool good = fault_check(f, context,
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "images", batch, pixels, &feed->images),
+        clprune_buffer_create(
+            context, CLPRUNE_MEMORY_INPUT, "images", batch * pixels, &feed->images.buffer),
         "making room for images");
+    good = good && fault_check(f, context,
+                       clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "levels", DATASET_CHANNELS,
+                           DATASET_LEVELS, levels),
+                       "making room for the levels of images");
+    good =
+        good && fault_check(f, context, clprune_mat_write(context, *levels, dataset_levels(data)),
+                    "sending the levels of images to the device");
     good = good && fault_check(f, context,
                        clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "labels",
                            batch * sizeof(int32_t), &feed->labels),
@@ -38,13 +47,12 @@ bool feed_open(
 /* A slot has memory from its first use on: a run that is only planned needs none. */
 static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 {
-    const size_t batch = feed->images.rows;
     if (slot->images == NULL)
-        slot->images = malloc(batch * feed->pixels * sizeof(float));
+        slot->images = malloc(feed->batch * feed->pixels);
     if (slot->labels == NULL)
-        slot->labels = malloc(batch * sizeof(int32_t));
+        slot->labels = malloc(feed->batch * sizeof(int32_t));
     return (slot->images != NULL && slot->labels != NULL) ||
-           fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", batch);
+           fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", feed->batch);
 }
 
 /* Waits until the slot's last transfer is done: its host memory is free then, whatever became of
@@ -83,6 +91,7 @@ void feed_close(batch_feed *feed)
         free(slot->labels);
     }
     clprune_buffer_release(feed->context, feed->images.buffer);
+    clprune_buffer_release(feed->context, feed->images.levels.buffer);
     clprune_buffer_release(feed->context, feed->labels);
     *feed = (batch_feed){0};
 }
@@ -106,7 +115,7 @@ bool feed_send(batch_feed *feed, fault *f)
     cl_command_queue queue = clprune_context_queue(feed->context);
     feed->next ^= 1;
     const cl_int images = clEnqueueWriteBuffer(queue, feed->images.buffer, CL_FALSE, 0,
-        slot->count * feed->pixels * sizeof(float), slot->images, 0, NULL, &slot->done);
+        slot->count * feed->pixels, slot->images, 0, NULL, &slot->done);
     if (!fault_check_cl(f, images, "sending images to the device"))
         return false;
     cl_event both; /* in-order: when the labels are there, so are the images */

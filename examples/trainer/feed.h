@@ -1,5 +1,6 @@
 /*
- * feed.h: batches of images on their way to the device.
+ * feed.h: batches of images on their way to the device, where they stay bytes: the passes normalise
+ * them as they read them.
  *
  * While the device works on one batch, the next is read, augmented and put into a second host
  * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
@@ -16,11 +17,12 @@
 typedef struct batch_feed {
     clprune_context *context; /* not owned */
     const dataset *data;      /* not owned */
-    size_t pixels;            /* 3 * S * S */
-    clprune_mat images;       /* batch x pixels, on the device */
-    cl_mem labels;            /* int32, batch of them */
+    size_t batch;
+    size_t pixels;              /* 3 * S * S */
+    clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
+    cl_mem labels;              /* int32, batch of them */
     struct feed_slot {
-        float *images; /* read by the device until `done` */
+        uint8_t *images; /* read by the device until `done` */
         int32_t *labels;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */

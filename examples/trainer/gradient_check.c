@@ -118,10 +118,9 @@ static clprune_status passes(const trainer *t, void *model, const batch_feed *fe
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const float smoothing = (float)t->options->label_smoothing;
-    const clprune_mat images = clprune_mat_rows(feed->images, 0, count);
-    TRY(t->type->forward(model, count, images, true));
+    TRY(t->type->forward(model, count, feed->images, true));
     TRY(t->type->loss(model, count, feed->labels, smoothing, loss, hit));
-    TRY(t->type->backward(model, count, images, feed->labels, smoothing));
+    TRY(t->type->backward(model, count, feed->images, feed->labels, smoothing));
     TRY(clprune_plan_end_step(feed->context));
 done:
     return status;

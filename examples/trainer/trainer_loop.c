@@ -34,17 +34,16 @@ clprune_status trainer_enqueue_step(trainer *t, size_t count, clprune_mat loss, 
     const options *o = t->options;
     const float smoothing = (float)o->label_smoothing;
     const float lr = (float)learning_rate_at(&t->rate, t->at.step);
-    const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
 
     const rng_domain domain = t->streams == 1 ? RNG_INIT : RNG_PRUNE;
     rng r = rng_open(o->seed, domain, (uint32_t)t->at.step, (uint32_t)(t->at.step >> 32));
     const uint64_t high = rng_next(&r);
     t->type->set_seed(t->model, high << 32 | rng_next(&r));
-    TRY(t->type->forward(t->model, count, images, true));
+    TRY(t->type->forward(t->model, count, t->feed.images, true));
     begin_part(t, "loss");
     TRY(t->type->loss(t->model, count, t->feed.labels, smoothing, loss, hit));
     t->saved_activation_bytes = clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
-    TRY(t->type->backward(t->model, count, images, t->feed.labels, smoothing));
+    TRY(t->type->backward(t->model, count, t->feed.images, t->feed.labels, smoothing));
     begin_part(t, "update");
     if (o->clip_norm > 0)
         TRY(clprune_optimizer_clip(t->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
@@ -57,8 +56,7 @@ done:
 clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, clprune_mat hit)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_mat images = clprune_mat_rows(t->feed.images, 0, count);
-    TRY(t->type->forward(t->model, count, images, false));
+    TRY(t->type->forward(t->model, count, t->feed.images, false));
     TRY(t->type->loss(t->model, count, t->feed.labels, 0.0f, loss, hit));
     TRY(clprune_plan_end_step(t->context));
 done:

@@ -96,9 +96,9 @@ typedef struct trainer_model {
     /* The seed of everything random in the next forward pass. */
     void (*set_seed)(void *model, uint64_t seed);
 
-    /* images: batch x (3 * image * image), NCHW. `training` keeps activations for one backward
-     * pass. */
-    clprune_status (*forward)(void *model, size_t batch, clprune_mat images, bool training);
+    /* images: batch of 3 x image x image bytes, normalised as they are read. `training` keeps
+     * activations for one backward pass. */
+    clprune_status (*forward)(void *model, size_t batch, clprune_image_bytes images, bool training);
 
     /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels:
      * int32, on the device. Needs the logits of forward. */
@@ -108,7 +108,7 @@ typedef struct trainer_model {
     /* The gradient of the mean loss in the grad of each parameter, from what forward and loss have
      * kept; arguments as there. */
     clprune_status (*backward)(
-        void *model, size_t batch, clprune_mat images, cl_mem labels, float smoothing);
+        void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
     /* Has the passes call `watch` at the start of each part; NULL: no more. */
     void (*watch)(void *model, trainer_watch_fn *watch, void *user);

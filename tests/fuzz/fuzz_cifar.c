@@ -19,7 +19,7 @@ static void use(const char *name, bool fine, const dataset_options *options)
     }
     const uint32_t side = dataset_image_size(data), classes = dataset_classes(data);
     FUZZ_CHECK(side == 32 && classes == (fine ? 100u : 10u));
-    float *pixels = malloc((size_t)3 * side * side * sizeof *pixels);
+    uint8_t *pixels = malloc((size_t)3 * side * side);
     FUZZ_CHECK(pixels != NULL);
     for (int split = 0; split < 2; ++split)
         for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); ++i) {

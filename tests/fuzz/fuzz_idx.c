@@ -30,10 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     }
     const size_t side = dataset_image_size(data);
-    float *pixels = malloc(3 * side * side * sizeof *pixels), mean[3], std[3];
+    uint8_t *pixels = malloc(3 * side * side);
+    const float *levels = dataset_levels(data);
     FUZZ_CHECK(pixels != NULL);
-    dataset_normalisation(data, mean, std);
-    FUZZ_CHECK(mean[0] >= 0 && mean[0] <= 1 && std[0] > 0 && std[0] <= 1);
+    /* 0 <= mean <= 1, 0 < standard deviation <= 1 */
+    FUZZ_CHECK(levels[0] <= 0 && levels[255] >= 0 && levels[255] - levels[0] >= 0.9999f);
     for (int split = 0; split < 2; ++split)
         for (uint32_t i = 0; i < dataset_count(data, (dataset_split)split); ++i) {
             int32_t label;

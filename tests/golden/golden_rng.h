@@ -34,7 +34,7 @@
 
 /** What a tensor is, hence how golden_fill_parameter() fills it. */
 typedef enum golden_kind {
-    GOLDEN_NONE = 0,        /**< not a parameter (logits, image) */
+    GOLDEN_NONE = 0,        /**< not a parameter (logits) */
     GOLDEN_WEIGHT = 1,      /**< 0.8 * sqrt(3 / fan_in) * value */
     GOLDEN_BIAS = 2,        /**< 0.1 * value */
     GOLDEN_LAYER_SCALE = 3, /**< 0.1 + 0.05 * value */
@@ -108,10 +108,22 @@ static inline void golden_fill_parameter(
     golden_fill_uniform(base, scale, seed, n, out);
 }
 
-/** Input images, n = batch * 3 * height * width elements in NCHW order: 1.5 * value(seed, j). */
-static inline void golden_fill_image(uint64_t seed, size_t n, float *out)
+/** Input images, n = batch * 3 * height * width bytes in NCHW order: the top 8 bits. */
+static inline void golden_fill_image(uint64_t seed, size_t n, uint8_t *out)
 {
-    golden_fill_uniform(0.0f, 1.5f, seed, n, out);
+    for (size_t j = 0; j < n; ++j) {
+        out[j] = (uint8_t)(golden_bits(seed, j) >> 56);
+    }
+}
+
+/** Their values, 3 x 256: byte v of channel c is 1.5 (v / 128 - 1) + (c - 1) / 8, exactly. */
+static inline void golden_fill_levels(float *out)
+{
+    for (int c = 0; c < 3; ++c) {
+        for (int v = 0; v < 256; ++v) {
+            out[c * 256 + v] = 1.5f * ((float)v * 0x1p-7f - 1.0f) + (float)(c - 1) * 0.125f;
+        }
+    }
 }
 
 /** Label of sample i in a gradient case: (3 i + 1) mod classes. */

@@ -57,16 +57,16 @@ typedef struct golden_resmlp_case {
     double gap;
     /**
      * Rows in golden_resmlp_tensors: from `first` on, `parameters` gradients in model order, then
-     * one row "logits" (the values) and one row "image" (the gradient of the input).
+     * one row "logits" (the values).
      */
     uint32_t first, parameters;
 } golden_resmlp_case;
 
-/** What is known of one tensor: the gradient of a parameter or of the image, or the logits. */
+/** What is known of one tensor: the gradient of a parameter, or the logits. */
 typedef struct golden_tensor {
     const char *case_name;
     const char *name;
-    golden_kind kind; /**< how the parameter is filled; GOLDEN_NONE for "logits" and "image" */
+    golden_kind kind; /**< how the parameter is filled; GOLDEN_NONE for "logits" */
     uint64_t fan_in;  /**< of a GOLDEN_WEIGHT, else 0 */
     uint64_t count;   /**< elements */
     double norm;      /**< l2 */

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from make_golden import fill_uniform, signs, values
+from make_golden import fill_uniform, images, signs
 
 HERE = pathlib.Path(__file__).resolve().parent
 SAMPLES = 4  # elements of a tensor that are written down
@@ -89,9 +89,8 @@ def fill(net):
 
 
 def batch_of(seed, batch, image, classes, step):
-    pixels = fill_uniform(0.0, 1.5, seed, batch * 3 * image * image).astype(np.float64)
     labels = torch.tensor([(3 * i + 1 + step) % classes for i in range(batch)])
-    return torch.from_numpy(pixels).reshape(batch, 3, image, image), labels
+    return torch.from_numpy(images(seed, batch, image).astype(np.float64)), labels
 
 
 def row(name, t):
@@ -133,18 +132,18 @@ def make_case(case):
         step_loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
         step_loss.backward()
         optimizer.step()
-        losses.append(float(step_loss))
+        losses.append(float(step_loss.detach()))
         if t == 0:
             stats = "".join(
                 row(n, b) for n, b in net.named_buffers() if n.endswith(("running_mean", "running_var"))
             )
     net.eval()
     x, labels = batch_of(7, batch, image, classes, 0)
-    tested = float(F.cross_entropy(net(x), labels))
+    tested = float(F.cross_entropy(net(x), labels).detach())
     text += f"static const golden_resnet_row golden_{name}_stats[] = {{\n{stats}}};\n"
     numbers = ", ".join(f"{v:.17g}" for v in losses)
     text += f"static const golden_resnet_case golden_{name} = {{\"{name}\", {image}, {classes}, {batch}, {rate}f,\n"
-    text += f"    {float(loss):.17g}, {tested:.17g},\n    {{{numbers}}},\n"
+    text += f"    {float(loss.detach()):.17g}, {tested:.17g},\n    {{{numbers}}},\n"
     text += f"    golden_{name}_grads, golden_{name}_stats}};\n"
     return text
 
