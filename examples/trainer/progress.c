@@ -133,7 +133,8 @@ void progress_show(progress *p, const progress_values *values)
 void progress_built(progress *p)
 {
     char text[64];
-    const bool soon = !p->terminal && !p->told && clock_seconds() - p->printed >= 1.0;
+    const double pause = p->told ? 5.0 : 1.0;
+    const bool soon = !p->terminal && clock_seconds() - p->printed >= pause;
     ++p->built;
     if (p->quiet || (!progress_due(p) && !soon))
         return;
