@@ -36,7 +36,11 @@ mutant() {
         return
     }
     cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
-    if "$folder/build/bin/$1" >"$folder/out" 2>&1; then
+    case $2 in
+    conv_strip_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only large images take several strips
+    *) all= ;;
+    esac
+    if $all "$folder/build/bin/$1" >"$folder/out" 2>&1; then
         echo "MISSED  $2: '$3' -> '$4'"
         missed=1
     else

@@ -34,6 +34,7 @@ static const conv_row rows[] = {
     {"dilated", {2, 16, 20, 9, 8, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0, 0}, false},
     {"stride above kernel", {1, 16, 20, 7, 7, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0}, true},
     {"padding above kernel", {1, 3, 20, 2, 3, {2, 2}, {1, 1}, {3, 2}, {1, 1}, 0, 0}, true},
+    {"few channels, many outputs", {1, 3, 70, 4, 5, {2, 3}, {1, 1}, {0, 1}, {1, 1}, 0, 0}, true},
     {"one pixel", {1, 3, 20, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
