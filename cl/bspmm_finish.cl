@@ -5,8 +5,9 @@
  * read.
  *
  * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP), one vector of partial sums, and the columns
- * [h * COLS, (h + 1) * COLS) in turn over its LOCAL work-items. No local memory. STRIP divides
- * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
+ * [h * COLS, (h + 1) * COLS) in turn over its LOCAL work-items. Local memory: 1 KiB where LOCAL is 1,
+ * which takes panel.clh, else none. STRIP divides PANEL, and 4 divides STRIP; rows of partial begin
+ * at multiples of 16 bytes. */
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
 #error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
 #endif
@@ -29,22 +30,18 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     ulong c = get_group_id(1) * COLS + get_local_id(0);
 #if LOCAL == 1
     /* STRIP x 16 results at a time, so that rows of dw are written in runs. */
+    local float16 columns[16];
     for (; c + 16 <= last_column; c += 16) {
-        float sum[16 * STRIP];
+        float16 sum[16];
 #pragma unroll
         for (uint k = 0; k < 16; k++) {
-            float16 total = (float16)(0.0f);
+            sum[k] = (float16)(0.0f);
             for (ulong s = 0; s < splits; s++)
-                total += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
-            vstore16(total, k, sum);
+                sum[k] += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
         }
+        store_transposed16(sum, (local float *)columns, 16);
         for (uint i = 0; i < count; i++) {
-            float16 row;
-            float *r = (float *)&row;
-#pragma unroll
-            for (uint k = 0; k < 16; k++)
-                r[k] = sum[k * 16 + i];
-            row *= alpha;
+            float16 row = columns[i] * alpha;
 #if READ_DW
             row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
 #endif

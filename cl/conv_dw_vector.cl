@@ -26,6 +26,8 @@
  *     partial[...][t * C + c][i] = sum over n and the cells k of
  *                                  (sum over (u, v) with source(u, v, t) in k of dy[..][..]) * x[n, k][c]
  *
+ * and only the rectangle of cells that the tap reaches: at a border, padding may leave a row or column out.
+ *
  * Local memory: SEG * PANEL * 4 bytes. CB divides C; CB * V accumulators. */
 #if !defined(V) || !defined(CB) || !defined(SEG) || !defined(POOLED)
 #error "conv_dw_vector.cl needs V, CB, SEG and POOLED"
@@ -42,7 +44,7 @@
 
 /* sum += d of `count` pixels times their channels, `step` floats apart. */
 #define ADD_PIXELS(d, pixel, step, count)                                                          \
-    for (uint i = 0; i < (count); i++, d += PANEL, pixel += (step)) {                              \
+    for (uint e = 0; e < (count); e++, d += PANEL, pixel += (step)) {                              \
         float16 outputs_of[V];                                                                     \
         _Pragma("unroll") for (int h = 0; h < V; h++) outputs_of[h] = vload16(h, d);               \
         _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++) \
@@ -77,17 +79,29 @@ typedef struct layer {
     int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
 } layer;
 
-/* panel[..] = the results of one image, `inside` of them at dy, summed for tap t over the pixels that it
- * takes from each cell of rows [top, bottom). */
-static inline void sum_cells(local float *panel, global const float *dy, const ulong dy_ld,
-    const uint inside, const layer a, const uint t, const uint cell, const uint top, const uint bottom)
+/* The cells of an axis, within [low, high), from the first to the last with a source of the `results`
+ * pixels. */
+static inline uint2 cells_reached(const uint low, const uint high, const uint results,
+    const int stride, const int shift, const uint image, const uint cell)
 {
-    const int shift_y = (int)(t / a.kernel_width) * a.dilation_y - a.padding_y;
-    const int shift_x = (int)(t % a.kernel_width) * a.dilation_x - a.padding_x;
-    for (uint y = top * cell; y < min(bottom * cell, a.image_height); y += cell) {
+    const uint2 u = reaching(0, (int)results, stride, shift, 0, (int)image);
+    if (u.x == u.y)
+        return (uint2)(low, low);
+    const uint a = max(low, (uint)((int)u.x * stride + shift) / cell);
+    return (uint2)(a, max(a, min(high, (uint)((int)(u.y - 1) * stride + shift) / cell + 1)));
+}
+
+/* panel[..] = the results of one image, `inside` of them at dy, summed for a tap over the pixels that it
+ * takes from each cell of rows [down.x, down.y) and columns [across.x, across.y). */
+static inline void sum_cells(local float *panel, global const float *dy, const ulong dy_ld,
+    const uint inside, const layer a, const int shift_y, const int shift_x, const uint cell,
+    const uint2 down, const uint2 across)
+{
+    for (uint y = down.x * cell; y < min(down.y * cell, a.image_height); y += cell) {
         const uint2 rows = reaching(0, (int)a.height, a.stride_y, shift_y, (int)y,
             (int)min(y + cell, a.image_height));
-        for (uint x = 0; x < a.image_width; x += cell, panel += PANEL) {
+        for (uint x = across.x * cell; x < min(across.y * cell, a.image_width);
+             x += cell, panel += PANEL) {
             const uint2 cols = reaching(0, (int)a.width, a.stride_x, shift_x, (int)x,
                 (int)min(x + cell, a.image_width));
             float16 total[V];
@@ -150,15 +164,32 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const 
                     global float *tile = partial + p * panel_size;
 #if POOLED
                     for (uint t = 0; t < taps; t++) {
+                        const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
+                        const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+                        const uint2 down = cells_reached(
+                            top, bottom, height, stride_y, shift_y, image_height, cell);
+                        const uint2 cols = cells_reached(
+                            0, cols_all, width, stride_x, shift_x, image_width, cell);
+                        const uint wide = cols.y - cols.x, cells = (down.y - down.x) * wide;
                         for (uint m = 0; m < count; m++)
-                            sum_cells(panel + m * pixels * PANEL,
-                                ROW(dy, (n + m) * height * width) + p * PANEL, dy_ld, inside, a, t,
-                                cell, top, bottom);
+                            sum_cells(panel + m * cells * PANEL,
+                                ROW(dy, (n + m) * height * width) + p * PANEL, dy_ld, inside, a,
+                                shift_y, shift_x, cell, down, cols);
+                        /* Whole rows of cells lie side by side, as do whole images. */
+                        const bool rows_whole = wide == cols_all, whole = cells == pixels;
+                        const uint run = whole ? count * pixels : rows_whole ? cells : wide;
+                        const uint lines = cells == 0 ? 0 : rows_whole ? 1 : down.y - down.x;
                         for (uint c = 0; c < channels; c += CB, tile += CB * PANEL) {
                             LOAD_TILE(tile);
                             local const float *d = panel;
-                            global const float *pixel = ROW(x, (n * rows_all + top) * cols_all) + c;
-                            ADD_PIXELS(d, pixel, x_ld, count * pixels)
+                            for (uint m = 0; m < (whole ? 1 : count); m++)
+                                for (uint y = 0; y < lines; y++) {
+                                    global const float *pixel =
+                                        ROW(x, ((n + m) * rows_all + down.x + y) * cols_all +
+                                                   cols.x) +
+                                        c;
+                                    ADD_PIXELS(d, pixel, x_ld, run)
+                                }
                             STORE_TILE(tile);
                         }
                     }
