@@ -37,7 +37,7 @@ mutant() {
     }
     cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
     case $2 in
-    conv_strip_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only large images take several strips
+    conv_strip_vector.cl | conv_dw_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only large images take several strips
     *) all= ;;
     esac
     if $all "$folder/build/bin/$1" >"$folder/out" 2>&1; then
@@ -64,7 +64,7 @@ mutant test_conv2d conv_tiled.cl 'v * spread_x + shift_x' 'v * spread_x'
 mutant test_conv2d conv_dw_vector.cl '(first + stride - 1) / stride' 'first / stride'
 mutant test_conv2d conv_dw_vector.cl 'min(top + segment_height, rows_all)' 'rows_all'
 mutant test_conv2d conv_dw_vector.cl 'shift) / cell + 1)' 'shift) / cell)'
-mutant test_conv2d conv_dw_vector.cl '* cols_all + cols.x)' '* cols_all)'
+mutant test_conv2d conv_dw_vector.cl 'down.x + y) * cols_all' 'y) * cols_all'
 mutant test_conv2d conv_dw_tiled.cl 'const bool there = r < last;' 'const bool there = true;'
 mutant test_conv2d conv_dw_tiled.cl 'first_channel + 32 * h' 'first_channel + 16 * h'
 mutant test_conv2d conv_dw_tiled.cl 'stride, (int)results)' 'stride, (int)results - 1)'
