@@ -73,6 +73,8 @@ image_bytes_channels_last LOCAL=128
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=0 TRANSPOSE_B=1 BIAS=0 AV=4 BV=4 CV=4 BITS=4 GROUP=64
 gemm_tiled_quantised    TRANSPOSE_A=1 TRANSPOSE_B=0 BIAS=0 AV=4 BV=4 CV=4 BITS=8 GROUP=64
+conv_tap_sums           LOCAL=64 VW=4 KH=3 KW=3
+self_check              LOCAL=64 VW=4
 sample_sum              LOCAL=64 CHUNK=256 STRIP=1 VW=4 READ_DW=0
 sample_sum              LOCAL=64 CHUNK=256 STRIP=1 VW=4 READ_DW=1
 quantise                BITS=4 GROUP=64 STOCHASTIC=0 LOCAL=128

@@ -12,9 +12,10 @@
 
 static const clprune__kernel_def bspmm_lists_kernel = {"bspmm_lists.cl", "bspmm_lists", ""};
 static const clprune__kernel_def bspmm_nn_kernel = {"bspmm_nn.cl", "bspmm_nn", ""};
-/* The second is that of single work-items, which transpose vectors. */
-static const clprune__kernel_def bspmm_finish_kernels[2] = {
-    {"bspmm_finish.cl", "bspmm_finish", ""}, {"bspmm_finish.cl", "bspmm_finish", "panel.clh"}};
+static const clprune__kernel_def bspmm_finish_kernel = {"bspmm_finish.cl", "bspmm_finish", ""};
+/* Of single work-items, which transpose vectors. */
+static const clprune__kernel_def bspmm_finish_alone_kernel = {
+    "bspmm_finish.cl", "bspmm_finish", "panel.clh"};
 
 size_t clprune__largest_divisor(size_t n, size_t limit)
 {
@@ -107,7 +108,8 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__define(&defines, "COLS", COLS);
     clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
-    TRY(clprune__launch_begin(context, &bspmm_finish_kernels[local[0] == 1], &defines, &launch));
+    TRY(clprune__launch_begin(context,
+        local[0] == 1 ? &bspmm_finish_alone_kernel : &bspmm_finish_kernel, &defines, &launch));
     launch.least_group = 1;
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);
