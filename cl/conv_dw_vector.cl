@@ -79,6 +79,13 @@ typedef struct layer {
     int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
 } layer;
 
+/* source(u, v, t) less (u * stride_y, v * stride_x), in y and x. */
+static inline int2 shift_of(const layer a, const uint t)
+{
+    return (int2)((int)(t % a.kernel_width) * a.dilation_x - a.padding_x,
+        (int)(t / a.kernel_width) * a.dilation_y - a.padding_y);
+}
+
 /* The cells of an axis, within [low, high), from the first to the last with a source of the `results`
  * pixels. */
 static inline uint2 cells_reached(const uint low, const uint high, const uint results,
@@ -164,8 +171,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const 
                     global float *tile = partial + p * panel_size;
 #if POOLED
                     for (uint t = 0; t < taps; t++) {
-                        const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
-                        const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+                        const int shift_y = shift_of(a, t).y, shift_x = shift_of(a, t).x;
                         const uint2 down = cells_reached(
                             top, bottom, height, stride_y, shift_y, image_height, cell);
                         const uint2 cols = cells_reached(
@@ -201,8 +207,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const 
                                 copy_outputs(to,
                                     ROW(dy, ((n + m) * height + u) * width + v) + p * PANEL, inside);
                     for (uint t = 0; t < taps; t++) {
-                        const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
-                        const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
+                        const int shift_y = shift_of(a, t).y, shift_x = shift_of(a, t).x;
                         const uint2 rows = reaching(
                             (int)top, (int)bottom, stride_y, shift_y, 0, (int)image_height);
                         const uint2 cols = reaching(
