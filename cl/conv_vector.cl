@@ -4,7 +4,9 @@
  *     to[result(r)][j] = bias[j] + sum over taps t and channels c of from[source(r, t)][c] * w_t[c][j]
  *     w_t[c][j]        = w[j][tap(t) * k + c], with BACK w[c][tap(t) * n + j]
  *
- *     r counts the pixels of the grid, r = (image * grid_height + u) * grid_width + v:
+ *     r counts the pixels of the grid; in each `block` images, or what is left for the last block, those
+ *     of one position come side by side: r = b * block * grid_height * grid_width +
+ *     (u * grid_width + v) * images + i, image(r) = b * block + i, i < images <= block
  *     result(r)    = pixel (u * spread_y + shift_y, v * spread_x + shift_x) of `to`
  *     source(r, t) = pixel (u * step_y + first_y + i * tap_step_y, v * step_x + ...) of `from`,
  *                    t = i * taps_x + j; zeros outside of the image
@@ -18,8 +20,11 @@
  *
  * One work-item a group; group (R, g) takes the panels [g * panel_run, (g + 1) * panel_run) of the
  * pixels [R * rows, (R + 1) * rows). Sums stay in registers for `run` taps, whose weights are to stay in
- * the second-level cache; then `to` is read and added to. The order of the sum is taps, then channels. There may be no taps: then `to` is bias, or 0. from_ld may be
- * less than k: a tap then reads the pixels behind its own, too.
+ * the second-level cache; then `to` is read and added to. The order of the sum is taps, then channels.
+ * Taps that lie in the padding for the whole tile are left out: with pixels of one position in a tile, of
+ * 3 x 3 taps 18 % for images of 7 x 7 pixels.
+ * There may be no taps: then `to` is bias, or 0. from_ld may be less than k: a tap then reads the pixels
+ * behind its own, too.
  *
  * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. `zeros` has k
  * zeros. w is the packed weights. */
@@ -35,9 +40,48 @@ typedef struct pixels {
     global float *to[MR];
 } pixels;
 
+typedef struct grid_size {
+    ulong batch, block;
+    uint height, width;
+} grid_size;
+
+/* Pixel (u, v) of the grid of image first + i, one of the `images` of a block. */
+typedef struct place {
+    ulong first, images, i;
+    uint u, v;
+} place;
+
+static inline place place_of(const ulong row, const grid_size grid)
+{
+    place p;
+    p.first = row / grid.width / grid.height / grid.block * grid.block;
+    p.images = min(grid.block, grid.batch - p.first);
+    const ulong inner = row - p.first * grid.height * grid.width, pixel = inner / p.images;
+    p.i = inner % p.images;
+    p.u = (uint)(pixel / grid.width);
+    p.v = (uint)(pixel % grid.width);
+    return p;
+}
+
+static inline place next_place(place p, const grid_size grid)
+{
+    if (++p.i < p.images)
+        return p;
+    p.i = 0;
+    if (++p.v < grid.width)
+        return p;
+    p.v = 0;
+    if (++p.u < grid.height)
+        return p;
+    p.u = 0;
+    p.first += p.images;
+    p.images = min(grid.block, grid.batch - p.first);
+    return p;
+}
+
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulong rows_all,
     const ulong rows, const ulong panel_run, const uint n, const uint k, const uint taps,
-    const uint run, const uint grid_height, const uint grid_width,
+    const uint run, const ulong batch, const ulong block, const uint grid_height, const uint grid_width,
     const uint source_height, const uint source_width, const uint result_height,
     const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
@@ -50,6 +94,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
     const ulong first_row = get_group_id(0) * rows;
     const ulong last_row = min(first_row + rows, rows_all);
     global const float *nothing = ROW(zeros, 0);
+    const grid_size grid = {batch, block, grid_height, grid_width};
     from_buffer += from_offset;
     w += w_offset;
 
@@ -61,22 +106,17 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
             for (ulong row = first_row; row < last_row; row += MR) {
                 const uint height = (uint)min((ulong)MR, last_row - row);
                 pixels at;
-                uint v = (uint)(row % grid_width), u = (uint)(row / grid_width % grid_height);
-                ulong image = row / grid_width / grid_height;
+                place p = place_of(row, grid);
 #pragma unroll
                 for (uint r = 0; r < MR; r++) {
+                    const ulong image = p.first + p.i;
                     at.image[r] = from_buffer + image * source_height * source_width * from_ld;
-                    at.y[r] = (int)(u * step_y) + first_y;
-                    at.x[r] = (int)(v * step_x) + first_x;
-                    at.to[r] = ROW(to, (image * result_height + u * spread_y + shift_y) * result_width +
-                                           v * spread_x + shift_x) + column;
-                    if (r + 1 < height && ++v == grid_width) { /* those beyond `height` repeat the last */
-                        v = 0;
-                        if (++u == grid_height) {
-                            u = 0;
-                            image++;
-                        }
-                    }
+                    at.y[r] = (int)(p.u * step_y) + first_y;
+                    at.x[r] = (int)(p.v * step_x) + first_x;
+                    at.to[r] = ROW(to, (image * result_height + p.u * spread_y + shift_y) * result_width +
+                                           p.v * spread_x + shift_x) + column;
+                    if (r + 1 < height) /* those beyond repeat the last */
+                        p = next_place(p, grid);
                 }
                 float16 sum[MR][V];
 #pragma unroll
@@ -90,21 +130,26 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
                 for (uint t = begin; t < end; t++) {
                     const int y = (int)(t / taps_x) * tap_step_y, x = (int)(t % taps_x) * tap_step_x;
                     global const float *source[MR];
+                    bool any = false;
 #pragma unroll
                     for (uint r = 0; r < MR; r++) {
                         const uint i = (uint)(at.y[r] + y), j = (uint)(at.x[r] + x);
-                        source[r] = i < source_height && j < source_width
-                                        ? at.image[r] + ((ulong)i * source_width + j) * from_ld
-                                        : nothing;
+                        const bool inside = i < source_height && j < source_width;
+                        source[r] = inside ? at.image[r] + ((ulong)i * source_width + j) * from_ld : nothing;
+                        any |= inside;
                     }
-                    for (ulong i = 0; i < k; i++, weights += PANEL) {
+                    if (!any) {
+                        weights += k * PANEL;
+                        continue;
+                    }
+                    for (ulong c = 0; c < k; c++, weights += PANEL) {
                         float16 d[V];
 #pragma unroll
                         for (int h = 0; h < V; h++)
                             d[h] = LOAD16(weights + 16 * h);
 #pragma unroll
                         for (uint r = 0; r < MR; r++) {
-                            const float16 x = source[r][i];
+                            const float16 x = source[r][c];
 #pragma unroll
                             for (int h = 0; h < V; h++)
                                 sum[r][h] = fma(x, d[h], sum[r][h]);

@@ -37,7 +37,7 @@ mutant() {
     }
     cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
     case $2 in
-    conv_strip_vector.cl | conv_dw_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only large images take several strips
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large images take several parts
     *) all= ;;
     esac
     if $all "$folder/build/bin/$1" >"$folder/out" 2>&1; then
@@ -56,8 +56,12 @@ mutant test_gemm gemm_tiled.cl 'row < inner ? cols - column : 0' 'cols - column'
 mutant test_gemm gemm_tiled.cl 'first_row + r / 4 * 32' 'first_row + r / 4 * 16'
 mutant test_gemm gemm_tiled.cl 'get_group_id(2) * stride_b' 'stride_b'
 mutant test_conv2d conv_vector.cl 'j < source_width' 'j <= source_width'
-mutant test_conv2d conv_vector.cl 'u * spread_y + shift_y) * result_width' 'u * spread_y) * result_width'
+mutant test_conv2d conv_vector.cl 'p.u * spread_y + shift_y) * result_width' 'p.u * spread_y) * result_width'
 mutant test_conv2d conv_vector.cl 'begin == 0 && beta' 'beta'
+mutant test_conv2d conv_vector.cl 'any |= inside' 'any = inside'
+mutant test_conv2d conv_vector.cl 'weights += k * PANEL;' ';'
+mutant test_conv2d conv_vector.cl 'p.images = min(grid.block, grid.batch - p.first);' 'p.images = grid.block;'
+mutant test_conv2d conv_vector.cl '    p.first += p.images;' ';'
 mutant test_conv2d conv_weights.cl 't / taps_x * weight_step_y' 't / taps_x'
 mutant test_conv2d conv_tiled.cl 'if (at.c >= k)' 'if (at.c > k)'
 mutant test_conv2d conv_tiled.cl 'v * spread_x + shift_x' 'v * spread_x'

@@ -38,6 +38,9 @@ static const conv_row rows[] = {
     {"one pixel", {1, 3, 20, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
+    {"more outputs than a panel is deep", {1, 64, 700, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
+    {"3x3 stride 2, many images", {18, 20, 24, 5, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
 };

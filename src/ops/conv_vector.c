@@ -12,8 +12,10 @@ static const clprune__kernel_def conv_vector_kernel = {
     "conv_vector.cl", "conv_vector", "panel.clh"};
 
 /* Vector registers: those of sums leave some for a row of the panel and a source pixel, or they
- * spill. Bytes of a panel that stay in a second-level cache beside the pixels. */
-enum { REGISTERS = 32, PANEL_BYTES = 448 << 10 };
+ * spill. Bytes of a panel that stay in a second-level cache beside the pixels. Images whose pixels
+ * of one position are side by side: with fewer, tiles lie in the padding of one tap less often;
+ * with more, their sources leave the caches before the next position reads them. */
+enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
 
 clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
@@ -58,6 +60,9 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_uint(&launch, (uint32_t)job->k);
     clprune__arg_uint(&launch, (uint32_t)taps);
     clprune__arg_uint(&launch, (uint32_t)run);
+    clprune__arg_ulong(&launch, job->batch);
+    clprune__arg_ulong(
+        &launch, clprune__ceil_div(job->batch, clprune__ceil_div(job->batch, BLOCK_IMAGES)));
     clprune__arg_gather_pixels(&launch, job);
     clprune__arg_float(&launch, job->beta);
     clprune__arg_uint(&launch, bias);
