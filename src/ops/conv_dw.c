@@ -36,8 +36,10 @@ static dw_plan plan_dw(
     sums.panel = 16 * sums.vectors;
     sums.panels = clprune__ceil_div(conv->out, sums.panel);
     /* Segments of as many pixels as the nearest cache holds, at least a row, in equal parts of an
-     * image or whole ones. */
-    const size_t near = tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
+     * image or whole ones. Longer ones where a panel of results leaves the caches from one to the
+     * next. */
+    const bool far = sums.inner > tuning->bspmm_tn.results_bytes / (sums.panel * sizeof(float));
+    const size_t near = (far ? 2 : 1) * tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
     const size_t fits = clprune__min(
         clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
     dw_plan plan = {.width = cols, .height = rows, .images = 1, .segment_most = fits};
