@@ -2,10 +2,10 @@
  * to the value type (bsr_values.clh). Sample n of x is sample n of values, scales, crow and col from
  * their offsets on.
  *
- * Group g takes block row I = g % block_rows of sample n = g / block_rows and copies the blocks
- * crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows are copied in vectors of VW;
- * on GPUs the work-items take consecutive values. With INT8 and INT4 they first take blocks in turn,
- * for their scales. With INT4 VW is 1 where BC is odd. No local memory.
+ * With `groups` groups a sample, group g takes `run` block rows from I = g % groups * run on of sample n =
+ * g / groups, and copies their blocks crow[n][I] <= k < crow[n][I + 1]. On CPUs (LOCAL 1) a block's rows
+ * are copied in vectors of VW; on GPUs the work-items take consecutive values. With INT8 and INT4 they
+ * first take blocks in turn, for their scales. With INT4 VW is 1 where BC is odd. No local memory.
  *
  * With CENTRED the blocks are those of x less its sample's row of `centre`: see centre.clh.
  * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see weight.clh.
@@ -64,7 +64,7 @@ static inline ushort block_scale(global const float *x, const ulong ld, global c
 #endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong keep,
+    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
     MAT_IN_RESTRICT(x), CENTRE_PARAMETER const ulong crow_offset, global const int *restrict crow,
     const ulong col_offset, global const int *restrict col, const ulong values_offset,
     global stored *restrict values
@@ -79,110 +79,118 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #endif
 )
 {
-    const ulong n = get_group_id(0) / block_rows;
-    const ulong block_row = get_group_id(0) % block_rows;
-    crow += crow_offset + n * (block_rows + 1) + block_row;
+    const ulong groups = (block_rows + run - 1) / run;
+    const ulong n = get_group_id(0) / groups;
+    const ulong first = get_group_id(0) % groups * run;
+    const ulong last = min(first + run, block_rows);
+    global const float *centre_row = CENTRE_ROW(n);
+    crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
-    const uint height = (uint)min((ulong)BR, rows - block_row * BR);
-    global const float *row = ROW(x, n * rows + block_row * BR);
-    global const float *centre_row = CENTRE_ROW(n);
-    const ulong begin = (ulong)crow[0], end = (ulong)crow[1];
+#if SCALED
+    scales += scales_offset + n * keep;
+#endif
 #if WEIGHTED
-    scores += scores_offset + (n * block_rows + block_row) * block_cols;
+    scores += scores_offset + n * block_rows * block_cols;
     const float threshold = thresholds[thresholds_offset + n];
-#define WEIGHT(k) weight_of(scores[col[k]], threshold)
+#define WEIGHT(k) weight_of(scores[block_row * block_cols + col[k]], threshold)
 #else
 #define WEIGHT(k) 1.0f
 #endif
+    for (ulong block_row = first; block_row < last; block_row++) {
+        const uint height = (uint)min((ulong)BR, rows - block_row * BR);
+        global const float *row = ROW(x, n * rows + block_row * BR);
+        const ulong begin = (ulong)crow[block_row], end = (ulong)crow[block_row + 1];
 #if SCALED
-    scales += scales_offset + n * keep;
-    for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
-        const ulong c = (ulong)col[k] * BC;
-        scales[k] = block_scale(row + c, x_ld, centre_row + c, height,
-            (uint)min((ulong)BC, cols - c), WEIGHT(k));
-    }
-    barrier(CLK_GLOBAL_MEM_FENCE);
+        for (ulong k = begin + get_local_id(0); k < end; k += LOCAL) {
+            const ulong c = (ulong)col[k] * BC;
+            scales[k] = block_scale(row + c, x_ld, centre_row + c, height,
+                (uint)min((ulong)BC, cols - c), WEIGHT(k));
+        }
+        barrier(CLK_GLOBAL_MEM_FENCE);
 #endif
 #if LOCAL == 1
-    const ulong ahead = min((ulong)AHEAD, block_rows - 1 - block_row);
-    ulong later = (ulong)crow[ahead];
-    const ulong later_end = (ulong)crow[ahead + 1];
-    for (ulong k = begin; k < end; k++) {
-        const ulong c = (ulong)col[k] * BC;
-        if (later < later_end)
-            PREFETCH(row + ahead * BR * x_ld + (ulong)col[later++] * BC);
-        const uint width = (uint)min((ulong)BC, cols - c);
-        const float weight = WEIGHT(k), scale = SCALE(k);
-        for (uint r = 0; r < BR; r++)
-            copy_row(row + r * x_ld + c, centre_row + c, r < height ? width : 0, weight, scale,
-                values + k * BLOCK, r * BC);
-    }
-#else
-    for (ulong i = begin * BLOCK + get_local_id(0); i < end * BLOCK; i += LOCAL) {
-        const ulong k = i / BLOCK;
-        const uint last = min(PER_VALUE * (uint)(i % BLOCK + 1), (uint)(BR * BC));
-        for (uint e = PER_VALUE * (uint)(i % BLOCK); e < last; e++) {
-            const uint r = e / BC;
-            const ulong c = (ulong)col[k] * BC + e % BC;
-            const float value =
-                r < height && c < cols
-                    ? weighted(LESS(row[r * x_ld + c], centre_row, c), WEIGHT(k))
-                    : 0.0f;
-            SET_CODE(values + k * BLOCK, e, narrow(value, SCALE(k)));
+        const ulong ahead = min(block_row + AHEAD, block_rows - 1);
+        for (int k = crow[ahead]; k < crow[ahead + 1]; k++)
+            PREFETCH(row + (ahead - block_row) * BR * x_ld + (ulong)col[k] * BC);
+        for (ulong k = begin; k < end; k++) {
+            const ulong c = (ulong)col[k] * BC;
+            const uint width = (uint)min((ulong)BC, cols - c);
+            const float weight = WEIGHT(k), scale = SCALE(k);
+            for (uint r = 0; r < BR; r++)
+                copy_row(row + r * x_ld + c, centre_row + c, r < height ? width : 0, weight, scale,
+                    values + k * BLOCK, r * BC);
         }
-    }
+#else
+        for (ulong i = begin * BLOCK + get_local_id(0); i < end * BLOCK; i += LOCAL) {
+            const ulong k = i / BLOCK;
+            const uint stop = min(PER_VALUE * (uint)(i % BLOCK + 1), (uint)(BR * BC));
+            for (uint e = PER_VALUE * (uint)(i % BLOCK); e < stop; e++) {
+                const uint r = e / BC;
+                const ulong c = (ulong)col[k] * BC + e % BC;
+                const float value =
+                    r < height && c < cols
+                        ? weighted(LESS(row[r * x_ld + c], centre_row, c), WEIGHT(k))
+                        : 0.0f;
+                SET_CODE(values + k * BLOCK, e, narrow(value, SCALE(k)));
+            }
+        }
 #endif
+    }
 }
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong keep, const ulong values_offset,
-    global const stored *restrict values,
+    const ulong cols, const ulong block_rows, const ulong run, const ulong keep,
+    const ulong values_offset, global const stored *restrict values,
 #if SCALED
     const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
     global const int *restrict col, MAT_OUT_RESTRICT(y))
 {
-    const ulong n = get_group_id(0) / block_rows;
-    const ulong block_row = get_group_id(0) % block_rows;
-    crow += crow_offset + n * (block_rows + 1) + block_row;
+    const ulong groups = (block_rows + run - 1) / run;
+    const ulong n = get_group_id(0) / groups;
+    const ulong first = get_group_id(0) % groups * run;
+    const ulong last = min(first + run, block_rows);
+    crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
 #if SCALED
     scales += scales_offset + n * keep;
 #endif
-    const ulong height = min((ulong)BR, rows - block_row * BR);
-    const ulong begin = (ulong)crow[0], end = (ulong)crow[1];
-    global float *row = ROW(y, n * rows + block_row * BR);
+    for (ulong block_row = first; block_row < last; block_row++) {
+        const ulong height = min((ulong)BR, rows - block_row * BR);
+        const ulong begin = (ulong)crow[block_row], end = (ulong)crow[block_row + 1];
+        global float *row = ROW(y, n * rows + block_row * BR);
 #if LOCAL == 1
-    for (ulong r = 0; r < height; r++, row += y_ld) {
-        ulong next = 0;
-        for (ulong k = begin; k < end; k++) {
-            const ulong c = (ulong)col[k] * BC, stop = min(c + BC, cols);
-            global const stored *from = values + k * BLOCK;
-            ulong e = r * BC;
-            const float scale = SCALE(k);
-            for (; next < c; next++)
+        for (ulong r = 0; r < height; r++, row += y_ld) {
+            ulong next = 0;
+            for (ulong k = begin; k < end; k++) {
+                const ulong c = (ulong)col[k] * BC, stop = min(c + BC, cols);
+                global const stored *from = values + k * BLOCK;
+                ulong e = r * BC;
+                const float scale = SCALE(k);
+                for (; next < c; next++)
+                    row[next] = 0.0f;
+                for (; next + VW <= stop; next += VW, e += VW)
+                    STORE(WIDEN(LOAD_CODES(from, e), scale), row + next);
+                for (; next < stop; next++, e++)
+                    row[next] = widen(CODE_AT(from, e), scale);
+            }
+            for (; next < cols; next++)
                 row[next] = 0.0f;
-            for (; next + VW <= stop; next += VW, e += VW)
-                STORE(WIDEN(LOAD_CODES(from, e), scale), row + next);
-            for (; next < stop; next++, e++)
-                row[next] = widen(CODE_AT(from, e), scale);
         }
-        for (; next < cols; next++)
-            row[next] = 0.0f;
-    }
 #else
-    for (ulong e = get_local_id(0); e < height * cols; e += LOCAL)
-        row[e / cols * y_ld + e % cols] = 0.0f;
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
-        const ulong r = e / BC % BR;
-        const ulong c = (ulong)col[e / (BR * BC)] * BC + e % BC;
-        if (r < height && c < cols)
-            row[r * y_ld + c] = widen(
-                CODE_AT(values + e / (BR * BC) * BLOCK, e % (BR * BC)), SCALE(e / (BR * BC)));
-    }
+        for (ulong e = get_local_id(0); e < height * cols; e += LOCAL)
+            row[e / cols * y_ld + e % cols] = 0.0f;
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
+            const ulong r = e / BC % BR;
+            const ulong c = (ulong)col[e / (BR * BC)] * BC + e % BC;
+            if (r < height && c < cols)
+                row[r * y_ld + c] = widen(
+                    CODE_AT(values + e / (BR * BC) * BLOCK, e % (BR * BC)), SCALE(e / (BR * BC)));
+        }
 #endif
+    }
 }

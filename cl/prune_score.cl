@@ -3,19 +3,21 @@
  * Block i = (I, J) of sample n covers rows n * rows + I * BR .. + BR and columns J * BC .. + BC of
  * x, cut at the edges of the sample: padding counts as zero.
  *
- * Group g takes block row I = g % block_rows of sample n = batch - 1 - g / block_rows; its LOCAL
- * work-items take blocks J in turn. The samples that were written last are in the caches yet, and
- * those that are scored last will be when they are packed. No local memory. */
+ * With `groups` groups a sample, group g takes `run` block rows from I = g % groups * run on of sample n =
+ * batch - 1 - g / groups; its LOCAL work-items take blocks J in turn. The samples that were written last
+ * are in the caches yet, and those that are scored last will be when they are packed. No local memory. */
 #ifndef NORM
 #error "prune_score.cl needs NORM"
 #endif
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_score(const ulong rows,
-    const ulong cols, const ulong block_rows, const ulong block_cols, MAT_IN_RESTRICT(x),
+    const ulong cols, const ulong block_rows, const ulong run, const ulong block_cols, MAT_IN_RESTRICT(x),
     CENTRE_PARAMETER const ulong scores_offset, global float *restrict scores)
 {
-    const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / block_rows;
-    const ulong block_row = get_group_id(0) % block_rows;
-    score_blocks(ROW(x, n * rows + block_row * BR), x_ld,
-        (uint)min((ulong)BR, rows - block_row * BR), cols, get_local_id(0),
-        CENTRE_ROW(n), scores + scores_offset + (n * block_rows + block_row) * block_cols);
+    const ulong groups = (block_rows + run - 1) / run;
+    const ulong n = (get_num_groups(0) - 1 - get_group_id(0)) / groups;
+    const ulong first = get_group_id(0) % groups * run;
+    for (ulong block_row = first; block_row < min(first + run, block_rows); block_row++)
+        score_blocks(ROW(x, n * rows + block_row * BR), x_ld,
+            (uint)min((ulong)BR, rows - block_row * BR), cols, get_local_id(0), CENTRE_ROW(n),
+            scores + scores_offset + (n * block_rows + block_row) * block_cols);
 }

@@ -298,7 +298,19 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
     *bsr = (clprune_bsr){0};
 }
 
-/* Begins a launch of bsr_pack.cl, one group a block row, up to the arguments both entries share. */
+/* Floats of x that a group takes on CPUs: to begin a group costs as much as to read some cache
+ * lines. */
+enum { GROUP_FLOATS = 4096 };
+
+size_t clprune__block_row_run(size_t local, const clprune_bsr_desc *desc)
+{
+    return local > 1
+               ? 1
+               : clprune__max(1, GROUP_FLOATS / desc->block.rows / clprune__max(desc->cols, 1));
+}
+
+/* Begins a launch of bsr_pack.cl, a group for some block rows, up to the arguments both entries
+ * share. */
 static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *id,
     bool weighted, bool centred, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
     clprune__launch *launch, size_t *global, size_t *local)
@@ -306,7 +318,8 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
     *local = clprune__group_size(context, 64);
-    *global = desc->batch * sizes->block_rows * *local;
+    const size_t run = clprune__block_row_run(*local, desc);
+    *global = desc->batch * clprune__ceil_div(sizes->block_rows, run) * *local;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const bool halves = desc->value_type == CLPRUNE_VALUES_INT4 && desc->block.cols % 2 != 0;
     const size_t width = halves ? 1 : vector ? clprune__row_vector(desc->block.cols) : 4;
@@ -324,6 +337,7 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);
     clprune__arg_ulong(launch, sizes->block_rows);
+    clprune__arg_ulong(launch, run);
     clprune__arg_ulong(launch, desc->keep);
 done:
     return status;

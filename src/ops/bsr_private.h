@@ -88,6 +88,9 @@ typedef struct clprune__weights {
     size_t scores_offset, thresholds_offset;
 } clprune__weights;
 
+/* Block rows that a group of `local` work-items takes, of those that work on block rows alone. */
+size_t clprune__block_row_run(size_t local, const clprune_bsr_desc *desc);
+
 /* As clprune_bsr_pack, of operands that were checked; *sizes are those of `bsr`. mask: bytes; no
  * buffer: all blocks are kept. weights: NULL for ones. centre: subtracted from the rows of each
  * sample, batch x cols; NULL: nothing is. */

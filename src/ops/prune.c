@@ -36,7 +36,9 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local = clprune__group_size(context, 32);
-    const size_t global = sizes->blocks > 0 ? desc->batch * sizes->block_rows * local : 0;
+    const size_t run = clprune__block_row_run(local, desc);
+    const size_t groups = desc->batch * clprune__ceil_div(sizes->block_rows, run);
+    const size_t global = sizes->blocks > 0 ? groups * local : 0;
     clprune__defines defines = {0};
     clprune__score_defines(norm, desc->block, local, &defines);
     if (centre != NULL)
@@ -47,6 +49,7 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
     clprune__arg_ulong(&launch, desc->rows);
     clprune__arg_ulong(&launch, desc->cols);
     clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, run);
     clprune__arg_ulong(&launch, sizes->block_cols);
     clprune__arg_mat(&launch, x);
     if (centre != NULL)
