@@ -26,8 +26,8 @@
  * There may be no taps: then `to` is bias, or 0. from_ld may be less than k: a tap then reads the pixels
  * behind its own, too.
  *
- * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. `zeros` has k
- * zeros. w is the packed weights. */
+ * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
+ * weights, with k zeros behind them. */
 #if !defined(V) || !defined(MR)
 #error "conv_vector.cl needs V and MR"
 #endif
@@ -87,16 +87,16 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulo
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
     const int first_x, const int tap_step_y, const int tap_step_x,
     const float beta, const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
-    global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_IN_RESTRICT(zeros), MAT_OUT_RESTRICT(to))
+    global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     const uint first_panel = (uint)(get_group_id(1) * panel_run);
     const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);
     const ulong first_row = get_group_id(0) * rows;
     const ulong last_row = min(first_row + rows, rows_all);
-    global const float *nothing = ROW(zeros, 0);
     const grid_size grid = {batch, block, grid_height, grid_width};
     from_buffer += from_offset;
     w += w_offset;
+    global const float *nothing = w + ((ulong)n + PANEL - 1) / PANEL * PANEL * taps * k;
 
     for (uint panel = first_panel; panel < end_panel; panel++) {
         const uint column = panel * PANEL, width = min((uint)PANEL, n - column);

@@ -3,7 +3,8 @@
  *     to[P][c * channel_step + t * tap_step][i] = w[j][tap(t) * k + c], j = P * PANEL + i; 0 where j >= n;
  *                                        with BACK w[c][tap(t) * n + j]
  *
- * tap(t) is that of conv_vector.cl. Work-item (P, t) writes one tap of panel P. PANEL: a multiple of 16.
+ * tap(t) is that of conv_vector.cl. Work-item (P, t) writes one tap of panel P, and the first one `zeros`
+ * zeros behind the last panel. PANEL: a multiple of 16.
  * BACK: 0 or 1. */
 #if !defined(PANEL) || !defined(BACK)
 #error "conv_weights.cl needs PANEL and BACK"
@@ -12,7 +13,7 @@
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const uint n, const uint k,
     const uint taps, const uint taps_x, const uint kernel_width, const uint weight_y,
     const uint weight_x, const uint weight_step_y, const uint weight_step_x, const uint channel_step,
-    const uint tap_step, MAT_IN_RESTRICT(w),
+    const uint tap_step, const uint zeros, MAT_IN_RESTRICT(w),
     const ulong to_offset, global float *restrict to)
 {
     local float16 tile_vectors[16 * 16 / 16]; /* as vectors, for their alignment */
@@ -21,7 +22,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_weights(const ui
     const uint tap = (weight_y + t / taps_x * weight_step_y) * kernel_width + weight_x +
                      t % taps_x * weight_step_x;
     const ulong step = (ulong)channel_step * PANEL; /* from channel to channel */
-    to += to_offset + (get_group_id(0) * k * taps + (ulong)t * tap_step) * PANEL;
+    to += to_offset;
+    if (column == 0 && t == 0)
+        for (uint i = 0; i < zeros; i++)
+            to[get_num_groups(0) * k * taps * PANEL + i] = 0.0f;
+    to += (get_group_id(0) * k * taps + (ulong)t * tap_step) * PANEL;
     for (uint j = 0; j < PANEL; j += 16) {
         const uint inside = min(n - min(n, column + j), 16u);
         uint c = 0;

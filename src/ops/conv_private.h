@@ -121,9 +121,10 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     clprune_mat dw, cl_event *event);
 
 /* The weights of a product in panels of 16 * vectors results, in scratch: conv_weights.cl. Terms of
- * a panel are in the order of taps, then channels, or the other way round. */
+ * a panel are in the order of taps, then channels, or the other way round. `zeros` zeros follow
+ * them. */
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
-    size_t vectors, bool taps_first, clprune__region *packed);
+    size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
 
 /* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);

@@ -129,19 +129,19 @@ static bool make_plan(
 }
 
 clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
-    size_t vectors, bool taps_first, clprune__region *packed)
+    size_t vectors, bool taps_first, size_t zeros, clprune__region *packed)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
     const size_t panels = clprune__ceil_div(job->n, panel);
     size_t floats, bytes;
-    REQUIRE(clprune__mul3(panels, panel, taps, &floats) &&
-                clprune__mul3(floats, job->k, sizeof(float), &bytes),
+    REQUIRE(clprune__mul3(panels, panel, taps, &floats) && clprune__mul(floats, job->k, &floats) &&
+                clprune__add(floats, zeros, &bytes) && clprune__mul(bytes, sizeof(float), &bytes),
         CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
     TRY(clprune__scratch_take(
         context, clprune__max(bytes, sizeof(float)), &packed->buffer, &packed->offset));
     packed->offset /= sizeof(float);
-    if (bytes == 0)
+    if (floats == 0) /* no taps, so the zeros are not read either */
         goto done;
     const size_t local[2] = {1, 1}, global[2] = {panels, taps};
     clprune__defines defines = {0};
@@ -156,6 +156,7 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune__arg_gather_weights(&launch, job);
     clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
     clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
+    clprune__arg_uint(&launch, (uint32_t)zeros);
     clprune__arg_mat(&launch, job->w);
     clprune__arg_region(&launch, *packed);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
@@ -181,7 +182,7 @@ clprune_status clprune__conv_gather_strip(
         clprune__ceil_div(job->batch, plan.images) * plan.blocks};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__region packed;
-    TRY(clprune__conv_pack_weights(context, job, plan.vectors, false, &packed));
+    TRY(clprune__conv_pack_weights(context, job, plan.vectors, false, 0, &packed));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", plan.vectors);
     clprune__define(&defines, "MR", plan.tile);

@@ -43,11 +43,8 @@ clprune_status clprune__conv_gather_vector(
     const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
     const bool bias = !clprune__is_absent(job->bias);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune_mat zeros;
     clprune__region packed;
-    TRY(clprune__conv_pack_weights(context, job, vectors, true, &packed));
-    TRY(clprune__scratch_mat(context, 1, job->k, &zeros));
-    TRY(clprune_mat_fill(context, 0.0f, zeros, NULL));
+    TRY(clprune__conv_pack_weights(context, job, vectors, true, job->k, &packed));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", vectors);
     clprune__define(&defines, "MR", tile_rows);
@@ -68,8 +65,7 @@ clprune_status clprune__conv_gather_vector(
     clprune__arg_uint(&launch, bias);
     clprune__arg_mat(&launch, job->from);
     clprune__arg_region(&launch, packed);
-    clprune__arg_mat(&launch, bias ? job->bias : zeros); /* else not read */
-    clprune__arg_mat(&launch, zeros);
+    clprune__arg_mat(&launch, bias ? job->bias : job->from); /* else not read */
     clprune__arg_mat(&launch, job->to);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
 done:
