@@ -7,7 +7,7 @@
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
  *                                   (+ beta * sum[c] with READ_SUM)
  *
- * A group takes LANES vectors of columns; work-item i sums, for lane i mod LANES, the partial sums
+ * With PAIR groups of id 1 along the second axis do the same for `second` and partial[g * step + 1]. A group takes LANES vectors of columns; work-item i sums, for lane i mod LANES, the partial sums
  * g = slice, slice + SLICES, ..., slice = i / LANES; slice 0 then adds the slices up in order:
  *
  *              lane 0   lane 1   ...           LOCAL = LANES * SLICES
@@ -45,18 +45,31 @@ ROWWISE_KERNEL column_sum_partial(ROWWISE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RES
 #ifndef READ_SUM
 #define READ_SUM 0 /* 0: sum is not read, beta is 0 */
 #endif
+#ifndef PAIR
+#define PAIR 0
+#endif
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(const ulong groups,
     const ulong step, const ulong cols, const float beta, MAT_IN_RESTRICT(partial),
+#if PAIR
+    MAT_OUT_RESTRICT(second),
+#endif
     MAT_OUT_RESTRICT(sum))
 {
+#if PAIR
+    const ulong row = get_group_id(1);
+    global float *to = row == 0 ? ROW(sum, 0) : ROW(second, 0);
+#else
+    const ulong row = 0;
+    global float *to = ROW(sum, 0);
+#endif
     const uint lane = get_local_id(0) % LANES;
     const uint slice = get_local_id(0) / LANES;
     const ulong c = (get_group_id(0) * LANES + lane) * VW;
     vec total = 0;
     if (c < cols)
         for (ulong g = slice; g < groups; g += SLICES)
-            total += load_part(ROW(partial, g * step) + c, cols - c, 0);
+            total += load_part(ROW(partial, g * step + row) + c, cols - c, 0);
 #if SLICES > 1
     local vec slices[LOCAL];
     slices[get_local_id(0)] = total;
@@ -67,9 +80,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void column_sum_final(
 #endif
     if (slice == 0 && c < cols) {
 #if READ_SUM
-        total = fma((vec)(beta), load_part(ROW(sum, 0) + c, cols - c, 0), total);
+        total = fma((vec)(beta), load_part(to + c, cols - c, 0), total);
 #endif
-        store_part(total, ROW(sum, 0) + c, cols - c);
+        store_part(total, to + c, cols - c);
     }
 }
 #endif

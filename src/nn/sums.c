@@ -15,9 +15,10 @@ static const clprune__kernel_def row_sum_kernel = {"row_sum.cl", "row_sum", "nn.
 /* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
 #define FINAL_LANES 8
 
-/* The second stage: sum = the column sums of partial + beta * sum. */
+/* The second stage: sum = the column sums of partial + beta * sum. second: likewise of the rows
+ * behind those, as wide; NULL: there is none. */
 static clprune_status finish(clprune_context *context, float beta, size_t groups, size_t step,
-    clprune_mat partial, clprune_mat sum, cl_event *event)
+    clprune_mat partial, clprune_mat sum, const clprune_mat *second, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
@@ -25,12 +26,15 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     size_t local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
     const size_t lanes = clprune__min(FINAL_LANES, local);
     local -= local % lanes;
-    const size_t global = clprune__ceil_div(sum.cols, lanes * width) * local;
+    const size_t locals[2] = {local, 1};
+    const size_t global[2] = {
+        clprune__ceil_div(sum.cols, lanes * width) * local, second != NULL ? 2 : 1};
     clprune__defines defines = {0};
     clprune__define(&defines, "READ_SUM", beta != 0.0f);
     clprune__define(&defines, "LANES", lanes);
     clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "VW", width);
+    clprune__define(&defines, "PAIR", second != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &column_sum_final_kernel, &defines, &launch));
     launch.least_group = lanes;
@@ -39,8 +43,10 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     clprune__arg_ulong(&launch, sum.cols);
     clprune__arg_float(&launch, beta);
     clprune__arg_mat(&launch, partial);
+    if (second != NULL)
+        clprune__arg_mat(&launch, *second);
     clprune__arg_mat(&launch, sum);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+    TRY(clprune__launch_enqueue(&launch, 2, global, locals, event));
 done:
     return status;
 }
@@ -49,8 +55,12 @@ clprune_status clprune__column_sums_final(clprune_context *context, float beta, 
     clprune_mat partial, size_t count, const clprune_mat *sums, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    for (size_t i = 0; i < count; i++, partial.offset += partial.ld)
-        TRY(finish(context, beta, groups, count, partial, sums[i], i + 1 == count ? event : NULL));
+    for (size_t i = 0, made; i < count; i += made, partial.offset += made * partial.ld) {
+        const bool pair = i + 1 < count && sums[i].cols == sums[i + 1].cols;
+        made = pair ? 2 : 1;
+        TRY(finish(context, beta, groups, count, partial, sums[i], pair ? &sums[i + 1] : NULL,
+            i + made == count ? event : NULL));
+    }
 done:
     return status;
 }
@@ -66,7 +76,7 @@ clprune_status clprune__column_sum(
     TRY(clprune__check_apart(context, "sum", sum, "x", x));
     const clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 1, CLPRUNE__STRIP, 0);
     if (plan.groups == 0) {
-        TRY(finish(context, beta, 0, 1, sum, sum, event));
+        TRY(finish(context, beta, 0, 1, sum, sum, NULL, event));
         goto done;
     }
     /* One group's partial sums are the sums. */
@@ -78,7 +88,7 @@ clprune_status clprune__column_sum(
     TRY(clprune__rowwise_run(
         context, &column_sum_partial_kernel, &plan, 2, mats, two_stages ? NULL : event));
     if (two_stages)
-        TRY(finish(context, beta, plan.groups, 1, partial, sum, event));
+        TRY(finish(context, beta, plan.groups, 1, partial, sum, NULL, event));
 done:
     if (context != NULL)
         clprune__scratch_end(context, mark);
