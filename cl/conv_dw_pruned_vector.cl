@@ -13,6 +13,10 @@
  *     |  | panel (local)    |    |   q ->|     |kept|     |          +------------------+
  *     +--------------------------+       +-----+----+-----+
  *
+ * CENTRED: the kept blocks are those of pixels less the mean of their image, means[n]; its part is added:
+ *
+ *     means[n][c] * (the sum of dy[n, result(q, t)][P * PANEL + i] over the pixels q of tap t)
+ *
  * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in turn,
  * segment by segment of `segment` rows of pixels / stride_y, of `images` images at a time (more than one
  * only where they are whole). Its panel is (rows of the segment + margin_y) x pitch pixels of dy for each
@@ -20,12 +24,22 @@
  * are those of the list's positions, shifted by a constant: one list serves all taps of a class.
  *
  * `entries` holds AHEAD more elements than there are entries. Local memory: SEG * PANEL * 4 bytes. CB
- * divides BC, CB * V accumulators. */
-#if !defined(V) || !defined(CB) || !defined(BC) || !defined(SEG) || !defined(AHEAD)
-#error "conv_dw_pruned_vector.cl needs V, CB, BC, SEG and AHEAD"
+ * divides BC, CB * V accumulators. IMAGES: the most `images`. */
+#if !defined(V) || !defined(CB) || !defined(BC) || !defined(SEG) || !defined(IMAGES) ||           \
+    !defined(AHEAD)
+#error "conv_dw_pruned_vector.cl needs V, CB, BC, SEG, IMAGES and AHEAD"
 #endif
 #define PANEL (16 * V)
 #define LINE  16 /* floats of a cache line */
+
+#ifndef CENTRED
+#define CENTRED 0
+#endif
+#if CENTRED
+#define IF_CENTRED(...) __VA_ARGS__
+#else
+#define IF_CENTRED(...)
+#endif
 
 /* The pixels that tap number `tap` of an axis meets are of class x; their results are those of
  * (position / stride) + y. */
@@ -34,6 +48,12 @@ static inline int2 tap_shift(const int tap, const int stride, const int padding,
     const int reach = tap * dilation - padding;
     const int of = ((reach % stride) + stride) % stride;
     return (int2)(of, (of - reach) / stride);
+}
+
+/* Pixels of a class on an axis: those of the coordinates first, first + stride .. below size, up to `most`. */
+static inline uint pixels_from(const uint first, const uint stride, const uint size, const uint most)
+{
+    return first < size ? min((size - 1 - first) / stride + 1, most) : 0;
 }
 
 /* to[..] = from[0 .. width), then zeros up to PANEL. */
@@ -46,6 +66,24 @@ static inline void copy_outputs(local float *to, global const float *from, const
         to[j] = j < width ? from[j] : 0.0f;
 }
 
+/* sum = the sum of down x across pixels of a panel whose rows have `pitch`. */
+static inline void sum_pixels(float16 *sum, local const float *from, const uint down, const uint across,
+    const uint pitch)
+{
+    float16 total[V];
+#pragma unroll
+    for (int h = 0; h < V; h++)
+        total[h] = (float16)(0.0f);
+    for (uint u = 0; u < down; u++)
+        for (uint v = 0; v < across; v++)
+#pragma unroll
+            for (int h = 0; h < V; h++)
+                total[h] += vload16(h, from + ((ulong)u * pitch + v) * PANEL);
+#pragma unroll
+    for (int h = 0; h < V; h++)
+        sum[h] = total[h];
+}
+
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector(const ulong batch,
     const uint outputs, const uint image_height, const uint image_width, const uint height,
     const uint width, const uint taps, const uint kernel_width, const int stride_y, const int stride_x,
@@ -55,7 +93,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
     const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), const ulong values_offset,
     global const float *restrict values, const ulong starts_offset, global const uint *restrict starts,
     const ulong entries_offset, global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial)
+    global float *restrict partial IF_CENTRED(, const uint channels, MAT_IN_RESTRICT(means)))
 {
     local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
     local float *panel = (local float *)panel_vectors;
@@ -95,6 +133,16 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
                     const uint class = (uint)(y.x * stride_x + x.x);
                     local const float *shifted =
                         panel + ((ulong)(y.y - low_y) * pitch + (ulong)(x.y - low_x)) * PANEL;
+#if CENTRED
+                    float16 served[IMAGES][V];
+                    const uint down = pixels_from((uint)s * segment * (uint)stride_y + (uint)y.x,
+                        (uint)stride_y, image_height, high - margin_y);
+                    const uint across =
+                        pixels_from((uint)x.x, (uint)stride_x, image_width, image_width);
+                    for (uint m = 0; m < count; m++)
+                        sum_pixels(
+                            served[m], shifted + (ulong)m * high * pitch * PANEL, down, across, pitch);
+#endif
                     for (ulong j = 0; j < block_cols; j++)
                         for (uint c = 0; c < BC; c += CB) {
                             global float *tile = partial + p * panel_size +
@@ -130,6 +178,16 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
                                         for (int h = 0; h < V; h++)
                                             sum[b][h] = fma((float16)(block[b]), d[h], sum[b][h]);
                                 }
+#if CENTRED
+                                global const float *mean = ROW(means, n + m);
+#pragma unroll
+                                for (uint b = 0; b < CB; b++) {
+                                    const float16 value = mean[min((uint)j * BC + c + b, channels - 1)];
+#pragma unroll
+                                    for (int h = 0; h < V; h++)
+                                        sum[b][h] = fma(value, served[m][h], sum[b][h]);
+                                }
+#endif
                             }
 #pragma unroll
                             for (int b = 0; b < CB; b++)

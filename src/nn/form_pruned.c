@@ -228,15 +228,14 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
         TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
         goto done;
     }
-    if (is_centred(kept)) {
-        const clprune_mat means = clprune__kept_cells(kept, range);
-        if (cells)
-            TRY(clprune__conv_dw_pooled(context, conv, kept->keep.cell, beta, means, dy, dw, NULL));
-        else
-            TRY(clprune__conv_dw_mean(context, conv, beta, means, dy, dw, NULL));
+    const bool centred = is_centred(kept);
+    const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
+    if (cells) {
+        TRY(clprune__conv_dw_pooled(context, conv, kept->keep.cell, beta, means, dy, dw, NULL));
         beta = 1.0f;
     }
-    TRY(clprune__conv_dw_pruned(context, conv, beta, &bsr, dy, dw, event));
+    TRY(clprune__conv_dw_pruned(
+        context, conv, beta, &bsr, centred && !cells ? &means : NULL, dy, dw, event));
 done:
     return status;
 }

@@ -14,8 +14,8 @@ static const clprune__kernel_def conv_dw_pruned_kernel = {
     "conv_dw_pruned_vector.cl", "conv_dw_pruned_vector", "panel.clh"};
 
 /* Columns of a tile and bytes of a panel of dy: on Zen 5 tiles of 8 columns and panels of 1024
- * pixels took 1.1 to 1.2 times as long. */
-enum { TILE_COLUMNS = 4, PANEL_BYTES = 64 << 10 };
+ * pixels took 1.1 to 1.2 times as long. The most images of a panel. */
+enum { TILE_COLUMNS = 4, PANEL_BYTES = 64 << 10, IMAGES = 16 };
 
 /* How conv_dw_pruned_vector.cl cuts the images. */
 typedef struct pruned_plan {
@@ -80,7 +80,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->segment = clprune__min(steps, rows - plan.margin_y);
     sums->segments = clprune__ceil_div(steps, sums->segment);
     sums->segment = clprune__ceil_div(steps, sums->segments);
-    plan.images = sums->segments > 1 ? 1 : rows / (steps + plan.margin_y);
+    plan.images = sums->segments > 1 ? 1 : clprune__min(IMAGES, rows / (steps + plan.margin_y));
     sums->splits = clprune__vector_splits(
         tuning->bspmm_tn.groups, sums->panels, clprune__ceil_div(conv->batch, plan.images));
     plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums->splits));
@@ -145,8 +145,8 @@ done:
 }
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
-    const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
-    const clprune__bspmm_scratch *scratch)
+    const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
+    const clprune_mat *means, clprune_mat dy, const clprune__bspmm_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bspmm_plan *sums = &plan->sums;
@@ -158,6 +158,8 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "BC", xs->desc.block.cols);
     clprune__define(&defines, "SEG", sums->segment_most);
     clprune__define(&defines, "AHEAD", sums->ahead);
+    clprune__define(&defines, "IMAGES", IMAGES);
+    clprune__define(&defines, "CENTRED", means != NULL);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_pruned_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
@@ -182,6 +184,10 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_mem(&launch, scratch->entries);
     clprune__arg_ulong(&launch, scratch->partial_offset);
     clprune__arg_mem(&launch, scratch->partial);
+    if (means != NULL) {
+        clprune__arg_uint(&launch, (uint32_t)conv->in);
+        clprune__arg_mat(&launch, *means);
+    }
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
 done:
     return status;
@@ -209,7 +215,8 @@ done:
 }
 
 clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune_bsr *xs, clprune_mat dy, clprune_mat dw, cl_event *event)
+    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
@@ -217,11 +224,16 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
     clprune__bspmm_scratch scratch = {.even_rows = false};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     TRY(clprune__check_bsr(context, xs, &sizes));
-    if (xs->desc.keep == 0) {
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR, kept = xs->desc.keep > 0;
+    if (means != NULL && !(vector && kept)) {
+        TRY(clprune__conv_dw_mean(context, conv, beta, *means, dy, dw, kept ? NULL : event));
+        beta = 1.0f;
+    } else if (!kept) {
         TRY(clprune__scale(context, beta, dw, event));
-        goto done;
     }
-    if (context->kernels != CLPRUNE_KERNELS_VECTOR) {
+    if (!kept)
+        goto done;
+    if (!vector) {
         TRY(clprune__conv_dw_pruned_tiled(context, conv, beta, xs, &sizes, dy, dw, event));
         goto done;
     }
@@ -231,7 +243,7 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
     TRY(take_lists(context, &plan, xs, &sizes, &scratch));
     TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
     TRY(list_blocks(context, conv, &plan, xs, &sizes, &scratch));
-    TRY(multiply(context, conv, &plan, xs, &sizes, dy, &scratch));
+    TRY(multiply(context, conv, &plan, xs, &sizes, means, dy, &scratch));
     TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);

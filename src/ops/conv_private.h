@@ -53,9 +53,11 @@ clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprun
 bool clprune__conv_prunes(
     const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
 
-/* ... then dw from the kept blocks, whose rows are pixels. */
+/* ... then dw from the kept blocks, whose rows are pixels. means: batch x in, added to all pixels
+ * of their image; NULL: none. */
 clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune_bsr *xs, clprune_mat dy, clprune_mat dw, cl_event *event);
+    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
 
 /* One launch of an implicit product, to = product + beta * to: for each result pixel (u, v) of
  * grid.height x grid.width in each image, the sum over `taps` of the source pixel (u * step + first
