@@ -69,6 +69,29 @@ static void moments(void **state)
     free(wide);
 }
 
+/* A group may be larger than all rows, by far: then it is the only one. */
+static void one_group(void **state)
+{
+    (void)state;
+    enum { COLS = 21, ROWS = 10 };
+    float *moments = test_new_uniform(36, 1, 2, 2 * (size_t)COLS);
+    test_mat partial = test_mat_make(2, COLS, 1, moments);
+    test_mat out[] = {test_mat_make(1, COLS, 0, NULL), test_mat_make(1, COLS, 0, NULL)};
+    const size_t groups[] = {ROWS, ROWS + 1, SIZE_MAX - ROWS, SIZE_MAX};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        TEST_OK(clprune_batch_norm_merge(
+            test_context(), 0, ROWS, groups[i], partial.mat, out[0].mat, out[1].mat, NULL));
+        for (size_t k = 0; k < 2; k++) {
+            float *got = test_mat_get(&out[k], k == 0 ? "mean" : "m2");
+            assert_memory_equal(got, moments + k * COLS, COLS * sizeof(float));
+            free(got);
+        }
+    }
+    test_mat *mats[] = {&partial, &out[0], &out[1]};
+    free_mats(3, mats);
+    free(moments);
+}
+
 /* inv and running statistics from given moments; PyTorch's variance of a batch is m2 / rows, that
  * of the running one m2 / (rows - 1). */
 static void statistics(void **state)
@@ -212,6 +235,7 @@ int main(void)
     layer_add_shapes(&list, moments, "moments");
     test_add(&list, statistics, NULL, "statistics");
     test_add(&list, far_means, NULL, "means far from 0");
+    test_add(&list, one_group, NULL, "one group");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("batch_norm_statistics", &list);
 }

@@ -122,7 +122,8 @@ clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_be
     if (rows == 0)
         TRY(no_rows(context, rows_before, mean, m2, event));
     else
-        TRY(merge(context, rows_before, rows, group_rows, partial, mean, m2, event));
+        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
+            event)); /* the kernel adds them */
 done:
     return status;
 }
