@@ -1,4 +1,5 @@
 /* Convolutions against the reference, for every form of the kept input. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,7 @@ typedef struct form_row {
 static const form_row forms[] = {
     {"pooled 2", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
     {"pooled 4", {.form = CLPRUNE_FORM_POOLED, .cell = 4}},
+    {"pooled, the largest cell", {.form = CLPRUNE_FORM_POOLED, .cell = UINT_MAX}},
     {"pruned 1x4", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}}},
     {"pruned 1x16", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f}},
     {"pruned 2x3", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.4f, .block = {2, 3}}},
@@ -172,52 +174,61 @@ static const form_row forms[] = {
 };
 
 /* dw is that of what the store restores; dx and y do not depend on it. */
+static void one_restored(const form_row *form, const conv_row *row)
+{
+    conv_ref r = row->r;
+    conv_ref_settle(&r);
+    clprune_conv2d_desc desc = describe(&r);
+    desc.keep = form->keep;
+    const clprune_extent image = {r.height, r.width};
+    tensors t = make(&r);
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
+    TEST_OK(clprune_conv2d_forward(
+        layer, r.batch, image, t.mx.mat, t.mw.mat, CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
+    test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
+    TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
+    float *x = test_mat_get(&restored, "restored");
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    gemm_ref want = conv_ref_dw(&r, t.dy, x);
+    float *once = test_mat_get(&t.mdw, "dw");
+    test_close("dw", want.m, want.n, once, want.want, want.bound, "%s, %s", row->name, form->name);
+    /* once more on top: twice the gradient */
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    float *twice = test_mat_get(&t.mdw, "dw");
+    for (size_t e = 0; e < want.m * want.n; e++) {
+        want.want[e] *= 2;
+        want.bound[e] *= 2;
+    }
+    test_close(
+        "dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s", row->name, form->name);
+    gemm_ref_free(&want);
+    free(once);
+    free(twice);
+    free(x);
+    test_mat_free(&restored);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+    destroy(&t);
+}
+
 static void of_restored(void **state)
 {
-    const form_row *form = *state;
-    for (size_t i = 0; i < FORM_ROWS; i++) {
-        conv_ref r = rows[i].r;
-        if (!is_wanted(&r))
-            continue;
-        conv_ref_settle(&r);
-        clprune_conv2d_desc desc = describe(&r);
-        desc.keep = form->keep;
-        const clprune_extent image = {r.height, r.width};
-        tensors t = make(&r);
-        clprune_conv2d *layer;
-        clprune_saved *saved;
-        TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
-        TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
-        TEST_OK(clprune_conv2d_forward(
-            layer, r.batch, image, t.mx.mat, t.mw.mat, CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
-        test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
-        TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
-        float *x = test_mat_get(&restored, "restored");
-        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat,
-            t.mw.mat, CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
-        gemm_ref want = conv_ref_dw(&r, t.dy, x);
-        float *once = test_mat_get(&t.mdw, "dw");
-        test_close(
-            "dw", want.m, want.n, once, want.want, want.bound, "%s, %s", rows[i].name, form->name);
-        /* once more on top: twice the gradient */
-        TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat,
-            t.mw.mat, CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
-        float *twice = test_mat_get(&t.mdw, "dw");
-        for (size_t e = 0; e < want.m * want.n; e++) {
-            want.want[e] *= 2;
-            want.bound[e] *= 2;
-        }
-        test_close("dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s",
-            rows[i].name, form->name);
-        gemm_ref_free(&want);
-        free(once);
-        free(twice);
-        free(x);
-        test_mat_free(&restored);
-        clprune_saved_destroy(saved);
-        clprune_conv2d_destroy(layer);
-        destroy(&t);
-    }
+    for (size_t i = 0; i < FORM_ROWS; i++)
+        if (is_wanted(&rows[i].r))
+            one_restored(*state, &rows[i]);
+}
+
+/* More taps than a work-item has registers, or room on its stack. */
+static void of_many_taps(void **state)
+{
+    const conv_row row = {
+        "64x64 taps", {1, 3, 20, 64, 64, {64, 64}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, false};
+    one_restored(*state, &row);
 }
 
 /* Bad descriptions and shapes fail with their reason. */
@@ -324,6 +335,9 @@ int main(void)
             test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && !test_small(); i++)
+        if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
+            test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
     test_add(&list, invalid, NULL, "invalid arguments");
     test_add(&list, weights_order, NULL, "order of weights");
     return test_run_on_devices("conv2d", &list);

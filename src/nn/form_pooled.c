@@ -19,15 +19,18 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     return clprune__check_cells(context, keep);
 }
 
-/* Without a grid, the rows lie in one line. */
+/* Without a grid, the rows lie in one line. A cell ends with the grid, so that a kernel may add its
+ * side to a coordinate. */
 clprune__pool_grid clprune__kept_grid(const clprune__kept *kept)
 {
     const clprune_keep *keep = &kept->keep;
-    if (keep->cell == 0)
-        return (clprune__pool_grid){1, kept->rows, clprune__max(1, kept->rows)};
-    if (keep->grid_height == 0)
-        return (clprune__pool_grid){1, kept->rows, keep->cell};
-    return (clprune__pool_grid){keep->grid_height, keep->grid_width, keep->cell};
+    const bool in_line = keep->cell == 0 || keep->grid_height == 0;
+    clprune__pool_grid grid = {1, kept->rows, 0};
+    if (!in_line)
+        grid = (clprune__pool_grid){keep->grid_height, keep->grid_width, 0};
+    const size_t longest = clprune__max(1, clprune__max(grid.height, grid.width));
+    grid.cell = keep->cell == 0 ? longest : clprune__min(keep->cell, longest);
+    return grid;
 }
 
 clprune_status clprune__kept_cells_bytes(
@@ -110,8 +113,8 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
 {
     if (!clprune__kept_conv_pools(context, kept, conv))
         return clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event);
-    return clprune__conv_dw_pooled(
-        context, conv, kept->keep.cell, beta, clprune__kept_cells(kept, range), dy, dw, event);
+    return clprune__conv_dw_pooled(context, conv, clprune__kept_grid(kept).cell, beta,
+        clprune__kept_cells(kept, range), dy, dw, event);
 }
 
 const clprune__form clprune__form_pooled = {.name = "pooled",

@@ -223,15 +223,17 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     const bool cells = kept->keep.centre == CLPRUNE_CENTRE_CELLS;
-    if (!clprune__conv_prunes(context, conv, &bsr) ||
-        (cells && !clprune__kept_conv_pools(context, kept, conv))) {
+    const bool takes_means =
+        cells ? clprune__kept_conv_pools(context, kept, conv) : clprune__conv_sums_taps(conv);
+    if (!clprune__conv_prunes(context, conv, &bsr) || (is_centred(kept) && !takes_means)) {
         TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
         goto done;
     }
     const bool centred = is_centred(kept);
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
     if (cells) {
-        TRY(clprune__conv_dw_pooled(context, conv, kept->keep.cell, beta, means, dy, dw, NULL));
+        TRY(clprune__conv_dw_pooled(
+            context, conv, clprune__kept_grid(kept).cell, beta, means, dy, dw, NULL));
         beta = 1.0f;
     }
     TRY(clprune__conv_dw_pruned(

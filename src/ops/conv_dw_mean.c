@@ -9,6 +9,15 @@
 static const clprune__kernel_def conv_tap_sums_kernel = {
     "conv_tap_sums.cl", "conv_tap_sums", "nn.clh rowwise.clh"};
 
+/* A work-item has a vector of sums for each tap: 256 on CPUs take 16 KiB of its stack. */
+enum { MOST_TAPS = 256 };
+
+bool clprune__conv_sums_taps(const clprune__conv *conv)
+{
+    return conv->kernel.height <= MOST_TAPS && conv->kernel.width <= MOST_TAPS &&
+           conv->kernel.height * conv->kernel.width <= MOST_TAPS;
+}
+
 /* sums: batch x (out * taps). */
 static clprune_status sum_taps(
     clprune_context *context, const clprune__conv *conv, clprune_mat dy, clprune_mat sums)

@@ -41,7 +41,9 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw from m, batch x in: each image's value of all of its pixels. */
+/* dw from m, batch x in: each image's value of all of its pixels. Only for kernels of few enough
+ * taps for the registers of a work-item. */
+bool clprune__conv_sums_taps(const clprune__conv *conv);
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
 
