@@ -1,6 +1,7 @@
 /* What holds for every form of kept tensors: parts of a batch, memory of the caller's, other
  * shapes, both products with any beta, and what is refused. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,6 +305,111 @@ static void shapes(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* Forms that are matrices may have been written as such. */
+static bool is_guarded(const form_row *row)
+{
+    const clprune_form f = row->keep.form;
+    return f == CLPRUNE_FORM_PRUNED || f == CLPRUNE_FORM_MEAN || f == CLPRUNE_FORM_QUANTISED ||
+           f == CLPRUNE_FORM_POOLED;
+}
+
+/* Samples that were not stored cannot be read: the index of a pruned one would lead anywhere. */
+static void never_stored(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context();
+    clprune_saved *saved = make_saved(row);
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, NULL), y = x;
+    test_mat dy = test_mat_make(BATCH * ROWS, OUT, 0, NULL), dw = test_mat_make(OUT, COLS, 0, NULL);
+    test_mat across = test_mat_make(BATCH * OUT, COLS, 0, NULL);
+    test_mat over = test_mat_make(OUT, ROWS, 0, NULL);
+    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
+    clprune_linear *linear;
+    TEST_OK(clprune_linear_create(context, &desc, &linear));
+    for (int reshaped = 0; reshaped < 2; reshaped++) {
+        TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 0 of saved");
+        TEST_FAILS(clprune_saved_product_tn(saved, 0, BATCH, 0, dy.mat, dw.mat, NULL), bad,
+            "sample 0 of saved");
+        TEST_FAILS(clprune_saved_product_nt(saved, 0, BATCH, 0, across.mat, over.mat, NULL), bad,
+            "sample 0 of saved");
+        TEST_FAILS(clprune_linear_backward(linear, BATCH, 0, saved, dy.mat, CLPRUNE_NO_MAT,
+                       CLPRUNE_NO_MAT, dw.mat, CLPRUNE_NO_MAT, NULL),
+            bad, "sample 0 of saved");
+        TEST_FAILS(clprune_activation_backward(context, CLPRUNE_ACTIVATION_RELU, 0, BATCH, 0, saved,
+                       x.mat, x.mat, CLPRUNE_NO_MAT, NULL),
+            bad, "sample 0 of saved");
+        TEST_OK(clprune_saved_restore(saved, 1, 0, clprune_mat_rows(x.mat, 0, 0), NULL));
+        store_all(saved, NULL);
+        TEST_OK(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL));
+        TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
+    }
+    y.mat = clprune_mat_rows(x.mat, 0, ROWS);
+    TEST_OK(clprune_saved_store(saved, 1, 1, y.mat, NULL));
+    TEST_OK(clprune_saved_restore(saved, 1, 1, y.mat, NULL));
+    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 0 of saved");
+    TEST_OK(clprune_saved_store(saved, 0, 1, y.mat, NULL));
+    TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 2 of saved");
+    test_mat *const mats[] = {&x, &dy, &dw, &across, &over};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_linear_destroy(linear);
+    clprune_saved_destroy(saved);
+}
+
+/* A forward pass that is refused leaves the store as it was, though x has another shape. */
+static void refused(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context();
+    enum { ROOM = 4 * ELEMENTS, FEWER = ROWS - 5, REGION = ROOM * sizeof(float) / 64 * 64 };
+    clprune_mat room;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "room", 1, ROOM, &room));
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create_in(
+        context, &row->keep, BATCH, ROWS, COLS, room.buffer, 0, REGION, &saved));
+    float *values = test_new_normal(33, ELEMENTS);
+    store_all(saved, values);
+    float *want = restored(saved, 0, BATCH);
+    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
+    const clprune_conv2d_desc of_images = {
+        .in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
+    clprune_linear *linear;
+    clprune_conv2d *conv;
+    TEST_OK(clprune_linear_create(context, &desc, &linear));
+    TEST_OK(clprune_conv2d_create(context, &of_images, &conv));
+    test_mat x = test_mat_make(BATCH * FEWER, COLS, 0, values),
+             w = test_mat_make(OUT, COLS, 0, NULL);
+    test_mat y = test_mat_make(BATCH * FEWER, OUT, 0, NULL);
+    const clprune_mat none = CLPRUNE_NO_MAT, bad_y = clprune_mat_of(room.buffer, x.mat.rows, OUT);
+    clprune_mat bad_x = clprune_mat_of(room.buffer, x.mat.rows, COLS);
+    bad_x.offset = 1; /* else a DENSE store's own */
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_extent image = {1, FEWER};
+    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, bad_y, saved, NULL), bad,
+        "y overlaps saved");
+    TEST_FAILS(clprune_linear_forward(linear, BATCH, bad_x, w.mat, none, y.mat, saved, NULL), bad,
+        "x overlaps saved");
+    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, bad_y, saved, NULL),
+        bad, "y overlaps saved");
+    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, bad_x, w.mat, none, y.mat, saved, NULL),
+        bad, "x overlaps saved");
+    const clprune_saved_info info = clprune_saved_describe(saved);
+    assert_int_equal(info.rows, ROWS);
+    float *got = restored(saved, 0, BATCH);
+    test_same_floats("kept", BATCH * ROWS, COLS, got, want, "%s", row->name);
+    float *const arrays[] = {values, want, got};
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        free(arrays[i]);
+    test_mat *const mats[] = {&x, &w, &y};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_linear_destroy(linear);
+    clprune_conv2d_destroy(conv);
+    clprune_saved_destroy(saved);
+    clprune_buffer_release(context, room.buffer);
+}
+
 /* A layer adds to its gradients, takes any length, and refuses a store of another context. */
 static void layer(void **state)
 {
@@ -480,6 +586,9 @@ int main(void)
         test_add(&list, lent, &rows[i], "memory of the caller's: %s", rows[i].name);
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
         test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
+        if (is_guarded(&rows[i]))
+            test_add(&list, never_stored, &rows[i], "never stored: %s", rows[i].name);
+        test_add(&list, refused, &rows[i], "refused: %s", rows[i].name);
     }
     static const size_t cells[] = {0, 5};
     test_add(&list, centred, &cells[0], "centred");

@@ -5,7 +5,9 @@
  * Shapes. A store holds up to `batch` samples of rows x cols. The shape may change between forward
  * passes as long as its bytes fit (clprune_saved_reshape; layers call it themselves). Functions
  * take samples [first, first + count). Storing a batch in parts gives the same bits as storing it
- * whole.
+ * whole. Samples must be stored before they are read: in a PRUNED, MEAN, QUANTISED or POOLED store
+ * of its own memory, others are refused (INVALID_ARGUMENT), also after a reshape and after a store
+ * that failed.
  *
  * Memory. A store is one blob of clprune_saved_sizes.bytes bytes. The library allocates it
  * (clprune_saved_create), or the caller lends a region of a buffer (clprune_saved_create_in). The
@@ -19,7 +21,7 @@
  *     MASK        bits [batch * rows][ceil(cols / 32) * 4 bytes]: see clprune/relu.h
  *     QUANTISED, POOLED: see clprune/keep.h
  *
- * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep), INVALID_SIZE (samples outside the store, a
+ * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep, samples never stored), INVALID_SIZE (samples outside the store, a
  * matrix of the wrong shape), OUT_OF_DEVICE_MEMORY (scratch), SIZE_OVERFLOW. The text is in the
  * last error of the store's context. */
 #ifndef CLPRUNE_SAVED_H
@@ -56,7 +58,10 @@ CLPRUNE_API clprune_status clprune_saved_create(clprune_context *context, const 
 
 /* Creates a store in `bytes` bytes of the caller's buffer, starting at byte `offset`. The caller
  * keeps ownership; the buffer must outlive the store's last command. Nothing is booked. `bytes` may
- * exceed the size of this shape, to allow larger shapes later, and may be 0 if that size is 0. */
+ * exceed the size of this shape, to allow larger shapes later, and may be 0 if that size is 0. The
+ * region may hold a blob of the same keep and shape, which can be read at once; until something is
+ * stored, the caller vouches for its contents. The index of a PRUNED blob is not checked: any other
+ * bytes send kernels out of the region. */
 CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, cl_mem buffer, size_t offset,
     size_t bytes, clprune_saved **saved);
@@ -64,7 +69,7 @@ CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
 /* Releases the store; accepts NULL. */
 CLPRUNE_API void clprune_saved_destroy(clprune_saved *saved);
 
-/* Changes the shape; the contents are lost. Enqueues nothing. INVALID_SIZE: the blob is too small.
+/* Changes the shape; the contents are lost, unless the call fails. Enqueues nothing. INVALID_SIZE: the blob is too small.
  */
 CLPRUNE_API clprune_status clprune_saved_reshape(
     clprune_saved *saved, size_t batch, size_t rows, size_t cols);

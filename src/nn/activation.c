@@ -151,6 +151,7 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
         {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
+    TRY(clprune__saved_check_stored(context, saved, (clprune__range){first, count}));
     if (info.keep.form != CLPRUNE_FORM_DENSE) {
         TRY(clprune__saved_check_apart(context, saved, "dx", dx));
         TRY(clprune__saved_check_apart(context, saved, "db", db));

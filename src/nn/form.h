@@ -4,6 +4,7 @@
 
 #include "clprune/gemm.h"
 #include "clprune/saved.h"
+#include "nn/stored.h"
 #include "ops/conv_private.h"
 #include "ops/gemm_private.h"
 #include "ops/pool_private.h"
@@ -16,11 +17,6 @@ typedef struct clprune__kept {
     size_t offset;
     uint64_t seed; /* of the next store */
 } clprune__kept;
-
-/* Samples of a store. */
-typedef struct clprune__range {
-    size_t first, count;
-} clprune__range;
 
 typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
 

@@ -14,9 +14,17 @@ struct clprune_saved {
     clprune_context *context;
     const clprune__form *form;
     clprune__kept kept;
-    size_t bytes; /* room of the blob */
-    bool lent;    /* the caller's buffer */
+    size_t bytes;           /* room of the blob */
+    bool lent;              /* the caller's buffer */
+    clprune__stored stored; /* of a form that is_guarded */
 };
+
+/* Whether reading samples that were never stored is refused. The index of a PRUNED one would send
+ * kernels out of their buffers. Forms that are matrices may have been written as such. */
+static bool is_guarded(const clprune_saved *saved)
+{
+    return saved->form->mat == NULL;
+}
 
 #define ADDRESS(name) &clprune__form_##name,
 static const clprune__form *const forms[] = {CLPRUNE__FORMS(ADDRESS)};
@@ -145,6 +153,9 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     REQUIRE(clprune__add(offset, bytes, &end), CLPRUNE_SIZE_OVERFLOW,
         "%zu bytes from byte %zu overflow size_t", bytes, offset);
     TRY(clprune__check_buffer(context, "buffer", buffer, end, 1));
+    REQUIRE(clprune__stored_reserve(&made->stored), CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a store");
+    clprune__stored_add(&made->stored, (clprune__range){0, batch}); /* the caller vouches for it */
     made->lent = true;
     made->bytes = bytes;
     made->kept.buffer = buffer;
@@ -152,6 +163,8 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     *saved = made;
     made = NULL;
 done:
+    if (made != NULL)
+        clprune__stored_clear(&made->stored);
     free(made);
     return status;
 }
@@ -163,7 +176,27 @@ void clprune_saved_destroy(clprune_saved *saved)
         return;
     if (!saved->lent)
         clprune_buffer_release(saved->context, saved->kept.buffer);
+    clprune__stored_clear(&saved->stored);
     free(saved);
+}
+
+/* *kept = the store in another shape. */
+static clprune_status shape(clprune_context *context, const clprune_saved *saved, size_t batch,
+    size_t rows, size_t cols, clprune__kept *kept, size_t *bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved_sizes sizes;
+    *kept = saved->kept;
+    kept->batch = batch;
+    kept->rows = rows;
+    kept->cols = cols;
+    TRY(sizes_of(context, kept, &sizes));
+    REQUIRE(sizes.bytes <= saved->bytes, CLPRUNE_INVALID_SIZE,
+        "%zu samples of %zu x %zu need %zu bytes; the store has %zu", batch, rows, cols,
+        sizes.bytes, saved->bytes);
+    *bytes = sizes.bytes;
+done:
+    return status;
 }
 
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
@@ -172,15 +205,10 @@ clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t 
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved != NULL ? saved->context : NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    clprune__kept kept = saved->kept;
-    clprune_saved_sizes sizes;
-    kept.batch = batch;
-    kept.rows = rows;
-    kept.cols = cols;
-    TRY(sizes_of(context, &kept, &sizes));
-    REQUIRE(sizes.bytes <= saved->bytes, CLPRUNE_INVALID_SIZE,
-        "%zu samples of %zu x %zu need %zu bytes; the store has %zu", batch, rows, cols,
-        sizes.bytes, saved->bytes);
+    clprune__kept kept;
+    size_t bytes;
+    TRY(shape(context, saved, batch, rows, cols, &kept, &bytes));
+    clprune__stored_clear(&saved->stored);
     saved->kept = kept;
 done:
     return status;
@@ -209,12 +237,25 @@ static bool has_shape(const clprune_saved *saved, size_t rows, size_t cols)
     return saved->kept.rows == rows && saved->kept.cols == cols;
 }
 
-clprune_status clprune__saved_fit(
-    clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols)
+clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
+    size_t rows, size_t cols, clprune_mat x, clprune_mat y)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    if (batch > 0 && (!has_shape(saved, rows, cols) || batch > saved->kept.batch))
+    const bool fits = batch == 0 || (has_shape(saved, rows, cols) && batch <= saved->kept.batch);
+    clprune__kept kept = saved->kept;
+    size_t bytes;
+    TRY(shape(context, saved, fits ? kept.batch : batch, fits ? kept.rows : rows,
+        fits ? kept.cols : cols, &kept, &bytes));
+    const clprune__bytes blob = {kept.buffer, kept.offset, bytes};
+    const bool dense = saved->form == &clprune__form_dense;
+    const clprune_mat own = dense ? saved->form->mat(&kept, (clprune__range){0, batch}) : x;
+    TRY(clprune__check_bytes_apart(context, "y", clprune__bytes_of(y), "saved", blob));
+    if (!dense)
+        TRY(clprune__check_bytes_apart(context, "x", clprune__bytes_of(x), "saved", blob));
+    else if (!clprune__same_mat(x, own))
+        TRY(clprune__check_apart(context, "x", x, "saved", own));
+    if (!fits)
         TRY(clprune_saved_reshape(saved, batch, rows, cols));
 done:
     return status;
@@ -232,6 +273,7 @@ clprune_status clprune__saved_check(
         rows, cols);
     REQUIRE(batch <= saved->kept.batch, CLPRUNE_INVALID_SIZE,
         "the call has %zu samples, but saved holds at most %zu", batch, saved->kept.batch);
+    TRY(clprune__saved_check_stored(context, saved, (clprune__range){0, batch}));
 done:
     return status;
 }
@@ -272,6 +314,19 @@ clprune_status clprune__saved_check_range(
     const size_t batch = saved->kept.batch;
     REQUIRE(range.first <= batch && range.count <= batch - range.first, CLPRUNE_INVALID_SIZE,
         "samples: %zu from sample %zu, but the store holds %zu", range.count, range.first, batch);
+done:
+    return status;
+}
+
+clprune_status clprune__saved_check_stored(
+    clprune_context *context, const clprune_saved *saved, clprune__range range)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t run = is_guarded(saved) ? clprune__stored_run(&saved->stored, range) : range.count;
+    REQUIRE(run == range.count, CLPRUNE_INVALID_ARGUMENT,
+        "sample %zu of saved was not stored since the store was created or reshaped; call a "
+        "layer's forward pass or clprune_saved_store first",
+        range.first + run);
 done:
     return status;
 }
@@ -357,7 +412,14 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
+    if (is_guarded(saved)) {
+        REQUIRE(clprune__stored_reserve(&saved->stored), CLPRUNE_OUT_OF_HOST_MEMORY,
+            "no memory for the list of stored samples");
+        clprune__stored_remove(&saved->stored, range);
+    }
     TRY(saved->form->store(context, &saved->kept, range, scores, x, event));
+    if (is_guarded(saved))
+        clprune__stored_add(&saved->stored, range);
 done:
     return status;
 }
@@ -378,6 +440,7 @@ clprune_status clprune_saved_restore(
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
+    TRY(clprune__saved_check_stored(context, saved, range));
     TRY(saved->form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
@@ -423,6 +486,7 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, kept->cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
+    TRY(clprune__saved_check_stored(context, saved, range));
     if (saved->form->product_tn != NULL)
         TRY(saved->form->product_tn(context, kept, range, beta, dy, dw, event));
     else
@@ -447,6 +511,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     TRY(clprune__check_mat(context, "dw", dw, dw.rows, kept->rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
+    TRY(clprune__saved_check_stored(context, saved, range));
     if (saved->form->product_nt != NULL)
         TRY(saved->form->product_nt(context, kept, range, beta, dy, dw, event));
     else

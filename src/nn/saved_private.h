@@ -16,17 +16,24 @@ clprune_status clprune__keep_settle(
 
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
-/* Fails unless the store can hold `batch` samples of rows x cols; gives it
- * that shape where it has another. */
-clprune_status clprune__saved_fit(
-    clprune_context *context, clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+/* For a layer that stores x, `batch` samples of rows x cols, and writes y, which have passed their
+ * own checks: fails unless the store can hold x, and its memory lies apart from x, unless that is a
+ * DENSE store's own, and from y. Then gives it that shape where it has another; a call that fails
+ * leaves the store as it was. */
+clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
+    size_t rows, size_t cols, clprune_mat x, clprune_mat y);
 
-/* Fails unless the store holds samples [0, batch) of rows x cols. */
+/* Fails unless samples [0, batch) of rows x cols were stored. */
 clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
 /* Fails unless the store holds the samples of `range`, of any shape. */
 clprune_status clprune__saved_check_range(
+    clprune_context *context, const clprune_saved *saved, clprune__range range);
+
+/* Fails unless each of these samples, which the store has, was stored since the last reshape. Forms
+ * that are matrices (clprune__form.mat) may have been written otherwise and pass. */
+clprune_status clprune__saved_check_stored(
     clprune_context *context, const clprune_saved *saved, clprune__range range);
 
 /* Fails where `mat`, which may be CLPRUNE_NO_MAT, meets the store's blob. */

@@ -1,0 +1,31 @@
+/* Which samples of a store hold something: ranges, in order, that neither meet nor touch. */
+#ifndef CLPRUNE_NN_STORED_H
+#define CLPRUNE_NN_STORED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Samples of a store. */
+typedef struct clprune__range {
+    size_t first, count;
+} clprune__range;
+
+/* Zeros: none. */
+typedef struct clprune__stored {
+    clprune__range *ranges;
+    size_t count, room;
+} clprune__stored;
+
+/* Makes room for what one _remove and one _add after it need; false: no memory. */
+bool clprune__stored_reserve(clprune__stored *stored);
+
+void clprune__stored_add(clprune__stored *stored, clprune__range range);
+void clprune__stored_remove(clprune__stored *stored, clprune__range range);
+
+/* Samples of `range` from its first on that are there; range.count if all are. */
+size_t clprune__stored_run(const clprune__stored *stored, clprune__range range);
+
+/* Empties and releases it. */
+void clprune__stored_clear(clprune__stored *stored);
+
+#endif
