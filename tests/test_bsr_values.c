@@ -486,6 +486,32 @@ static void int8_error_bound(void **state)
     packed_free(&p);
 }
 
+/* Finite elements near the largest float stay finite, within the promised error. */
+static void largest_floats(void **state)
+{
+    (void)state;
+    static const clprune_value_type types[] = {CLPRUNE_VALUES_INT8, CLPRUNE_VALUES_INT4};
+    enum { BLOCKS = 400, SIZE = 21 }; /* whole vectors, and what is left */
+    float *x = test_new_normal(0, BLOCKS * SIZE);
+    for (int i = 0; i < BLOCKS * SIZE; i++)
+        x[i] = (i % 2 ? -FLT_MAX : FLT_MAX) * (1 - ldexpf((float)(i / SIZE), -11));
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        const clprune_bsr_desc d = {1, BLOCKS, SIZE, {1, SIZE}, BLOCKS, types[t]};
+        packed p = pack(d, 74, x);
+        test_mat y = test_mat_make(BLOCKS, SIZE, 0, NULL);
+        TEST_OK(clprune_bsr_unpack(test_context(), &p.bsr.bsr, y.mat, NULL));
+        float *got = test_mat_get(&y, "y");
+        for (int i = 0; i < BLOCKS * SIZE; i++)
+            if (!isfinite(got[i]) || !is_near(types[t], x[i], got[i], fabsf(x[i])))
+                fail_msg(
+                    "%s: %a is read as %a", type_names[types[t]], (double)x[i], (double)got[i]);
+        free(got);
+        test_mat_free(&y);
+        packed_free(&p);
+    }
+    free(x);
+}
+
 int main(int argc, char **argv)
 {
     const bool full = argc > 1 && strcmp(argv[1], "full") == 0;
@@ -514,6 +540,7 @@ int main(int argc, char **argv)
     }
     test_add(&list, scales_by_hand, NULL, "scales by hand");
     test_add(&list, int8_error_bound, NULL, "error of int8");
+    test_add(&list, largest_floats, NULL, "largest floats");
     test_add(&list, booked, NULL, "booked");
     test_add(&list, bad_parts, NULL, "bad parts");
     test_add(&list, validator, NULL, "validator");

@@ -48,8 +48,9 @@ typedef struct clprune_block {
  *           with scale 0, because scales are never subnormal. Subnormal elements may count as zero.
  *           A NaN or Inf in a block makes the scale NaN or Inf, and the whole block reads as NaN.
  *     INT4  The same with q in -7 .. 7 and scale = largest magnitude / 7: the absolute error is at
- *           most 1/13.8 of the largest magnitude; a block below 7 * 2^-126 becomes zero. Two codes
- *           share a byte, the first in the lower bits; a block is padded to whole bytes. */
+ *           most 1/13.8 of the largest magnitude; a block below 7 * 2^-126 becomes zero. Where
+ *           7 * scale is above the largest float, it reads as that, never as Inf. Two codes share a
+ *           byte, the first in the lower bits; a block is padded to whole bytes. */
 typedef enum clprune_value_type {
     CLPRUNE_VALUES_FP32 = 0,
     CLPRUNE_VALUES_FP16 = 1,
