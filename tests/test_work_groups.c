@@ -71,6 +71,27 @@ static clprune_status moments(clprune_context *context, clprune_mat x, clprune_m
     return status;
 }
 
+static clprune_status pool(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    const clprune_max_pool_desc desc = {.kernel = {1, 1}};
+    const clprune_extent image = {1, ROWS};
+    return clprune_max_pool_forward(context, &desc, 1, image, x, y, CLPRUNE_NO_MAT, NULL);
+}
+
+/* Columns of one lane, then of 64: the same kernel, whose smaller groups have fewer work-items. */
+static clprune_status lanes(clprune_context *context, clprune_mat x, clprune_mat y)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (int wide = 0; wide < 2 && status == CLPRUNE_SUCCESS; wide++) {
+        x.cols = y.cols = wide ? COLS : 4;
+        const clprune_mat row = clprune_mat_rows(x, 0, 1);
+        const clprune_batch_norm bn = {row, row, row, row};
+        status = clprune_batch_norm_forward(
+            context, &bn, false, x, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    }
+    return status;
+}
+
 static clprune_status product(clprune_context *context, clprune_mat x, clprune_mat y)
 {
     clprune_mat w = x;
@@ -118,12 +139,18 @@ static const struct row smaller_rows[] = {
     {"a fill", "refuse=fill:64", moments, 1, {"kernel fill", "of 128 "}},
     {"moments", "refuse=batch_norm_partial:64", moments, 1,
         {"kernel batch_norm_partial", "trying 64"}},
+    {"merged moments", "refuse=batch_norm_merge:64", moments, 1,
+        {"kernel batch_norm_merge", "trying 64"}},
+    {"max pooling", "refuse=max_pool_forward:64", pool, 1,
+        {"kernel max_pool_forward", "trying 64"}},
 };
 
 static const struct row refused_rows[] = {
     {"one work-item", "refuse=relu_forward:1", relu, 6,
         {"kernel relu_forward in work-groups of 2 x 1 x 1 with CL_INVALID_WORK_GROUP_SIZE (-54)",
             "kernels=vector"}},
+    {"fewer than lanes", "refuse=batch_norm_forward:32", lanes, 2,
+        {"kernel batch_norm_forward in work-groups of 64 x 1 x 1", "kernels=vector"}},
     {"resources", "refuse=relu_forward:8,code=-5", relu, 2,
         {"kernel relu_forward", "CL_OUT_OF_RESOURCES (-5)"}},
     {"tiles", "refuse=gemm_tiled:32", product, 0,

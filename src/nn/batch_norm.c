@@ -52,6 +52,7 @@ static clprune_status merge(clprune_context *context, size_t rows_before, size_t
     clprune__define(&defines, "VW", width);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &merge_kernel, &defines, &launch));
+    launch.least_group = lanes;
     clprune__arg_ulong(&launch, rows);
     clprune__arg_ulong(&launch, mean.cols);
     clprune__arg_ulong(&launch, group_rows);

@@ -128,6 +128,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__define(&defines, "KEEP", (variant & KEEP) != 0);
     clprune__define(&defines, "NORM", (variant & NORM) != 0);
     TRY(clprune__launch_begin(context, def, &defines, launch));
+    launch->least_group = lanes;
     clprune__arg_ulong(launch, lines);
     clprune__arg_ulong(launch, cols);
     clprune__arg_ulong(launch, group_lines);

@@ -91,8 +91,12 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
         a.global[i] = global[i];
         a.local[i] = local[i];
     }
-    while (launch->least_group > 0 && a.kernel->smaller != NULL)
-        shrink(&a, a.kernel->smaller, a.kernel->smaller->reqd_work_group[0]);
+    const size_t least = launch->least_group;
+    for (const clprune__kernel *next; least > 0 && (next = a.kernel->smaller) != NULL;) {
+        if (next->reqd_work_group[0] % least != 0)
+            break; /* another launch of the kernel shares its groups among fewer lanes */
+        shrink(&a, next, next->reqd_work_group[0]);
+    }
     cl_int code;
     TRY(submit(launch, &a, event, &code));
     for (size_t fewer; code != CL_SUCCESS && (fewer = smaller_group(launch, &a, code)) > 0;) {
