@@ -48,14 +48,14 @@ ROWWISE_KERNEL patch_cut(ROWWISE_SIZES, const ulong tokens, const ulong patches_
 ROWWISE_KERNEL patch_cut_bytes(ROWWISE_SIZES, const ulong tokens, const ulong patches_x,
     const ulong height, const ulong width, IMAGE_BYTES(images), MAT_OUT_RESTRICT(patches))
 {
-    const ulong image = cols / (PATCH * PATCH) * height * width;
+    const ulong image = cols / ((ulong)PATCH * PATCH) * height * width;
     FOR_ROWS(r) {
         global const uchar *corner =
             IMAGE_AT(images, r / tokens, image) + patch_corner(r, tokens, patches_x, width);
         FOR_VECTORS(k) {
             global const uchar *from = corner + patch_pixel(k, height, width);
             for (uint i = 0; i < VW; i++)
-                AT(patches, r, k + i) = IMAGE_VALUE(images, k / (PATCH * PATCH), from[i]);
+                AT(patches, r, k + i) = IMAGE_VALUE(images, k / ((ulong)PATCH * PATCH), from[i]);
         }
     }
 }
