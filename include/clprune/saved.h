@@ -21,9 +21,9 @@
  *     MASK        bits [batch * rows][ceil(cols / 32) * 4 bytes]: see clprune/relu.h
  *     QUANTISED, POOLED: see clprune/keep.h
  *
- * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep, samples never stored), INVALID_SIZE (samples outside the store, a
- * matrix of the wrong shape), OUT_OF_DEVICE_MEMORY (scratch), SIZE_OVERFLOW. The text is in the
- * last error of the store's context. */
+ * Errors. INVALID_ARGUMENT (NULL, a bad clprune_keep, samples never stored), INVALID_SIZE (samples
+ * outside the store, a matrix of the wrong shape), OUT_OF_DEVICE_MEMORY (scratch), SIZE_OVERFLOW.
+ * The text is in the last error of the store's context. */
 #ifndef CLPRUNE_SAVED_H
 #define CLPRUNE_SAVED_H
 
@@ -69,7 +69,8 @@ CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
 /* Releases the store; accepts NULL. */
 CLPRUNE_API void clprune_saved_destroy(clprune_saved *saved);
 
-/* Changes the shape; the contents are lost, unless the call fails. Enqueues nothing. INVALID_SIZE: the blob is too small.
+/* Changes the shape; the contents are lost, unless the call fails. Enqueues nothing. INVALID_SIZE:
+ * the blob is too small.
  */
 CLPRUNE_API clprune_status clprune_saved_reshape(
     clprune_saved *saved, size_t batch, size_t rows, size_t cols);
