@@ -108,6 +108,37 @@ static void assert_span(clprune_plan_span span, uint64_t first, uint64_t last)
     assert_int_equal(span.last, last);
 }
 
+/* A dry context counts each program that its commands need once: as many as are built or loaded
+ * where the commands run. */
+static void programs(void **state)
+{
+    (void)state;
+    clprune_context *contexts[] = {open_dry(), open_real()};
+    uint64_t counts[2];
+    for (size_t i = 0; i < 2; i++) {
+        clprune_context *context = contexts[i];
+        const clprune_mat a = create(context, "a", 40, 24), b = create(context, "b", 40, 24);
+        clprune_cache_stats stats[2];
+        for (size_t k = 0; k < 2; k++) {
+            good(context, clprune_mat_fill(context, 1.0f, a, NULL));
+            good(context, clprune_mat_copy(context, a, b, NULL));
+            good(
+                context, clprune_relu_forward(context, b, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
+            good(
+                context, clprune_relu_forward(context, a, CLPRUNE_NO_MAT, b, CLPRUNE_NO_MAT, NULL));
+            stats[k] = clprune_context_cache_stats(context);
+        }
+        assert_int_equal(stats[0].builds, stats[1].builds);
+        counts[i] = stats[0].builds + stats[0].disk_hits;
+        assert_true(i == 1 || stats[1].disk_hits + stats[1].rejected == 0);
+        clprune_buffer_release(context, a.buffer);
+        clprune_buffer_release(context, b.buffer);
+        clprune_context_destroy(context);
+    }
+    assert_true(counts[0] > 1);
+    assert_int_equal(counts[0], counts[1]);
+}
+
 /* By hand: a dies after command 1, c is made in its place, and a lives again. */
 static void lives(void **state)
 {
@@ -571,6 +602,7 @@ int main(void)
 {
     static const uint32_t seeds[] = {1, 2, 3, 4};
     test_list list = {0};
+    test_add(&list, programs, NULL, "programs are counted");
     test_add(&list, lives, NULL, "lives by hand");
     for (size_t i = 0; i < 4; i++)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);

@@ -180,7 +180,9 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
  * context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
-/* Counters of the program cache. */
+/* Counters of the program cache. In a dry context (plan.h) nothing is built: there `builds` counts
+ * the programs that its commands need, so after one dry step it is what a first step with a device
+ * builds or loads. CLBlast's programs do not count. */
 typedef struct clprune_cache_stats {
     uint64_t memory_hits; /* programs found in the context */
     uint64_t disk_hits;   /* programs loaded from the cache folder */

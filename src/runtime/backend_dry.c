@@ -87,14 +87,11 @@ done:
     return status;
 }
 
-static clprune_status find_nothing(clprune_context *context, const clprune__kernel_def *def,
+static clprune_status note_program(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel)
 {
-    (void)context;
-    (void)def;
-    (void)defines;
     *kernel = NULL;
-    return CLPRUNE_SUCCESS;
+    return clprune__program_note(context, def, defines);
 }
 
 static clprune_status note_kernel(const clprune__launch *launch, cl_uint dimensions,
@@ -182,7 +179,7 @@ static clprune_status locate_handle(
 }
 
 const clprune__backend clprune__dry_backend = {.runs = false,
-    .find = find_nothing,
+    .find = note_program,
     .kernel = note_kernel,
     .foreign = note_foreign,
     .fill = note_fill,

@@ -232,15 +232,56 @@ static bool grow(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
+/* Makes the program of `key`; in a dry context counts it, and *program is NULL. */
+typedef clprune_status program_maker(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, const char *key, cl_program *program);
+
+static clprune_status program_make(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, const char *key, cl_program *program)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__program_cache *cache = context->cache;
+    char *file_key = NULL;
+    source_list list;
+    *program = NULL;
+    TRY(collect_sources(context, def, &list));
+    if (cache->dir != NULL)
+        file_key = disk_key(context, key, &list);
+    if (file_key != NULL)
+        *program = load_binary(context, file_key);
+    if (*program != NULL) {
+        cache->stats.disk_hits++;
+    } else {
+        TRY(compile(context, key, defines, &list, program));
+        cache->stats.builds++;
+        if (file_key != NULL)
+            save_binary(context, file_key, *program);
+        clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
+    }
+done:
+    free(file_key);
+    return status;
+}
+
+static clprune_status program_count(clprune_context *context, const clprune__kernel_def *def,
+    const char *defines, const char *key, cl_program *program)
+{
+    (void)def;
+    (void)defines;
+    (void)key;
+    context->cache->stats.builds++;
+    *program = NULL;
+    return CLPRUNE_SUCCESS;
+}
+
 static clprune_status program_get(clprune_context *context, const clprune__kernel_def *def,
-    const char *defines, cl_program *program)
+    const char *defines, program_maker *make, cl_program *program)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__program_cache *cache = context->cache;
     const uint64_t hash = hash_key(def->file, defines);
-    char *key = NULL, *file_key = NULL;
     const size_t key_size = strlen(def->file) + strlen(defines) + 2;
-    key = malloc(key_size);
+    char *key = malloc(key_size);
     REQUIRE(key != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a program key of %zu bytes",
         key_size);
     (void)snprintf(key, key_size, "%s %s", def->file, defines);
@@ -254,30 +295,19 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
                 sizeof *cache->programs),
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of more than %zu programs",
         cache->programs_count);
-
-    source_list list;
-    TRY(collect_sources(context, def, &list));
-    cl_program made = NULL;
-    if (cache->dir != NULL)
-        file_key = disk_key(context, key, &list);
-    if (file_key != NULL)
-        made = load_binary(context, file_key);
-    if (made != NULL) {
-        cache->stats.disk_hits++;
-    } else {
-        TRY(compile(context, key, defines, &list, &made));
-        cache->stats.builds++;
-        if (file_key != NULL)
-            save_binary(context, file_key, made);
-        clprune__log(context, CLPRUNE_LOG_INFO, "built %s", key);
-    }
-    cache->programs[cache->programs_count++] = (clprune__program){key, hash, made};
+    TRY(make(context, def, defines, key, program));
+    cache->programs[cache->programs_count++] = (clprune__program){key, hash, *program};
     key = NULL;
-    *program = made;
 done:
     free(key);
-    free(file_key);
     return status;
+}
+
+clprune_status clprune__program_note(
+    clprune_context *context, const clprune__kernel_def *def, const char *defines)
+{
+    cl_program none;
+    return program_get(context, def, defines, program_count, &none);
 }
 
 static void kernel_free(clprune__kernel *kernel)
@@ -300,7 +330,7 @@ static clprune_status kernel_make(clprune_context *context, const clprune__kerne
     made->def = def;
     made->defines = strdup(defines);
     REQUIRE(made->defines != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the key of a kernel");
-    TRY(program_get(context, def, defines, &program));
+    TRY(program_get(context, def, defines, program_make, &program));
     cl_int code;
     made->kernel = clCreateKernel(program, def->entry, &code);
     TRY_CODE("clCreateKernel", code);
@@ -434,7 +464,7 @@ void clprune__program_cache_close(clprune_context *context)
         kernel_free(cache->kernels[i].kernel);
     }
     for (size_t i = 0; i < cache->programs_count; i++) {
-        if (!forked)
+        if (!forked && cache->programs[i].program != NULL)
             (void)clReleaseProgram(cache->programs[i].program);
         free(cache->programs[i].key);
     }

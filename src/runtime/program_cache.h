@@ -19,7 +19,7 @@ typedef struct clprune__kernel_def {
 typedef struct clprune__program {
     char *key; /* file and defines */
     uint64_t hash;
-    cl_program program;
+    cl_program program; /* NULL in a dry context */
 } clprune__program;
 
 typedef struct clprune__kernel {
@@ -61,6 +61,11 @@ void clprune__program_cache_close(clprune_context *context);
  * lives as long as the context. Errors: BUILD_FAILED, OUT_OF_HOST_MEMORY, OPENCL_ERROR. */
 clprune_status clprune__kernel_get(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const clprune__kernel **kernel);
+
+/* Notes that a kernel is needed, for a context that builds none: its program counts once in
+ * stats.builds. Errors: OUT_OF_HOST_MEMORY. */
+clprune_status clprune__program_note(
+    clprune_context *context, const clprune__kernel_def *def, const char *defines);
 
 /* The same kernel for groups of `local` instead of as many work-items as its define LOCAL says; it
  * has LOCAL, and no less than `local`. From now on kernel->smaller is the result. Errors: those of
