@@ -41,6 +41,20 @@ static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
     }
 }
 
+/* From the host, as the parameters: without a kernel that no step uses. */
+static clprune_status write_all(clprune_context *context, float value, clprune_mat mat)
+{
+    const size_t count = mat.rows * mat.cols;
+    float *values = malloc(count * sizeof *values);
+    if (values == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < count; ++i)
+        values[i] = value;
+    const clprune_status status = clprune_mat_write(context, mat, values);
+    free(values);
+    return status;
+}
+
 clprune_status resnet_init(resnet *model, uint64_t seed)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -60,10 +74,9 @@ clprune_status resnet_init(resnet *model, uint64_t seed)
         TRY(clprune_mat_write(model->context, model->params[i].value, values));
     }
     for (size_t i = 0; i < model->parts_count; ++i) {
-        TRY(clprune_mat_fill(model->context, 0.0f, model->parts[i].running_mean, NULL));
-        TRY(clprune_mat_fill(model->context, 1.0f, model->parts[i].running_var, NULL));
+        TRY(write_all(model->context, 0.0f, model->parts[i].running_mean));
+        TRY(write_all(model->context, 1.0f, model->parts[i].running_var));
     }
-    TRY(clprune_context_finish(model->context));
 done:
     free(values);
     return status;

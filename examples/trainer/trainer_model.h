@@ -78,7 +78,9 @@ typedef struct trainer_model {
         const keep_rule *rules, size_t batch, void **model);
     void (*destroy)(void *model); /* accepts NULL */
 
-    /* Writes initial parameters and states: the same for the same seed on any device. Blocking. */
+    /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
+     * Writes from the host, best without kernels: the count of kernels that a first step builds
+     * (progress.h) has those of the passes and the optimizer. */
     clprune_status (*init)(void *model, uint64_t seed);
 
     /* Parameters, *count of them, which the model owns: one order for one architecture. */
