@@ -1,7 +1,10 @@
 /* The line that a run rewrites: it fits the terminal, and says no speed that nobody measured. */
+#include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "progress.h"
 #include "support/test_device.h"
@@ -72,12 +75,46 @@ static void width_of_the_environment(void **state)
     }
 }
 
+/* What a run says of `built` kernels of `all`, elsewhere than on a terminal, which stdout may be.
+ */
+static void kernels_line(uint64_t built, uint64_t all, const char *line)
+{
+    char folder[TEST_PATH], path[TEST_PATH + 32];
+    size_t size;
+    progress p = {.printed = clock_seconds() - 60};
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/out", folder);
+    (void)fflush(stdout);
+    const int kept = dup(STDOUT_FILENO), out = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(kept >= 0 && out >= 0 && dup2(out, STDOUT_FILENO) >= 0);
+    progress_built(&p, built, all);
+    progress_built(&p, built + 1, all); /* too soon */
+    assert_true(dup2(kept, STDOUT_FILENO) >= 0);
+    (void)close(kept);
+    (void)close(out);
+    char *text = test_file_read(path, &size);
+    test_folder_remove(folder);
+    assert_int_equal(size, strlen(line));
+    assert_memory_equal(text, line, size);
+    free(text);
+}
+
+static void kernels(void **state)
+{
+    (void)state;
+    kernels_line(3, 37, "building kernels: 3 of 37\n");
+    kernels_line(37, 37, "building kernels: 37 of 37\n");
+    kernels_line(38, 37, "building kernels: 38 so far\n");
+    kernels_line(5, 0, "building kernels: 5 so far\n");
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, lines, NULL, "lines");
     test_add(&list, every_width, NULL, "every width");
     test_add(&list, no_speed_yet, NULL, "no speed yet");
+    test_add(&list, kernels, NULL, "kernels");
     if (!progress_begin(false).terminal)
         test_add(&list, width_of_the_environment, NULL, "width of the environment");
     return test_run_on_host("progress", &list);

@@ -37,8 +37,10 @@ static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images
             continue;
         TRY(part(t, count, clprune_mat_rows(t->tally.loss, 0, count),
             clprune_mat_rows(t->tally.hit, 0, count)));
-        if (run->plan->commands == 0)
+        if (run->plan->commands == 0) {
             run->plan->commands = clprune_context_commands(t->context);
+            run->plan->programs = clprune_context_cache_stats(t->context).builds;
+        }
         trainer_watch(t, NULL, NULL); /* the first step is the one to tell of */
     }
 done:

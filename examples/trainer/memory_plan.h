@@ -22,6 +22,7 @@ typedef struct memory_plan {
     memory_part *parts;                       /* of the training step on a whole batch */
     size_t parts_count, parts_room;
     uint64_t commands; /* of that step, the first ones of the plan */
+    uint64_t programs; /* that it needs; CLBlast's own do not count */
 } memory_plan;
 
 /* Plans the run of t->options, whose data and architecture are known, on a device such as that

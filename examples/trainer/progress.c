@@ -130,16 +130,17 @@ void progress_show(progress *p, const progress_values *values)
     show_line(p, text);
 }
 
-void progress_built(progress *p)
+void progress_built(progress *p, uint64_t built, uint64_t all)
 {
-    char text[64];
+    char text[80], rest[32] = "so far";
     const double pause = p->told ? 5.0 : 1.0;
     const bool soon = !p->terminal && clock_seconds() - p->printed >= pause;
-    ++p->built;
     if (p->quiet || (!progress_due(p) && !soon))
         return;
     p->told = true;
-    (void)snprintf(text, sizeof text, "building kernels: %u so far", p->built);
+    if (built <= all)
+        (void)snprintf(rest, sizeof rest, "of %" PRIu64, all);
+    (void)snprintf(text, sizeof text, "building kernels: %" PRIu64 " %s", built, rest);
     show_line(p, text);
 }
 

@@ -26,8 +26,7 @@ typedef struct progress {
     bool quiet, terminal;
     bool dirty;     /* a line is on the terminal that has no end yet */
     double printed; /* clock at the last plain or rewritten line */
-    unsigned built; /* kernels */
-    bool told;      /* of them */
+    bool told;      /* of kernels */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -52,9 +51,10 @@ void progress_line(const progress_values *values, size_t width, char *text, size
 /* Columns of the terminal behind stdout: of its driver, else $COLUMNS, else 80. */
 size_t progress_width(void);
 
-/* A kernel was built: before the first step this is what takes the time. Shows how many, at once on
- * a terminal, elsewhere after a second and then every ten. */
-void progress_built(progress *p);
+/* A kernel was built, which is what takes the time of a first step. Shows "building kernels: 3 of
+ * 37", or "3 so far" where `all` is less than `built`: at once on a terminal, elsewhere after a
+ * second and then every five. */
+void progress_built(progress *p, uint64_t built, uint64_t all);
 
 /* A line that stays; nothing where quiet. */
 #if defined(__GNUC__)

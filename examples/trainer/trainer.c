@@ -92,6 +92,13 @@ static void quit_while_building(trainer *t)
     _exit(128 + stop_signal());
 }
 
+/* Programs that a context has built or taken from its cache. */
+static uint64_t programs_in(const clprune_context *context)
+{
+    const clprune_cache_stats stats = clprune_context_cache_stats(context);
+    return stats.builds + stats.disk_hits;
+}
+
 void trainer_hear(void *user, clprune_log_level level, const char *message)
 {
     trainer *t = user;
@@ -103,7 +110,8 @@ void trainer_hear(void *user, clprune_log_level level, const char *message)
         return;
     if (stop_signal() != 0)
         quit_while_building(t);
-    progress_built(&t->progress);
+    ++t->built;
+    progress_built(&t->progress, t->programs > 0 ? programs_in(t->context) : t->built, t->programs);
 }
 
 static bool open_device(trainer *t, fault *f)
@@ -292,6 +300,8 @@ static bool use_plan(trainer *t, fault *f)
     const bool good = memory_plan_choose(t, &device, &plan, f) &&
                       fault_check(f, t->context, clprune_context_use_plan(t->context, plan.plan),
                           "making the arena of activations and workspace");
+    if (good && !t->options->test_only)
+        t->programs = programs_in(t->context) + plan.programs;
     memory_plan_close(&plan);
     return good;
 }
@@ -312,6 +322,9 @@ bool trainer_open(options *o, trainer *t, fault *f)
            trainer_create_model(t, f) && start(t, o->resume == NULL ? NULL : &c, f) &&
            open_output(t, f);
     checkpoint_close(&c);
+    /* The plan's first step is on a whole batch. */
+    if (t->at.step_in_epoch > 0 && t->at.step_in_epoch + 1 >= t->steps_per_epoch)
+        t->programs = 0;
     if (!good)
         trainer_close(t);
     return good;

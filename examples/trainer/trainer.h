@@ -67,6 +67,8 @@ typedef struct trainer {
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* it was, by this process */
     progress progress;
+    uint64_t built;    /* kernels, before `programs` was known */
+    uint64_t programs; /* in the context after the first step; 0: not known */
 
     uint64_t streams; /* TRAINER_STREAMS, or what a run of an older program drew from */
     trainer_position at;
