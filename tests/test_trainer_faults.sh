@@ -5,7 +5,7 @@
 #
 #     test_trainer_faults.sh PROGRAM FAULT_LAYER POSITIONS
 #
-# PROGRAM is resmlp-train linked with support/fault_host.c. The calls of a run are counted first, then
+# PROGRAM is resmlp-train or resnet-train, linked with support/fault_host.c. The calls of a run are counted first, then
 # POSITIONS of them fail, spread over the run, for each kind of call, once and for ever; and, for the
 # allocator and files, of the places in the program that call, each at its first call.
 set -uo pipefail
@@ -15,8 +15,18 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0 runs=0 told=0 whole=0
-small=(--image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 32
-    --activations pruned --checkpoint-every 1 --quiet)
+name=${program##*/} name=${name%-faults}
+case $name in
+resnet-train)
+    small=(--arch resnet20 --image-size 16 --train-limit 16 --test-limit 16 --batch-size 16
+        --activations compact)
+    ;;
+*)
+    small=(--image-size 16 --patch-size 8 --train-limit 32 --test-limit 32 --batch-size 32
+        --activations pruned)
+    ;;
+esac
+small+=(--checkpoint-every 1 --quiet)
 outputs=(--export w.safetensors --summary-json summary.json)
 
 fail() {
@@ -79,7 +89,7 @@ judge() {
         fail "$what: exit code $code: $(cat err)"
     else
         told=$((told + 1))
-        [ "$(wc -l <err.ours)" = 1 ] && grep -qE '^resmlp-train: .{12}' err.ours ||
+        [ "$(wc -l <err.ours)" = 1 ] && grep -qE "^$name: .{12}" err.ours ||
             fail "$what: stderr is not one line that says why: $(cat err.ours)"
     fi
     [ ! -f report ] || nothing_left
