@@ -1,10 +1,8 @@
 #include "checkpoint.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "plain_file.h"
 
@@ -121,16 +119,13 @@ static bool damaged(const checkpoint *c, const char *what, fault *f)
 
 static bool load(checkpoint *c, fault *f)
 {
-    struct stat status;
+    uint64_t bytes;
     const char *why;
     bool good = false;
-    FILE *file = plain_file_open(c->path, &why);
-    if (file == NULL || fstat(fileno(file), &status) != 0) {
-        (void)fault_set(
-            f, CODE_DATA, "cannot read %s: %s", c->path, file == NULL ? why : strerror(errno));
-        goto done;
-    }
-    c->size = (size_t)status.st_size;
+    FILE *file = plain_file_open(c->path, &bytes, &why);
+    if (file == NULL)
+        return fault_set(f, CODE_DATA, "cannot read %s: %s", c->path, why);
+    c->size = (size_t)bytes;
     c->bytes = malloc(c->size + 1);
     if (c->bytes == NULL) {
         (void)fault_set(f, CODE_MEMORY, "%s: no memory for %zu bytes", c->path, c->size);
@@ -139,8 +134,7 @@ static bool load(checkpoint *c, fault *f)
     good = fread(c->bytes, 1, c->size, file) == c->size ||
            damaged(c, "it cannot be read to its end", f);
 done:
-    if (file != NULL)
-        (void)fclose(file);
+    (void)fclose(file);
     return good;
 }
 

@@ -7,7 +7,6 @@
  */
 #include "dataset_source.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>  /* fread, snprintf */
 #include <stdlib.h> /* malloc, free */
@@ -121,23 +120,20 @@ static dataset_status find_place(const char *dir, cifar_place *found, char *err,
     return DATASET_OK;
 }
 
-/* Number of whole records in an open file; leaves the position at the start. */
+/* Number of whole records in a file of `bytes`. */
 static dataset_status count_records(
-    FILE *stream, const char *path, size_t record, uint32_t *count, char *err, size_t err_size)
+    const char *path, uint64_t bytes, size_t record, uint32_t *count, char *err, size_t err_size)
 {
-    const long size = fseek(stream, 0, SEEK_END) == 0 ? ftell(stream) : -1;
-    if (size < 0 || size == LONG_MAX || fseek(stream, 0, SEEK_SET) != 0)
-        return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot tell its size", path);
-    if (size == 0)
+    if (bytes == 0)
         return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: is empty", path);
-    if ((size_t)size % record != 0)
+    if (bytes % record != 0)
         return dataset_fail(DATASET_BAD_FILE, err, err_size,
-            "%s: truncated or of another format: %ld bytes are no multiple of the record's %zu",
-            path, size, record);
-    if ((size_t)size / record > INT32_MAX)
-        return dataset_fail(
-            DATASET_BAD_FILE, err, err_size, "%s: %ld bytes are too many", path, size);
-    *count = (uint32_t)((size_t)size / record);
+            "%s: truncated or of another format: %llu bytes are no multiple of the record's %zu",
+            path, (unsigned long long)bytes, record);
+    if (bytes / record > INT32_MAX)
+        return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %llu bytes are too many", path,
+            (unsigned long long)bytes);
+    *count = (uint32_t)(bytes / record);
     return DATASET_OK;
 }
 
@@ -165,17 +161,18 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
     const char *why;
     uint8_t *grown = NULL;
     uint32_t here = 0;
+    uint64_t bytes;
     char *path = join(place, file);
     if (path == NULL) {
         status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", place.dir);
         goto done;
     }
-    stream = plain_file_open(path, &why);
+    stream = plain_file_open(path, &bytes, &why);
     if (stream == NULL) {
         status = dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, why);
         goto done;
     }
-    status = count_records(stream, path, record, &here, err, err_size);
+    status = count_records(path, bytes, record, &here, err, err_size);
     if (status != DATASET_OK)
         goto done;
     if (here > wanted)

@@ -281,13 +281,13 @@ static bool draws_mirror(const augment_options *augment, uint32_t index)
 static uint8_t *read_bytes(const char *path, size_t *count, const char **why)
 {
     uint8_t *bytes = NULL;
-    struct stat info;
-    FILE *stream = plain_file_open(path, why);
+    uint64_t size;
+    FILE *stream = plain_file_open(path, &size, why);
     if (stream == NULL)
         return NULL;
     *why = "reading it failed";
-    if (fstat(fileno(stream), &info) == 0 && info.st_size > 0 && info.st_size < INT32_MAX) {
-        *count = (size_t)info.st_size;
+    if (size > 0 && size < INT32_MAX) {
+        *count = (size_t)size;
         bytes = malloc(*count);
         if (bytes != NULL && fread(bytes, 1, *count, stream) != *count) {
             free(bytes);

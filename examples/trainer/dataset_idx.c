@@ -90,9 +90,9 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
 {
     const char *why;
     uint8_t header[4 * (1 + SIZES)];
-    uint64_t bytes = 1;
+    uint64_t bytes = 1, file_bytes;
     dataset_status status = DATASET_OK;
-    FILE *stream = plain_file_open(path, &why);
+    FILE *stream = plain_file_open(path, &file_bytes, &why);
     if (stream == NULL)
         return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, why);
     const size_t length = 4 * (1 + (size_t)sizes);
@@ -116,8 +116,7 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
         }
         bytes *= size[i];
     }
-    if (fseeko(stream, 0, SEEK_END) != 0 || (uint64_t)ftello(stream) != length + bytes ||
-        fseeko(stream, (off_t)length, SEEK_SET) != 0) {
+    if (file_bytes != length + bytes) {
         status = dataset_fail(DATASET_BAD_FILE, err, err_size,
             "%s: its header asks for %llu bytes, the file has another length", path,
             (unsigned long long)(length + bytes));

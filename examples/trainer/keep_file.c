@@ -63,7 +63,7 @@ typedef struct line {
 bool keep_file_read(const char *path, char **text, fault *f)
 {
     const char *why;
-    FILE *file = plain_file_open(path, &why);
+    FILE *file = plain_file_open(path, NULL, &why);
     char *bytes = malloc(FILE_MOST + 1);
     *text = NULL;
     if (file == NULL || bytes == NULL) {

@@ -19,24 +19,26 @@ const char *plain_file_refusal(mode_t mode)
 }
 
 /* The descriptor of a regular file, or -1. O_NONBLOCK: a FIFO opens at once, to be refused. */
-static int open_regular(const char *path, const char **why)
+static int open_regular(const char *path, struct stat *status, const char **why)
 {
-    struct stat status;
     const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &status) != 0)
+    if (descriptor < 0 || fstat(descriptor, status) != 0)
         *why = strerror(errno);
-    else if ((*why = plain_file_refusal(status.st_mode)) == NULL)
+    else if ((*why = plain_file_refusal(status->st_mode)) == NULL)
         return descriptor;
     if (descriptor >= 0)
         (void)close(descriptor);
     return -1;
 }
 
-FILE *plain_file_open(const char *path, const char **why)
+FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
 {
-    const int descriptor = open_regular(path, why);
+    struct stat status;
+    const int descriptor = open_regular(path, &status, why);
     if (descriptor < 0)
         return NULL;
+    if (bytes != NULL)
+        *bytes = (uint64_t)status.st_size;
     FILE *stream = fdopen(descriptor, "rb");
     if (stream == NULL) {
         *why = strerror(errno);

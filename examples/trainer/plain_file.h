@@ -5,13 +5,14 @@
 #ifndef TRAINER_PLAIN_FILE_H
 #define TRAINER_PLAIN_FILE_H
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h> /* FILE */
 #include <sys/stat.h>
 
-/* Opens a regular file for reading. NULL where that fails; *why is then the reason, a constant or
- * strerror's text: "No such file or directory", "it is a FIFO, not a regular file". */
-FILE *plain_file_open(const char *path, const char **why);
+/* Opens a regular file for reading; *bytes, unless NULL, is its size. NULL where that fails; *why
+ * is then the reason, a constant or strerror's text: "No such file or directory", "it is a FIFO,
+ * not a regular file". */
+FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 
 /* NULL for a regular file, else "it is a folder, not a regular file" and the like. */
 const char *plain_file_refusal(mode_t mode);

@@ -1,10 +1,8 @@
 #include "safetensors.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "plain_file.h"
 
@@ -182,25 +180,6 @@ static uint64_t little_endian(const unsigned char *bytes, unsigned count)
     return value;
 }
 
-/* A file and its size. */
-static FILE *open_sized(const char *path, uint64_t *bytes, fault *f)
-{
-    const char *why;
-    struct stat info;
-    FILE *stream = plain_file_open(path, &why);
-    if (stream == NULL) {
-        (void)fault_set(f, CODE_DATA, "%s: %s", path, why);
-        return NULL;
-    }
-    if (fstat(fileno(stream), &info) != 0) {
-        (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
-        (void)fclose(stream);
-        return NULL;
-    }
-    *bytes = (uint64_t)info.st_size;
-    return stream;
-}
-
 static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
 {
     unsigned char prefix[PREFIX];
@@ -226,10 +205,11 @@ static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetens
 bool safetensors_open(const char *path, safetensors *s, fault *f)
 {
     uint64_t bytes = 0;
+    const char *why;
     *s = (safetensors){0};
-    FILE *stream = open_sized(path, &bytes, f);
+    FILE *stream = plain_file_open(path, &bytes, &why);
     if (stream == NULL)
-        return false;
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
     bool good = read_header(path, stream, bytes, s, f);
     s->stream = stream;
     s->path = strdup(path);
