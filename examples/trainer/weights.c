@@ -175,19 +175,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
+/* values and ordered hold the elements; `values` ends up with the bytes of the file. */
 static bool put_values(clprune_context *context, const trainer_weight *w, float *values,
     float *ordered, atomic_file *file, fault *f)
 {
     if (!fault_check(f, context, clprune_mat_read(context, w->mat, values), "reading weights") ||
         !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
         return false;
-    for (uint64_t i = 0; i < elements(w); ++i) {
+    unsigned char *bytes = (unsigned char *)values;
+    const size_t count = (size_t)elements(w);
+    for (size_t i = 0; i < count; ++i) {
         uint32_t bits;
         memcpy(&bits, &ordered[i], sizeof bits);
-        const unsigned char bytes[4] = {(unsigned char)bits, (unsigned char)(bits >> 8),
-            (unsigned char)(bits >> 16), (unsigned char)(bits >> 24)};
-        (void)fwrite(bytes, 1, sizeof bytes, file->stream); /* errors show in commit */
+        for (size_t k = 0; k < sizeof bits; ++k)
+            bytes[i * sizeof bits + k] = (unsigned char)(bits >> (8 * k));
     }
+    (void)fwrite(bytes, sizeof(uint32_t), count, file->stream); /* errors show in commit */
     return true;
 }
 
