@@ -62,7 +62,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     const uint before = (uint)CROW(begin_row) * BR +
                         (uint)(first % BR) * (uint)(CROW(begin_row + 1) - CROW(begin_row));
 #if LOCAL == 1
-    for (ulong j = 0; j <= block_cols; j++)
+    for (ulong j = 0; j < block_cols + 1; j++) /* with <=, Intel's compiler fills whole vectors */
         starts[j] = 0;
     for (ulong i = begin_row; i < end_row; i++) {
         const uint height = (uint)(min((i + 1) * BR, last) - max(i * BR, first));
