@@ -178,6 +178,7 @@ class _Keep(ctypes.Structure):
         ("cell", c_uint),
         ("grid_height", c_uint),
         ("grid_width", c_uint),
+        ("centre", c_int),
         ("reserved", c_uint64 * 2),
     ]
 
