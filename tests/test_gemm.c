@@ -393,6 +393,19 @@ static cl_uint references_of(cl_context cl)
     return count;
 }
 
+/* Whether the driver counts a program among the references of its context; Intel's does not. */
+static bool counts_programs(cl_context cl)
+{
+    const char *source = "kernel void nothing(void) {}";
+    const cl_uint before = references_of(cl);
+    cl_int code;
+    cl_program program = clCreateProgramWithSource(cl, 1, &source, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    const cl_uint after = references_of(cl);
+    assert_int_equal(clReleaseProgram(program), CL_SUCCESS);
+    return after > before;
+}
+
 /* CLBlast's programs refer to the OpenCL context; the last context that used CLBlast drops them.
  * The first case of the list, as the context under test may use CLBlast later. */
 static void blast_lets_go(void **state)
@@ -403,6 +416,10 @@ static void blast_lets_go(void **state)
     clprune_context *owner, *context[2];
     float value;
     assert_int_equal(clprune_context_create(NULL, &options, &owner), CLPRUNE_SUCCESS);
+    if (!counts_programs(clprune_context_cl(owner))) {
+        clprune_context_destroy(owner);
+        skip();
+    }
     const cl_uint before = references_of(clprune_context_cl(owner));
     test_debug("gemm=clblast");
     for (int i = 0; i < 2; i++) {
