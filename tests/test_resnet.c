@@ -21,6 +21,7 @@ typedef struct golden_resnet_row {
 typedef struct golden_resnet_case {
     const char *name;
     size_t image, classes, batch;
+    uint64_t seed;       /* of the images whose gradients are compared */
     float rate;          /* of learning */
     double loss, tested; /* smoothed, of the first batch; plain, after training, in evaluation */
     double losses[STEPS];
@@ -203,7 +204,7 @@ static void gradients(void **state)
     static const char *const presets[] = {"dense", "exact"};
     for (size_t p = 0; p < 2; p++) {
         fixture f = make(c, presets[p], (clprune_keep){0});
-        write_batch(&f, c, 7, 0);
+        write_batch(&f, c, c->seed, 0);
         const double loss = forward(&f, true, smoothing);
         if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
             fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
@@ -241,7 +242,7 @@ static void training(void **state)
             free(values);
         }
     }
-    write_batch(&f, c, 7, 0);
+    write_batch(&f, c, c->seed, 0);
     const double tested = forward(&f, false, 0.0f);
     if (!(fabs(tested - c->tested) <= 0.02 * c->tested))
         fail_msg("%s: test loss %.9g, expected %.9g", c->name, tested, c->tested);
@@ -259,12 +260,12 @@ static void exact_dx(void **state)
         clprune_keep how;
     } forms[] = {{"pooled", {.cell = 2}}, {"pruned", {.sparsity = 0.7f}}};
     fixture dense = make(c, "dense", (clprune_keep){0});
-    write_batch(&dense, c, 7, 0);
+    write_batch(&dense, c, c->seed, 0);
     (void)forward(&dense, true, smoothing);
     TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
     for (size_t k = 0; k < 2; k++) {
         fixture f = make(c, forms[k].preset, forms[k].how);
-        write_batch(&f, c, 7, 0);
+        write_batch(&f, c, c->seed, 0);
         (void)forward(&f, true, smoothing);
         TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         for (size_t i = 0; i < f.model.tensors; i++) {
@@ -292,7 +293,7 @@ static void codes(void **state)
     fixture f = make(c, "compact", (clprune_keep){.bits = 8});
     fixture *const both[] = {&dense, &f};
     for (size_t k = 0; k < 2; k++) {
-        write_batch(both[k], c, 7, 0);
+        write_batch(both[k], c, c->seed, 0);
         (void)forward(both[k], true, smoothing);
         TEST_OK(resnet_backward(
             &both[k]->model, both[k]->batch, both[k]->images, both[k]->labels, smoothing));
@@ -355,7 +356,7 @@ static void differences(void **state)
     static const char *const presets[] = {"dense", "exact"};
     for (size_t p = 0; p < 2; p++) {
         fixture f = make(c, presets[p], (clprune_keep){0});
-        write_batch(&f, c, 7, 0);
+        write_batch(&f, c, c->seed, 0);
         (void)forward(&f, true, smoothing);
         TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -396,7 +397,7 @@ static mean_error error_of_mean(
     mean_error sum = {0};
     double *means[128] = {0}, *squares[128] = {0};
     assert_true(f.model.tensors <= 128);
-    write_batch(&f, c, 7, 0);
+    write_batch(&f, c, c->seed, 0);
     for (size_t draw = 0; draw < draws; draw++) {
         resnet_set_seed(&f.model, 1 + draw);
         (void)forward(&f, true, smoothing);
@@ -446,7 +447,7 @@ static void unbiased(void **state)
     const clprune_keep how = {.bits = 4},
                        nearest = {.bits = 4, .rounding = CLPRUNE_ROUNDING_NEAREST};
     fixture dense = make(c, "dense", (clprune_keep){0});
-    write_batch(&dense, c, 7, 0);
+    write_batch(&dense, c, c->seed, 0);
     (void)forward(&dense, true, smoothing);
     TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
     const mean_error few = error_of_mean(c, &dense, how, FEW),

@@ -21,10 +21,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 SAMPLES = 4  # elements of a tensor that are written down
 STEPS = 10
 
-# name, stem pools, blocks, channels, image, classes, batch, learning rate
+# name, stem pools, blocks, channels, image, classes, batch, learning rate, seed of the images whose gradients are
+# compared. Such seeds keep inputs of ReLU away from 0 (the nearest: 1.9e-5 and 9.1e-6 of the rms of its tensor) and the
+# two largest of a pooled window apart: where rounding decides, a driver may decide otherwise, and gradients jump by 1e-3.
 CASES = [
-    ("resnet20", False, (3, 3, 3), (16, 32, 64), 9, 5, 4, 0.02),
-    ("resnet18", True, (2, 2, 2, 2), (64, 128, 256, 512), 65, 7, 4, 0.0001),
+    ("resnet20", False, (3, 3, 3), (16, 32, 64), 9, 5, 4, 0.02, 7),
+    ("resnet18", True, (2, 2, 2, 2), (64, 128, 256, 512), 65, 7, 4, 0.0001, 377),
 ]
 
 
@@ -103,10 +105,10 @@ def row(name, t):
 
 
 def make_case(case):
-    name, pools, blocks, channels, image, classes, batch, rate = case
+    name, pools, blocks, channels, image, classes, batch, rate, seed = case
     net = Net(pools, blocks, channels, classes).double()
     fill(net)
-    x, labels = batch_of(7, batch, image, classes, 0)
+    x, labels = batch_of(seed, batch, image, classes, 0)
     loss = F.cross_entropy(net(x), labels, label_smoothing=0.1)
     loss.backward()
     text = f"static const golden_resnet_row golden_{name}_grads[] = {{\n"
@@ -138,11 +140,11 @@ def make_case(case):
                 row(n, b) for n, b in net.named_buffers() if n.endswith(("running_mean", "running_var"))
             )
     net.eval()
-    x, labels = batch_of(7, batch, image, classes, 0)
+    x, labels = batch_of(seed, batch, image, classes, 0)
     tested = float(F.cross_entropy(net(x), labels).detach())
     text += f"static const golden_resnet_row golden_{name}_stats[] = {{\n{stats}}};\n"
     numbers = ", ".join(f"{v:.17g}" for v in losses)
-    text += f"static const golden_resnet_case golden_{name} = {{\"{name}\", {image}, {classes}, {batch}, {rate}f,\n"
+    text += f"static const golden_resnet_case golden_{name} = {{\"{name}\", {image}, {classes}, {batch}, {seed}, {rate}f,\n"
     text += f"    {float(loss.detach()):.17g}, {tested:.17g},\n    {{{numbers}}},\n"
     text += f"    golden_{name}_grads, golden_{name}_stats}};\n"
     return text
