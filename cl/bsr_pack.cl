@@ -107,7 +107,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
             scales[k] = block_scale(row + c, x_ld, centre_row + c, height,
                 (uint)min((ulong)BC, cols - c), WEIGHT(k));
         }
+#if LOCAL > 1 /* llvmpipe loses addresses over the barrier of a single work-item */
         barrier(CLK_GLOBAL_MEM_FENCE);
+#endif
 #endif
 #if LOCAL == 1
         const ulong ahead = min(block_row + AHEAD, block_rows - 1);
