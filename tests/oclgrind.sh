@@ -78,6 +78,7 @@ for test in $tests; do
         case $test,$family in
         test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan,*) plain=$unoptimised ;;
         test_resmlp_compact,* | test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
+        test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;
         esac
         # prune_select_vector counts what its zext of <16 x i1> makes 255 of: scores only
