@@ -4,11 +4,11 @@
  *     nt   dw = alpha * sum_n dy_n * xs_n^T + beta * dw    blocks along the reduction (token layer)
  *     nn   y_n = alpha * xs_n * w + beta * y_n             for each sample
  *
- * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. The vector kernels
- * give them with any number of compute units. If the context's
- * precision (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first. The
- * relative error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of
- * the result at most (2 u + u^2) sum |dy| |xs|. nn always runs in fp32.
+ * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. The vector
+ * kernels give them with any number of compute units. If the context's precision
+ * (clprune_context_precision) is TF32 or BF16, tn and nt round their operands first. The relative
+ * error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of the result
+ * at most (2 u + u^2) sum |dy| |xs|. nn always runs in fp32.
  *
  * Sizes of zero behave as in BLAS: an empty sum scales the output by beta. beta = 0 never reads the
  * output. Outputs must not overlap inputs.
