@@ -30,20 +30,24 @@ static void compress(uint32_t state[8], const unsigned char block[64])
             rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ (w[i - 2] >> 10);
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
-    uint32_t v[8];
-    memcpy(v, state, sizeof v);
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (int i = 0; i < 64; i++) {
-        const uint32_t sum1 =
-            rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
-        const uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        const uint32_t t1 = v[7] + sum1 + choice + round_constant[i] + w[i];
-        const uint32_t sum0 =
-            rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
-        const uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += t1;
-        v[0] = t1 + sum0 + majority;
+        const uint32_t sum1 = rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+        const uint32_t choice = (e & f) ^ (~e & g);
+        const uint32_t t1 = h + sum1 + choice + round_constant[i] + w[i];
+        const uint32_t sum0 = rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+        const uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
+        h = g;
+        g = f;
+        f = e;
+        e = d + t1;
+        d = c;
+        c = b;
+        b = a;
+        a = t1 + sum0 + majority;
     }
+    const uint32_t v[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; i++)
         state[i] += v[i];
 }
@@ -76,14 +80,12 @@ void clprune__sha256_update(clprune__sha256 *hash, const void *data, size_t size
 
 void clprune__sha256_end(clprune__sha256 *hash, unsigned char digest[CLPRUNE__SHA256_BYTES])
 {
-    const uint64_t bits = hash->length * 8;
-    const unsigned char one = 0x80, zero = 0;
-    clprune__sha256_update(hash, &one, 1);
-    while (hash->length % 64 != 56)
-        clprune__sha256_update(hash, &zero, 1);
+    static const unsigned char padding[64] = {0x80};
     unsigned char length[8];
     for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)(bits >> (56 - 8 * i));
+        length[i] = (unsigned char)(hash->length * 8 >> (56 - 8 * i));
+    /* 1 to 64 bytes, so that 8 are left in the last block */
+    clprune__sha256_update(hash, padding, 1 + (size_t)(119 - hash->length % 64) % 64);
     clprune__sha256_update(hash, length, sizeof length);
     for (int i = 0; i < CLPRUNE__SHA256_BYTES; i++)
         digest[i] = (unsigned char)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
