@@ -60,31 +60,48 @@ typedef struct line {
     size_t count;
 } line;
 
+/* Reads until the end, or beyond FILE_MOST bytes. The caller frees the result, which has room for
+ * one more byte; NULL if memory is out. */
+static char *read_bytes(FILE *file, size_t *size)
+{
+    char *bytes = NULL;
+    *size = 0;
+    for (size_t room = 4096;; room *= 4) {
+        char *grown = realloc(bytes, room + 1);
+        if (grown == NULL) {
+            free(bytes);
+            return NULL;
+        }
+        bytes = grown;
+        *size += fread(bytes + *size, 1, room - *size, file);
+        if (*size < room || *size > FILE_MOST)
+            return bytes;
+    }
+}
+
 bool keep_file_read(const char *path, char **text, fault *f)
 {
     const char *why;
     FILE *file = plain_file_open(path, NULL, &why);
-    char *bytes = malloc(FILE_MOST + 1);
     *text = NULL;
-    if (file == NULL || bytes == NULL) {
-        (void)(bytes == NULL ? fault_set(f, CODE_MEMORY, "out of memory")
-                             : fault_set(f, CODE_DATA, "%s: %s", path, why));
-    } else {
-        const size_t size = fread(bytes, 1, FILE_MOST + 1, file);
-        if (ferror(file))
-            (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
-        else if (size > FILE_MOST)
-            (void)fault_set(f, CODE_DATA, "%s: longer than %d bytes", path, FILE_MOST);
-        else if (memchr(bytes, '\0', size) != NULL)
-            (void)fault_set(f, CODE_DATA, "%s: not a text", path);
-        else {
-            bytes[size] = '\0';
-            *text = bytes;
-            bytes = NULL;
-        }
+    if (file == NULL)
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
+    size_t size;
+    char *bytes = read_bytes(file, &size);
+    if (bytes == NULL)
+        (void)fault_set(f, CODE_MEMORY, "out of memory");
+    else if (ferror(file))
+        (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
+    else if (size > FILE_MOST)
+        (void)fault_set(f, CODE_DATA, "%s: longer than %d bytes", path, FILE_MOST);
+    else if (memchr(bytes, '\0', size) != NULL)
+        (void)fault_set(f, CODE_DATA, "%s: not a text", path);
+    else {
+        bytes[size] = '\0';
+        *text = bytes;
+        bytes = NULL;
     }
-    if (file != NULL)
-        (void)fclose(file);
+    (void)fclose(file);
     free(bytes);
     return *text != NULL;
 }
