@@ -93,7 +93,8 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
 {
     /* Were they alike, getopt_long would take the first of several that an abbreviation fits. */
     struct option table[OPTIONS_MOST + 1] = {0};
-    for (size_t i = 0; i < option_rows_count(o->model); ++i) {
+    const size_t count = option_rows_count(o->model);
+    for (size_t i = 0; i < count; ++i) {
         const option_row row = option_row_at(o->model, i);
         table[i] = (struct option){row.name,
             row.kind == OPTION_FLAG ? no_argument : required_argument, NULL, LONG_OPTION + (int)i};
@@ -206,9 +207,12 @@ static bool check_together(const options *o, fault *f)
         return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
     if (keep_preset_chooses(o->model->keep, o->activations))
         return check_chooser(o, f);
-    for (size_t i = 0; o->resume == NULL && i < option_rows_count(o->model); ++i) {
+    const size_t count = option_rows_count(o->model);
+    for (size_t i = 0; o->resume == NULL && i < count; ++i) {
+        if (!o->given[i])
+            continue;
         const option_row row = option_row_at(o->model, i);
-        if (o->given[i] && !check_needs(o, &row, f))
+        if (!check_needs(o, &row, f))
             return false;
     }
     return true;

@@ -193,16 +193,18 @@ enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };
 
 _Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
 
-static bool leaves_out(const trainer_model *model, const option_row *row)
+/* Whether programs without codes lack the row. */
+static bool is_of_codes(const option_row *row)
 {
-    return row->needs == NEEDS_CODES && !keep_codes_exist(model->keep);
+    return row->needs == NEEDS_CODES;
 }
 
 size_t option_rows_count(const trainer_model *model)
 {
-    size_t count = model->extras_count;
-    for (size_t i = 0; i < ROWS; ++i)
-        count += !leaves_out(model, &rows[i]);
+    size_t count = model->extras_count + ROWS;
+    if (!keep_codes_exist(model->keep))
+        for (size_t i = 0; i < ROWS; ++i)
+            count -= is_of_codes(&rows[i]);
     return count;
 }
 
@@ -225,8 +227,9 @@ option_row option_row_at(const trainer_model *model, size_t index)
         return extra_row(model, index - EXTRAS_AT);
     if (index >= EXTRAS_AT)
         index -= model->extras_count;
-    for (size_t i = 0; i <= index && i < ROWS; ++i)
-        index += leaves_out(model, &rows[i]);
+    if (!keep_codes_exist(model->keep))
+        for (size_t i = 0; i <= index && i < ROWS; ++i)
+            index += is_of_codes(&rows[i]);
     option_row row = rows[index];
     if (row.offset == FIELD(arch))
         row.choices = model->archs;
