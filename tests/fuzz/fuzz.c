@@ -8,13 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fuzz/memory_files.h"
+
 enum { PATH = 1024, PATHS = 16 };
 
 void fuzz_check(bool holds, const char *condition, const char *file, int line)
 {
     if (holds)
         return;
-    (void)fprintf(stderr, "%s:%d: broken: %s\n", file, line, condition);
+    (void)dprintf(STDERR_FILENO, "%s:%d: broken: %s\n", file, line, condition);
     abort();
 }
 
@@ -24,12 +26,35 @@ void fuzz_check_text(const char *text, const char *part)
         text[0] != '\0' && strchr(text, '\n') == NULL && (part == NULL || strstr(text, part));
     if (good)
         return;
-    (void)fprintf(stderr, "a message that is not one line with \"%s\": \"%s\"\n",
+    (void)dprintf(STDERR_FILENO, "a message that is not one line with \"%s\": \"%s\"\n",
         part != NULL ? part : "", text);
     abort();
 }
 
+/* Before 2.33 glibc had no function fstat that could be wrapped. */
+#if defined __GLIBC__ && !__GLIBC_PREREQ(2, 33)
+enum { CAN_WRAP = 0 };
+#else
+enum { CAN_WRAP = 1 };
+#endif
+
+bool fuzz_on_disk;
+static bool in_memory;
 static char folder[PATH];
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    enum { ONE_OF = 32 };
+    in_memory = CAN_WRAP && !fuzz_on_disk && size % ONE_OF != ONE_OF - 1;
+    fuzz_target((fuzz_input){bytes, size});
+    memory_files_clear();
+    return 0;
+}
+
+bool fuzz_in_memory(void)
+{
+    return in_memory;
+}
 
 static void remove_all(const char *path)
 {
@@ -61,6 +86,8 @@ static void clean_up(void)
 
 const char *fuzz_folder(void)
 {
+    if (in_memory)
+        return MEMORY_FOLDER;
     if (folder[0] != '\0')
         return folder;
     const char *base = getenv("TMPDIR");
@@ -84,6 +111,10 @@ static const char *path_of(const char *name)
 const char *fuzz_write(const char *name, const void *data, size_t size)
 {
     const char *path = path_of(name);
+    if (in_memory) {
+        memory_files_add(path, data, size);
+        return path;
+    }
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     FUZZ_CHECK(file >= 0);
     FUZZ_CHECK(size == 0 || write(file, data, size) == (ssize_t)size);
@@ -93,12 +124,14 @@ const char *fuzz_write(const char *name, const void *data, size_t size)
 
 void fuzz_subfolder(const char *name)
 {
-    (void)mkdir(path_of(name), 0700);
+    if (!in_memory)
+        (void)mkdir(path_of(name), 0700);
 }
 
 void fuzz_remove(const char *name)
 {
-    remove_all(path_of(name));
+    if (!in_memory)
+        remove_all(path_of(name));
 }
 
 uint8_t fuzz_byte(fuzz_input *in)

@@ -8,9 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The target. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 /* Ends the program, and so reports a finding, where a promise is broken. */
 #define FUZZ_CHECK(condition) fuzz_check((condition), #condition, __FILE__, __LINE__)
 void fuzz_check(bool holds, const char *condition, const char *file, int line);
@@ -18,20 +15,30 @@ void fuzz_check(bool holds, const char *condition, const char *file, int line);
 /* A message of a failure: not empty, one line, and it has `part` (NULL: anything). */
 void fuzz_check_text(const char *text, const char *part);
 
-/* A private folder in memory (/dev/shm, else $TMPDIR or /tmp), which is removed at exit. */
-const char *fuzz_folder(void);
-
-/* Writes a file there and returns its path, valid until the 16th call after this one. Folders in
- * `name` must exist: fuzz_subfolder. */
-const char *fuzz_write(const char *name, const void *data, size_t size);
-void fuzz_subfolder(const char *name);
-void fuzz_remove(const char *name); /* a file or a folder with what is in it */
-
 /* An input that is taken apart from its front. */
 typedef struct fuzz_input {
     const uint8_t *data;
     size_t size;
 } fuzz_input;
+
+/* The target, which fuzz_NAME.c has. */
+void fuzz_target(fuzz_input in);
+
+/* What libFuzzer and replay.c call. The target's files are in the memory of the program
+ * (memory_files.h), but one length of 32 is run on files of the system; all are, where
+ * fuzz_on_disk is set. */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+extern bool fuzz_on_disk;
+bool fuzz_in_memory(void);
+
+/* The folder of the files; the system's is in /dev/shm, else $TMPDIR or /tmp, until exit. */
+const char *fuzz_folder(void);
+
+/* Writes a file there, one of at most 16 in an execution, and returns its path, valid until the
+ * 16th call after this one. Folders in `name` must exist: fuzz_subfolder. */
+const char *fuzz_write(const char *name, const void *data, size_t size);
+void fuzz_subfolder(const char *name);
+void fuzz_remove(const char *name); /* a file or a folder with what is in it */
 
 uint8_t fuzz_byte(fuzz_input *in);                 /* 0 where there is none left */
 uint32_t fuzz_word(fuzz_input *in, uint32_t most); /* two bytes, modulo most + 1 */

@@ -66,7 +66,7 @@ static size_t count_blocks(const clprune_bsr *bsr, const clprune_bsr_sizes *size
     return count;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
     static clprune_context *context = NULL;
     static clprune__backend live;
@@ -81,7 +81,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         live.read = read_held;
         context->backend = &live;
     }
-    fuzz_input in = {bytes, size};
     const uint8_t a = fuzz_byte(&in), b = fuzz_byte(&in);
     clprune_bsr bsr = {.desc = {.batch = 1 + a % 3,
                            .rows = fuzz_byte(&in) % 64,
@@ -100,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     (void)fuzz_word(&in, 0);
     held = in;
     if (clprune_bsr_size_query(&bsr.desc, &sizes) != CLPRUNE_SUCCESS)
-        return 0;
+        return;
     /* index, scales, values: apart from each other, in parts of two samples more than needed */
     const size_t samples = bsr.desc.batch + bsr.first;
     const size_t room = samples * (sizes.bitmap_bytes + sizes.crow_bytes + sizes.col_bytes);
@@ -115,5 +114,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         FUZZ_CHECK(status == CLPRUNE_INVALID_BSR || status == CLPRUNE_INVALID_SIZE);
         fuzz_check_text(clprune_last_error(context), NULL);
     }
-    return 0;
 }

@@ -26,19 +26,21 @@ static void digest(const void *data, size_t size, uint8_t out[HASH])
     clprune__sha256_end(&hash, out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     const uint8_t flags = fuzz_byte(&in);
-    uint8_t head[HASH], *file = malloc(HEADER + in.size);
-    char hex[2 * HASH + 1], name[sizeof hex + 4];
+    static uint8_t head[HASH]; /* of the key, as `name` is */
+    static char hex[2 * HASH + 1], name[sizeof hex + 4];
+    uint8_t *file = malloc(HEADER + in.size);
     unsigned char *payload = NULL;
     const char *reason = NULL;
     size_t loaded = 1;
     FUZZ_CHECK(file != NULL);
-    digest(key, strlen(key), head);
-    clprune__sha256_hex(head, hex);
-    (void)snprintf(name, sizeof name, "%s.bin", hex);
+    if (name[0] == '\0') {
+        digest(key, strlen(key), head);
+        clprune__sha256_hex(head, hex);
+        (void)snprintf(name, sizeof name, "%s.bin", hex);
+    }
     const bool made = (flags & 1) != 0;
     memset(file, 0, HEADER);
     memcpy(file, "CLPRUNE1", KEY_AT);
@@ -64,5 +66,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         FUZZ_CHECK((flags & 7) != 7 || in.size == 0);
     }
     free(payload);
-    return 0;
 }

@@ -74,9 +74,8 @@ static void use_settings(const checkpoint *c, const char *path)
     options_close(&o);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     checkpoint c;
     fault f = {0};
     const bool repaired = (fuzz_byte(&in) & 1) != 0 && in.size >= HEADER + TRAILER;
@@ -88,11 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (!checkpoint_open(path, &c, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA && c.bytes == NULL && c.records == NULL);
         fuzz_check_text(f.text, path);
-        return 0;
+        return;
     }
     for (size_t i = 0; i < c.count; ++i)
         check_record(&c, &c.records[i]);
     use_settings(&c, path);
     checkpoint_close(&c);
-    return 0;
 }

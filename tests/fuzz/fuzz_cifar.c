@@ -32,11 +32,10 @@ static void use(const char *name, bool fine, const dataset_options *options)
     dataset_close(data);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
     static const char *const files[5] = {"ten/data_batch_1.bin", "ten/data_batch_2.bin",
         "ten/data_batch_3.bin", "ten/data_batch_4.bin", "ten/data_batch_5.bin"};
-    fuzz_input in = {bytes, size};
     const uint8_t flags = fuzz_byte(&in), limits = fuzz_byte(&in);
     const bool fine = (flags & 1) != 0;
     const dataset_options options = {.image_size = (flags & 2) ? 32 : 0,
@@ -58,5 +57,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         }
     }
     use(fine ? "hundred" : "ten", fine, &options);
-    return 0;
 }

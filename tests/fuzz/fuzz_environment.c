@@ -9,6 +9,7 @@
 
 #include "clprune/clprune.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_files.h"
 #include "runtime/backend.h"
 #include "runtime/context_private.h"
 #include "runtime/device_select.h"
@@ -22,14 +23,31 @@ static void set(const char *name, const char *value)
     FUZZ_CHECK(setenv(name, value, 1) == 0);
 }
 
+/* While it is entered, relative paths lie in our folder, and what goes to stderr is dropped. */
+static void enter_folder(bool enter)
+{
+    static int here = -1;
+    static FILE *sink, *usual;
+    if (sink == NULL) {
+        sink = memory_files_sink();
+        usual = stderr;
+        here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        FUZZ_CHECK(sink != NULL && here >= 0);
+    }
+#ifdef __GLIBC__ /* others have no variable */
+    stderr = enter ? sink : usual;
+#endif
+    if (fuzz_in_memory())
+        memory_files_here(enter);
+    else
+        FUZZ_CHECK((enter ? chdir(fuzz_folder()) : fchdir(here)) == 0);
+}
+
 /* A context that would run commands, so that it opens its verbose file, in our folder. Nothing
  * runs. */
 static void be_verbose(clprune_context *context, const char *value)
 {
-    static int here = -1;
-    if (here < 0)
-        here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    FUZZ_CHECK(here >= 0 && chdir(fuzz_folder()) == 0);
+    enter_folder(true);
     clprune__backend live = *context->backend;
     live.runs = true;
     context->backend = &live;
@@ -40,7 +58,7 @@ static void be_verbose(clprune_context *context, const char *value)
     clprune__verbose_close(context);
     context->backend = &live; /* what verbose had put before it is gone */
     clprune_context_destroy(context);
-    FUZZ_CHECK(fchdir(here) == 0);
+    enter_folder(false);
 }
 
 static void open_folder(const char *value)
@@ -57,9 +75,8 @@ static void open_folder(const char *value)
     fuzz_remove("caches");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     char value[VALUE];
     clprune_context *context = NULL;
     set("CLPRUNE_TUNING", "");
@@ -93,5 +110,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     (void)fuzz_line(&in, value, sizeof value);
     if (value[0] != '\0')
         open_folder(value);
-    return 0;
 }

@@ -5,11 +5,10 @@
 #include "dataset.h"
 #include "fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
     static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-    fuzz_input in = {bytes, size};
     char err[1024];
     dataset *data = NULL;
     const uint8_t flags = fuzz_byte(&in);
@@ -27,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     FUZZ_CHECK((status == DATASET_OK) == (data != NULL));
     if (status != DATASET_OK) {
         fuzz_check_text(err, fuzz_folder());
-        return 0;
+        return;
     }
     const size_t side = dataset_image_size(data);
     uint8_t *pixels = malloc(3 * side * side);
@@ -44,5 +43,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         }
     free(pixels);
     dataset_close(data);
-    return 0;
 }

@@ -25,9 +25,8 @@ static image_window choose(void *user, uint32_t width, uint32_t height)
         .height = w.height};
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     uint8_t pixels[3 * MOST_SIDE * MOST_SIDE + 1];
     char message[256] = "";
     const char *why = NULL;
@@ -45,5 +44,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         FUZZ_CHECK(why[0] != '\0');
     }
     FUZZ_CHECK(pixels[end] == 77);
-    return 0;
 }

@@ -40,9 +40,8 @@ static void come_back(const options *o)
     options_close(&other);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     const trainer_model *model = (fuzz_byte(&in) & 1) ? &resnet_model : &resmlp_model;
     char program[] = "train", *text = fuzz_text(&in), *argv[WORDS + 1] = {program}, *rest = text;
     int argc = 1;
@@ -60,5 +59,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     options_close(&o);
     free(text);
-    return 0;
 }

@@ -7,9 +7,8 @@
 
 enum { PREFIX = 8 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     safetensors s;
     fault f = {0};
     const uint8_t data_bytes = fuzz_byte(&in);
@@ -26,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         FUZZ_CHECK(f.code == (safetensors_readable() ? CODE_DATA : CODE_USAGE) || whole < PREFIX);
         FUZZ_CHECK(s.tensors == NULL && s.stream == NULL);
         FUZZ_CHECK(f.text[0] != '\0');
-        return 0;
+        return;
     }
     uint64_t at = 0;
     for (size_t i = 0; i < s.count; ++i) {
@@ -42,5 +41,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         at = t->to;
     }
     safetensors_close(&s);
-    return 0;
 }

@@ -7,9 +7,8 @@
 #include "clprune/clprune.h"
 #include "fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_target(fuzz_input in)
 {
-    fuzz_input in = {bytes, size};
     const uint8_t flags = fuzz_byte(&in);
     const clprune_device_info device = {.device = "fuzz",
         .vendor = "AMD",
@@ -25,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (status != CLPRUNE_SUCCESS) {
         FUZZ_CHECK(status == CLPRUNE_INVALID_ARGUMENT);
         fuzz_check_text(clprune_last_error(NULL), path);
-        return 0;
+        return;
     }
     clprune_tuning_parameter parameters[128];
     size_t count;
@@ -37,5 +36,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
                        parameters[i].value <= parameters[i].most &&
                        parameters[i].value % parameters[i].multiple == 0);
     clprune_context_destroy(context);
-    return 0;
 }

@@ -1,5 +1,6 @@
 /* main of a target without libFuzzer: runs it on each file named, and on each file of the folders
- *. Ends with 1 where there is none: an empty corpus shows nothing. */
+ * named, once with files in memory and once with those of the system. Ends with 1 where there is
+ * none: an empty corpus shows nothing. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,10 @@ static void run_file(const char *path)
     FUZZ_CHECK(data != NULL);
     FUZZ_CHECK(fread(data, 1, (size_t)end, file) == (size_t)end);
     (void)fclose(file);
-    (void)LLVMFuzzerTestOneInput(data, (size_t)end);
+    for (int disk = 0; disk < 2; ++disk) {
+        fuzz_on_disk = disk == 1;
+        (void)LLVMFuzzerTestOneInput(data, (size_t)end);
+    }
     free(data);
     ++runs;
 }
