@@ -1,5 +1,6 @@
 /* Files of the program cache: a byte, then the file, or its payload where the byte's bits have the
- * header made: 1 with the right key, 2 also the right size, 4 also the right checksum. */
+ * header made: 1 with the right key, 2 also the right size, 4 also the right checksum; 8: a byte
+ * follows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ void fuzz_target(fuzz_input in)
     const uint8_t flags = fuzz_byte(&in);
     static uint8_t head[HASH]; /* of the key, as `name` is */
     static char hex[2 * HASH + 1], name[sizeof hex + 4];
-    uint8_t *file = malloc(HEADER + in.size);
+    uint8_t *file = malloc(HEADER + in.size + 1);
     unsigned char *payload = NULL;
     const char *reason = NULL;
     size_t loaded = 1;
@@ -51,19 +52,21 @@ void fuzz_target(fuzz_input in)
         digest(in.data, in.size, file + HASH_AT);
     if (in.size > 0)
         memcpy(file + HEADER, in.data, in.size);
-    (void)fuzz_write(name, made ? file : in.data, made ? HEADER + in.size : in.size);
+    file[HEADER + in.size] = 0;
+    const size_t more = (flags & 8) != 0 ? 1 : 0;
+    (void)fuzz_write(name, made ? file : in.data, made ? HEADER + in.size + more : in.size);
     free(file);
     const clprune__disk_result result =
         clprune__disk_load(fuzz_folder(), key, &payload, &loaded, &reason);
     if (result == CLPRUNE__DISK_OK) {
         FUZZ_CHECK(reason == NULL);
-        FUZZ_CHECK(!made || (flags & 7) == 7);
+        FUZZ_CHECK(!made || (flags & 15) == 7);
         if (made) /* the file that was meant, to the byte */
             FUZZ_CHECK(loaded == in.size && memcmp(payload, in.data, in.size) == 0);
     } else {
         FUZZ_CHECK(result == CLPRUNE__DISK_REFUSED && payload == NULL && loaded == 0);
         FUZZ_CHECK(reason != NULL);
-        FUZZ_CHECK((flags & 7) != 7 || in.size == 0);
+        FUZZ_CHECK((flags & 15) != 7 || in.size == 0);
     }
     free(payload);
 }

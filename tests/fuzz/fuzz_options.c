@@ -35,9 +35,17 @@ static void come_back(const options *o)
         other.clip_norm, other.label_smoothing};
     for (size_t i = 0; i < sizeof there / sizeof *there; ++i)
         FUZZ_CHECK(!(there[i] < back[i]) && !(there[i] > back[i]));
+    FUZZ_CHECK(other.seed == o->seed && strcmp(other.data, o->data) == 0);
     free(text);
     free(again);
     options_close(&other);
+}
+
+/* An accepted seed has 16 digits at most, but for zeros before them. The first word is no value. */
+static void check_seed(const char *word)
+{
+    if (word != NULL && strncmp(word, "--seed=", 7) == 0)
+        FUZZ_CHECK(strlen(word + 7 + strspn(word + 7, "0")) <= 16);
 }
 
 void fuzz_target(fuzz_input in)
@@ -50,12 +58,15 @@ void fuzz_target(fuzz_input in)
     for (char *word; argc < WORDS && (word = strsep(&rest, "\n")) != NULL;)
         argv[argc++] = word;
     argv[argc] = NULL;
-    optind = 0; /* getopt starts anew */
+    const char *first = argv[1]; /* getopt moves words */
+    optind = 0;                  /* getopt starts anew */
     if (!options_parse(model, argc, argv, &o, &f)) {
         FUZZ_CHECK(f.code == CODE_USAGE);
         FUZZ_CHECK(f.text[0] != '\0');
-    } else if (is_settled(&o)) {
-        come_back(&o);
+    } else {
+        check_seed(first);
+        if (is_settled(&o))
+            come_back(&o);
     }
     options_close(&o);
     free(text);

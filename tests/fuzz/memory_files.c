@@ -34,14 +34,15 @@ typedef struct memory_file {
 } memory_file;
 
 static memory_file files[FILES];
-static size_t count, found;
-static bool here; /* relative paths lie in MEMORY_FOLDER */
+static size_t count, found, sinks; /* sinks: open ones of the target's */
+static bool here;                  /* relative paths lie in MEMORY_FOLDER */
 
 void memory_files_clear(void)
 {
     FUZZ_CHECK(count == 0 || found > 0); /* else the target reads elsewhere */
     for (size_t i = 0; i < count; ++i)
         FUZZ_CHECK(!files[i].open);
+    FUZZ_CHECK(sinks == 0);
     count = found = 0;
 }
 
@@ -179,6 +180,13 @@ static ssize_t sink_write(void *nothing, const char *bytes, size_t size)
     return (ssize_t)size;
 }
 
+static int sink_close(void *nothing)
+{
+    (void)nothing;
+    --sinks;
+    return 0;
+}
+
 FILE *memory_files_sink(void)
 {
     return fopencookie(NULL, "w", (cookie_io_functions_t){.write = sink_write});
@@ -260,10 +268,12 @@ FILE *__wrap_fopen(const char *path, const char *mode)
         return __real_fopen(path, mode);
     if (mode[0] != 'r') {
         FUZZ_CHECK(strchr(path, '/') == NULL);
-        if (!are_equal(path, ".") && !are_equal(path, ".."))
-            return memory_files_sink();
         errno = EISDIR;
-        return NULL;
+        if (are_equal(path, ".") || are_equal(path, ".."))
+            return NULL;
+        ++sinks;
+        return fopencookie(
+            NULL, "w", (cookie_io_functions_t){.write = sink_write, .close = sink_close});
     }
     memory_file *file = find(path);
     if (file == NULL)

@@ -10,7 +10,8 @@
 /* Where they lie; no path of the system begins like that. */
 #define MEMORY_FOLDER "/clprune-fuzz-memory"
 
-/* Forgets all files. The target has looked for one of them at least, and has closed all. */
+/* Forgets all files. The target has looked for one of them at least, and has closed all that it
+ * opened. */
 void memory_files_clear(void);
 /* At most 16, with paths of their own; `data` is copied. */
 void memory_files_add(const char *path, const void *data, size_t size);
