@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "options_table.h"
 #include "resmlp_model.h"
 #include "support/test_device.h"
 
@@ -234,6 +235,24 @@ static void forms(void **state)
     options_close(&o);
 }
 
+/* A model without codes lacks the option of their bits, and no other. */
+static void no_codes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"dense", NULL};
+    keep_table keep = *resmlp_model.keep;
+    trainer_model plain = resmlp_model;
+    keep.preset_names = names;
+    plain.keep = &keep;
+    const size_t count = option_rows_count(&resmlp_model);
+    const size_t left_out = option_index(&resmlp_model, "gelu-code", strlen("gelu-code"));
+    assert_true(left_out < count);
+    assert_int_equal(option_rows_count(&plain), count - 1);
+    for (size_t i = 0; i < count - 1; ++i)
+        assert_string_equal(
+            option_row_at(&plain, i).name, option_row_at(&resmlp_model, i + (i >= left_out)).name);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -245,5 +264,6 @@ int main(void)
         test_add(&list, version, &versions[i], "a checkpoint %s", versions[i].name);
     for (size_t i = 0; i < sizeof criteria / sizeof criteria[0]; i++)
         test_add(&list, criterion, &criteria[i], "criterion: %s", criteria[i].name);
+    test_add(&list, no_codes, NULL, "a model without codes");
     return test_run_on_host("options", &list);
 }

@@ -31,8 +31,8 @@ void fuzz_check_text(const char *text, const char *part)
     abort();
 }
 
-/* Before 2.33 glibc had no function fstat that could be wrapped. */
-#if defined __GLIBC__ && !__GLIBC_PREREQ(2, 33)
+/* Before 2.33 glibc had no function fstat that could be wrapped; _FILE_OFFSET_BITS renames them. */
+#if defined _FILE_OFFSET_BITS || (defined __GLIBC__ && !__GLIBC_PREREQ(2, 33))
 enum { CAN_WRAP = 0 };
 #else
 enum { CAN_WRAP = 1 };

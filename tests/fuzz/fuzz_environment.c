@@ -75,6 +75,12 @@ static void open_folder(const char *value)
     fuzz_remove("caches");
 }
 
+static bool is_above_64_bits(const char *value)
+{
+    const size_t zeros = strspn(value, "0"), digits = strspn(value + zeros, "0123456789");
+    return digits > 20 || (digits == 20 && strncmp(value + zeros, "18446744073709551615", 20) > 0);
+}
+
 void fuzz_target(fuzz_input in)
 {
     char value[VALUE];
@@ -82,7 +88,7 @@ void fuzz_target(fuzz_input in)
     set("CLPRUNE_TUNING", "");
     set("CLPRUNE_VERBOSE", "");
     set("CLPRUNE_MEM_LIMIT", fuzz_line(&in, value, sizeof value));
-    const bool too_large = value[0] != '0' && strspn(value, "0123456789") > 20; /* than 2^64 */
+    const bool too_large = is_above_64_bits(value);
     set("CLPRUNE_CACHE_LIMIT", fuzz_line(&in, value, sizeof value));
     set("CLPRUNE_PRECISION", fuzz_line(&in, value, sizeof value));
     set("CLPRUNE_DEBUG", fuzz_line(&in, value, sizeof value));
