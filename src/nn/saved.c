@@ -206,7 +206,7 @@ clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t 
     clprune_context *context = saved != NULL ? saved->context : NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     clprune__kept kept;
-    size_t bytes;
+    size_t bytes = 0;
     TRY(shape(context, saved, batch, rows, cols, &kept, &bytes));
     clprune__stored_clear(&saved->stored);
     saved->kept = kept;
@@ -244,7 +244,7 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     const bool fits = batch == 0 || (has_shape(saved, rows, cols) && batch <= saved->kept.batch);
     clprune__kept kept = saved->kept;
-    size_t bytes;
+    size_t bytes = 0;
     TRY(shape(context, saved, fits ? kept.batch : batch, fits ? kept.rows : rows,
         fits ? kept.cols : cols, &kept, &bytes));
     const clprune__bytes blob = {kept.buffer, kept.offset, bytes};
