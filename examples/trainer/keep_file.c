@@ -60,44 +60,26 @@ typedef struct line {
     size_t count;
 } line;
 
-/* Reads until the end, or beyond FILE_MOST bytes. The caller frees the result, which has room for
- * one more byte; NULL if memory is out. */
-static char *read_bytes(FILE *file, size_t *size)
-{
-    char *bytes = NULL;
-    *size = 0;
-    for (size_t room = 4096;; room *= 4) {
-        char *grown = realloc(bytes, room + 1);
-        if (grown == NULL) {
-            free(bytes);
-            return NULL;
-        }
-        bytes = grown;
-        *size += fread(bytes + *size, 1, room - *size, file);
-        if (*size < room || *size > FILE_MOST)
-            return bytes;
-    }
-}
-
 bool keep_file_read(const char *path, char **text, fault *f)
 {
     const char *why;
-    FILE *file = plain_file_open(path, NULL, &why);
+    uint64_t size;
+    FILE *file = plain_file_open(path, &size, &why);
     *text = NULL;
     if (file == NULL)
         return fault_set(f, CODE_DATA, "%s: %s", path, why);
-    size_t size;
-    char *bytes = read_bytes(file, &size);
-    if (bytes == NULL)
+    char *bytes = size <= FILE_MOST ? malloc((size_t)size + 1) : NULL;
+    const size_t count = bytes != NULL ? fread(bytes, 1, (size_t)size, file) : 0;
+    if (size > FILE_MOST)
+        (void)fault_set(f, CODE_DATA, "%s: longer than %d bytes", path, FILE_MOST);
+    else if (bytes == NULL)
         (void)fault_set(f, CODE_MEMORY, "out of memory");
     else if (ferror(file))
         (void)fault_set(f, CODE_DATA, "%s: %s", path, strerror(errno));
-    else if (size > FILE_MOST)
-        (void)fault_set(f, CODE_DATA, "%s: longer than %d bytes", path, FILE_MOST);
-    else if (memchr(bytes, '\0', size) != NULL)
+    else if (memchr(bytes, '\0', count) != NULL)
         (void)fault_set(f, CODE_DATA, "%s: not a text", path);
     else {
-        bytes[size] = '\0';
+        bytes[count] = '\0';
         *text = bytes;
         bytes = NULL;
     }

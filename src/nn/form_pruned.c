@@ -222,14 +222,13 @@ static clprune_status product_conv(clprune_context *context, const clprune__kept
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    const bool cells = kept->keep.centre == CLPRUNE_CENTRE_CELLS;
+    const bool centred = is_centred(kept), cells = kept->keep.centre == CLPRUNE_CENTRE_CELLS;
     const bool takes_means =
         cells ? clprune__kept_conv_pools(context, kept, conv) : clprune__conv_sums_taps(conv);
-    if (!clprune__conv_prunes(context, conv, &bsr) || (is_centred(kept) && !takes_means)) {
+    if (!clprune__conv_prunes(context, conv, &bsr) || (centred && !takes_means)) {
         TRY(clprune__restored_product_conv(context, kept, range, conv, beta, dy, dw, event));
         goto done;
     }
-    const bool centred = is_centred(kept);
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
     if (cells) {
         TRY(clprune__conv_dw_pooled(

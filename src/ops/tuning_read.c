@@ -201,8 +201,7 @@ done:
     return status;
 }
 
-/* The whole file, if it has at most MOST_BYTES, in *text, which is NULL at first. Folders, pipes
- * and devices are refused. */
+/* The whole file, of at most MOST_BYTES, as a new array. Folders, pipes and devices are refused. */
 static clprune_status read_file(
     clprune_context *context, const char *path, char **text, size_t *size)
 {
@@ -214,17 +213,12 @@ static clprune_status read_file(
         CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s: %s", path, strerror(errno));
     REQUIRE(file != NULL, CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: %.1000s is not a regular file",
         path);
-    size_t room = 1024;
-    do {
-        room *= 4;
-        char *grown = realloc(*text, room);
-        REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %.1000s", path);
-        *text = grown;
-        *size += fread(*text + *size, 1, room - *size, file);
-    } while (*size == room && *size <= MOST_BYTES);
-    REQUIRE(!ferror(file), CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s", path);
-    REQUIRE(*size <= MOST_BYTES, CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(info.st_size <= MOST_BYTES, CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_TUNING: %.1000s is larger than %d bytes", path, (int)MOST_BYTES);
+    *text = malloc((size_t)info.st_size + 1);
+    REQUIRE(*text != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %.1000s", path);
+    *size = fread(*text, 1, (size_t)info.st_size, file);
+    REQUIRE(!ferror(file), CLPRUNE_INVALID_ARGUMENT, "CLPRUNE_TUNING: cannot read %.1000s", path);
 done:
     if (file != NULL)
         (void)fclose(file);
