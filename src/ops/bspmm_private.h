@@ -44,6 +44,12 @@ typedef struct clprune__bspmm_operands {
     const struct clprune__conv *conv; /* of tn's tiled kernel: the rows are pixels; else NULL */
 } clprune__bspmm_operands;
 
+/* The number of 16-wide vectors of a vector kernel's register tile of `tile` rows that wastes least
+ * on `outputs` columns: padding beyond the columns, loads beside the tile * V multiplications, and,
+ * where the panels of outputs are `wanted` groups or more, compute units that wait for the last of
+ * them. The tile has `accumulators` registers at most; tile <= accumulators. */
+size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted);
+
 /* The parts that a vector kernel's sum is cut into, at most `most`: enough for `wanted` groups.
  * They do not depend on the number of compute units, so neither do results. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most);

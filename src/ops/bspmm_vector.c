@@ -14,6 +14,27 @@ static const clprune__kernel_def bspmm_nt_vector_kernel = {
 /* Most CPUs have a multiple of so many compute units. */
 enum { EVEN = 4 };
 
+/* The widest tile that the kernels are written for. */
+#define MAX_VECTORS 8
+
+size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted)
+{
+    size_t best = 1;
+    double best_rate = 0.0;
+    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= accumulators; v++) {
+        const size_t panels = clprune__ceil_div(outputs, 16 * v);
+        const size_t paid = panels < wanted ? panels : clprune__round_up(panels, EVEN);
+        const double work = (double)(v * tile);
+        const double rate =
+            (double)outputs / (double)(paid * 16 * v) * work / (work + (double)v + 2.0);
+        if (rate > best_rate * 1.001) {
+            best_rate = rate;
+            best = v;
+        }
+    }
+    return best;
+}
+
 /* Partial results cost memory, and time to add up: half of the groups wanted are enough where they
  * are even. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most)
@@ -35,7 +56,8 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     clprune__bspmm_plan plan = {.inner = sizes->block_cols * bc, .ahead = tuning->bspmm_tn.ahead};
     plan.tile = clprune__largest_divisor(bc, columns);
     const size_t width = longer ? clprune__min(columns, 2 * plan.tile) : plan.tile;
-    plan.vectors = clprune__choose_vectors(outputs, width, tuning->bspmm_tn.accumulators);
+    plan.vectors = clprune__choose_vectors(
+        outputs, width, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     const size_t fits = clprune__panel_rows(context, tuning->bspmm_tn.segment_rows, plan.panel);
@@ -109,7 +131,8 @@ clprune__bspmm_plan clprune__plan_nt_vector(const clprune_context *context, cons
     clprune__bspmm_plan plan = {.inner = xs->desc.rows,
         .tile = tuning->bspmm_nt.tile_rows,
         .ahead = tuning->bspmm_nt.ahead};
-    plan.vectors = clprune__choose_vectors(outputs, plan.tile, tuning->bspmm_nt.accumulators);
+    plan.vectors = clprune__choose_vectors(
+        outputs, plan.tile, tuning->bspmm_nt.accumulators, tuning->bspmm_nt.groups);
     plan.panel = 16 * plan.vectors;
     plan.panels = clprune__ceil_div(outputs, plan.panel);
     plan.splits = clprune__vector_splits(tuning->bspmm_nt.groups, plan.panels, xs->desc.batch);

@@ -83,11 +83,6 @@ clprune_status clprune__gemm_vector(
 /* What the kernels of our own end with: factors, operands with their strides, and a bias. */
 void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
 
-/* The number of 16-wide vectors of a register tile of `tile` rows that wastes least on `outputs`
- * columns: padding beyond the columns, and loads beside the tile * V multiplications. The tile has
- * `accumulators` registers at most; tile <= accumulators. */
-size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators);
-
 /* The rows of a panel of `width` floats in local memory: `most`, halved until the panel fits, a
  * little being left to the compiler. Few values, so that few different programs are built. */
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);

@@ -11,25 +11,6 @@ static const clprune__kernel_def gemm_vector_kernel = {
 static const clprune__kernel_def gemm_vector_quantised_kernel = {
     "gemm_vector.cl", "gemm_vector_quantised", "panel.clh quantise.clh quantise_panel.clh"};
 
-/* The widest tile that the kernels are written for. */
-#define MAX_VECTORS 8
-
-size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators)
-{
-    size_t best = 1;
-    double best_rate = 0.0;
-    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= accumulators; v++) {
-        const double padded = (double)(clprune__ceil_div(outputs, 16 * v) * 16 * v);
-        const double work = (double)(v * tile);
-        const double rate = (double)outputs / padded * work / (work + (double)v + 2.0);
-        if (rate > best_rate * 1.001) {
-            best_rate = rate;
-            best = v;
-        }
-    }
-    return best;
-}
-
 size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
 {
     const size_t spare = 1024;
