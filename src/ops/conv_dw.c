@@ -77,18 +77,29 @@ done:
     return status;
 }
 
-/* dw from x, dense images or, with a cell, pooled ones. of: the layer whose weights dw are; another
- * one than conv where several of its taps share one of conv's. */
-static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
-    const clprune__conv *of, size_t cell, float beta, clprune_mat x, clprune_mat dy, clprune_mat dw,
-    cl_event *event)
+/* The images of a product. */
+typedef struct source {
+    clprune_mat x;
+    size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
+    const clprune__conv *of; /* the layer whose weights dw are, if several of its taps share one of
+                              * the product's; else NULL */
+    size_t side;             /* what they share: clprune__conv_share_taps */
+} source;
+
+/* How the cells of an image lie, or the results that go with its pixels. */
+static clprune_extent grid_of(const clprune__conv *conv, size_t cell)
+{
+    if (cell == 1)
+        return conv->output;
+    return (clprune_extent){
+        clprune__ceil_div(conv->image.height, cell), clprune__ceil_div(conv->image.width, cell)};
+}
+
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool pooled = cell > 0 && of == conv;
-    const clprune_extent grid = pooled
-                                    ? (clprune_extent){clprune__ceil_div(conv->image.height, cell),
-                                          clprune__ceil_div(conv->image.width, cell)}
-                                    : conv->output;
+    const clprune_extent grid = grid_of(conv, from.cell);
     const dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
     const clprune__bspmm_plan *sums = &plan.sums;
     const size_t local[2] = {1, 1};
@@ -100,7 +111,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);
     clprune__define(&defines, "SEG", plan.segment_most);
-    clprune__define(&defines, "POOLED", pooled);
+    clprune__define(&defines, "POOLED", from.cell > 1);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
@@ -110,18 +121,19 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)plan.height);
     clprune__arg_uint(&launch, (uint32_t)plan.width);
     clprune__arg_ulong(&launch, plan.images);
-    clprune__arg_uint(&launch, (uint32_t)cell);
+    clprune__arg_uint(&launch, (uint32_t)from.cell);
     clprune__arg_ulong(&launch, sums->panels);
     clprune__arg_ulong(&launch, sums->panel_run);
-    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, from.x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_ulong(&launch, scratch.partial_offset);
     clprune__arg_mem(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-    if (of == conv)
+    if (from.of == NULL)
         TRY(clprune__bspmm_finish(context, sums, 1.0f, beta, &scratch, dw, event));
     else
-        TRY(clprune__conv_finish_shared(context, conv, of, cell, sums, beta, scratch, dw, event));
+        TRY(clprune__conv_finish_shared(
+            context, conv, from.of, from.side, sums, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -168,7 +180,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         clprune_mat pixels = padded;
         pixels.ld = step;
         TRY(clprune_mat_copy(context, from, inside, NULL));
-        TRY(multiply(context, &joined, &joined, 0, n == 0 ? beta : 1.0f, pixels,
+        TRY(multiply(context, &joined, (source){.x = pixels, .cell = 1}, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
     }
 done:
@@ -182,36 +194,48 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
     const bool joins = conv->in <= FEW_CHANNELS && conv->kernel.width > 1 &&
                        conv->dilation.width == 1 && x.ld == conv->in;
     return joins ? join_taps(context, conv, beta, x, dy, dw, event)
-                 : multiply(context, conv, conv, 0, beta, x, dy, dw, event);
+                 : multiply(context, conv, (source){.x = x, .cell = 1}, beta, dy, dw, event);
 }
 
-size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t cell)
+size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side)
 {
     const ptrdiff_t first = -(ptrdiff_t)padding, at = first + (ptrdiff_t)(tap * dilation);
-    return (size_t)(clprune__floor_div(at, (ptrdiff_t)cell) -
-                    clprune__floor_div(first, (ptrdiff_t)cell));
+    return (size_t)(clprune__floor_div(at, (ptrdiff_t)side) -
+                    clprune__floor_div(first, (ptrdiff_t)side));
 }
 
-bool clprune__conv_shares_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse)
+/* Images of whole sides, so that what lies outside does so by whole sides; and no tap of coarse
+ * without one of conv. */
+static bool shares_side(const clprune__conv *conv, size_t cell, size_t side)
 {
     const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;
-    if (s.height % cell != 0 || s.width % cell != 0 || i.height % cell != 0 ||
-        i.width % cell != 0 || (k.height > 1 && d.height > cell) || (k.width > 1 && d.width > cell))
-        return false;
+    return cell % side == 0 && s.height % side == 0 && s.width % side == 0 &&
+           i.height % side == 0 && i.width % side == 0 && (k.height == 1 || d.height <= side) &&
+           (k.width == 1 || d.width <= side);
+}
+
+size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse)
+{
+    const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;
+    size_t side = clprune__min(cell, clprune__min(s.height, s.width));
+    while (side > 1 && !shares_side(conv, cell, side))
+        side--;
     *coarse = *conv;
-    coarse->image = (clprune_extent){i.height / cell, i.width / cell};
-    coarse->stride = (clprune_extent){s.height / cell, s.width / cell};
-    coarse->padding = (clprune_extent){clprune__ceil_div(conv->padding.height, cell),
-        clprune__ceil_div(conv->padding.width, cell)};
+    if (side == 1)
+        return 1;
+    coarse->image = (clprune_extent){i.height / side, i.width / side};
+    coarse->stride = (clprune_extent){s.height / side, s.width / side};
+    coarse->padding = (clprune_extent){clprune__ceil_div(conv->padding.height, side),
+        clprune__ceil_div(conv->padding.width, side)};
     coarse->dilation = (clprune_extent){1, 1};
     coarse->kernel = (clprune_extent){
-        1 + clprune__conv_shared_tap(k.height - 1, d.height, conv->padding.height, cell),
-        1 + clprune__conv_shared_tap(k.width - 1, d.width, conv->padding.width, cell)};
-    return true;
+        1 + clprune__conv_shared_tap(k.height - 1, d.height, conv->padding.height, side),
+        1 + clprune__conv_shared_tap(k.width - 1, d.width, conv->padding.width, side)};
+    return side;
 }
 
 clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
-    const clprune__conv *conv, size_t cell, const clprune__bspmm_plan *plan, float beta,
+    const clprune__conv *conv, size_t side, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -219,9 +243,9 @@ clprune_status clprune__conv_finish_shared(clprune_context *context, const clpru
     const size_t first = scratch.partial_offset;
     for (size_t t = 0; t < taps; t++) {
         const size_t y = clprune__conv_shared_tap(
-            t / conv->kernel.width, conv->dilation.height, conv->padding.height, cell);
+            t / conv->kernel.width, conv->dilation.height, conv->padding.height, side);
         const size_t x = clprune__conv_shared_tap(
-            t % conv->kernel.width, conv->dilation.width, conv->padding.width, cell);
+            t % conv->kernel.width, conv->dilation.width, conv->padding.width, side);
         clprune_mat part = dw;
         part.offset += t * conv->in;
         part.cols = conv->in;
@@ -236,19 +260,21 @@ done:
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)
 {
     clprune__conv coarse;
-    if (!clprune__conv_uses_vectors(context) || clprune__conv_shares_taps(conv, cell, &coarse))
+    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
+    if (!clprune__conv_uses_vectors(context) || side == cell)
         return true;
-    const size_t cols = clprune__ceil_div(conv->image.width, cell);
-    const dw_plan plan = plan_dw(context, conv, clprune__ceil_div(conv->image.height, cell), cols);
-    return plan.width == cols; /* a row of cells fits local memory */
+    const clprune_extent grid = grid_of(&coarse, cell / side);
+    const dw_plan plan = plan_dw(context, &coarse, grid.height, grid.width);
+    return plan.width == grid.width; /* a row of cells fits local memory */
 }
 
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune__conv coarse;
-    const bool shared = clprune__conv_shares_taps(conv, cell, &coarse);
     if (!clprune__conv_uses_vectors(context))
         return clprune__conv_dw_pooled_tiled(context, conv, cell, beta, p, dy, dw, event);
-    return multiply(context, shared ? &coarse : conv, conv, cell, beta, p, dy, dw, event);
+    clprune__conv coarse;
+    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
+    const source from = {.x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
+    return multiply(context, &coarse, from, beta, dy, dw, event);
 }

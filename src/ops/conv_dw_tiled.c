@@ -20,15 +20,17 @@ enum { TILE = 64, LOCAL = 64 };
 typedef struct source {
     clprune_mat x;
     const clprune__quantised *q;
-    size_t cell;             /* x has the means of cells of cell x cell pixels; 0: the pixels */
-    const clprune__conv *of; /* the layer, if the product is a coarse one; else NULL */
+    size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
+    const clprune__conv *of; /* the layer whose weights dw are, if several of its taps share one of
+                              * the product's; else NULL */
+    size_t side;             /* what they share: clprune__conv_share_taps */
 } source;
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool pooled = from.cell > 0 && from.of == NULL;
+    const bool pooled = from.cell > 1;
     const clprune_extent grid =
         pooled ? (clprune_extent){clprune__ceil_div(conv->image.height, from.cell),
                      clprune__ceil_div(conv->image.width, from.cell)}
@@ -78,7 +80,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
         TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
     else
         TRY(clprune__conv_finish_shared(
-            context, conv, from.of, from.cell, &sums, beta, scratch, dw, event));
+            context, conv, from.of, from.side, &sums, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -87,23 +89,22 @@ done:
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return multiply(context, conv, (source){.x = x}, beta, dy, dw, event);
+    return multiply(context, conv, (source){.x = x, .cell = 1}, beta, dy, dw, event);
 }
 
 clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune__conv coarse;
-    if (clprune__conv_shares_taps(conv, cell, &coarse))
-        return multiply(
-            context, &coarse, (source){.x = p, .cell = cell, .of = conv}, beta, dy, dw, event);
-    return multiply(context, conv, (source){.x = p, .cell = cell}, beta, dy, dw, event);
+    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
+    const source from = {.x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
+    return multiply(context, &coarse, from, beta, dy, dw, event);
 }
 
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return multiply(context, conv, (source){.q = q}, beta, dy, dw, event);
+    return multiply(context, conv, (source){.q = q, .cell = 1}, beta, dy, dw, event);
 }
 
 /* The rows of xs are pixels, so this is bspmm_tn with the results under a tap for dy, all taps in

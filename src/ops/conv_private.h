@@ -99,15 +99,21 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
     const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
     clprune_mat dw, cl_event *event);
 
-/* Pooled images whose cells divide the strides: dw is that of a convolution over the cells,
- * `coarse`, where several taps of conv share one, clprune__conv_shared_tap on each axis. False:
- * others. */
-bool clprune__conv_shares_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
-size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t cell);
+/* With cells and strides of multiples of `side` pixels, taps of pooled images read the same cells
+ * wherever floor((tap * dilation - padding) / side) is equal, because
+ *
+ *     floor((u * stride + a) / cell) = floor((u * (stride / side) + floor(a / side)) / (cell /
+ * side)).
+ *
+ * dw then is that of a convolution `coarse` over images of side x side pixels in one, in cells of
+ * cell / side; several taps of conv share one of its taps, clprune__conv_shared_tap on each axis.
+ * Returns the side; 1: no taps are shared, and coarse is conv. */
+size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
+size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side);
 
 /* dw = sum + beta * dw from the partial results of the coarse convolution. */
 clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
-    const clprune__conv *conv, size_t cell, const clprune__bspmm_plan *plan, float beta,
+    const clprune__conv *conv, size_t side, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event);
 
 /* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
