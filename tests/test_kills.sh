@@ -105,7 +105,7 @@ while [ $whole_runs -lt "$runs" ]; do
     finish "$@"
     without_time run/log.csv | cmp -s want - || fail "another log: $(cat run/log.csv)"
     cmp -s want.weights weights || fail "other weights"
-    # Equal but for seconds, three columns of each row of the log, and the checksum.
+    # Equal but for seconds, also of processors, three columns of each row of the log, and the checksum.
     [ "$(wc -c <run/last.ckpt)" = "$size" ] && [ "$(cmp -l whole/last.ckpt run/last.ckpt | wc -l)" -le 320 ] ||
         fail "another checkpoint"
     [ "$(ls -A run | tr '\n' ' ')" = "last.ckpt log.csv " ] || fail "left behind: $(ls -A run)"

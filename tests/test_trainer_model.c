@@ -454,6 +454,7 @@ static void nonsense_in_a_checkpoint(void **state)
         {"sums", 0, -1, "the loss summed in the epoch"},
         {"sums", 1, (double)INFINITY, "the seconds of the run"},
         {"sums", 2, -1, "the seconds of the epoch"},
+        {"sums", 3, (double)NAN, "the seconds of processors"},
         {"log", 0, 2, "row 1 of its log"},
         {"log", 1, 4, "row 1 of its log"},
         {"log", 2, (double)NAN, "row 1 of its log"},

@@ -12,6 +12,9 @@
 /* Seconds of a clock that never goes back. */
 double clock_seconds(void);
 
+/* Seconds that this process was on processors: what a busy machine does not change much. */
+double cpu_seconds(void);
+
 /* The speed of training, over steps measured together. */
 typedef struct meter {
     double seconds;

@@ -3,7 +3,6 @@
 #include <CL/cl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "atomic_file.h"
 #include "auto_keep.h"
@@ -82,15 +81,6 @@ static bool write_options(json *j, const trainer *t, fault *f)
     return true;
 }
 
-/* Seconds that this process was on a processor: what a busy machine does not change much. */
-static double cpu_seconds(void)
-{
-    struct rusage use = {0};
-    (void)getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-}
-
 static void write_memory(json *j, const clprune_context *context)
 {
     json_open(j, "memory");
@@ -125,7 +115,7 @@ bool summary_write(const trainer *t, const gradient_check *check, fault *f)
     json_real(&j, "images_per_second", meter_images_per_second(m));
     json_real(&j, "step_ms", meter_step_ms(m));
     json_real(&j, "seconds", t->at.seconds + clock_seconds() - t->began);
-    json_real(&j, "cpu_seconds", cpu_seconds());
+    json_real(&j, "cpu_seconds", t->at.cpu_seconds + cpu_seconds());
     json_count(&j, "saved_activation_bytes", t->saved_activation_bytes);
     json_count(&j, "peak_bytes", trainer_peak_bytes(t));
     write_memory(&j, t->context);

@@ -35,6 +35,7 @@ typedef struct trainer_position {
     uint64_t step;          /* steps done in all */
     tally_sums sums;        /* of the steps done in the next epoch */
     double seconds;         /* spent before this process began */
+    double cpu_seconds;     /* likewise, of processors */
     uint64_t peak_bytes;    /* likewise reached */
 } trainer_position;
 

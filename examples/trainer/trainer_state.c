@@ -9,12 +9,10 @@
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           images that were timed in the epoch
- *     sums                  loss summed in the epoch, seconds, seconds that were timed in the epoch
- *     log                   the rows of log.csv so far
- *     param/NAME            each parameter
- *     state0/NAME, state1/NAME
- *                           the optimizer's moments
- *     model/NAME            each state of the model that is no parameter
+ *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
+ * epoch, seconds of processors log                   the rows of log.csv so far param/NAME each
+ * parameter state0/NAME, state1/NAME the optimizer's moments model/NAME            each state of
+ * the model that is no parameter
  */
 #include "trainer.h"
 
@@ -25,9 +23,9 @@
 
 #include "checkpoint.h"
 
-enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 3, RECORD_NAME = 96 };
+enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
 
-/* How many of them the first programs wrote; they did not time epochs. */
+/* How many of them the first programs wrote; they did not time epochs. Later ones wrote more. */
 enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 
 /* The model's states that are no parameters. */
@@ -117,8 +115,8 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
         trainer_peak_bytes(t), t->saved_activation_bytes, t->epoch.steps, t->epoch.images};
-    const double sums[SUM_NUMBERS] = {
-        at->sums.loss, at->seconds + clock_seconds() - t->began, t->epoch.seconds};
+    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
+        t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
     char *text;
     size_t size;
@@ -222,8 +220,8 @@ static bool check_position(
 
 static bool check_sums(const checkpoint *c, const double sums[SUM_NUMBERS], fault *f)
 {
-    static const char *const names[SUM_NUMBERS] = {
-        "the loss summed in the epoch", "the seconds of the run", "the seconds of the epoch"};
+    static const char *const names[SUM_NUMBERS] = {"the loss summed in the epoch",
+        "the seconds of the run", "the seconds of the epoch", "the seconds of processors"};
     for (size_t i = 0; i < SUM_NUMBERS; ++i)
         if (!isfinite(sums[i]) || sums[i] < 0)
             return fault_set(f, CODE_DATA,
@@ -318,12 +316,14 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
                c->path, t->streams, t->type->program);
 }
 
-/* A record of `count` numbers of 8 bytes; of the `first` that it once had, zeros follow. */
+/* A record of `count` numbers of 8 bytes; zeros follow those of an older program, `first` or more.
+ */
 static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
     uint64_t count, uint64_t first, void *numbers, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, name);
-    const uint64_t has = record != NULL && record->cols == first ? first : count;
+    const uint64_t cols = record != NULL ? record->cols : count;
+    const uint64_t has = cols >= first && cols < count ? cols : count;
     const void *data = checkpoint_get(c, name, type, 1, has, f);
     if (data != NULL)
         memcpy(numbers, data, (size_t)has * 8);
@@ -356,6 +356,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
             .last = (double)NAN,
             .finite = true},
         .seconds = sums[1],
+        .cpu_seconds = sums[3],
         .peak_bytes = position[6],
     };
     t->saved_activation_bytes = position[7];
