@@ -211,6 +211,43 @@ static void refused(void **state)
     free(got);
 }
 
+/* Local memory for the strip of a convolution's source, but hardly for more. */
+static void local_memory(void **state)
+{
+    (void)state;
+    const clprune_context_options options = {
+        .cache_dir = "off", .kernels = CLPRUNE_KERNELS_VECTOR, .log = keep_log};
+    const clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {2, 2}, .padding = {1, 1}};
+    const clprune_extent image = {3, 3};
+    clprune_context *context;
+    clprune_conv2d *layer;
+    clprune_mat x, w, y;
+    float results[16 * 4];
+    device_layer_set("local=330000");
+    assert_int_equal(clprune_context_create(NULL, &options, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 9, 4, &x), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", 4, 16, &w), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", 16, 4, &y), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_fill(context, 2, w, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_conv2d_create(context, &desc, &layer), CLPRUNE_SUCCESS);
+    if (clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y, NULL, NULL) !=
+        CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(context));
+    assert_int_equal(clprune_mat_read(context, y, results), CLPRUNE_SUCCESS);
+    device_layer_set(NULL);
+    assert_true(results[0] == 8);      /* a corner: 1 tap of 4 channels */
+    assert_true(results[5 * 4] == 32); /* inside: 4 taps */
+    clprune_conv2d_destroy(layer);
+    const clprune_mat mats[] = {x, w, y};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        clprune_buffer_release(context, mats[i].buffer);
+    clprune_context_destroy(context);
+}
+
 /* Below 64 work-items, the family that needs no groups. */
 static void families(void **state)
 {
@@ -238,6 +275,7 @@ int main(void)
         test_add(&list, smaller, &smaller_rows[i], "smaller: %s", smaller_rows[i].name);
     for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
         test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
+    test_add(&list, local_memory, NULL, "local memory");
     test_add(&list, families, NULL, "families");
     return test_run_on_host("work-groups", &list);
 }

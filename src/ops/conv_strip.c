@@ -78,12 +78,12 @@ static bool make_plan(
 {
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t taps = job->taps.height * job->taps.width;
-    const size_t most = clprune__panel_rows(context, STRIP, 1), height = job->grid.height;
+    const size_t local = clprune__panel_rows(context, STRIP + TERMS, 1), height = job->grid.height;
     const size_t limit = 1 << 20; /* beyond, no strip fits */
     strip_plan plan = {
         .down = span_of(job->step.height, job->taps.height, job->first_y, job->tap_step_y),
         .across = span_of(job->step.width, job->taps.width, job->first_x, job->tap_step_x)};
-    if ((job->n > FEW_RESULTS && job->k > FEW_CHANNELS) || most < STRIP || taps > TERMS ||
+    if ((job->n > FEW_RESULTS && job->k > FEW_CHANNELS) || local < STRIP + TERMS || taps > TERMS ||
         job->grid.width > limit || height > INT32_MAX / 2 || plan.down.reach > limit ||
         plan.across.reach > limit || plan.down.phases > limit || plan.across.phases > limit)
         return false;
