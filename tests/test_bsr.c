@@ -140,6 +140,10 @@ static const size_row size_rows[] = {
     {"columns SIZE_MAX", {1, 1, SIZE_MAX, {1, 1}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"batch SIZE_MAX", {SIZE_MAX, 4, 4, {1, 4}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"a reserved field", {1, 4, 4, {1, 4}, 1, .reserved = {0, 1}}, CLPRUNE_INVALID_ARGUMENT, 0},
+    {"2^30 elements in a block", {1, 4, 4, {TWO(15), TWO(15)}, 1}, CLPRUNE_SUCCESS, 64},
+    {"more", {1, 4, 4, {TWO(15), TWO(15) + 1}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^32 elements in a row", {1, 4, 4, {1, TWO(32)}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
+    {"2^64 elements in a block", {1, 4, 4, {TWO(32), TWO(32)}, 0}, CLPRUNE_SIZE_OVERFLOW, 0},
     {"block SIZE_MAX", {1, 4, 4, {1, SIZE_MAX}, 1}, CLPRUNE_SIZE_OVERFLOW, 0},
 };
 

@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* BR x BC elements; any size >= 1. {1, 16} is the usual choice. */
+/* BR x BC elements; any sides >= 1, at most 2^30 elements. {1, 16} is the usual choice. */
 typedef struct clprune_block {
     size_t rows, cols;
 } clprune_block;
@@ -118,8 +118,7 @@ CLPRUNE_API size_t clprune_keep_count(size_t blocks, float sparsity);
 
 /* Computes all sizes without touching a device; checks for overflow.
  * Errors: INVALID_ARGUMENT (a zero block side, keep > blocks, an unknown value or index type),
- * SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample).
- */
+ * SIZE_OVERFLOW (also: more than 2^31 - 1 blocks in a sample, or 2^30 elements in a block). */
 CLPRUNE_API clprune_status clprune_bsr_size_query(
     const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes);
 

@@ -76,6 +76,9 @@ done:
     return status;
 }
 
+/* Of a block: kernels count them in 31 bits, rounded up to whole vectors. */
+#define MOST_ELEMENTS ((size_t)1 << 30)
+
 clprune_status clprune__check_bsr_desc(
     clprune_context *context, const clprune_bsr_desc *desc, clprune_bsr_sizes *sizes)
 {
@@ -83,9 +86,14 @@ clprune_status clprune__check_bsr_desc(
     REQUIRE(desc != NULL && sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "desc or sizes is NULL");
     *sizes = (clprune_bsr_sizes){0};
     clprune_bsr_sizes s;
+    size_t kept, kept_rows, elements, dense;
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     REQUIRE(desc->block.rows > 0 && desc->block.cols > 0, CLPRUNE_INVALID_ARGUMENT,
         "block is %zu x %zu, expected sides of at least 1", desc->block.rows, desc->block.cols);
+    REQUIRE(
+        clprune__mul(desc->block.rows, desc->block.cols, &elements) && elements <= MOST_ELEMENTS,
+        CLPRUNE_SIZE_OVERFLOW, "block is %zu x %zu, expected at most 2^30 elements",
+        desc->block.rows, desc->block.cols);
     s.block_rows = clprune__ceil_div(desc->rows, desc->block.rows);
     s.block_cols = clprune__ceil_div(desc->cols, desc->block.cols);
     REQUIRE(clprune__mul(s.block_rows, s.block_cols, &s.blocks) && s.blocks <= INT_MAX &&
@@ -98,7 +106,6 @@ clprune_status clprune__check_bsr_desc(
     s.index_type = choose_index(desc, &s);
     const bool scaled = clprune__is_scaled(desc->value_type);
     const bool bitmap = s.index_type == CLPRUNE_INDEX_BITMAP;
-    size_t kept, kept_rows, elements, dense;
     const bool fits =
         clprune__mul(desc->batch, desc->keep, &kept) &&
         clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
