@@ -27,6 +27,8 @@ static const conv_row rows[] = {
     {"3x3 stride 2, even image", {2, 16, 20, 6, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
     {"1x1 stride 2, even image", {3, 16, 20, 4, 8, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, true},
     {"taps that share cells", {2, 16, 20, 12, 20, {7, 5}, {4, 6}, {3, 4}, {2, 1}, 0, 0}, true},
+    {"stride far above the image",
+        {2, 3, 20, 3, 4, {2, 2}, {1 << 28, 1 << 28}, {1, 1}, {1, 1}, 0, 0}, true},
     /* what the forms do not depend on */
     {"few channels, many pixels", {6, 3, 20, 200, 330, {1, 2}, {2, 3}, {0, 1}, {1, 1}, 0, 0}, true},
     {"3x3 no padding, many outputs", {3, 16, 100, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0},
@@ -46,7 +48,7 @@ static const conv_row rows[] = {
     {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
         true},
 };
-enum { FORM_ROWS = 10 };
+enum { FORM_ROWS = 11 };
 
 /* Whether a row is for slow simulators, too. */
 static bool is_wanted(const conv_ref *r)

@@ -139,8 +139,18 @@ done:
     return status;
 }
 
-/* Few channels: the taps of a row are worth joining. Bytes of images that are copied at a time. */
-enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20, JOINED_LEAST = 4 };
+/* Few channels: the taps of a row are worth joining. Bytes of images that are copied at a time.
+ * Floats of a copied row for each one of the image. */
+enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20, JOINED_LEAST = 4, JOINED_MOST = 16 };
+
+/* Floats of a copied row: whole steps, with the padding that is read. */
+static size_t joined_row(const clprune__conv *conv)
+{
+    const size_t row = (conv->padding.width + conv->image.width) * conv->in,
+                 step = conv->stride.width * conv->in;
+    const size_t reached = (conv->output.width - 1) * step + conv->kernel.width * conv->in;
+    return clprune__round_up(clprune__max(row, reached), step);
+}
 
 /* With few channels, taps that are side by side read side by side: a row of taps becomes one tap of
  * kernel.width * in channels, whose pixels lie stride.width * in floats apart and overlap. For this
@@ -152,8 +162,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const size_t before = conv->padding.width * conv->in, row = conv->image.width * conv->in,
                  step = conv->stride.width * conv->in;
-    const size_t reached = (conv->output.width - 1) * step + conv->kernel.width * conv->in;
-    const size_t length = clprune__round_up(clprune__max(before + row, reached), step);
+    const size_t length = joined_row(conv);
     const size_t image = conv->image.height * length * sizeof(float);
     const size_t count = clprune__min(
         conv->batch, clprune__max(JOINED_LEAST, JOINED_BYTES / clprune__max(image, 1)));
@@ -192,7 +201,8 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
     float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const bool joins = conv->in <= FEW_CHANNELS && conv->kernel.width > 1 &&
-                       conv->dilation.width == 1 && x.ld == conv->in;
+                       conv->dilation.width == 1 && x.ld == conv->in &&
+                       joined_row(conv) / JOINED_MOST <= conv->image.width * conv->in;
     return joins ? join_taps(context, conv, beta, x, dy, dw, event)
                  : multiply(context, conv, (source){.x = x, .cell = 1}, beta, dy, dw, event);
 }

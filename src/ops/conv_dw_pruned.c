@@ -48,7 +48,8 @@ static ptrdiff_t shifts(size_t taps, size_t stride, size_t padding, size_t dilat
     return low;
 }
 
-/* False where a row of the panel does not fit local memory. */
+/* False where a row of the panel does not fit local memory, or where strides pass the image, so
+ * that lists of classes without pixels would take more room than it does. */
 static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     const clprune_bsr *xs, pruned_plan *made)
 {
@@ -76,7 +77,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->segment_most =
         clprune__panel_rows(context, PANEL_BYTES / (sums->panel * sizeof(float)), sums->panel);
     const size_t rows = sums->segment_most / plan.pitch; /* of the panel */
-    if (rows <= plan.margin_y)
+    if (rows <= plan.margin_y || plan.classes / conv->image.height > conv->image.width)
         return false;
     sums->segment = clprune__min(steps, rows - plan.margin_y);
     sums->segments = clprune__ceil_div(steps, sums->segment);
