@@ -310,6 +310,38 @@ static void invalid(void **state)
     clprune_conv2d_destroy(layer);
 }
 
+/* A forward pass without images leaves the store as it is, also one of another layer's shape. */
+static void no_images(void **state)
+{
+    (void)state;
+    const clprune_conv2d_desc desc = {.in = 4, .out = 5, .kernel = {3, 3}};
+    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
+    const clprune_extent image = {5, 5};
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    float *values = test_new_normal(31, 5 * 36);
+    test_mat kept = test_mat_make(2 * 6, 7, 0, values), w = test_mat_make(5, 36, 0, values);
+    test_mat before = test_mat_make(2 * 6, 7, 0, NULL), after = test_mat_make(2 * 6, 7, 0, NULL);
+    test_mat x = test_mat_make(0, 4, 0, NULL), y = test_mat_make(0, 5, 0, NULL);
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_saved_create(test_context(), "kept", &keep, 2, 6, 7, &saved));
+    TEST_OK(clprune_saved_store(saved, 0, 2, kept.mat, NULL));
+    TEST_OK(clprune_saved_restore(saved, 0, 2, before.mat, NULL));
+    TEST_OK(
+        clprune_conv2d_forward(layer, 0, image, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+    TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
+    float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
+    test_same_floats("kept", 2 * 6, 7, b, a, "no images");
+    free(a);
+    free(b);
+    free(values);
+    test_mat *const mats[] = {&kept, &w, &before, &after, &x, &y};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
 static void weights_order(void **state)
 {
     (void)state;
@@ -343,6 +375,7 @@ int main(void)
         if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
             test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
     test_add(&list, invalid, NULL, "invalid arguments");
+    test_add(&list, no_images, NULL, "no images");
     test_add(&list, weights_order, NULL, "order of weights");
     return test_run_on_devices("conv2d", &list);
 }

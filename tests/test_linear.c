@@ -440,6 +440,39 @@ static void narrow_values(void **state)
     }
 }
 
+/* A forward pass without samples leaves the store as it is, also one of another layer's shape. */
+static void no_samples(void **state)
+{
+    (void)state;
+    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
+    clprune_saved *saved;
+    float *values = test_new_normal(111, 2 * 6 * 7);
+    test_mat kept = test_mat_make(2 * 6, 7, 0, values), w = test_mat_make(5, 4, 0, values);
+    test_mat before = test_mat_make(2 * 6, 7, 0, NULL), after = test_mat_make(2 * 6, 7, 0, NULL);
+    test_mat x = test_mat_make(0, 4, 0, NULL), y = test_mat_make(0, 5, 0, NULL);
+    TEST_OK(clprune_saved_create(test_context(), "kept", &keep, 2, 6, 7, &saved));
+    TEST_OK(clprune_saved_store(saved, 0, 2, kept.mat, NULL));
+    TEST_OK(clprune_saved_restore(saved, 0, 2, before.mat, NULL));
+    for (int token = 0; token < 2; token++) {
+        const clprune_linear_desc desc = {.in = 4, .out = 5, .axis = (clprune_axis)token};
+        clprune_linear *layer;
+        TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
+        y.mat.cols = token ? 4 : 5;
+        TEST_OK(clprune_linear_forward(layer, 0, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+        clprune_linear_destroy(layer);
+    }
+    TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
+    float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
+    test_same_floats("kept", 2 * 6, 7, b, a, "no samples");
+    free(a);
+    free(b);
+    free(values);
+    test_mat *const mats[] = {&kept, &w, &before, &after, &x, &y};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_saved_destroy(saved);
+}
+
 /* Forward and backward of one layer for samples of `length` rows. */
 static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out)
 {
@@ -551,6 +584,7 @@ int main(void)
     }
     test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
     test_add(&list, narrow_values, NULL, "narrow values");
+    test_add(&list, no_samples, NULL, "a store of another shape, no samples");
     test_add(&list, one_row_indices, NULL, "samples of one row, index types");
     test_add(&list, lengths_build_nothing, NULL, "ten lengths build no program twice");
     return test_run_on_devices("linear", &list);

@@ -57,8 +57,8 @@ CLPRUNE_API clprune_status clprune_conv2d_create(
     clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer);
 CLPRUNE_API void clprune_conv2d_destroy(clprune_conv2d *layer); /* accepts NULL */
 
-/* Creates a store for up to `batch` inputs of this layer, with desc.keep. POOLED without a grid
- * takes the image as its grid. */
+/* Creates a store for up to `batch` inputs of this layer, with desc.keep. POOLED and CENTRE_CELLS
+ * without a grid take the image as their grid, so such a store is for images of this size. */
 CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     clprune_extent image, const char *name, clprune_saved **saved);
 

@@ -148,7 +148,8 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(context, saved, batch, image.height * image.width, desc->in, x, y));
-        TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+        if (batch > 0) /* none leave the store as it is, in any shape */
+            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
     }
     if (batch == 0)
         TRY(clprune__empty_event(context, event));

@@ -103,6 +103,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
+    const bool stores = saved != NULL && batch > 0; /* no samples leave the store as it is */
     TRY(size_samples(layer, batch, "x", x, &s));
     enum { X, W, B, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, batch * s.x_rows, s.x_cols},
@@ -116,13 +117,13 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     }
     if (features) {
         /* The product meets each row of x and can score its blocks on the way: it comes first. */
-        if (saved != NULL)
+        if (stores)
             TRY(clprune__saved_scores(saved, batch, &scores));
-        TRY(clprune__product_rows(context, x, w, b, y, &scores, saved != NULL ? NULL : event));
-        if (saved != NULL)
+        TRY(clprune__product_rows(context, x, w, b, y, &scores, stores ? NULL : event));
+        if (stores)
             TRY(clprune__saved_store(saved, 0, batch, scores.to, x, event));
     } else {
-        if (saved != NULL)
+        if (stores)
             TRY(clprune_saved_store(saved, 0, batch, x, NULL));
         if (batch > 0)
             TRY(clprune__product_tokens(context, batch, x, w, b, y, event));
