@@ -274,10 +274,11 @@ static void limits_beyond_the_files_take_all(void **state)
 static void missing_files_are_named(void **state)
 {
     folder *f = *state;
-    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "no readable CIFAR");
-    expect_failure(
-        "/nowhere/at/all", NULL, DATASET_NOT_FOUND, "/nowhere/at/all", "no readable CIFAR");
+    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "CIFAR-100 (train.bin), or IDX");
+    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "folders train and val");
+    expect_failure("/nowhere/at/all", NULL, DATASET_NOT_FOUND, "/nowhere/at/all", "No such file");
     write_records(f, "test_batch.bin", 1, 0, 1);
+    expect_failure(f->made[0], NULL, DATASET_NOT_FOUND, f->made[0], "is no folder");
     expect_failure(f->dir, NULL, DATASET_NOT_FOUND, "data_batch_1.bin", "No such file");
     write_records(f, "data_batch_1.bin", 1, 0, 1);
     write_records(f, "data_batch_3.bin", 1, 0, 1);

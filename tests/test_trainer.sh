@@ -108,7 +108,7 @@ expect 2 "--pool: '0' is not a whole number from 1" --activations pooled --pool 
 for arguments in "--group 16" "--code-bits 8" "--activations pruned --rounding nearest"; do
     expect 2 "needs --activations compact or quantised" $arguments
 done
-expect 2 "--pool needs --activations pooled" --activations quantised --pool 3
+expect 2 "--pool needs --activations pooled, --centre cells, or --keep-file" --activations quantised --pool 3
 expect 2 "--gradient-draws needs --gradient-check" --gradient-draws 2
 for arguments in "--block 4" "--norm l1" "--criterion largest" "--activations exact --block 4"; do
     expect 2 "needs --activations paper, pruned or compact-pruned" $arguments
@@ -168,6 +168,12 @@ done
 head -c 6146 /dev/zero >cifar/data_batch_3.bin
 expect 0 "" --data cifar --patch-size 16 --steps 1
 [ ! -e runs ] || fail "a run of --steps leaves files"
+# The first epoch is tested; nothing is said of a test after the last step.
+expect 0 "" --image-size 16 --patch-size 8 --train-limit 80 --batch-size 32 --steps 4
+grep -q '^epoch 1/10 .*test loss' out && tail -n 1 out | grep -q '^step 4: ' ||
+    fail "--steps beyond an epoch, without --test-limit: $(cat out)"
+expect 0 "" $small --steps 4
+[ "$(grep -c '^test loss' out)" = 1 ] || fail "--steps with --test-limit: $(cat out)"
 
 # ---- what is no regular file ---------------------------------------------------------------------
 # Opening a FIFO would wait for its other end: each is refused at once, and named.
@@ -618,6 +624,7 @@ cp part/last.ckpt one.ckpt
 expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere
 [ "$(wc -l <elsewhere/log.csv)" = 3 ] || fail "a longer run does not go on"
 expect 0 "" --resume whole/last.ckpt --epochs 3
+grep -q '^all 3 epochs are done; a higher --epochs goes on$' out || fail "a finished run: $(cat out)"
 without_time whole/log.csv >have
 cmp -s want have || fail "resuming a finished run changes its log"
 expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5

@@ -112,7 +112,9 @@ static dataset_status find_place(const char *dir, cifar_place *found, char *err,
     }
     if (places == 0)
         return dataset_fail(DATASET_NOT_FOUND, err, err_size,
-            "%s: no readable CIFAR-10 or CIFAR-100 files (data_batch_1.bin ... or train.bin) there",
+            "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
+            "(train.bin), or IDX (train-images-idx3-ubyte ...), or folders train and val of JPEG "
+            "or PNG files",
             dir);
     if (places > 1)
         return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,

@@ -164,7 +164,10 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     option_needed_presets(o->model, row->needs, presets, sizeof presets);
     if (presets[0] == '\0')
         return fault_set(f, CODE_USAGE, "--%s needs --keep-file", row->name);
-    return fault_set(f, CODE_USAGE, "--%s needs --activations %s", row->name, presets);
+    return fault_set(f, CODE_USAGE, "--%s needs --activations %s%s", row->name, presets,
+        row->needs == NEEDS_POOLING_OR_FILE ? ", --centre cells, or --keep-file"
+        : option_takes_file(row->needs)     ? ", or --keep-file"
+                                            : "");
 }
 
 /* With a preset that chooses by measured errors: it sets the strength of each form. */
@@ -297,8 +300,9 @@ void options_print_help(const trainer_model *model, FILE *file)
         "3 no OpenCL device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is\n"
         "not finite). SIGINT and SIGTERM finish the step, save a checkpoint and exit with\n"
         "130 and 143; a second signal quits at once.\n\n"
-        "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), "
-        "CLPRUNE_CACHE_DIR,\nCLPRUNE_TUNING (a file of clprune-tune)\n",
+        "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), CLPRUNE_CACHE_DIR,\n"
+        "CLPRUNE_CACHE_LIMIT (bytes), CLPRUNE_TUNING (a file of clprune-tune),\n"
+        "CLPRUNE_PRECISION (fp32, tf32, bf16), CLPRUNE_VERBOSE (1 or 2: calls on stderr)\n",
         file);
 }
 

@@ -112,7 +112,8 @@ static const option_row rows[] = {
         "gradients are the dense ones, or nearest",
         NEEDS_QUANTISING_OR_FILE),
     COUNT("pool", OPTION_MATCH, pool, 1, 65536,
-        "pooled tensors keep the mean of each cell of N x N neighbouring rows; default 2",
+        "pooled tensors, and --centre cells, keep the mean of each cell of N x N neighbouring "
+        "rows; default 2",
         NEEDS_POOLING_OR_FILE),
     CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
         "operand precision of weight gradients from pruned inputs: fp32, or tf32 or bf16 on tensor "
@@ -163,7 +164,8 @@ static const option_row rows[] = {
     TEXT("export", OPTION_FORGET, export_file, "FILE",
         "at the end, write the weights to a safetensors file"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
-        "stop after N steps; tests only with --test-limit, writes files only with --output-dir"),
+        "stop after N steps; writes files only with --output-dir, and tests after the last step "
+        "only with --test-limit"),
     COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
         "at the end, compare each gradient with a dense model's on N training batches"),
     COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
@@ -314,7 +316,8 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
         return;
     option_needed_presets(model, row->needs, presets, sizeof presets);
     append(text, size, "; needs %s%s%s", presets[0] == '\0' ? "" : "--activations ", presets,
-        !option_takes_file(row->needs) ? ""
-        : presets[0] == '\0'           ? "--keep-file"
-                                       : ", or --keep-file");
+        !option_takes_file(row->needs)        ? ""
+        : presets[0] == '\0'                  ? "--keep-file"
+        : row->needs == NEEDS_POOLING_OR_FILE ? ", --centre cells, or --keep-file"
+                                              : ", or --keep-file");
 }

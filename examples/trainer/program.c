@@ -78,6 +78,9 @@ static void say_start(trainer *t)
     if (t->at.step > 0)
         progress_say(&t->progress, "going on after epoch %llu, step %llu",
             (unsigned long long)t->at.epoch, (unsigned long long)t->at.step);
+    if (t->at.epoch >= o->epochs && !o->test_only)
+        progress_say(&t->progress, "all %llu epochs are done; a higher --epochs goes on",
+            (unsigned long long)o->epochs);
 }
 
 /* A disk that is full or a reader that went away. */
@@ -133,7 +136,10 @@ static void say_end(trainer *t)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
-    if (t->options->test_only || (t->options->steps != 0 && t->top1 >= 0))
+    /* Not the test of an epoch that ended before the last step. */
+    const bool tested =
+        t->at.step_in_epoch == 0 || (options_given(t->options, "test-limit") && stop_signal() == 0);
+    if (t->options->test_only || (t->options->steps != 0 && tested && t->top1 >= 0))
         progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
 }
 
