@@ -50,7 +50,8 @@ refused 2 '--time: "0"' clprune-tune --time 0
 refused 2 '--precision: "fp8" is not fp32, tf32 or bf16' clprune-tune --precision fp8
 # Not after ten minutes of search.
 refused 1 "--output: cannot write $folder/none/x.json: No such file" clprune-tune --output "$folder/none/x.json"
-refused 2 'no operation "foo"' clprune-bench foo
+refused 2 'no operation "foo"; --help lists them' clprune-bench foo
+refused 2 'bspmm has no form "xx"; --help lists them' clprune-bench bspmm --form xx
 refused 2 '--block: "0"' clprune-bench bspmm --block 0
 refused 2 '--sparsity: "2"' clprune-bench bspmm --sparsity 2
 refused 2 "--json: cannot write \"$folder/none/x\"" clprune-bench bspmm --json "$folder/none/x"

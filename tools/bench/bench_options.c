@@ -166,13 +166,13 @@ static void check_operations(const bench_settings *set)
     for (int i = 0; i < set->op_count; i++) {
         const bool all = strcmp(set->ops[i], "all") == 0;
         if (!all && bench_op_find(set->ops[i], NULL) == NULL) {
-            fprintf(stderr, "clprune-bench: no operation \"%s\"\n", set->ops[i]);
+            fprintf(stderr, "clprune-bench: no operation \"%s\"; --help lists them\n", set->ops[i]);
             exit(EXIT_USAGE);
         }
         for (int f = 0; !all && f < set->form_count; f++)
             if (bench_op_find(set->ops[i], set->forms[f]) == NULL) {
-                fprintf(
-                    stderr, "clprune-bench: %s has no form \"%s\"\n", set->ops[i], set->forms[f]);
+                fprintf(stderr, "clprune-bench: %s has no form \"%s\"; --help lists them\n",
+                    set->ops[i], set->forms[f]);
                 exit(EXIT_USAGE);
             }
     }
