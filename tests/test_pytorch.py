@@ -445,6 +445,7 @@ class Modules(Case):
         for settings, text in [
             (dict(sparsity=1.5), "sparsity is 1.5"), (dict(criterion="best"), "largest, sampled"),
             (dict(values="fp8"), "fp32"), (dict(block=(0, 16)), "block"),
+            (dict(form="mask"), "for activations"), (dict(form="gelu_code"), "for activations"),
         ]:
             with self.assertRaisesRegex(ValueError, text):
                 clprune.convert_(nn.Linear(4, 4), **settings)

@@ -5,7 +5,7 @@
     clprune.convert_(model, sparsity=0.7)    # changes nn.Linear, nn.ReLU and nn.GELU in place
     loss = criterion(model(x), y)
     loss.backward()
-    print(clprune.report(model))
+    print(clprune.report(model, x))
 
 A linear layer needs its input in the backward pass, for dw = dy^T * x alone. A converted one keeps
 that input in blocks: by default 30 % of them, drawn and scaled so that the expected dw is the dense
@@ -588,6 +588,9 @@ def convert_(model: nn.Module, sparsity: float = 0.7, *, gelu_bits: int = 8,
     are left alone with a warning.
     """
     linear = Keep(sparsity=sparsity, **how)
+    if linear.form in ("gelu_code", "mask"):
+        raise ValueError(f"form is {linear.form!r}, which is for activations; expected one of "
+                         "dense, pruned, quantised, pooled")
     keeps = {Linear: linear, GELU: Keep(form="gelu_code", bits=gelu_bits),
              ReLU: Keep(form="mask")}
     attention = set()
