@@ -410,6 +410,55 @@ static void refused(void **state)
     clprune_buffer_release(context, room.buffer);
 }
 
+static bool is_of_activations(const form_row *row)
+{
+    return row->keep.form == CLPRUNE_FORM_GELU_CODE || row->keep.form == CLPRUNE_FORM_MASK;
+}
+
+/* What does not restore x is no form of a layer's input, nor is a store of that form. */
+static void no_layers(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context();
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_extent image = {1, ROWS};
+    clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
+    clprune_conv2d_desc of_images = {.in = COLS, .out = OUT, .kernel = {1, 1}, .keep = row->keep};
+    clprune_linear *linear = NULL;
+    clprune_conv2d *conv = NULL;
+    TEST_FAILS(clprune_linear_create(context, &desc, &linear), bad, "not restore a layer's input");
+    TEST_FAILS(
+        clprune_conv2d_create(context, &of_images, &conv), bad, clprune_form_name(row->keep.form));
+    assert_null(linear);
+    assert_null(conv);
+    desc.keep = of_images.keep = (clprune_keep){0};
+    TEST_OK(clprune_linear_create(context, &desc, &linear));
+    TEST_OK(clprune_conv2d_create(context, &of_images, &conv));
+    clprune_saved *saved = make_saved(row);
+    float *values = test_new_normal(33, ELEMENTS);
+    store_all(saved, values);
+    test_mat x = test_mat_make(BATCH * ROWS, COLS, 0, values);
+    test_mat w = test_mat_make(OUT, COLS, 0, NULL), y = test_mat_make(BATCH * ROWS, OUT, 0, NULL);
+    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, y.mat, saved, NULL), bad,
+        "not restore");
+    TEST_FAILS(
+        clprune_linear_backward(linear, BATCH, 0, saved, y.mat, none, none, w.mat, none, NULL), bad,
+        "not restore");
+    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, y.mat, saved, NULL),
+        bad, "not restore");
+    TEST_FAILS(clprune_conv2d_backward(
+                   conv, BATCH, image, 0, 0, saved, y.mat, none, none, w.mat, none, NULL),
+        bad, "not restore");
+    free(values);
+    test_mat *const mats[] = {&x, &w, &y};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        test_mat_free(mats[i]);
+    clprune_linear_destroy(linear);
+    clprune_conv2d_destroy(conv);
+    clprune_saved_destroy(saved);
+}
+
 /* A layer adds to its gradients, takes any length, and refuses a store of another context. */
 static void layer(void **state)
 {
@@ -581,14 +630,17 @@ int main(void)
         test_add(&list, meaning, &rows[i], "what is kept: %s", rows[i].name);
         test_add(&list, parts, &rows[i], "parts: %s", rows[i].name);
         test_add(&list, products, &rows[i], "products: %s", rows[i].name);
-        if (rows[i].keep.form == CLPRUNE_FORM_GELU_CODE || rows[i].keep.form == CLPRUNE_FORM_MASK)
+        if (is_of_activations(&rows[i])) {
             test_add(&list, chunks, &rows[i], "chunks: %s", rows[i].name);
+            test_add(&list, no_layers, &rows[i], "no layers: %s", rows[i].name);
+        } else {
+            test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
+            test_add(&list, refused, &rows[i], "refused: %s", rows[i].name);
+        }
         test_add(&list, lent, &rows[i], "memory of the caller's: %s", rows[i].name);
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);
-        test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
         if (is_guarded(&rows[i]))
             test_add(&list, never_stored, &rows[i], "never stored: %s", rows[i].name);
-        test_add(&list, refused, &rows[i], "refused: %s", rows[i].name);
     }
     static const size_t cells[] = {0, 5};
     test_add(&list, centred, &cells[0], "centred");

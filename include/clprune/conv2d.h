@@ -1,7 +1,7 @@
 /* 2-D convolution that keeps its input in any form (clprune_keep). The forward pass, dx and db are
  * dense; only dw depends on how the input was kept. It is made from what the store restores:
- * GELU_CODE and MASK restore a derivative and a mask, so dw would be wrong; they are for
- * activation.h.
+ * GELU_CODE and MASK, which restore a derivative and a mask, are refused (INVALID_ARGUMENT); they
+ * are for activation.h.
  *
  * Layout: channels last. `batch` images of height x width pixels with C channels are a matrix of
  * (batch * height * width) x C, pixel (y, x) of image n in row (n * height + y) * width + x. In a

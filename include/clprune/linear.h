@@ -1,7 +1,7 @@
 /* Linear layer that keeps its input in any form (clprune_keep). The forward pass, dx and db are
  * dense; only dw depends on how the input was kept. It is made from what the store restores:
- * GELU_CODE and MASK restore a derivative and a mask, so dw would be wrong; they are for
- * activation.h.
+ * GELU_CODE and MASK, which restore a derivative and a mask, are refused (INVALID_ARGUMENT); they
+ * are for activation.h.
  *
  *     FEATURES   y = x * w^T + 1 * b      w multiplies each row of x, such as a token's features
  *     ROWS       y_n = w * x_n + b^T * 1  w multiplies each column of a sample: mixes rows (tokens)

@@ -71,6 +71,7 @@ clprune_status clprune_conv2d_create(
         desc->kernel.height, desc->kernel.width, desc->in);
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     TRY(clprune__keep_settle(context, &desc->keep, &keep));
+    TRY(clprune__keep_restores(context, &keep));
     clprune_conv2d *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
     made->context = context;

@@ -27,6 +27,7 @@ clprune_status clprune_linear_create(
         CLPRUNE_INVALID_ARGUMENT, "axis is %d, expected a clprune_axis", (int)desc->axis);
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
     TRY(clprune__keep_settle(context, &desc->keep, &keep));
+    TRY(clprune__keep_restores(context, &keep));
     clprune_linear *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
     made->context = context;

@@ -56,6 +56,18 @@ done:
     return status;
 }
 
+clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__form *form = clprune__form_of(keep->form);
+    REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %s, which does not restore a layer's input; it is for activations "
+        "(clprune/activation.h)",
+        form->name);
+done:
+    return status;
+}
+
 /* The sizes of a settled store. */
 static clprune_status sizes_of(
     clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes)
@@ -242,6 +254,7 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TRY(clprune__keep_restores(context, &saved->kept.keep));
     const bool fits = batch == 0 || (has_shape(saved, rows, cols) && batch <= saved->kept.batch);
     clprune__kept kept = saved->kept;
     size_t bytes = 0;
@@ -266,6 +279,7 @@ clprune_status clprune__saved_check(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TRY(clprune__keep_restores(context, &saved->kept.keep));
     if (batch == 0)
         goto done;
     REQUIRE(has_shape(saved, rows, cols), CLPRUNE_INVALID_SIZE,

@@ -14,16 +14,19 @@ clprune_context *clprune__saved_context(const clprune_saved *saved);
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
 
+/* Fails for GELU_CODE and MASK: a layer cannot make dw from what its activation function needs. */
+clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
+
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
 /* For a layer that stores x, `batch` samples of rows x cols, and writes y, which have passed their
- * own checks: fails unless the store can hold x, and its memory lies apart from x, unless that is a
- * DENSE store's own, and from y. Then gives it that shape where it has another; a call that fails
- * leaves the store as it was. */
+ * own checks: fails unless the store can hold and restore x, and its memory lies apart from x,
+ * unless that is a DENSE store's own, and from y. Then gives it that shape where it has another; a
+ * call that fails leaves the store as it was. */
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, clprune_mat x, clprune_mat y);
 
-/* Fails unless samples [0, batch) of rows x cols were stored. */
+/* Fails unless samples [0, batch) of rows x cols were stored, and can be restored. */
 clprune_status clprune__saved_check(
     clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
