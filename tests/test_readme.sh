@@ -119,9 +119,9 @@ c_block() {
         echo '#include <stdio.h>'
         echo '#include <CL/cl.h>'
         echo '#include <clprune/clprune.h>'
-        echo 'void readme(cl_command_queue queue, size_t batch, clprune_mat x, clprune_mat y, clprune_mat w,'
+        echo 'void readme(cl_command_queue queue, size_t batch, uint64_t step, clprune_mat x, clprune_mat y, clprune_mat w,'
         echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db);'
-        echo 'void readme(cl_command_queue queue, size_t batch, clprune_mat x, clprune_mat y, clprune_mat w,'
+        echo 'void readme(cl_command_queue queue, size_t batch, uint64_t step, clprune_mat x, clprune_mat y, clprune_mat w,'
         echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db)'
         echo '{'
         cat "$1"
