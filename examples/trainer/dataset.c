@@ -3,14 +3,12 @@
 #include "dataset_source.h"
 #include "rng.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>  /* vsnprintf */
 #include <stdlib.h> /* malloc, free */
 #include <string.h> /* strcmp */
-#include <sys/stat.h>
 #include <unistd.h> /* sysconf */
 
 struct dataset {
@@ -69,7 +67,6 @@ dataset_status dataset_open(
     static const dataset_options defaults = {0};
     dataset *data = NULL;
     dataset_status status;
-    struct stat info;
 
     clear_message(err, err_size);
     if (out == NULL)
@@ -88,11 +85,6 @@ dataset_status dataset_open(
         return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
     if (strcmp(source, "generated") == 0)
         status = dataset_generated(options, &data->source, err, err_size);
-    else if (stat(source, &info) != 0)
-        status = dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", source, strerror(errno));
-    else if (!S_ISDIR(info.st_mode))
-        status = dataset_fail(DATASET_NOT_FOUND, err, err_size,
-            "%s: is no folder; name the one that has the files", source);
     else if (dataset_idx_found(source))
         status = dataset_idx(source, options, &data->source, err, err_size);
     else if (dataset_folder_found(source))

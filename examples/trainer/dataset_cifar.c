@@ -7,10 +7,12 @@
  */
 #include "dataset_source.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>  /* fread, snprintf */
 #include <stdlib.h> /* malloc, free */
-#include <string.h> /* memcpy */
+#include <string.h> /* memcpy, strerror */
+#include <sys/stat.h>
 #include <unistd.h> /* access */
 
 #include "plain_file.h"
@@ -98,6 +100,22 @@ static bool has_any_file(cifar_place place)
     return false;
 }
 
+/* What there is in place of a set, the last that is looked for. */
+static dataset_status nothing_found(const char *dir, char *err, size_t err_size)
+{
+    struct stat info;
+    if (stat(dir, &info) != 0)
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", dir, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: is no folder; name the one that has the files", dir);
+    return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+        "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
+        "(train.bin), or IDX (train-images-idx3-ubyte ...), or folders train and val of JPEG "
+        "or PNG files",
+        dir);
+}
+
 static dataset_status find_place(const char *dir, cifar_place *found, char *err, size_t err_size)
 {
     int places = 0;
@@ -111,11 +129,7 @@ static dataset_status find_place(const char *dir, cifar_place *found, char *err,
         }
     }
     if (places == 0)
-        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
-            "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
-            "(train.bin), or IDX (train-images-idx3-ubyte ...), or folders train and val of JPEG "
-            "or PNG files",
-            dir);
+        return nothing_found(dir, err, err_size);
     if (places > 1)
         return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
             "%s: holds more than one set; name the subfolder of the one you want", dir);
