@@ -86,8 +86,7 @@ typedef struct source {
     size_t side;             /* what they share: clprune__conv_share_taps */
 } source;
 
-/* How the cells of an image lie, or the results that go with its pixels. */
-static clprune_extent grid_of(const clprune__conv *conv, size_t cell)
+clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
 {
     if (cell == 1)
         return conv->output;
@@ -99,7 +98,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_extent grid = grid_of(conv, from.cell);
+    const clprune_extent grid = clprune__conv_grid(conv, from.cell);
     const dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
     const clprune__bspmm_plan *sums = &plan.sums;
     const size_t local[2] = {1, 1};
@@ -273,7 +272,7 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
     const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
     if (!clprune__conv_uses_vectors(context) || side == cell)
         return true;
-    const clprune_extent grid = grid_of(&coarse, cell / side);
+    const clprune_extent grid = clprune__conv_grid(&coarse, cell / side);
     const dw_plan plan = plan_dw(context, &coarse, grid.height, grid.width);
     return plan.width == grid.width; /* a row of cells fits local memory */
 }

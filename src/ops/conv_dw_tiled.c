@@ -30,11 +30,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool pooled = from.cell > 1;
-    const clprune_extent grid =
-        pooled ? (clprune_extent){clprune__ceil_div(conv->image.height, from.cell),
-                     clprune__ceil_div(conv->image.width, from.cell)}
-               : conv->output;
+    const clprune_extent grid = clprune__conv_grid(conv, from.cell);
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t parts = taps * clprune__ceil_div(conv->in, TILE);
@@ -55,7 +51,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(
         &defines, "XV", from.q != NULL ? 4 : clprune__conv_row_vector(from.x, conv->in));
     clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
-    clprune__define(&defines, "POOLED", pooled);
+    clprune__define(&defines, "POOLED", from.cell > 1);
     if (from.q != NULL)
         clprune__quantised_defines(from.q, &defines);
     clprune__launch launch;

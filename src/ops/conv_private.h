@@ -102,14 +102,17 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
 /* With cells and strides of multiples of `side` pixels, taps of pooled images read the same cells
  * wherever floor((tap * dilation - padding) / side) is equal, because
  *
- *     floor((u * stride + a) / cell) = floor((u * (stride / side) + floor(a / side)) / (cell /
- * side)).
+ *     floor((u * stride + a) / cell) = floor((u * s + floor(a / side)) / c),
+ *     s = stride / side, c = cell / side.
  *
  * dw then is that of a convolution `coarse` over images of side x side pixels in one, in cells of
  * cell / side; several taps of conv share one of its taps, clprune__conv_shared_tap on each axis.
  * Returns the side; 1: no taps are shared, and coarse is conv. */
 size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
 size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side);
+
+/* How the cells of an image lie, or, where they are pixels (1), the results that go with those. */
+clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
 
 /* dw = sum + beta * dw from the partial results of the coarse convolution. */
 clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
