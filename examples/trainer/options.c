@@ -153,7 +153,7 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
 {
     const keep_table *keep = o->model->keep;
     const bool sparsity = strcmp(row->name, "sparsity") == 0;
-    char presets[256];
+    char needed[320];
     if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
         return true;
     if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
@@ -161,13 +161,8 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
         return true;
     if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
         return true;
-    option_needed_presets(o->model, row->needs, presets, sizeof presets);
-    if (presets[0] == '\0')
-        return fault_set(f, CODE_USAGE, "--%s needs --keep-file", row->name);
-    return fault_set(f, CODE_USAGE, "--%s needs --activations %s%s", row->name, presets,
-        row->needs == NEEDS_POOLING_OR_FILE ? ", --centre cells, or --keep-file"
-        : option_takes_file(row->needs)     ? ", or --keep-file"
-                                            : "");
+    option_needed(o->model, row->needs, needed, sizeof needed);
+    return fault_set(f, CODE_USAGE, "--%s needs %s", row->name, needed);
 }
 
 /* With a preset that chooses by measured errors: it sets the strength of each form. */

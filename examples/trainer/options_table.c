@@ -281,7 +281,7 @@ bool option_takes_file(option_needs needs)
            needs == NEEDS_POOLING_OR_FILE;
 }
 
-void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size)
+void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size)
 {
     const keep_table *keep = model->keep;
     size_t fit[OPTIONS_MOST], count = 0;
@@ -291,15 +291,21 @@ void option_needed_presets(const trainer_model *model, option_needs needs, char 
     text[0] = '\0';
     for (size_t i = 0; i < count; ++i)
         append(text, size, "%s%s",
-            i == 0          ? ""
+            i == 0          ? "--activations "
             : i + 1 < count ? ", "
                             : " or ",
             keep->preset_names[fit[i]]);
+    if (count == 0)
+        append(text, size, "--keep-file");
+    else if (needs == NEEDS_POOLING_OR_FILE)
+        append(text, size, ", --centre cells, or --keep-file");
+    else if (option_takes_file(needs))
+        append(text, size, ", or --keep-file");
 }
 
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
 {
-    char presets[256];
+    char needed[320];
     (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
     if (row->offset == FIELD(arch))
         for (size_t i = 0; model->archs[i] != NULL; ++i)
@@ -314,10 +320,6 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
                 i == 0 ? " (the default)" : "", model->keep->presets[i].help);
     if (row->needs == NEEDS_NOTHING)
         return;
-    option_needed_presets(model, row->needs, presets, sizeof presets);
-    append(text, size, "; needs %s%s%s", presets[0] == '\0' ? "" : "--activations ", presets,
-        !option_takes_file(row->needs)        ? ""
-        : presets[0] == '\0'                  ? "--keep-file"
-        : row->needs == NEEDS_POOLING_OR_FILE ? ", --centre cells, or --keep-file"
-                                              : ", or --keep-file");
+    option_needed(model, row->needs, needed, sizeof needed);
+    append(text, size, "; needs %s", needed);
 }

@@ -56,8 +56,8 @@ size_t option_index(const trainer_model *model, const char *name, size_t length)
 bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs);
 bool option_takes_file(option_needs needs);
 
-/* The names of the presets that an option needs: "paper or compact". */
-void option_needed_presets(const trainer_model *model, option_needs needs, char *text, size_t size);
+/* What gives an option a meaning: "--activations paper or compact, or --keep-file". */
+void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size);
 
 /* What --help says of an option. */
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size);
