@@ -3,7 +3,6 @@
 
 #include <clblast_c.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "clprune/memory.h"
 #include "core/checked.h"
@@ -34,21 +33,9 @@ static clprune_status fail_blast(
         status = CLPRUNE_CLBLAST_ERROR;
     if (code == CLBlastTempBufferAllocFailure)
         status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
-    return clprune__fail(context, status, __FILE__, line, "%.*s failed with %s (%d)",
-        (int)strcspn(call, "("), call,
+    return clprune__fail(context, status, __FILE__, line, "%s failed with %s (%d)", call,
         is_cl ? clprune__cl_name((cl_int)code) : "a status of CLBlast", (int)code);
 }
-
-#define TRY_BLAST(call)                                                                            \
-    do {                                                                                           \
-        (void)pthread_mutex_lock(&blast_mutex);                                                    \
-        const CLBlastStatusCode code_ = (call);                                                    \
-        (void)pthread_mutex_unlock(&blast_mutex);                                                  \
-        if (code_ != CLBlastSuccess) {                                                             \
-            status = fail_blast(context, code_, __LINE__, #call);                                  \
-            goto done;                                                                             \
-        }                                                                                          \
-    } while (0)
 
 /* Tells CLBlast this context's parameters; a set it refuses leaves its own default in place. They
  * are CLBlast's for the device in the whole process: of several contexts the last one's hold. */
@@ -97,21 +84,18 @@ void clprune__gemm_blast_close(clprune_context *context)
     (void)pthread_mutex_unlock(&blast_mutex);
 }
 
-/* CLBlast's temporary, at least `bytes` large; NULL for 0. */
-static clprune_status take_temporary(clprune_context *context, size_t bytes, cl_mem *buffer)
+/* Makes the temporary at least `bytes` large. */
+static clprune_status grow_temporary(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
-    if (bytes > ops->blast_temp_bytes) {
-        clprune_buffer_release(context, ops->blast_temp);
-        ops->blast_temp = NULL;
-        ops->blast_temp_bytes = 0;
-        TRY(clprune_buffer_create(
-            context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
-        ops->blast_temp_bytes = bytes;
-    }
+    clprune_buffer_release(context, ops->blast_temp);
+    ops->blast_temp = NULL;
+    ops->blast_temp_bytes = 0;
+    TRY(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
+    ops->blast_temp_bytes = bytes;
 done:
-    *buffer = bytes > 0 ? ops->blast_temp : NULL;
     return status;
 }
 
@@ -126,15 +110,31 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
     const size_t b_offset = b->offset + i * job->stride_b + first * (job->transpose_b ? 1 : b->ld);
     const size_t c_offset = c->offset + i * job->stride_c;
     cl_command_queue queue = context->queue;
-    /* CLBlast aborts the process where a hidden temporary cannot be had, so it is ours. */
-    size_t bytes = 0;
-    cl_mem temporary;
-    TRY_BLAST(CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, ta, tb, job->m, job->n, count,
-        a_offset, a->ld, b_offset, b->ld, c_offset, c->ld, &queue, &bytes));
-    TRY(take_temporary(context, bytes, &temporary));
-    TRY_BLAST(CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, ta, tb, job->m, job->n, count,
-        job->alpha, a->buffer, a_offset, a->ld, b->buffer, b_offset, b->ld, beta, c->buffer,
-        c_offset, c->ld, &queue, event, temporary));
+    clprune__ops *ops = context->ops;
+    /* CLBlast aborts the process where a hidden temporary cannot be had, so it is ours. Its size
+     * and the product are asked for under one lock, as another context may change the parameters
+     * that the size follows from; the temporary grows outside of it. */
+    for (bool asked = false; !asked;) {
+        size_t bytes = 0;
+        (void)pthread_mutex_lock(&blast_mutex);
+        const char *call = "CLBlastSGemmTempBufferSize";
+        CLBlastStatusCode code = CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, ta, tb, job->m,
+            job->n, count, a_offset, a->ld, b_offset, b->ld, c_offset, c->ld, &queue, &bytes);
+        asked = code != CLBlastSuccess || bytes <= ops->blast_temp_bytes;
+        if (code == CLBlastSuccess && asked) {
+            call = "CLBlastSgemmWithTempBuffer";
+            code = CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, ta, tb, job->m, job->n, count,
+                job->alpha, a->buffer, a_offset, a->ld, b->buffer, b_offset, b->ld, beta, c->buffer,
+                c_offset, c->ld, &queue, event, bytes > 0 ? ops->blast_temp : NULL);
+        }
+        (void)pthread_mutex_unlock(&blast_mutex);
+        if (code != CLBlastSuccess) {
+            status = fail_blast(context, code, __LINE__, call);
+            goto done;
+        }
+        if (!asked)
+            TRY(grow_temporary(context, bytes));
+    }
 done:
     return status;
 }
