@@ -26,7 +26,7 @@ typedef struct worker {
 
 static pthread_mutex_t gate_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_open = PTHREAD_COND_INITIALIZER;
-static int arrived;
+static int arrived; /* at all gates so far */
 static bool trains = true;
 
 /* What threads share; the first that needs it makes it. */
@@ -45,12 +45,13 @@ static int family_of(int number)
     return number / 2 % FAMILIES;
 }
 
-static void start_together(void)
+/* Returns when all threads are at gate 1, or 2. */
+static void meet(int gate)
 {
     (void)pthread_mutex_lock(&gate_mutex);
     arrived++;
     (void)pthread_cond_broadcast(&gate_open);
-    while (arrived < THREADS)
+    while (arrived < gate * THREADS)
         (void)pthread_cond_wait(&gate_open, &gate_mutex);
     (void)pthread_mutex_unlock(&gate_mutex);
 }
@@ -102,13 +103,14 @@ static void *work(void *what)
     thread_job *j = &w->job;
     const int family = family_of(w->number);
     const bool shares = w->number >= OWN + SIBLINGS;
-    start_together();
+    meet(1); /* the driver's first call */
     if (shares)
         j->status = open_shared(family, &j->context, &j->layer);
     else if (w->number < OWN)
         j->status = open_own(family, &j->context);
     else
         j->status = open_sibling(family, &j->context);
+    meet(2); /* CLBlast's first call is soon */
     if (j->status != CLPRUNE_SUCCESS) {
         w->failed = "the context";
         (void)snprintf(j->told, sizeof j->told, "%s", clprune_last_error(NULL));
