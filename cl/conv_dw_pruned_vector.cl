@@ -23,11 +23,13 @@
  * image, beginning at result pixel (segment's first + low_y, low_x). There the results under tap (a, b)
  * are those of the list's positions, shifted by a constant: one list serves all taps of a class.
  *
- * `entries` holds AHEAD more elements than there are entries. Local memory: SEG * PANEL * 4 bytes. CB
- * divides BC, CB * V accumulators. IMAGES: the most `images`. */
-#if !defined(V) || !defined(CB) || !defined(BC) || !defined(SEG) || !defined(IMAGES) ||           \
-    !defined(AHEAD)
-#error "conv_dw_pruned_vector.cl needs V, CB, BC, SEG, IMAGES and AHEAD"
+ * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C = block_cols * BC a
+ * multiple of 16.
+ *
+ * `entries` holds AHEAD more elements than there are entries. Local memory: SEG * PANEL * 4 bytes, and that
+ * of direct.clh. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
+#if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
+#error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
 #define PANEL (16 * V)
 #define LINE  16 /* floats of a cache line */
@@ -93,9 +95,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
     const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(dy), const ulong values_offset,
     global const float *restrict values, const ulong starts_offset, global const uint *restrict starts,
     const ulong entries_offset, global const uint2 *restrict entries, const ulong partial_offset,
-    global float *restrict partial IF_CENTRED(, const uint channels, MAT_IN_RESTRICT(means)))
+    global float *restrict partial IF_CENTRED(, const uint channels, MAT_IN_RESTRICT(means))
+        DIRECT_ARGUMENTS)
 {
     local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    IF_DIRECT(local float16 columns[16 * V], space[16];)
     local float *panel = (local float *)panel_vectors;
     const ulong first_panel = get_group_id(0) * panel_run;
     const ulong end_panel = min(first_panel + panel_run, panels);
@@ -112,6 +116,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
     for (ulong n = first_image; n < end_image; n += images)
         for (ulong s = 0; s < segments; s++) {
             const bool fresh = n == first_image && s == 0;
+            IF_DIRECT(const bool last = n + images >= end_image && s + 1 == segments;)
             const uint count = (uint)min(images, end_image - n);
             const uint high = min(segment, steps - (uint)s * segment) + margin_y;
             const int top = (int)((uint)s * segment) + low_y;
@@ -189,6 +194,11 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_pruned_vector
                                 }
 #endif
                             }
+                            IF_DIRECT(if (last) {
+                                write_tile(sum, (uint)j * BC + c, columns, space, inside, beta,
+                                    &AT(dw, p * PANEL, t * block_cols * BC), dw_ld);
+                                continue;
+                            })
 #pragma unroll
                             for (int b = 0; b < CB; b++)
 #pragma unroll

@@ -28,9 +28,11 @@
  *
  * and only the rectangle of cells that the tap reaches: at a border, padding may leave a row or column out.
  *
- * Local memory: SEG * PANEL * 4 bytes. CB divides C; CB * V accumulators. */
-#if !defined(V) || !defined(CB) || !defined(SEG) || !defined(POOLED)
-#error "conv_dw_vector.cl needs V, CB, SEG and POOLED"
+ * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C a multiple of 16.
+ *
+ * Local memory: SEG * PANEL * 4 bytes, and that of direct.clh. CB divides C; CB * V accumulators. */
+#if !defined(SEG) || !defined(POOLED)
+#error "conv_dw_vector.cl needs SEG and POOLED"
 #endif
 #define PANEL (16 * V)
 
@@ -39,8 +41,14 @@
     _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++)   \
         sum[b][h] = fresh ? (float16)(0.0f) : LOAD16(tile + 16 * (b * V + h))
 #define STORE_TILE(tile)                                                                           \
-    _Pragma("unroll") for (int b = 0; b < CB; b++) _Pragma("unroll") for (int h = 0; h < V; h++)   \
-        STORE16(sum[b][h], tile + 16 * (b * V + h))
+    IF_DIRECT(if (last) write_tile(sum, c, columns, space, inside, beta,                           \
+                  &AT(dw, p * PANEL, t * channels), dw_ld);                                        \
+              else)                                                                                \
+    {                                                                                              \
+        _Pragma("unroll") for (int b = 0; b < CB; b++)                                             \
+            _Pragma("unroll") for (int h = 0; h < V; h++)                                          \
+                STORE16(sum[b][h], tile + 16 * (b * V + h));                                       \
+    }
 
 /* sum += d of `count` pixels times their channels, `step` floats apart. */
 #define ADD_PIXELS(d, pixel, step, count)                                                          \
@@ -139,9 +147,10 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const 
     const int stride_x, const int padding_y, const int padding_x, const int dilation_y,
     const int dilation_x, const uint segment_height, const uint segment_width, const ulong images,
     const uint cell, const ulong panels, const ulong panel_run, MAT_IN_RESTRICT(x), MAT_IN_RESTRICT(dy),
-    const ulong partial_offset, global float *restrict partial)
+    const ulong partial_offset, global float *restrict partial DIRECT_ARGUMENTS)
 {
     local float16 panel_vectors[SEG * V]; /* as vectors, for their alignment */
+    IF_DIRECT(local float16 columns[16 * V], space[16];)
     local float *panel = (local float *)panel_vectors;
     const layer a = {image_height, image_width, height, width, kernel_width, stride_y, stride_x,
         padding_y, padding_x, dilation_y, dilation_x};
@@ -166,6 +175,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_dw_vector(const 
                 const uint bottom = min(top + segment_height, rows_all);
                 const uint right = min(left + segment_width, cols_all);
                 const uint across = right - left, pixels = (bottom - top) * across;
+                IF_DIRECT(const bool last =
+                              n + images >= end_image && bottom == rows_all && right == cols_all;)
                 for (ulong p = first_panel; p < end_panel; p++) {
                     const uint inside = (uint)min((ulong)PANEL, outputs - p * PANEL);
                     global float *tile = partial + p * panel_size;

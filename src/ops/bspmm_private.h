@@ -21,6 +21,7 @@ typedef struct clprune__bspmm_plan {
     size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
     size_t slots;         /* of tn's tiled kernel: tiles of a team */
     size_t groups;        /* of the tiled kernels, for a panel and a split */
+    bool direct;          /* of the convolutions' vector kernels: they write dw, without a finish */
 } clprune__bspmm_plan;
 
 /* The scratch of a product; offsets in elements of each part. */

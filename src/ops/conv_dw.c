@@ -9,14 +9,34 @@
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def conv_dw_vector_kernel = {
-    "conv_dw_vector.cl", "conv_dw_vector", "panel.clh"};
+    "conv_dw_vector.cl", "conv_dw_vector", "panel.clh direct.clh"};
+
+bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded)
+{
+    const size_t floats = 16 * plan->panel + 256; /* beside the segment */
+    const size_t rows = plan->segment_most + clprune__ceil_div(floats, plan->panel);
+    return plan->splits == 1 && 16 % plan->tile == 0 && conv->in % 16 == 0 && conv->in == padded &&
+           clprune__panel_rows(context, rows, plan->panel) == rows;
+}
+
+clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    float beta, clprune_mat dw, cl_event *event)
+{
+    const size_t local[2] = {1, 1};
+    const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
+    if (plan->direct) {
+        clprune__arg_float(launch, beta);
+        clprune__arg_mat(launch, dw);
+    }
+    return clprune__launch_enqueue(launch, 2, global, local, plan->direct ? event : NULL);
+}
 
 /* How conv_dw_vector.cl cuts the results. */
 typedef struct dw_plan {
     clprune__bspmm_plan sums;
-    size_t height, width,
-        images;          /* of a segment: rows, columns, and images where it has them whole */
-    size_t segment_most; /* pixels that the kernel is built for */
+    size_t height, width; /* of a segment: rows and columns, */
+    size_t images;        /* and images where it has them whole */
 } dw_plan;
 
 /* rows x cols: result pixels of an image, or cells, which are not cut across. */
@@ -43,7 +63,8 @@ static dw_plan plan_dw(
     const size_t near = (far ? 2 : 1) * tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
     const size_t fits = clprune__min(
         clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
-    dw_plan plan = {.width = cols, .height = rows, .images = 1, .segment_most = fits};
+    sums.segment_most = fits; /* pixels */
+    dw_plan plan = {.width = cols, .height = rows, .images = 1};
     if (cols > fits) {
         plan.height = 1;
         plan.width = clprune__ceil_div(cols, clprune__ceil_div(cols, fits));
@@ -58,6 +79,7 @@ static dw_plan plan_dw(
     sums.splits = clprune__vector_splits(
         tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(conv->batch, plan.images));
     plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums.splits));
+    sums.direct = clprune__conv_direct(context, conv, &sums, conv->in);
     plan.sums = sums;
     return plan;
 }
@@ -99,18 +121,18 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_extent grid = clprune__conv_grid(conv, from.cell);
-    const dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
+    dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
+    plan.sums.direct = plan.sums.direct && from.of == NULL;
     const clprune__bspmm_plan *sums = &plan.sums;
-    const size_t local[2] = {1, 1};
-    const size_t global[2] = {clprune__ceil_div(sums->panels, sums->panel_run), sums->splits};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__bspmm_scratch scratch = {.partial = NULL};
     TRY(clprune__conv_take_partial(context, sums, &scratch));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);
-    clprune__define(&defines, "SEG", plan.segment_most);
+    clprune__define(&defines, "SEG", sums->segment_most);
     clprune__define(&defines, "POOLED", from.cell > 1);
+    clprune__define(&defines, "DIRECT", sums->direct);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_vector_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
@@ -127,7 +149,9 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_mat(&launch, dy);
     clprune__arg_ulong(&launch, scratch.partial_offset);
     clprune__arg_mem(&launch, scratch.partial);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+    TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
+    if (sums->direct)
+        goto done;
     if (from.of == NULL)
         TRY(clprune__bspmm_finish(context, sums, 1.0f, beta, &scratch, dw, event));
     else

@@ -11,7 +11,7 @@
 
 static const clprune__kernel_def conv_lists_kernel = {"conv_lists.cl", "conv_lists", ""};
 static const clprune__kernel_def conv_dw_pruned_kernel = {
-    "conv_dw_pruned_vector.cl", "conv_dw_pruned_vector", "panel.clh"};
+    "conv_dw_pruned_vector.cl", "conv_dw_pruned_vector", "panel.clh direct.clh"};
 
 /* Columns of a tile and bytes of a panel of dy: on Zen 5 tiles of 8 columns and panels of 1024
  * pixels took 1.1 to 1.2 times as long. The most images of a panel. */
@@ -86,6 +86,7 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->splits = clprune__vector_splits(
         tuning->bspmm_tn.groups, sums->panels, clprune__ceil_div(conv->batch, plan.images));
     plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums->splits));
+    sums->direct = clprune__conv_direct(context, conv, sums, plan.padded);
     *made = plan;
     return true;
 }
@@ -148,12 +149,11 @@ done:
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
     const pruned_plan *plan, const clprune_bsr *xs, const clprune_bsr_sizes *sizes,
-    const clprune_mat *means, clprune_mat dy, const clprune__bspmm_scratch *scratch)
+    const clprune_mat *means, float beta, clprune_mat dy, const clprune__bspmm_scratch *scratch,
+    clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__bspmm_plan *sums = &plan->sums;
-    const size_t local[2] = {1, 1};
-    const size_t global[2] = {clprune__ceil_div(sums->panels, sums->panel_run), sums->splits};
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);
@@ -162,6 +162,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__define(&defines, "AHEAD", sums->ahead);
     clprune__define(&defines, "IMAGES", IMAGES);
     clprune__define(&defines, "CENTRED", means != NULL);
+    clprune__define(&defines, "DIRECT", sums->direct);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_pruned_kernel, &defines, &launch));
     clprune__arg_ulong(&launch, conv->batch);
@@ -190,7 +191,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
         clprune__arg_uint(&launch, (uint32_t)conv->in);
         clprune__arg_mat(&launch, *means);
     }
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+    TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
 done:
     return status;
 }
@@ -245,8 +246,9 @@ clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__
     TRY(take_lists(context, &plan, xs, &sizes, &scratch));
     TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
     TRY(list_blocks(context, conv, &plan, xs, &sizes, &scratch));
-    TRY(multiply(context, conv, &plan, xs, &sizes, means, dy, &scratch));
-    TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
+    TRY(multiply(context, conv, &plan, xs, &sizes, means, beta, dy, &scratch, dw, event));
+    if (!plan.sums.direct)
+        TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

@@ -93,6 +93,17 @@ bool clprune__conv_uses_vectors(const clprune_context *context);
 clprune_status clprune__conv_take_partial(
     clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
 
+/* Whether a vector kernel of dw can write it itself (direct.clh): one split, tiles that make up
+ * sixteen of a tap's channels, and local memory for them beside the segment. padded: the channels
+ * of whole blocks. */
+bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded);
+
+/* Enqueues such a kernel, a group for each run of panels and split: dw = sum + beta * dw if the
+ * plan is direct, else partial results. */
+clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    float beta, clprune_mat dw, cl_event *event);
+
 /* Adds up the partial results of kept blocks: dw = sum + beta * dw. A tap has `padded` rows of each
  * panel, those of whole blocks, at least conv->in. */
 clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
