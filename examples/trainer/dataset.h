@@ -43,15 +43,16 @@ typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split
 /*
  * Zero means the default, so {0} asks for nothing special.
  *
- *                 CIFAR, IDX                       folders                     generated
- * image_size      the files'                       1 ... 4096; default         16 ... 1024; default
- * 32 usual_image_size, or 224 classes         CIFAR: 10 or 100, as the         at least the files'
- * 2 ... 1250; default 10 files; IDX: at least theirs train_limit     at most so many, the first;
- * all  at most so many, spread     exactly so many; over all classes; all       default 8000
- * test_limit      likewise                         likewise                    likewise; default
- * 2000 seed            ignored                          ignored                     of the images
- * skip_broken     ignored                          an image that cannot be     ignored
- *                                                  read is replaced by the next
+ *     image_size       CIFAR and IDX: the files'. Folders: 1 to 4096; default usual_image_size, or
+ *                      224. Generated: 16 to 1024; default 32
+ *     classes          CIFAR: 10 or 100, as the files. IDX and folders: at least the files'.
+ *                      Generated: 2 to 1250; default 10
+ *     train_limit      CIFAR and IDX: at most so many, the first; default all. Folders: at most so
+ *                      many, spread over all classes; default all. Generated: exactly so many;
+ *                      default 8000
+ *     test_limit       likewise; generated: default 2000
+ *     seed             of generated images; else ignored
+ *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
  *
  * Limits end at 2^31 - 1.
  */

@@ -21,15 +21,16 @@
  *
  * Evaluation, from the running statistics:
  *
- *     clprune_batch_norm_inverse(context, 1e-5f, running_var, bn.inv, NULL);   // bn.mean: theirs
+ *     bn.mean = running_mean;
+ *     clprune_batch_norm_inverse(context, 1e-5f, running_var, bn.inv, NULL);
  *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
  *
  * The backward pass needs x, mean and inv. y need not be kept: clprune_batch_norm_forward makes it
  * again from x. ReLU's mask need not be kept either: without it the backward pass computes the sign
- * of z again, from the same expression.
+ * of z again, with the same bits.
  *
- * Every function takes any range of the rows, so a caller can restore x and process it in chunks.
- * Passes over rows are element-wise, moments and sums add up over calls. */
+ * Every function takes any range of the rows, so a caller can restore x and process it in chunks:
+ * moments and sums add up over calls, and the other functions work element by element. */
 #ifndef CLPRUNE_BATCH_NORM_H
 #define CLPRUNE_BATCH_NORM_H
 
@@ -52,14 +53,14 @@ typedef struct clprune_batch_norm {
 
 /* The mean of each column, and m2 = the sum of squared deviations from it. With rows_before > 0,
  * mean and m2 hold the moments of rows_before other rows on entry, and of all rows on return; with
- * 0 they are not read. x: M x C; mean, m2: 1 x C. No argument may overlap an output. No rows at all
- * give zeros. Deviations are taken from means of 8 rows and merged (Chan et al.), so a mean far
- * larger than the deviation costs no accuracy of m2. Order fixed. */
+ * 0 they are not read. x: M x C; mean, m2: 1 x C. No argument may overlap an output. Without any
+ * rows the results are 0. Deviations are taken from means of 8 rows and merged (Chan et al.), so m2
+ * stays accurate where the mean is far larger than the deviation. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
 
-/* The same from partial moments, which the producer of x can compute on its way. Group g has rows
- * [g * group_rows, (g + 1) * group_rows) of x, the last group what is left of `rows`; rows 2 g and
+/* The same from partial moments, which the producer of x can compute in its own pass. Group g has
+ * rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at `rows`. Rows 2 g and
  * 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows / group_rows)) x C. */
 CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
     size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
@@ -92,10 +93,10 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward(clprune_context *context,
     const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat residual, clprune_mat y,
     clprune_mat mask, cl_event *event);
 
-/* y = gamma * (x - mean) * inv + beta + residual where `mask`, of an earlier forward pass, has a
- * bit, and 0 elsewhere: ReLU's output again, from an x that was kept with less precision. This y is
- * linear in x, so an unbiased x gives an unbiased y, which max(., 0) of it would not. From the same
- * x it is the forward pass's y, bit for bit. x, residual, y: M x C; y may be x or residual.
+/* Recomputes ReLU's output from an x that was kept with less precision:
+ * y = gamma * (x - mean) * inv + beta + residual where `mask` of the forward pass has a bit, else
+ * 0. This y is linear in x, so an unbiased x gives an unbiased y; max(., 0) would not. From the
+ * same x it is the forward pass's y, bit for bit. x, residual, y: M x C; y may be x or residual.
  * residual: CLPRUNE_NO_MAT for none. mask: M x clprune_relu_mask_sizes.cols, no overlap with y. */
 CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
     const clprune_batch_norm *bn, clprune_mat x, clprune_mat residual, clprune_mat mask,
@@ -122,29 +123,30 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *con
 
 /* Pass 2, with sums over all `rows` rows that the statistics are of:
  * dx = gamma * inv * (dz - sums[0] / rows - xhat * sums[1] / rows).
- * x, dy, dx: any of these rows x C; dx may be x, dy or residual. */
+ * x, dy, dx: any range of these rows, x C; dx may be x, dy or residual. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
     const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
     clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event);
 
 /* ---- without the convolution's output ----------------------------------------------------------
  *
- * For x = patches * w^T, the output of a convolution, where row p of `patches` (never formed) is
- * what the taps meet at pixel p. With dz and xhat as above,
+ * Let x = patches * w^T be the output of a convolution. Row p of `patches` has the input pixels
+ * under the taps at output pixel p; the matrix is never formed. With dz and xhat as above,
  *
  *     dx = gamma * inv * (dz - sum of dz / rows - xhat * sum of dz * xhat / rows)
  *     dw = dx^T * patches
  *
- * is linear in dz^T * patches, 1^T * patches and x^T * patches; and sum of dz * x, per channel, is
- * the product of a row of w with that of dz^T * patches. So a layer whose input needs no gradient,
- * such as the first of a network, needs neither x nor dx in its backward pass: x^T * patches is
- * made in the forward pass, by clprune_conv2d_backward with dy = x, and 1^T * patches with dy = 1.
+ * is linear in dz^T * patches, 1^T * patches and x^T * patches. The sum of dz * x of a channel is
+ * the product of its row of w with its row of dz^T * patches. So a layer whose input needs no
+ * gradient, such as the first of a network, needs neither x nor dx in its backward pass. The
+ * forward pass makes x^T * patches by clprune_conv2d_backward with dy = x, and 1^T * patches with
+ * dy = 1.
  *
  * On entry dw = dz^T * patches, on return the gradient. dgamma = sum of dz * xhat + beta * dgamma;
- * beta = 0 never reads it; dw has no such factor. dz_sum: 1 x C, the sum of dz, which is dbeta's
- * gradient; w, x_product = x^T * patches, dw: C x T; patch_sum = 1^T * patches: 1 x T. No argument
- * may overlap an output. Precision is lost where the means of the patches, or of x, are far larger
- * than their deviations: centre the input. Sums run in a fixed order. */
+ * beta = 0 never reads the old dgamma; dw has no such factor. dz_sum: 1 x C, the sum of dz, which
+ * is the gradient of beta; patch_sum = 1^T * patches: 1 x T; w, x_product = x^T * patches, dw:
+ * C x T. No argument may overlap an output. Precision is lost where the means of the patches, or of
+ * x, are far larger than their deviations: centre the input. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context, float beta,
     size_t rows, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
     clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event);

@@ -1,7 +1,7 @@
 /* BSpMM: products with a batched BSR matrix xs of `batch` samples of rows x cols.
  *
- *     tn   dw = alpha * sum_n dy_n^T * xs_n + beta * dw    blocks along an output axis (fc1, fc2)
- *     nt   dw = alpha * sum_n dy_n * xs_n^T + beta * dw    blocks along the reduction (token layer)
+ *     tn   dw = alpha * sum_n dy_n^T * xs_n + beta * dw    a layer over features: y = x * w^T
+ *     nt   dw = alpha * sum_n dy_n * xs_n^T + beta * dw    a layer over rows: y_n = w * x_n
  *     nn   y_n = alpha * xs_n * w + beta * y_n             for each sample
  *
  * Numbers. Sums run in fp32 in a fixed order: the same device gives the same bits. The vector

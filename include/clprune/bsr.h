@@ -16,8 +16,9 @@
  *     BITMAP  bitmap [batch][ceil(blocks / 8)]  bytes: bit i % 8 (1 << i % 8) of byte i / 8 is set
  *                                           if block i, row-major in the sample, is kept. A sample
  *                                           has `keep` set bits; the bits after its last block are
- *                                           clear. There is no crow and no col. A broken bitmap is
- *                                           read as a mask is (clprune_bsr_pack).
+ *                                           clear. There is no crow and no col. If the number of
+ *                                           set bits is wrong, the first `keep` count, and missing
+ *                                           ones are taken from the first clear bits.
  *
  * All sizes follow from the shape and the sparsity, so memory is known before training starts. */
 #ifndef CLPRUNE_BSR_H
@@ -29,7 +30,8 @@
 extern "C" {
 #endif
 
-/* BR x BC elements; any sides >= 1, at most 2^30 elements. {1, 16} is the usual choice. */
+/* BR x BC elements; any sides >= 1, at most 2^30 elements. {1, 16} is the usual choice: a vector of
+ * 16 floats. Narrower blocks lose less of x at the same sparsity and need more index bytes. */
 typedef struct clprune_block {
     size_t rows, cols;
 } clprune_block;
@@ -59,8 +61,10 @@ typedef enum clprune_value_type {
     CLPRUNE_VALUES_INT4 = 4
 } clprune_value_type;
 
-/* How the index is stored. Products have the same bits with each type. Types other than INT32 are
- * converted through scratch of up to 4 * batch * (keep + block_rows + 1) bytes. */
+/* How the index, the positions of the kept blocks, is stored. INT32 takes 4 bytes for each kept
+ * block and block row, and is what PyTorch reads. BITMAP takes 1 bit for each block, kept or not;
+ * it is expanded in scratch of up to 4 * batch * (keep + block_rows + 1) bytes. Products have the
+ * same bits with each type. */
 typedef enum clprune_index_type {
     CLPRUNE_INDEX_INT32 = 0, /* 1 is reserved: a type of older versions */
     CLPRUNE_INDEX_BITMAP = 2,
@@ -93,12 +97,12 @@ typedef struct clprune_bsr {
     cl_mem crow, col;           /* INT32; ignored otherwise */
     cl_mem scales;              /* INT8, INT4; ignored otherwise */
     cl_mem bitmap;              /* BITMAP; ignored otherwise */
-    size_t first;               /* samples that the parts hold before the matrix's first sample */
+    size_t first;               /* number of samples in the buffers before the matrix's first one */
     clprune_bsr_offsets offset; /* 0: the part begins at the start of its buffer */
     uint64_t reserved[2];       /* zeros */
 } clprune_bsr;
 
-/* What clprune_bsr_size_query tells of a description: blocks per side, and bytes of each part. */
+/* The result of clprune_bsr_size_query: blocks per side, and bytes of each part. */
 typedef struct clprune_bsr_sizes {
     size_t block_rows, block_cols;
     size_t blocks;                 /* of one sample: block_rows * block_cols */

@@ -1,6 +1,7 @@
 /* clprune: training with compact saved activations on any OpenCL device (arXiv 2311.16883).
  *
- * The tour, in reading order:
+ * A first program needs context.h, matrix.h, keep.h, saved.h and linear.h or conv2d.h. The tour, in
+ * reading order:
  *   status.h version.h      the result of every call; the version of the loaded library
  *   context.h memory.h      the device, its kernels, the memory ledger
  *   plan.h                  memory planned before the run, and a context without a device
@@ -18,22 +19,35 @@
  *   token_mix.h             affine, linear layer and LayerScale: one backward pass from the input
  *   optimizer.h schedule.h  SGD, AdamW, LAMB, clipping; cosine with warm-up
  *
- * Rules for all functions. Arguments are in the order context, sizes, scalars, inputs, outputs,
- * event. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
- * receives an event of the last command, which the caller releases. clprune_context_wait makes
- * later commands wait for events. Sizes and offsets are in elements unless a name says bytes. After
- * the first step with given shapes, nothing is allocated or built. The numbers of enumerators are
- * part of the ABI. Options and descriptions end in `reserved` fields, which must be zero:
- * zero-initialise them, then set the fields you need. Plain values (clprune_mat, clprune_extent,
- * clprune_block, clprune_bsr_offsets, clprune_image_bytes, clprune_allocator) and structs that only
- * return results have none.
+ * Rules for all functions.
+ *
+ * Arguments. The order is context, sizes, scalars, inputs, outputs, event. Sizes and offsets are in
+ * elements unless a name says bytes. Strings are copied. Options and descriptions end in `reserved`
+ * fields, which must be zero: zero-initialise the struct, then set the fields you need. Plain
+ * values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets, clprune_image_bytes,
+ * clprune_allocator) and structs that only return results have none.
+ *
+ * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
+ * receives an event of the last command, which the caller releases; it is valid only after success.
+ * clprune_context_wait makes later commands wait for events. After the first step with given
+ * shapes, nothing is allocated or built.
+ *
+ * Errors. A function that can fail returns a clprune_status; clprune_last_error has the details.
+ * Any function may return INVALID_ARGUMENT (NULL, a bad enumerator, a reserved field that is not
+ * zero, an overlap, an object of another context), INVALID_SIZE (a matrix or buffer of the wrong
+ * size), SIZE_OVERFLOW, OUT_OF_HOST_MEMORY and FORKED. Functions that use the device may also
+ * return OUT_OF_DEVICE_MEMORY (scratch), BUILD_FAILED, UNSUPPORTED (the driver refuses a kernel's
+ * work-group) and OPENCL_ERROR. The headers name those with a special reason. After
+ * INVALID_ARGUMENT and INVALID_SIZE outputs are unchanged; after other errors their contents are
+ * undefined. New handles are NULL. The context and its objects can still be used.
+ *
+ * Ownership. clprune_..._destroy ends what clprune_..._create made; clprune_buffer_release ends
+ * what clprune_buffer_create and clprune_mat_create made; clprune_mat_unwrap ends clprune_mat_wrap.
+ * OpenCL keeps a released buffer alive for the commands that use it. Do not free returned strings.
  *
  * For bindings of other languages: enums have the size of int, bool is _Bool, small structs such as
- * clprune_mat are passed and returned by value. String arguments are copied; do not free returned
- * strings. An event is valid only after success; after a failure, new handles are NULL. To release:
- * clprune_..._destroy after clprune_..._create; clprune_buffer_release after clprune_buffer_create
- * and clprune_mat_create; clprune_mat_unwrap after clprune_mat_wrap. OpenCL keeps a released buffer
- * alive for the commands that use it. context.h has the rules for threads and processes. */
+ * clprune_mat are passed and returned by value. The numbers of enumerators are part of the ABI.
+ * context.h has the rules for threads and processes. */
 #ifndef CLPRUNE_CLPRUNE_H
 #define CLPRUNE_CLPRUNE_H
 

@@ -10,12 +10,12 @@
  *
  * Processes. OpenCL does not survive a fork. In a child, calls with objects made before the fork
  * return FORKED, and destroy functions free host memory only. A child can create a context of its
- * own only if its parent has not used OpenCL; otherwise creation returns FORKED. So start workers
+ * own only if its parent had not used OpenCL; otherwise creation returns FORKED. So start workers
  * with exec (Python: the "spawn" method), or fork before the first context.
  *
  * Objects. A call takes objects of one context only: an object that was created with another
  * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one
- * OpenCL context may share them; those of a dry context serve that one only.
+ * OpenCL context may share them. Buffers of a dry context (plan.h) serve that context only.
  *
  * No function of the library exits or aborts, or prints unless CLPRUNE_VERBOSE asks for it. */
 #ifndef CLPRUNE_CONTEXT_H
@@ -66,8 +66,8 @@ typedef struct clprune_allocator {
 /* The kernel family that operations use; both have the same contract. */
 typedef enum clprune_kernels {
     CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else VECTOR for CPUs with native vectors of 4
-                                   floats or more, and where work-groups have fewer than 64
-                                   work-items; TILED for other devices */
+                                   floats or more and for devices whose work-groups are limited
+                                   to fewer than 64 work-items, else TILED */
     CLPRUNE_KERNELS_VECTOR = 1, /* one work-item a group, explicit vectors; slow where the driver
                                    splits them, as Mesa's llvmpipe does */
     CLPRUNE_KERNELS_TILED = 2   /* many work-items a group, tiles in local memory */
@@ -77,9 +77,9 @@ typedef enum clprune_kernels {
 typedef enum clprune_precision {
     CLPRUNE_PRECISION_DEFAULT = 0, /* an option only: $CLPRUNE_PRECISION, else FP32 */
     CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */
-    CLPRUNE_PRECISION_TF32 = 2,    /* 10 bits behind the point, ties away from zero: 2^-11 of each
-                                      operand */
-    CLPRUNE_PRECISION_BF16 = 3     /* 7 bits behind the point, ties to even: 2^-8 of each operand */
+    CLPRUNE_PRECISION_TF32 = 2,    /* 10 fraction bits, ties away from zero: relative error 2^-11 of
+                                      each operand */
+    CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8 */
 } clprune_precision;
 
 /* Zero-initialise, then set the fields you need; NULL and 0 mean the default given here.
@@ -240,7 +240,7 @@ CLPRUNE_API clprune_device_info clprune_context_device_info(const clprune_contex
 
 /* Writes up to `capacity` devices in selection order and sets *count to the number of all devices.
  * Without an OpenCL platform it succeeds with *count 0. `devices` may be NULL if capacity is 0.
- * What a device does not answer is 0 or ""; creating a context on it fails. */
+ * If a query of a device fails, its field is 0 or ""; creating a context on that device fails. */
 CLPRUNE_API clprune_status clprune_device_list(
     size_t capacity, clprune_device_info *devices, size_t *count);
 

@@ -1,7 +1,6 @@
-/* 2-D convolution that keeps its input in any form (clprune_keep). The forward pass, dx and db are
- * dense; only dw depends on how the input was kept. It is made from what the store restores:
- * GELU_CODE and MASK, which restore a derivative and a mask, are refused (INVALID_ARGUMENT); they
- * are for activation.h.
+/* 2-D convolution that keeps its input in any form (clprune_keep) that restores it. GELU_CODE and
+ * MASK do not, and are refused: INVALID_ARGUMENT. The forward pass, dx and db are dense; only dw
+ * depends on how the input was kept.
  *
  * Layout: channels last. `batch` images of height x width pixels with C channels are a matrix of
  * (batch * height * width) x C, pixel (y, x) of image n in row (n * height + y) * width + x. In a
@@ -72,9 +71,9 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
  *     y: (batch * output.height * output.width) x out
  *
  * saved: any store of the layer's context, which is reshaped if x has another shape
- * (clprune_saved_reshape), or NULL for inference. y must overlap neither x, w and b nor the
- * memory of saved. Errors: INVALID_ARGUMENT,
- * INVALID_SIZE (also a kernel larger than the padded image), OUT_OF_DEVICE_MEMORY. */
+ * (clprune_saved_reshape), or NULL for inference. y must not overlap x, w, b or the memory of
+ * saved. Errors: INVALID_ARGUMENT, INVALID_SIZE (also a kernel larger than the padded image),
+ * OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
     clprune_saved *saved, cl_event *event);
@@ -88,7 +87,7 @@ CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t 
  *     db[o]           = sum over n, i, j of dy[n, i, j, o] + beta * db[o]
  *
  * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx_beta does the same
- * for dx: 1 adds to the gradient that came through a shortcut. CLPRUNE_NO_MAT skips dx, dw or db;
+ * for dx: 1 adds to the gradient of a shortcut. CLPRUNE_NO_MAT skips dx, dw or db;
  * saved may be NULL if dw is skipped. dx must not overlap dy or w; dw and db must overlap neither
  * dy nor the memory of saved. PRUNED multiplies only the kept blocks; POOLED multiplies once per
  * cell, with the sums of dy that each tap sends into it; GPUs read QUANTISED as codes. Other forms

@@ -12,8 +12,8 @@
  *        4      4.67e-4      0.022      0.046
  *        8      1.76e-6      0.0013     0.0028
  *
- * The code is a function of h, so dh has a small bias for a given h. An infinite h gets the code
- * nearest to its slope, 0 or 1. A NaN gets code 0: it shows in g, but not in dh. */
+ * The rounding is not random, so dh has a small bias. An infinite h gets the code nearest to its
+ * slope, 0 or 1. A NaN gets code 0: it shows in g, but not in dh. */
 #ifndef CLPRUNE_GELU_CODE_H
 #define CLPRUNE_GELU_CODE_H
 

@@ -9,14 +9,16 @@
 extern "C" {
 #endif
 
-/* Images of one byte a pixel and channel, which functions normalise as they read them: a quarter of
- * the memory and of the transfer of floats. Pixel (i, j) of channel c of image n has the value
+/* Images of one byte a pixel and channel, which functions normalise as they read them. They take a
+ * quarter of the memory and of the transfer time of floats. Pixel (i, j) of channel c of image n
+ * has the value
  *
  *     levels[c][byte offset + ((n * channels + c) * height + i) * width + j of buffer]
  *
  * levels: channels x 256; level v of channel c is (v / 255 - mean[c]) / std[c] for the usual
- * normalisation. Results have the bits of a matrix of these values. To pass the images from `first`
- * on, add first * channels * height * width to offset. The caller owns both buffers. */
+ * normalisation. Results have the same bits as with a matrix of these values. To pass the images
+ * from `first` on, add first * channels * height * width to offset. The caller owns both buffers.
+ */
 typedef struct clprune_image_bytes {
     cl_mem buffer;
     size_t offset; /* bytes; any */

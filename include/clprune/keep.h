@@ -31,8 +31,15 @@ typedef enum clprune_rounding {
     CLPRUNE_ROUNDING_NEAREST = 1     /* ties to even */
 } clprune_rounding;
 
-/* What PRUNED takes off x before it prunes, and keeps beside the blocks: a restored element is this
- * plus what was kept. Products add its part. */
+/* The means that PRUNED subtracts from x before it prunes, and keeps beside the blocks. Restoring
+ * adds them again, and products include them.
+ *
+ * Use a centre for the input of a convolution between ReLU and batch norm. There x has a large
+ * mean, whose part of dw is nearly 0, because batch norm's dy sums to 0 over the pixels; but blocks
+ * that are drawn from x with its mean have most of their noise from it.
+ *
+ * Layout: the means, fp32 [batch][1 or cells][cols], rounded up to CLPRUNE_SAVED_ALIGN bytes,
+ * before the BSR matrix. */
 typedef enum clprune_centre {
     CLPRUNE_CENTRE_NONE = 0,
     CLPRUNE_CENTRE_SAMPLE = 1, /* the mean of each sample's rows, in 4 * cols bytes a sample; its
@@ -40,11 +47,6 @@ typedef enum clprune_centre {
     CLPRUNE_CENTRE_CELLS = 2   /* the means that POOLED keeps, with its `cell` and grid; their
                                   product does 1 / cell^2 of the dense one's work */
 } clprune_centre;
-
-/* PRUNED with a centre. It serves tensors behind ReLU in front of batch norm: batch norm's dy sums
- * to 0 over the pixels, so a mean adds next to nothing to dw, but most of the noise of what is
- * dropped. Layout: the means, fp32 [batch][1 or cells][cols], rounded up to CLPRUNE_SAVED_ALIGN
- * bytes, before the BSR matrix. */
 
 /* QUANTISED. A group is 1 x `group` columns of a row; the last group of a row may be shorter. An
  * element is zero + scale * code with its group's zero and scale. zero is the group's least value,
@@ -65,7 +67,9 @@ typedef enum clprune_centre {
  * work. Layout: fp32 [batch][cells][cols], cells numbered along the rows of the grid. */
 
 /* Zero-initialise, then set the fields that the form reads. All zeros mean DENSE. Fields that the
- * form does not read are ignored. */
+ * form does not read are ignored. The zeros of PRUNED are blocks of 1 x 16 in fp32 of largest l2
+ * norm, INT32 indices; set criterion = SAMPLED for unbiased weight gradients. The API guide
+ * (README.md here) says which form to take. */
 typedef struct clprune_keep {
     clprune_form form;
     float sparsity;                /* PRUNED: in [0, 1]; prunes round-half-up(sparsity * blocks)
@@ -74,7 +78,7 @@ typedef struct clprune_keep {
     clprune_norm norm;             /* PRUNED */
     clprune_criterion criterion;   /* PRUNED */
     clprune_value_type value_type; /* PRUNED: type of the kept values */
-    clprune_index_type index_type; /* PRUNED: SMALLEST takes the fewest bytes */
+    clprune_index_type index_type; /* PRUNED: how block positions are stored */
     unsigned bits;                 /* GELU_CODE, QUANTISED: 2, 4 or 8 */
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */

@@ -1,13 +1,12 @@
-/* Linear layer that keeps its input in any form (clprune_keep). The forward pass, dx and db are
- * dense; only dw depends on how the input was kept. It is made from what the store restores:
- * GELU_CODE and MASK, which restore a derivative and a mask, are refused (INVALID_ARGUMENT); they
- * are for activation.h.
+/* Linear layer that keeps its input in any form (clprune_keep) that restores it. GELU_CODE and MASK
+ * do not, and are refused: INVALID_ARGUMENT. The forward pass, dx and db are dense; only dw depends
+ * on how the input was kept.
  *
  *     FEATURES   y = x * w^T + 1 * b      w multiplies each row of x, such as a token's features
  *     ROWS       y_n = w * x_n + b^T * 1  w multiplies each column of a sample: mixes rows (tokens)
  *
  * With ROWS, tensors stay in the layout rows x features; there is no transpose. Blocks lie along
- * the features, which is the reduction axis of the weight gradient. */
+ * the features in both cases. */
 #ifndef CLPRUNE_LINEAR_H
 #define CLPRUNE_LINEAR_H
 

@@ -1,7 +1,8 @@
 /* Device memory: one allocator for every buffer, with a ledger by category and name.
  *
- * The ledger counts every buffer of the library, so it gives a program's memory figures. Drivers
- * allocate lazily and rarely fail at creation, so the ledger also enforces the context's budget. */
+ * The ledger counts every buffer of the library, so it gives a program's memory figures. It also
+ * enforces the context's budget (options.mem_limit), because drivers allocate lazily and rarely
+ * refuse a buffer at its creation. "Booked" means entered in the ledger. */
 #ifndef CLPRUNE_MEMORY_H
 #define CLPRUNE_MEMORY_H
 

@@ -16,8 +16,8 @@
  * Life. A buffer is live from the first command that uses it to the last, or until
  * clprune_buffer_forget; its next use begins another life. Contents do not survive the end of a
  * step, because another buffer may use the same place. To plan several kinds of step, such as a
- * smaller last batch or a forward pass alone, enqueue them one after the other in the dry context.
- * The program may run these kinds in any order, but no others.
+ * smaller last batch or a forward pass alone, enqueue each in the dry context, with
+ * clprune_plan_end_step after it. The program may then run these kinds in any order, but no others.
  *
  * The scratch of operations is planned too, except for CLBlast's temporary buffers, whose use only
  * CLBlast knows. */

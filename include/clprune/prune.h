@@ -36,8 +36,8 @@ typedef enum clprune_norm {
  * RANDOM: drawn uniformly, independent of the norm, and scaled by blocks / keep. Also unbiased, but
  * noisier than SAMPLED; a baseline for other criteria.
  *
- * Weights keep finite elements finite: weighted elements beyond FLT_MAX become FLT_MAX (with INT8
- * and INT4, beyond 1.9375 * 2^127 that), with their sign. Only those are biased.
+ * A weighted element beyond FLT_MAX becomes FLT_MAX with its sign, so that finite elements stay
+ * finite; only such elements are biased. With INT8 and INT4 the limit is 1.9375 * 2^127.
  *
  * u depends only on the seed, the sample's number (which counts from bsr->first) and the block: the
  * same seed draws the same blocks on every device. */
@@ -48,8 +48,8 @@ typedef enum clprune_criterion {
 } clprune_criterion;
 
 /* Packs bsr->desc.keep blocks of each sample of x, selected by `criterion`, to bsr. Runs on the
- * device; the host does not wait. x: (batch * rows) x cols, unchanged. seed: for SAMPLED and
- * RANDOM. Scratch comes from the context. */
+ * device; the host does not wait. x: (batch * rows) x cols, unchanged, must not overlap bsr. seed:
+ * for SAMPLED and RANDOM; ignored by LARGEST. Scratch comes from the context. */
 CLPRUNE_API clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
     clprune_criterion criterion, uint64_t seed, clprune_mat x, const clprune_bsr *bsr,
     cl_event *event);

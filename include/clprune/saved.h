@@ -60,8 +60,8 @@ CLPRUNE_API clprune_status clprune_saved_create(clprune_context *context, const 
  * keeps ownership; the buffer must outlive the store's last command. Nothing is booked. `bytes` may
  * exceed the size of this shape, to allow larger shapes later, and may be 0 if that size is 0. The
  * region may hold a blob of the same keep and shape, which can be read at once; until something is
- * stored, the caller vouches for its contents. The index of a PRUNED blob is not checked: any other
- * bytes send kernels out of the region. */
+ * stored, the caller vouches for its contents. The index of a PRUNED blob is not checked: reading
+ * any other bytes as an index makes kernels access memory outside the region. */
 CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, cl_mem buffer, size_t offset,
     size_t bytes, clprune_saved **saved);
@@ -89,7 +89,7 @@ CLPRUNE_API clprune_saved_info clprune_saved_describe(const clprune_saved *saved
 
 /* Where to write the activation of samples [first, first + count) before storing it. For DENSE this
  * is the store's own memory, so that storing copies nothing; for other forms, and for saved = NULL,
- * it is `scratch`. */
+ * it is `scratch`: (count * rows) x cols, returned unchanged. */
 CLPRUNE_API clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch);
 
