@@ -25,12 +25,17 @@ CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, flo
     float dx_beta, clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx,
     clprune_mat dalpha, clprune_mat dbeta, cl_event *event);
 
-/* An affine that feeds a linear layer, h = (alpha * x + beta) * w^T, has a backward pass that needs
- * neither the affine's output nor its gradient: dx = dh * scaled, and the weight gradient follows
- * from dh^T * x. The next three functions compute it. w, scaled, dw: o x d; center: 1 x d; sums:
- * 1 x o, the sum of the rows of dh (its db).
+/* The next three functions are the backward pass of an affine that feeds a linear layer,
+ * h = (alpha * x + beta) * w^T. It needs neither the affine's output nor its gradient:
  *
- * scaled[i][c] = alpha[c] * w[i][c]; scaled may be w. */
+ *     clprune_affine_weights(...)             scaled = alpha * w; then dx = dh * scaled
+ *     clprune_affine_center(...)              x - center, optional
+ *     dw = dh^T * (x - center)                clprune_gemm, or a product with a store of x
+ *     clprune_affine_backward_product(...)    dw, dalpha, dbeta
+ *
+ * w, scaled, dw: o x d; center: 1 x d; sums: 1 x o, the sum of the rows of dh (its db). */
+
+/* scaled[i][c] = alpha[c] * w[i][c]; scaled may be w. */
 CLPRUNE_API clprune_status clprune_affine_weights(clprune_context *context, clprune_mat alpha,
     clprune_mat w, clprune_mat scaled, cl_event *event);
 

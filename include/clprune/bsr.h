@@ -129,7 +129,7 @@ CLPRUNE_API clprune_status clprune_bsr_size_query(
 /* Creates the buffers, booked under `category` as name.values, name.crow and name.col or
  * name.bitmap, and, for INT8 and INT4, name.scales. Their contents are undefined until packed.
  * bsr->desc becomes *desc, with SMALLEST replaced by the type it stands for. On failure *bsr is
- * zeroed. */
+ * zeroed. Errors as clprune_bsr_size_query and clprune_buffer_create. */
 CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
     clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
     clprune_bsr *bsr);
@@ -149,7 +149,8 @@ CLPRUNE_API clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first
 CLPRUNE_API clprune_status clprune_bsr_pack(
     clprune_context *context, clprune_mat x, cl_mem mask, const clprune_bsr *bsr, cl_event *event);
 
-/* Writes the dense form: kept blocks in place, zero elsewhere. y: (batch * rows) x cols. */
+/* Writes the dense form: kept blocks in place, zero elsewhere. y: (batch * rows) x cols, must not
+ * overlap bsr. The index is not checked: call clprune_bsr_validate for a BSR matrix of your own. */
 CLPRUNE_API clprune_status clprune_bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event);
 

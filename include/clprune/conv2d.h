@@ -58,8 +58,10 @@ CLPRUNE_API clprune_status clprune_conv2d_create(
     clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer);
 CLPRUNE_API void clprune_conv2d_destroy(clprune_conv2d *layer); /* accepts NULL */
 
-/* Creates a store for up to `batch` inputs of this layer, with desc.keep. POOLED and CENTRE_CELLS
- * without a grid take the image as their grid, so such a store is for images of this size. */
+/* Creates a store for up to `batch` inputs of this layer, with desc.keep, booked under activations
+ * as `name`; the caller destroys it (clprune_saved_destroy). POOLED and CENTRE_CELLS without a grid
+ * take the image as their grid, so such a store is for images of this size. Errors as
+ * clprune_saved_create. */
 CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     clprune_extent image, const char *name, clprune_saved **saved);
 
@@ -72,8 +74,8 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
  *
  * saved: any store of the layer's context, which is reshaped if x has another shape
  * (clprune_saved_reshape), or NULL for inference. y must not overlap x, w, b or the memory of
- * saved. Errors: INVALID_ARGUMENT, INVALID_SIZE (also a kernel larger than the padded image),
- * OUT_OF_DEVICE_MEMORY. */
+ * saved. Errors: INVALID_ARGUMENT, INVALID_SIZE (also a kernel larger than the padded image, and a
+ * store too small for x), OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
     clprune_saved *saved, cl_event *event);
@@ -91,7 +93,8 @@ CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t 
  * saved may be NULL if dw is skipped. dx must not overlap dy or w; dw and db must overlap neither
  * dy nor the memory of saved. PRUNED multiplies only the kept blocks; POOLED multiplies once per
  * cell, with the sums of dy that each tap sends into it; GPUs read QUANTISED as codes. Other forms
- * are restored, some images at a time. */
+ * are restored, some images at a time. Errors as clprune_conv2d_forward; INVALID_ARGUMENT also for
+ * samples that were never stored. */
 CLPRUNE_API clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy,
     clprune_mat w, clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event);

@@ -24,12 +24,16 @@ CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context,
     clprune_mat t, clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
     clprune_mat db_tokens, cl_event *event);
 
-/* A LayerScale after a linear layer, y = x + ls * (g * w^T + b), has a backward pass that needs
- * neither the linear layer's output nor its gradient: dg = dy * scaled, and the weight gradient
- * follows from dy^T * g. The next two functions compute it. w, scaled, dw: d x i; ls, b, db, dls:
- * 1 x d.
+/* The next two functions are the backward pass of a LayerScale after a linear layer,
+ * y = x + ls * (g * w^T + b). It needs neither the linear layer's output nor its gradient:
  *
- * scaled[o][c] = ls[o] * w[o][c]; scaled may be w. */
+ *     clprune_layerscale_weights(...)             scaled = ls * w; then dg = dy * scaled
+ *     dw = dy^T * g, db = sum of the rows of dy   clprune_linear_backward with dy
+ *     clprune_layerscale_backward_product(...)    dw, db, dls
+ *
+ * w, scaled, dw: d x i; ls, b, db, dls: 1 x d. */
+
+/* scaled[o][c] = ls[o] * w[o][c]; scaled may be w. */
 CLPRUNE_API clprune_status clprune_layerscale_weights(
     clprune_context *context, clprune_mat ls, clprune_mat w, clprune_mat scaled, cl_event *event);
 

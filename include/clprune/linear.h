@@ -42,8 +42,9 @@ CLPRUNE_API clprune_status clprune_linear_create(
     clprune_context *context, const clprune_linear_desc *desc, clprune_linear **layer);
 CLPRUNE_API void clprune_linear_destroy(clprune_linear *layer); /* accepts NULL */
 
-/* Creates a store for up to `batch` inputs of this layer, with desc.keep. `size` is the sample's
- * other side: its rows for FEATURES, its features for ROWS. */
+/* Creates a store for up to `batch` inputs of this layer, with desc.keep, booked under activations
+ * as `name`; the caller destroys it (clprune_saved_destroy). `size` is the sample's other side: its
+ * rows for FEATURES, its features for ROWS. Errors as clprune_saved_create. */
 CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved);
 
@@ -60,7 +61,8 @@ CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
  *
  * w: out x in. b may be CLPRUNE_NO_MAT. saved: any store of the layer's context, which is reshaped
  * if x has another shape (clprune_saved_reshape), or NULL for inference. y must not overlap x,
- * w, b or the memory of saved. */
+ * w, b or the memory of saved. Errors: INVALID_ARGUMENT, INVALID_SIZE (also a store too small for
+ * x), OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
     cl_event *event);
@@ -76,7 +78,8 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  * and db must overlap neither dy nor the memory of saved.
  *
  * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
- * their own pass, with the same bits. */
+ * their own pass, with the same bits. Errors: INVALID_ARGUMENT (also samples that were never
+ * stored), INVALID_SIZE, OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event);

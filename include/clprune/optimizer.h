@@ -68,8 +68,9 @@ CLPRUNE_API clprune_status clprune_optimizer_clip(
     clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event);
 
 /* For checkpoints: the number of steps taken, and the state tensors ("slots") of each parameter:
- * 1 for SGD with momentum (v), 2 for ADAMW and LAMB (m, v). A state matrix has the shape of the
- * parameter, lies in a buffer of the optimizer, and may be read and written. */
+ * 0 for SGD without momentum, 1 with it (v), 2 for ADAMW and LAMB (m, v). A state matrix has the
+ * shape of the parameter, lies in a buffer of the optimizer, and may be read and written;
+ * CLPRUNE_NO_MAT if there is no such parameter or slot. */
 CLPRUNE_API uint64_t clprune_optimizer_steps(const clprune_optimizer *optimizer);
 CLPRUNE_API void clprune_optimizer_set_steps(clprune_optimizer *optimizer, uint64_t steps);
 CLPRUNE_API size_t clprune_optimizer_slots(const clprune_optimizer *optimizer);

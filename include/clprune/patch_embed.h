@@ -33,7 +33,8 @@ CLPRUNE_API clprune_status clprune_patch_embed_forward_bytes(clprune_context *co
 
 /* dw = dy^T * cut(images) + beta * dw; db = sum of the rows of dy + beta * db; dimages = the rows
  * of dy * w put back as patches, overwritten. CLPRUNE_NO_MAT skips any of the three. beta = 0 never
- * reads dw and db; beta = 1 accumulates. To bound the scratch, process a batch in parts. */
+ * reads dw and db; beta = 1 accumulates. Shapes as in the forward pass; dy as y, dimages as images.
+ * To bound the scratch, process a batch in parts. */
 CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
     clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);

@@ -52,7 +52,7 @@ CLPRUNE_API clprune_status clprune_saved_size_query(
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved_sizes *sizes);
 
 /* Creates a store for `batch` samples of rows x cols, in its own buffer, booked under activations
- * as `name`. On failure *saved is NULL. */
+ * as `name`; the caller destroys it. On failure *saved is NULL. Errors also: OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_saved_create(clprune_context *context, const char *name,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved);
 
@@ -69,9 +69,8 @@ CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
 /* Releases the store; accepts NULL. */
 CLPRUNE_API void clprune_saved_destroy(clprune_saved *saved);
 
-/* Changes the shape; the contents are lost, unless the call fails. Enqueues nothing. INVALID_SIZE:
- * the blob is too small.
- */
+/* Changes the shape; the contents are lost, unless the call fails. Enqueues nothing. Errors:
+ * INVALID_SIZE (the blob is too small). */
 CLPRUNE_API clprune_status clprune_saved_reshape(
     clprune_saved *saved, size_t batch, size_t rows, size_t cols);
 
