@@ -40,7 +40,7 @@
 static inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
 {
     global const float *from = x + (ulong)entry.y * BC;
-#if CT == DEPTH && BC % 4 == 0 && EACH % 4 == 0
+#if CT == DEPTH && XV == 4 && EACH % 4 == 0
 #pragma unroll
     for (uint v = 0; v < EACH; v += 4) {
         const float4 run = *(global const float4 *)(from + EACH * t + v);

@@ -56,10 +56,10 @@ static inline void read_entries(local const uint2 *list, global const float *x, 
         global const float *from = x + (ulong)entry.y * BC;
         float *to = value + i * N_TILES;
         row[i] = entry.x * PITCH;
-#if N_TILES == 2 && CT == 16 && BC % 4 == 0
+#if N_TILES == 2 && CT == 16 && XV == 4
         const float2 v = *(global const float2 *)(from + column);
         to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
-#elif N_TILES == 4 && CT == 32 && BC % 4 == 0
+#elif N_TILES == 4 && CT == 32 && XV == 4
         const float4 v = *(global const float4 *)(from + column);
         to[0] = there ? v.x : 0.0f, to[1] = there ? v.y : 0.0f;
         to[2] = there ? v.z : 0.0f, to[3] = there ? v.w : 0.0f;

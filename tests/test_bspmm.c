@@ -258,6 +258,39 @@ static void dirty_scratch(void **state)
     clprune_context_destroy(dirty);
 }
 
+/* Values may begin at any float of their buffer, also where vectors of them would not. */
+static void any_offset(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {2, 33, 64, {1, 16}, 70};
+    operand xs = make_operand(151, d);
+    for (int p = TN; p <= NN; p++) {
+        const sides side = sides_of((product)p, d, 40);
+        float *in = test_new_normal(152, side.in_rows * side.in_cols), *first = NULL;
+        test_mat din = test_mat_make(side.in_rows, side.in_cols, 0, in);
+        for (size_t bytes = 0; bytes < 16; bytes += sizeof(float)) {
+            test_buf values;
+            const clprune_bsr moved = test_bsr_moved(&xs.device, bytes, &values);
+            test_mat out = test_mat_make(side.out_rows, side.out_cols, 0, NULL);
+            TEST_OK(multiply((product)p, 1, 0, din.mat, &moved, out.mat, NULL));
+            float *got = test_mat_get(&out, "output");
+            if (bytes == 0)
+                first = got;
+            else
+                test_same_floats("output", side.out_rows, side.out_cols, got, first,
+                    "%s, values from byte %zu on", product_names[p], bytes);
+            if (bytes > 0)
+                free(got);
+            test_mat_free(&out);
+            test_buf_free(&values);
+        }
+        free(in);
+        free(first);
+        test_mat_free(&din);
+    }
+    free_operand(&xs);
+}
+
 /* f(2 dy) = 2 f(dy) bit for bit, as doubling is exact; f(a + b) = f(a) + f(b) within the bound. */
 static void linear(void **state)
 {
@@ -429,6 +462,7 @@ int main(int argc, char **argv)
     } else {
         test_add(&list, same_bits, NULL, "five runs give the same bits");
         test_add(&list, dirty_scratch, NULL, "scratch full of ones");
+        test_add(&list, any_offset, NULL, "values at any offset");
         test_add(&list, linear, NULL, "linear in the dense operand");
         test_add(&list, zero_sizes, NULL, "sizes of zero");
     }

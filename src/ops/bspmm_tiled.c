@@ -55,6 +55,8 @@ void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm
     clprune__defines *defines)
 {
     const clprune_block block = operands->xs->desc.block;
+    const bool aligned = block.cols % 4 == 0 && operands->scratch->values.offset % 4 == 0;
+    clprune__define(defines, "XV", aligned ? 4 : 1);
     clprune__define(defines, "BC", block.cols);
     clprune__define(defines, "BR", block.rows);
     clprune__define(defines, "SEG", plan->segment_most);

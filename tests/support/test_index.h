@@ -3,6 +3,7 @@
 #define CLPRUNE_TEST_INDEX_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ref/bsr_ref.h"
 #include "support/test_buffer.h"
@@ -48,6 +49,22 @@ static inline test_bsr test_bsr_of(clprune_bsr_desc desc, const bsr_ref *ref)
     const test_bsr b = test_bsr_holding(desc, ref->values, index.crow, index.col, index.bitmap);
     bsr_ref_index_free(&index);
     return b;
+}
+
+/* The same matrix, its values from byte `bytes` on of a buffer of their own, *moved. */
+static inline clprune_bsr test_bsr_moved(const test_bsr *b, size_t bytes, test_buf *moved)
+{
+    unsigned char *values = test_buf_get(&b->values, "values"),
+                  *longer = calloc(b->values.bytes + bytes, 1);
+    assert_non_null(longer);
+    memcpy(longer + bytes, values, b->values.bytes);
+    *moved = test_buf_make(b->values.bytes + bytes, longer);
+    free(values);
+    free(longer);
+    clprune_bsr bsr = b->bsr;
+    bsr.values = moved->buffer;
+    bsr.offset.values = bytes;
+    return bsr;
 }
 
 /* A random mask with exactly `keep` marked blocks in each sample; marks are any non-zero byte. */
