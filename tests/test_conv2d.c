@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/conv_private.h"
 #include "ref/conv_ref.h"
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
@@ -342,6 +343,37 @@ static void no_images(void **state)
     clprune_conv2d_destroy(layer);
 }
 
+/* Kernels for GPUs number the pixels of an image and its results in 31 bits; beyond, images are
+ * restored. */
+static void many_pixels(void **state)
+{
+    (void)state;
+    static const struct {
+        clprune_extent image, padding;
+        bool prunes;
+    } sizes[] = {{{32767, 65536}, {0, 0}, true}, {{32768, 65536}, {0, 0}, false},
+        {{32767, 65536}, {1, 0}, false}};
+    if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_TILED)
+        skip();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        clprune__conv conv = {.batch = 1,
+            .in = 1,
+            .out = 1,
+            .image = sizes[i].image,
+            .kernel = {1, 1},
+            .stride = {1, 1},
+            .padding = sizes[i].padding,
+            .dilation = {1, 1}};
+        const clprune_bsr xs = {.desc = {.batch = 1,
+                                    .rows = conv.image.height * conv.image.width,
+                                    .cols = 1,
+                                    .block = {16, 1},
+                                    .keep = 1}};
+        assert_true(clprune__conv_settle(&conv));
+        assert_int_equal(clprune__conv_prunes(test_context(), &conv, &xs), sizes[i].prunes);
+    }
+}
+
 static void weights_order(void **state)
 {
     (void)state;
@@ -376,6 +408,7 @@ int main(void)
             test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
     test_add(&list, invalid, NULL, "invalid arguments");
     test_add(&list, no_images, NULL, "no images");
+    test_add(&list, many_pixels, NULL, "images of 2^31 pixels");
     test_add(&list, weights_order, NULL, "order of weights");
     return test_run_on_devices("conv2d", &list);
 }

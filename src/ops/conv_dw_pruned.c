@@ -95,8 +95,11 @@ bool clprune__conv_prunes(
     const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
 {
     pruned_plan plan;
-    return context->kernels != CLPRUNE_KERNELS_VECTOR ||
-           (xs->desc.block.rows == 1 && make_plan(context, conv, xs, &plan));
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return xs->desc.block.rows == 1 && make_plan(context, conv, xs, &plan);
+    /* tiled_tn.clh numbers the pixels of an image, and its results, in 31 bits */
+    return conv->image.height <= INT32_MAX / conv->image.width &&
+           conv->output.height <= INT32_MAX / conv->output.width;
 }
 
 /* What the lists take. */
