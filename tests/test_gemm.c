@@ -85,6 +85,48 @@ static void product_tiled(void **state)
     clprune_context_destroy(context);
 }
 
+/* CLBlast counts elements in 31 bits. Products of operands that end beyond, and those whose padded
+ * copies would, are made by the library's own kernel: a dry context counts its program. */
+static void beyond_blast(void **state)
+{
+    (void)state;
+    enum { A, B, C, NONE };
+    static const struct {
+        size_t m, n, k;
+        int moved; /* the operand that begins at element `offset` */
+        size_t offset;
+        uint64_t programs;
+    } rows[] = {{16, 32, 64, NONE, 0, 0}, {16, 32, 64, A, INT32_MAX - 16 * 64, 0},
+        {16, 32, 64, A, INT32_MAX - 16 * 64 + 1, 1}, {16, 32, 64, B, (size_t)1 << 32, 1},
+        {16, 32, 64, C, (size_t)1 << 31, 1}, {1 << 16, 1 << 14, 512, NONE, 0, 0},
+        {1 << 16, 1 << 14, 1 << 14, NONE, 0, 1}};
+    skip_in_vector_family();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        clprune_device_info info = clprune_context_device_info(test_context());
+        const clprune_context_options options = {.kernels = CLPRUNE_KERNELS_TILED};
+        clprune_context *dry = NULL;
+        clprune_mat mats[3];
+        const size_t sides[3][2] = {
+            {rows[i].m, rows[i].k}, {rows[i].k, rows[i].n}, {rows[i].m, rows[i].n}};
+        info.global_memory = info.max_allocation = (uint64_t)1 << 40;
+        info.max_work_group = 1024;
+        TEST_OK(clprune_context_create_dry(&info, &options, &dry));
+        for (int j = A; j < NONE; j++) {
+            const size_t first = j == rows[i].moved ? rows[i].offset : 0;
+            TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_WORKSPACE, "operand", 1,
+                first + sides[j][0] * sides[j][1], &mats[j]));
+            mats[j] = (clprune_mat){mats[j].buffer, first, sides[j][0], sides[j][1], sides[j][1]};
+        }
+        TEST_OK(clprune_gemm(dry, false, false, 1, 0, mats[A], mats[B], mats[C], NULL));
+        if (clprune_context_cache_stats(dry).builds != rows[i].programs)
+            fail_msg(
+                "row %zu: %d programs of our own", i, (int)clprune_context_cache_stats(dry).builds);
+        for (int j = A; j < NONE; j++)
+            clprune_buffer_release(dry, mats[j].buffer);
+        clprune_context_destroy(dry);
+    }
+}
+
 /* a, b and c in one buffer, one behind the other. */
 /* Operands are columns of one matrix, side by side; of a batch, the samples lie one below the
  * other.
@@ -531,6 +573,7 @@ int main(void)
         test_add(&list, batched_by_others, &batch_rows[i], "by engine: %s", batch_rows[i].name);
     }
     test_add(&list, engine_refused, NULL, "an engine there is not");
+    test_add(&list, beyond_blast, NULL, "operands that CLBlast cannot count");
     test_add(&list, one_buffer, NULL, "operands in one buffer");
     test_add(&list, side_by_side, NULL, "operands are windows of one matrix");
     test_add(&list, same_bits, NULL, "four runs give the same bits");

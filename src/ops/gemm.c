@@ -1,5 +1,7 @@
 #include "clprune/gemm.h"
 
+#include <limits.h>
+
 #include "core/checked.h"
 #include "ops/gemm_private.h"
 #include "ops/ops_state.h"
@@ -108,6 +110,44 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     return engine;
 }
 
+/* Adds the elements of CLBlast's copy of an operand, padded to whole tiles. */
+static bool add_padded(size_t rows, size_t cols, size_t tile, size_t *sum)
+{
+    size_t padded;
+    return clprune__mul(clprune__round_up(rows, tile), clprune__round_up(cols, tile), &padded) &&
+           clprune__add(*sum, padded, sum);
+}
+
+/* Sides of CLBlast's tiles are at most this: its own parameters are, tuned ones may be larger. */
+static size_t blast_tile(const clprune_context *context)
+{
+    const clprune__blast_tuning tuned = clprune__tuning_blast(&context->ops->tuning, 0);
+    size_t tile = 128;
+    for (size_t i = 0; i < tuned.count; i++)
+        tile = clprune__max(tile, tuned.values[i]);
+    return tile;
+}
+
+/* Whether all elements of an operand lie before number 2^31 of its buffer. */
+static bool ends_early(clprune_mat mat, size_t batch, size_t stride)
+{
+    return mat.offset + (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols <= INT_MAX;
+}
+
+/* CLBlast counts elements in ints, those of the operands' buffers and those of its temporary.
+ * Beyond, it would read and write wherever they wrap to. */
+static bool blast_reaches(const clprune_context *context, const clprune__gemm_job *job)
+{
+    const size_t tile = blast_tile(context);
+    size_t temporary = 0;
+    return ends_early(job->a, job->batch, job->stride_a) &&
+           ends_early(job->b, job->batch, job->stride_b) &&
+           ends_early(job->c, job->batch, job->stride_c) &&
+           add_padded(job->m, job->k, tile, &temporary) &&
+           add_padded(job->k, job->n, tile, &temporary) &&
+           add_padded(job->m, job->n, tile, &temporary) && temporary <= INT_MAX;
+}
+
 /* b must be k x n, or n x k where it is transposed; a quantised one holds all samples. Its stride
  * then counts rows. */
 static clprune_status check_b(
@@ -148,8 +188,10 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     TRY(clprune__check_mat(context, "c", c, m, n));
     const bool empty = batch == 0 || m == 0 || n == 0;
     clprune__gemm_engine engine = engine_of(context, job->of_samples);
+    const clprune__gemm_engine own =
+        clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
     if (job->quantised_b != NULL && engine == CLPRUNE__ENGINE_BLAST) /* only our own read codes */
-        engine = clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
+        engine = own;
     if (empty || k == 0 || engine == CLPRUNE__ENGINE_BLAST)
         job->bias = CLPRUNE__NO_BIAS;
     if (empty || k == 0 || engine != CLPRUNE__ENGINE_VECTOR)
@@ -177,6 +219,8 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         }
         goto done;
     }
+    if (engine == CLPRUNE__ENGINE_BLAST && !blast_reaches(context, job))
+        engine = own;
     if (engine == CLPRUNE__ENGINE_VECTOR)
         TRY(clprune__gemm_vector(context, job, event));
     else if (engine == CLPRUNE__ENGINE_TILED)
