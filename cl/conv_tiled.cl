@@ -1,7 +1,8 @@
 /* Implicit product of a convolution for GPUs; conv_vector.cl has the formula, and the meaning of the
  * arguments, which are the same but for `taps`.
  *
- * Group (J, I) computes the results of TILE grid pixels from I * TILE on, channels J * TILE on; gemm_tile.clh
+ * Group I * panels + J, panels = ceil(n / TILE), computes the results of TILE grid pixels from I * TILE on,
+ * channels J * TILE on; one dimension, as some GPUs take no more than 65535 groups along others. gemm_tile.clh
  * has the tiles. The sum runs over the taps, then over the channels, DEPTH at a time; both tiles are
  * there twice: while one is multiplied, the next one is on its way in registers. Pixels outside of the
  * image and channels beyond the last are zeros.
@@ -75,8 +76,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const 
 {
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
     local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
-    const ulong first_row = get_group_id(1) * TILE;
-    const uint first_column = (uint)get_group_id(0) * TILE;
+    const uint group = (uint)get_group_id(0), panels = (n + TILE - 1) / TILE;
+    const ulong first_row = (ulong)(group / panels) * TILE;
+    const uint first_column = group % panels * TILE;
     const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
     const ulong mine = min(first_row + get_local_id(0), rows_all - 1);
     const ulong image = mine / grid_width / grid_height;

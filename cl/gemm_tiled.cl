@@ -10,7 +10,8 @@
  *             |tile|   |      |  c   |      |           rows 4 y .. and 32 + 4 y .. + 4 of the
  *             +----+   +------+------+------+           tile, in columns 4 x .. and 32 + 4 x .. + 4
  *
- * Group (J, I, i) computes the TILE x TILE results from row I * TILE and column J * TILE of sample i.
+ * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
+ * and column J * TILE of sample i: some GPUs take no more than 65535 groups along the second dimension.
  * Both tiles are there twice: while one is multiplied the next one is on its way in registers. The
  * inner sum runs in order. Beyond the inner size and across the edges there are zeros, or repeated
  * rows, unstored. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
@@ -126,7 +127,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
 {
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
     local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
-    const ulong first_row = get_group_id(1) * TILE, first_column = get_group_id(0) * TILE;
+    const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
+    const ulong first_row = (ulong)(group / panels) * TILE;
+    const ulong first_column = (ulong)(group % panels) * TILE;
     const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
     global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
 #ifdef BITS

@@ -248,6 +248,51 @@ static void local_memory(void **state)
     clprune_context_destroy(context);
 }
 
+/* Products of many rows and images of many pixels take no more groups along the second and the
+ * third dimension than a device has there: on some GPUs 65535. */
+static void many_groups(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 80, WIDTH = 100, PIXELS = HEIGHT * WIDTH, CHANNELS = 3 };
+    const clprune_extent image = {HEIGHT, WIDTH};
+    const clprune_conv2d_desc desc = {
+        .in = CHANNELS, .out = CHANNELS, .kernel = {2, 1}, .dilation = {HEIGHT / 2, 1}};
+    float *values = test_new_normal(9, PIXELS * CHANNELS), *got[2][3];
+    for (int run = 0; run < 2; run++) {
+        device_layer_set(run == 0 ? NULL : "groups=60");
+        clprune_context *context = create();
+        clprune_conv2d *layer = NULL;
+        clprune_mat x, w, y[3];
+        const size_t rows[3] = {PIXELS, PIXELS / 2, PIXELS};
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", PIXELS, CHANNELS, &x));
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "w", CHANNELS, 2 * CHANNELS, &w));
+        for (int i = 0; i < 3; i++)
+            TEST_OK(clprune_mat_create(
+                context, CLPRUNE_MEMORY_ACTIVATIONS, "y", rows[i], CHANNELS, &y[i]));
+        TEST_OK(clprune_mat_write(context, x, values));
+        TEST_OK(clprune_mat_write(context, w, values));
+        const clprune_mat square = {w.buffer, 0, CHANNELS, CHANNELS, w.ld};
+        TEST_OK(
+            clprune_gemm_batched(context, 1, false, false, 1, 0, x, 0, square, 0, y[0], 0, NULL));
+        TEST_OK(clprune_conv2d_create(context, &desc, &layer));
+        TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y[1], NULL, NULL));
+        TEST_OK(clprune_conv2d_backward(
+            layer, 1, image, 0, 0, NULL, y[1], w, y[2], CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+        for (int i = 0; i < 3; i++) {
+            got[run][i] = calloc(rows[i] * CHANNELS, sizeof(float));
+            TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
+            if (run == 1)
+                test_same_floats("y", rows[i], CHANNELS, got[1][i], got[0][i], "result %d", i);
+        }
+        clprune_conv2d_destroy(layer);
+        clprune_context_destroy(context);
+    }
+    for (int i = 0; i < 6; i++)
+        free(got[i / 3][i % 3]);
+    free(values);
+    device_layer_set(NULL);
+}
+
 /* Below 64 work-items, the family that needs no groups. */
 static void families(void **state)
 {
@@ -276,6 +321,7 @@ int main(void)
     for (size_t i = 0; i < sizeof refused_rows / sizeof refused_rows[0]; i++)
         test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
     test_add(&list, local_memory, NULL, "local memory");
+    test_add(&list, many_groups, NULL, "many groups");
     test_add(&list, families, NULL, "families");
     return test_run_on_host("work-groups", &list);
 }

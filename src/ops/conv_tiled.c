@@ -19,9 +19,8 @@ clprune_status clprune__conv_gather_tiled(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
-    const size_t local[2] = {LOCAL, 1};
-    const size_t global[2] = {
-        clprune__ceil_div(job->n, TILE) * LOCAL, clprune__ceil_div(rows, TILE)};
+    const size_t local = LOCAL;
+    const size_t global = clprune__ceil_div(job->n, TILE) * clprune__ceil_div(rows, TILE) * LOCAL;
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);
@@ -41,7 +40,7 @@ clprune_status clprune__conv_gather_tiled(
     clprune__arg_mat(&launch, job->w);
     clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */
     clprune__arg_mat(&launch, job->to);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
 }

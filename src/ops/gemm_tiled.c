@@ -29,8 +29,8 @@ clprune_status clprune__gemm_tiled(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t local[3] = {LOCAL, 1, 1};
-    const size_t global[3] = {
-        clprune__ceil_div(job->n, TILE) * LOCAL, clprune__ceil_div(job->m, TILE), job->batch};
+    const size_t tiles = clprune__ceil_div(job->n, TILE) * clprune__ceil_div(job->m, TILE);
+    const size_t global[3] = {tiles * LOCAL, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
     clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);

@@ -104,6 +104,9 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
     if (group > limit("group") ||
         (names_kernel("refuse", last_kernel, &most, &rest) && group > most))
         return refusal();
+    for (cl_uint i = 1; i < dimensions && local != NULL; i++)
+        if (global[i] / local[i] > limit("groups"))
+            return CL_INVALID_GLOBAL_WORK_SIZE;
     if (local_bytes(queue, kernel) > limit("local"))
         return CL_OUT_OF_RESOURCES;
     return cl_layer_target->clEnqueueNDRangeKernel(
