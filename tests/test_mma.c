@@ -252,31 +252,31 @@ static void integers(void **state)
 static void any_offset(void **state)
 {
     const row *r = *state;
-    static const size_t columns[] = {16, 32};
+    const size_t columns =
+        r->setup % 2 == 0 ? 32 : 16; /* tn's vectors: 4 floats of tf32, 2 of bf16 */
     clprune_context *context = narrow_context(r->setup);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        for (int product = 0; product < 2; product++) {
-            const clprune_bsr_desc d = {2, 33, 64, {1, columns[i]}, 60};
-            const sides side = sides_of(product, d, 40);
-            packed xs = pack(d, 351, NULL);
-            float *dy = test_new_normal(352, side.in_rows * side.in_cols);
-            test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, dy);
-            float *want = product_on(context, product, in.mat, &xs.bsr.bsr, side);
-            for (size_t bytes = sizeof(float); bytes < 16; bytes += sizeof(float)) {
-                test_buf values;
-                const clprune_bsr moved = test_bsr_moved(&xs.bsr, bytes, &values);
-                float *got = product_on(context, product, in.mat, &moved, side);
-                test_same_floats("dw", side.out_rows, side.out_cols, got, want,
-                    "%s, %s, blocks of %zu columns, values from byte %zu on", setup_names[r->setup],
-                    product_names[product], columns[i], bytes);
-                free(got);
-                test_buf_free(&values);
-            }
-            free(dy);
-            free(want);
-            test_mat_free(&in);
-            packed_free(&xs);
+    for (int product = 0; product < 2; product++) {
+        const clprune_bsr_desc d = {2, 33, 64, {1, columns}, 60};
+        const sides side = sides_of(product, d, 40);
+        packed xs = pack(d, 351, NULL);
+        float *dy = test_new_normal(352, side.in_rows * side.in_cols);
+        test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, dy);
+        float *want = product_on(context, product, in.mat, &xs.bsr.bsr, side);
+        for (size_t bytes = sizeof(float); bytes < 16; bytes += sizeof(float)) {
+            test_buf values;
+            const clprune_bsr moved = test_bsr_moved(&xs.bsr, bytes, &values);
+            float *got = product_on(context, product, in.mat, &moved, side);
+            test_same_floats("dw", side.out_rows, side.out_cols, got, want,
+                "%s, %s, blocks of %zu columns, values from byte %zu on", setup_names[r->setup],
+                product_names[product], columns, bytes);
+            free(got);
+            test_buf_free(&values);
         }
+        free(dy);
+        free(want);
+        test_mat_free(&in);
+        packed_free(&xs);
+    }
 }
 
 /* One row times one block of ones: dw is dy, rounded, to the bit; and the other way round. */
