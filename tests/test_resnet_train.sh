@@ -82,6 +82,11 @@ done
 run $small --steps 3 --activations exact --gradient-check 1 --summary-json summary
 awk '/"relative_error"/ && $2 + 0 > 1e-5 { exit 1 }' summary || fail "exact is not: $(cat summary)"
 
+# Comparing gradients leaves what is exported alone, running statistics too.
+run $small --steps 1 --export plain.st
+run $small --steps 1 --gradient-check 1 --export compared.st
+cmp -s plain.st compared.st || fail "--gradient-check changes what --export writes"
+
 # auto keeps within its limit, and a resumed run keeps its choice.
 auto="--arch resnet20 --image-size 17 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
 refuse 5 "auto, batch 16 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M

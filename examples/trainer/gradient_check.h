@@ -37,7 +37,8 @@ typedef struct gradient_check {
 /* Compares on the first --gradient-check batches of the epoch that would come next, each
  * --gradient-draws times, without augmentation and without a step of the optimizer; nothing to do
  * where that is 0. The exact model lives on a context of its own, so that the ledger of the run is
- * left alone. Gradients of the trainer's model are overwritten. Close in any case. */
+ * left alone. Gradients of the trainer's model are overwritten, and its states, such as running
+ * statistics, go on with each pass. Close in any case. */
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 

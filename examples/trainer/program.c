@@ -168,11 +168,11 @@ static bool run(options *o, fault *f)
     bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
     if (good) {
         say_end(&t);
-        good =
-            (!o->memory_report || memory_report_print(&t, f)) && gradient_check_run(&t, &check, f);
-        gradient_check_print(&check, &t);
-        if (o->export_file != NULL)
+        good = !o->memory_report || memory_report_print(&t, f);
+        if (o->export_file != NULL) /* as they are now: comparing gradients changes states */
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
+        good = good && gradient_check_run(&t, &check, f);
+        gradient_check_print(&check, &t);
         good = good && summary_write(&t, &check, f);
     }
     advise(o, f);
