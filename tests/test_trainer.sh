@@ -647,6 +647,24 @@ expect 2 "--activations paper: the run in largest/last.ckpt has pruned" \
 expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
 grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||
     fail "--test-only gives another loss than the run"
+# One that a signal ends has no result, also where the run's log has one. (While kernels are built, it
+# writes nothing.)
+rm -f test.json
+"$program" --test-only --resume whole/last.ckpt --test-limit 4000000 --summary-json test.json >out 2>err &
+child=$!
+tries=0
+until grep -q '^going on after' out || [ $tries -ge 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+sleep 2
+kill -s INT $child
+wait $child
+got=$?
+[ $got = 130 ] || fail "exit code $got, not 130, after SIGINT in a test: $(cat err)"
+! grep -q '^test loss' out || fail "a test that a signal ended has a result: $(cat out)"
+[ ! -e test.json ] || grep -q '"test_loss": null,' test.json ||
+    fail "a test that a signal ended has a loss: $(cat test.json)"
 
 expect 4 "none.ckpt" --resume none.ckpt
 head -c 1000 one.ckpt >cut.ckpt

@@ -136,10 +136,10 @@ static void say_end(trainer *t)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
-    /* Not the test of an epoch that ended before the last step. */
+    /* Not the test of an epoch that ended before the last step, nor one that a signal ended. */
     const bool tested =
         t->at.step_in_epoch == 0 || (options_given(t->options, "test-limit") && stop_signal() == 0);
-    if (t->options->test_only || (t->options->steps != 0 && tested && t->top1 >= 0))
+    if (t->top1 >= 0 && (t->options->test_only || (t->options->steps != 0 && tested)))
         progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
 }
 

@@ -367,8 +367,10 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
     if (t->log.count > 0) {
         const csv_row *last = &t->log.rows[t->log.count - 1];
         t->train_loss = last->train_loss;
-        t->test_loss = last->test_loss;
-        t->top1 = last->top1;
+        if (!t->options->test_only) { /* which makes its own, or none if a signal comes */
+            t->test_loss = last->test_loss;
+            t->top1 = last->top1;
+        }
     }
     return write_tensors(t, c, f);
 }
