@@ -1,5 +1,8 @@
 /* The trainer's data sets from files of other kinds: IDX, and folders of JPEG and PNG files. */
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +17,39 @@
 #include <png.h>
 #include <turbojpeg.h>
 #endif
+
+/* Calls of the program's own objects until one fails; 0: none does. */
+static atomic_int allocations_left, entries_left;
+
+static bool fails(atomic_int *left)
+{
+    return atomic_load(left) > 0 && atomic_fetch_sub(left, 1) == 1;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+struct dirent *__real_readdir(DIR *folder);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+struct dirent *__wrap_readdir(DIR *folder);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails(&allocations_left) ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails(&allocations_left) ? NULL : __real_calloc(count, size);
+}
+
+struct dirent *__wrap_readdir(DIR *folder)
+{
+    if (!fails(&entries_left))
+        return __real_readdir(folder);
+    errno = EIO;
+    return NULL;
+}
 
 static void path_in(char path[2 * TEST_PATH], const char *folder, const char *name)
 {
@@ -348,6 +384,63 @@ static void folders(void **state)
     test_folder_remove(folder);
 }
 
+/* A good image is not passed over where memory runs out, whichever allocation fails. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], err[512];
+    const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
+    uint8_t image[3 * 16 * 16];
+    int32_t label;
+    dataset *data;
+    test_folder_make(folder);
+    put_folders(folder);
+    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    for (uint32_t index = 0; index < 4; index++) { /* JPEG and PNG */
+        int at = 0;
+        dataset_status status;
+        do {
+            atomic_store(&allocations_left, ++at);
+            status =
+                dataset_batch(data, DATASET_TRAIN, &index, 1, NULL, image, &label, err, sizeof err);
+            if (atomic_exchange(&allocations_left, 0) > 0)
+                break;
+            assert_int_equal(status, DATASET_NO_MEMORY);
+            assert_int_equal(dataset_skipped(data), 0);
+        } while (at < 100);
+        assert_int_equal(status, DATASET_OK);
+        assert_true(at > 5);
+    }
+    dataset_close(data);
+    test_folder_remove(folder);
+}
+
+/* A folder that cannot be read to its end is no smaller set. */
+static void unreadable_folder(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], err[512];
+    const dataset_options wanted = {.usual_image_size = 16};
+    dataset *data;
+    int at = 0;
+    test_folder_make(folder);
+    put_folders(folder);
+    for (;;) {
+        atomic_store(&entries_left, ++at);
+        const dataset_status status = dataset_open(folder, &wanted, &data, err, sizeof err);
+        if (atomic_exchange(&entries_left, 0) > 0) {
+            assert_int_equal(status, DATASET_OK);
+            break;
+        }
+        assert_int_equal(status, DATASET_BAD_FILE);
+        assert_non_null(strstr(err, strerror(EIO)));
+    }
+    assert_true(at > 15);
+    assert_int_equal(dataset_count(data, DATASET_TRAIN), 4);
+    dataset_close(data);
+    test_folder_remove(folder);
+}
+
 /* Draws of windows: inside, of the area and the shape that the paper has; the mean area is 54 %
  * without the draws that do not fit. */
 static void crops(void **state)
@@ -407,6 +500,8 @@ int main(void)
 #if TRAINER_IMAGES
     test_add(&list, resizing, NULL, "resizing");
     test_add(&list, folders, NULL, "folders");
+    test_add(&list, out_of_memory, NULL, "memory runs out");
+    test_add(&list, unreadable_folder, NULL, "a folder that cannot be read to its end");
     test_add(&list, crops, NULL, "random windows");
 #endif
     return test_run_on_host("dataset_files", &list);

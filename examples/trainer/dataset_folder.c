@@ -133,25 +133,40 @@ static bool sort(names *n)
     return true;
 }
 
+/* The next entry; NULL behind the last one, and where reading failed, which errno tells apart. */
+static const struct dirent *next_entry(DIR *dir)
+{
+    errno = 0;
+    return readdir(dir);
+}
+
 /* The sorted names of a folder's classes, or of its images. */
 static dataset_status list_folder(
     const char *path, bool classes, names *found, char *err, size_t err_size)
 {
     bool good = true;
+    int failed = 0;
     DIR *dir = opendir(path);
     *found = (names){0};
     if (dir == NULL)
         return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, strerror(errno));
-    for (struct dirent *entry; good && (entry = readdir(dir)) != NULL;) {
+    while (good) {
+        const struct dirent *entry = next_entry(dir);
+        if (entry == NULL) {
+            failed = errno;
+            break;
+        }
         const char *name = entry->d_name;
         if (classes ? name[0] != '.' && is_folder(path, name) : is_image(name))
             good = names_add(found, name);
     }
     (void)closedir(dir);
     good = good && sort(found);
-    if (!good)
-        names_close(found);
-    return good ? DATASET_OK : out_of_memory(path, err, err_size);
+    if (good && failed == 0)
+        return DATASET_OK;
+    names_close(found);
+    return good ? dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %s", path, strerror(failed))
+                : out_of_memory(path, err, err_size);
 }
 
 static char *join(const char *dir, const char *name)
@@ -289,7 +304,9 @@ static uint8_t *read_bytes(const char *path, size_t *count, const char **why)
     if (size > 0 && size < INT32_MAX) {
         *count = (size_t)size;
         bytes = malloc(*count);
-        if (bytes != NULL && fread(bytes, 1, *count, stream) != *count) {
+        if (bytes == NULL) {
+            *why = image_file_no_memory;
+        } else if (fread(bytes, 1, *count, stream) != *count) {
             free(bytes);
             bytes = NULL;
         }
@@ -308,7 +325,7 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
     /* A limit leaves images of all classes. */
     const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
     chooser c = {augment, index};
-    const char *why = "out of memory";
+    const char *why = image_file_no_memory;
     char message[256], *path = join(split->folder, name_at(&split->files, at));
     size_t count = 0;
     uint8_t *bytes = path != NULL ? read_bytes(path, &count, &why) : NULL;
@@ -318,8 +335,8 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
                                            mirror, pixels, &why, message);
     dataset_status status = DATASET_OK;
     if (!good)
-        status = dataset_fail(
-            DATASET_BAD_FILE, err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
+        status = dataset_fail(why == image_file_no_memory ? DATASET_NO_MEMORY : DATASET_BAD_FILE,
+            err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
     free(bytes);
     free(path);
     return status;

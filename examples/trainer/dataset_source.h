@@ -26,7 +26,7 @@ typedef struct dataset_source {
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
     /* In place of read, where images are files: crops and mirrors by itself (augment NULL:
-     * neither), may fail (BAD_FILE), and is called by several threads at once. */
+     * neither), may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
     dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
         const augment_options *augment, uint8_t *pixels, int32_t *label, char *err,
         size_t err_size);

@@ -25,6 +25,8 @@ typedef struct raster {
     uint8_t *rgb;
 } raster;
 
+const char image_file_no_memory[] = "out of memory";
+
 bool image_file_readable(void)
 {
     return TRAINER_IMAGES;
@@ -179,7 +181,7 @@ static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *cho
     image->rgb = malloc(pixels * 3);
     inks = cmyk ? malloc(pixels * 4) : NULL;
     if (image->rgb == NULL || (cmyk && inks == NULL)) {
-        *why = "out of memory";
+        *why = image_file_no_memory;
         good = false;
         goto done;
     }
@@ -213,7 +215,7 @@ static bool decode_png(
     png.format = PNG_FORMAT_RGB;
     *image = (raster){png.width, png.height, 1, good ? malloc(PNG_IMAGE_SIZE(png)) : NULL};
     if (good && image->rgb == NULL)
-        *why = "out of memory";
+        *why = image_file_no_memory;
     good =
         good && image->rgb != NULL && png_image_finish_read(&png, &white, image->rgb, 0, NULL) != 0;
     if (!good && *why == NULL) {
@@ -242,7 +244,7 @@ bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choo
         *why = "neither JPEG nor PNG";
     }
     if (good && !resize(&image, window, size, mirror, pixels)) {
-        *why = "out of memory";
+        *why = image_file_no_memory;
         good = false;
     }
     free(image.rgb);

@@ -22,13 +22,17 @@ typedef image_window image_choose_fn(void *user, uint32_t width, uint32_t height
 /* Whether this build reads such files. */
 bool image_file_readable(void);
 
+/* "out of memory" */
+extern const char image_file_no_memory[];
+
 /*
  * Decodes a file's `count` bytes and resizes the window that `choose` gives to size x size with a
  * triangle filter, as wide as the pixels that fall into one (PIL's antialiased BILINEAR).
  *
  * pixels  (3, size, size) bytes, written; mirrored left to right if `mirror`
  *
- * False: *why, static text or text in `message`, says what is wrong with the file. */
+ * False: *why, static text or text in `message`, says what is wrong with the file; or it is
+ * image_file_no_memory, and the file may be good. */
 bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
     uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256]);
 
