@@ -196,14 +196,22 @@ static clprune_status backward(
     return status;
 }
 
-#define MODEL                                                                                      \
+static const keep_table table_without_ladder = {.entries = entries,
+    .in_block = 0,
+    .count = 1,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets};
+
+#define MODEL(kept)                                                                                \
     .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \
-    .extras = extras, .extras_count = 1, .keep = &table, .settle = settle, .create = create,       \
+    .extras = extras, .extras_count = 1, .keep = kept, .settle = settle, .create = create,         \
     .destroy = destroy, .init = init, .params = params, .set_seed = set_seed, .forward = forward,  \
     .loss = loss, .backward = backward, .watch = watch
 
-static const trainer_model with_state = {MODEL, .states = states};
-static const trainer_model without_state = {MODEL};
+static const trainer_model with_state = {MODEL(&table), .states = states};
+static const trainer_model without_state = {MODEL(&table)};
+static const trainer_model without_ladder = {MODEL(&table_without_ladder)};
 
 /* Opens a run; false with a fault. */
 static bool open_run(
@@ -550,6 +558,35 @@ static void streams(void **state)
     test_folder_remove(folder);
 }
 
+/* --memory-limit of a model without presets to choose from: it takes its batch, or the largest. */
+static void limit_without_ladder(void **state)
+{
+    (void)state;
+    static const char *const batches[] = {"--batch-size 8", "", "--activations dense"};
+    options o;
+    trainer t;
+    fault f;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        char arguments[256];
+        (void)snprintf(arguments, sizeof arguments,
+            "--train-limit 24 --test-limit 12 --steps 1 --memory-limit 1G %s", batches[i]);
+        if (!open_run(&without_ladder, arguments, &o, &t, &f))
+            fail_msg("%s: %s", arguments, f.text);
+        assert_int_equal(o.batch_size, i == 0 ? 8 : 24);
+        assert_int_equal(o.activations, 0);
+        assert_int_equal(o.criterion, CLPRUNE_CRITERION_SAMPLED); /* the preset's */
+        assert_true(o.sparsity <= 0);
+        assert_true(trainer_epoch(&t, &f));
+        trainer_close(&t);
+        options_close(&o);
+    }
+    assert_false(
+        open_run(&without_ladder, "--steps 1 --batch-size 8 --memory-limit 1K", &o, &t, &f));
+    assert_int_equal(f.code, CODE_MEMORY);
+    assert_null(strstr(f.text, "take 0 bytes"));
+    options_close(&o);
+}
+
 /* What the command line says of a model comes from its table. */
 static void options_of_the_model(void **state)
 {
@@ -591,6 +628,7 @@ int main(void)
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, streams, NULL, "streams");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
+    test_add(&list, limit_without_ladder, NULL, "a limit of memory without presets to choose from");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);
 }

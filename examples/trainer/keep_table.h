@@ -96,7 +96,8 @@ typedef struct keep_table {
     keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
     const char *const *preset_names; /* ends with NULL; the first preset keeps everything dense */
     const keep_preset_row *presets;  /* in the same order */
-    const keep_rung *ladder;         /* the mildest first; each needs less memory than the last */
+    const keep_rung *ladder; /* the mildest first; each needs less memory than the last. None:
+                                --memory-limit chooses the batch alone */
     size_t rungs;
     const keep_renamed *renamed; /* (renamed_count) */
     size_t renamed_count;

@@ -16,8 +16,7 @@ typedef struct search {
     uint64_t bytes; /* of the latest plan */
 } search;
 
-/* Takes over a rung of the ladder; the last one is what is left where the preset is given. False
- * where what was given passes it over. */
+/* Takes over a rung of the ladder. False where what was given passes it over. */
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->t->options;
@@ -25,8 +24,6 @@ static bool take_rung(search *s, size_t rung)
     const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
     const bool quantises = keep_preset_quantises(table, preset), last = rung + 1 == table->rungs;
     *o = s->wanted;
-    if (!s->preset_open)
-        return last;
     o->activations = preset;
     if (quantises && !options_given(o, "code-bits"))
         options_set_quantised_bits(o, table->ladder[rung].code_bits);
@@ -118,6 +115,7 @@ static bool nothing_fits(const search *s, fault *f)
 bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
     const options *o = t->options;
+    const size_t rungs = t->type->keep->rungs;
     if (o->memory_limit == 0)
         return memory_plan_make(t, device, plan, f);
     if (o->resume == NULL && keep_preset_chooses(t->type->keep, o->activations))
@@ -125,13 +123,14 @@ bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_pl
     search s = {.t = t,
         .device = device,
         .wanted = *o,
-        .preset_open = o->resume == NULL && !options_given(o, "activations"),
+        .preset_open = o->resume == NULL && !options_given(o, "activations") && rungs > 0,
         .batch_open = o->resume == NULL && !options_given(o, "batch-size")};
     bool fits = false;
     *plan = (memory_plan){0};
-    for (size_t rung = 0; rung < t->type->keep->rungs && !fits; ++rung)
-        if (take_rung(&s, rung) && (s.preset_open || !s.batch_open) &&
-            !try_plan(&s, plan, &fits, f))
+    if (!s.preset_open && !s.batch_open && !try_plan(&s, plan, &fits, f))
+        return false;
+    for (size_t rung = 0; s.preset_open && rung < rungs && !fits; ++rung)
+        if (take_rung(&s, rung) && !try_plan(&s, plan, &fits, f))
             return false;
     if (!fits && s.batch_open && !largest_batch(&s, plan, &fits, f))
         return false;

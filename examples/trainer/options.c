@@ -129,10 +129,11 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
     return true;
 }
 
-/* Whether --memory-limit decides on the preset. */
+/* Whether --memory-limit decides on the preset: the model has some to choose from. */
 static bool chooses_preset(const options *o)
 {
-    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations");
+    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations") &&
+           o->model->keep->rungs > 0;
 }
 
 /* Whether an option means something to the run's preset, or to one that it may choose. */
