@@ -1,7 +1,10 @@
 /* Host memory as matrices: zero-copy on CPU devices where it is aligned, staged elsewhere. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "support/test_device.h"
 #include "support/test_rng.h"
@@ -165,6 +168,75 @@ static void waits(void **state)
     memory_free(&out);
 }
 
+static bool refuses_maps;
+
+void *__real_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
+    cl_event *event, cl_int *code);
+void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
+    cl_event *event, cl_int *code);
+
+void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    cl_map_flags flags, size_t offset, size_t size, cl_uint count, const cl_event *events,
+    cl_event *event, cl_int *code)
+{
+    *code = CL_MAP_FAILURE;
+    return refuses_maps ? NULL
+                        : __real_clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size,
+                              count, events, event, code);
+}
+
+/* A gate in front of later commands, which a thread opens after a moment. */
+typedef struct gate {
+    cl_event event;
+    atomic_bool open;
+} gate;
+
+static void *open_later(void *argument)
+{
+    gate *g = argument;
+    const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
+    (void)nanosleep(&moment, NULL);
+    atomic_store(&g->open, true);
+    (void)clSetUserEventStatus(g->event, CL_COMPLETE);
+    return NULL;
+}
+
+/* Unwrapping that fails has waited all the same: the caller may free the memory. */
+static void fails_when_done(void **state)
+{
+    const layout *l = *state;
+    clprune_context *context = test_context();
+    const bool in_place =
+        (clprune_context_device_info(context).type & CL_DEVICE_TYPE_CPU) != 0 && l->shift == 0;
+    memory out = memory_make(l, 1);
+    clprune_mat y;
+    gate g = {.open = false};
+    pthread_t opener;
+    cl_int code;
+    TEST_OK(wrap(&out, CLPRUNE_ACCESS_WRITE, &y));
+    g.event = clCreateUserEvent(clprune_context_cl(context), &code);
+    assert_int_equal(code, CL_SUCCESS);
+    TEST_OK(clprune_context_wait(context, 1, &g.event));
+    TEST_OK(clprune_mat_fill(context, 3, y, NULL));
+    assert_int_equal(pthread_create(&opener, NULL, open_later, &g), 0);
+    refuses_maps = true;
+    const clprune_status status = clprune_mat_unwrap(context, &y);
+    const bool waited = atomic_load(&g.open);
+    refuses_maps = false;
+    assert_int_equal(pthread_join(opener, NULL), 0);
+    TEST_OK(clprune_context_finish(context));
+    clReleaseEvent(g.event);
+    assert_true(waited);
+    assert_true(y.buffer == NULL);
+    if (in_place)
+        TEST_FAILS(status, CLPRUNE_OPENCL_ERROR, "clEnqueueMapBuffer");
+    else
+        TEST_OK(status);
+    memory_free(&out);
+}
+
 /* Memory that the program may not write. */
 static void constant(void **state)
 {
@@ -325,6 +397,8 @@ int main(void)
         test_add(&list, round_trips, &layouts[i], "round trips: %s", layouts[i].name);
     test_add(&list, waits, &layouts[LAYOUTS - 2], "the host waits for the device, zero-copy");
     test_add(&list, waits, &layouts[LAYOUTS - 1], "the host waits for the device, staged");
+    test_add(&list, fails_when_done, &layouts[0], "a failure leaves nothing in flight, zero-copy");
+    test_add(&list, fails_when_done, &layouts[2], "a failure leaves nothing in flight, staged");
     test_add(&list, constant, NULL, "constant memory");
     test_add(&list, destroyed, NULL, "what is wrapped when its context goes");
     test_add(&list, dry, NULL, "in a dry context");

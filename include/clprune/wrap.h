@@ -55,7 +55,8 @@ CLPRUNE_API clprune_status clprune_mat_sync_to_device(clprune_context *context, 
 
 /* Hands the memory to the host, as clprune_mat_sync_to_host does, and ends the wrapping. Every
  * wrapped matrix needs this call: clprune_context_destroy also frees it, but copies nothing back.
- * *mat becomes CLPRUNE_NO_MAT, also on failure. Accepts CLPRUNE_NO_MAT. */
+ * On failure too *mat becomes CLPRUNE_NO_MAT, and no enqueued command uses the memory any more.
+ * Accepts CLPRUNE_NO_MAT. */
 CLPRUNE_API clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat);
 
 #ifdef __cplusplus

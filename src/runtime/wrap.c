@@ -243,6 +243,8 @@ clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
     /* The memory is the caller's when no command refers to it. */
     TRY(context->backend->finish(context));
 done:
+    if (status != CLPRUNE_SUCCESS && w != NULL && context->queue != NULL)
+        (void)clFinish(context->queue); /* the first error counts */
     release(context, w);
     return status;
 }
