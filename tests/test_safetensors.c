@@ -1,9 +1,11 @@
 /* Weights from and to other programs: the checks of a file, and what models make of one. */
+#define _GNU_SOURCE /* fopencookie */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h> /* alarm */
 
 #include "keep_table.h"
 #include "resmlp_model.h"
@@ -89,6 +91,78 @@ static void nesting(void **state)
     assert_false(safetensors_parse("w", header, DEPTH, 4, &s, &f));
     assert_int_equal(f.code, CODE_DATA);
     free(header);
+}
+
+/* Streams of memory that runs out at the write number `at`, once or for ever; 0: they do not. */
+static struct {
+    char **text;
+    size_t *length;
+    unsigned writes, at;
+    bool forever, fired;
+} memory;
+
+static ssize_t write_memory(void *cookie, const char *bytes, size_t count)
+{
+    (void)cookie;
+    ++memory.writes;
+    if (memory.writes == memory.at || (memory.forever && memory.fired)) {
+        memory.fired = true;
+        return 0;
+    }
+    char *grown = realloc(*memory.text, *memory.length + count);
+    assert_non_null(grown);
+    memcpy(grown + *memory.length, bytes, count);
+    *memory.text = grown;
+    *memory.length += count;
+    return (ssize_t)count;
+}
+
+FILE *__real_open_memstream(char **text, size_t *length);
+FILE *__wrap_open_memstream(char **text, size_t *length);
+
+FILE *__wrap_open_memstream(char **text, size_t *length)
+{
+    if (memory.at == 0)
+        return __real_open_memstream(text, length);
+    memory.text = text;
+    memory.length = length;
+    memory.writes = 0;
+    memory.fired = false;
+    *text = NULL;
+    *length = 0;
+    return fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_memory});
+}
+
+/* A header is written whole, or the failure is told. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    enum { TENSORS = 300 }; /* more than a stream's buffer holds */
+    static char names[TENSORS][16];
+    safetensor tensors[TENSORS] = {{.name = NULL}};
+    for (size_t i = 0; i < TENSORS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "tensor.%zu", i);
+        tensors[i] = (safetensor){.name = names[i], .rank = 1, .shape = {7}, .count = 7};
+    }
+    for (int forever = 0; forever < 2; forever++)
+        for (unsigned at = 1;; at++) {
+            fault f = {0};
+            atomic_file file = {.stream = fopen("/dev/null", "wb")};
+            assert_non_null(file.stream);
+            memory.at = at;
+            memory.forever = forever;
+            (void)alarm(60); /* it ends */
+            const bool good = safetensors_put_header(&file, TENSORS, tensors, &f);
+            (void)alarm(0);
+            memory.at = 0;
+            (void)fclose(file.stream);
+            assert_int_equal(good, !memory.fired);
+            assert_int_equal(f.code, good ? CODE_OK : CODE_MEMORY);
+            if (good) {
+                assert_true(at > 3);
+                break;
+            }
+        }
 }
 
 static void put(const char *path, const char *header, const void *data, size_t bytes)
@@ -317,6 +391,7 @@ int main(void)
         return TEST_SKIPPED;
     test_add(&list, faults, NULL, "faults of a header");
     test_add(&list, nesting, NULL, "nesting");
+    test_add(&list, out_of_memory, NULL, "memory runs out while a header is made");
     test_add(&list, types, NULL, "types, and shorter files");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);

@@ -317,10 +317,12 @@ bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *t
         at += 4 * t->count;
     }
     (void)fputc('}', text);
-    (void)fflush(text);
-    for (; length % PREFIX != 0; (void)fflush(text))
-        (void)fputc(' ', text);
-    bool good = fclose(text) == 0 || fault_set(f, CODE_MEMORY, "out of memory");
+    bool good = fflush(text) == 0 && !ferror(text); /* no entry is missing */
+    while (good && length % PREFIX != 0)
+        good = fputc(' ', text) != EOF && fflush(text) == 0;
+    good = fclose(text) == 0 && good;
+    if (!good)
+        (void)fault_set(f, CODE_MEMORY, "out of memory");
     for (unsigned i = 0; good && i < PREFIX; ++i)
         (void)fputc((int)((uint64_t)length >> (8 * i) & 0xff), file->stream);
     if (good)
