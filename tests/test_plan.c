@@ -10,6 +10,18 @@
 
 enum { MOST = 64 };
 
+static int allocations_left; /* that succeed and one that does not; 0: all do */
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (allocations_left > 0 && --allocations_left == 0)
+        return NULL;
+    return __real_realloc(memory, size);
+}
+
 static void good(clprune_context *context, clprune_status status)
 {
     if (status != CLPRUNE_SUCCESS)
@@ -598,6 +610,41 @@ static void dry_events(void **state)
     clprune_context_destroy(dry);
 }
 
+/* A command that fails half noted, for want of memory, leaves a context that can be planned. */
+static void half_noted(void **state)
+{
+    (void)state;
+    for (int at = 1;; at++) {
+        clprune_context *dry = open_dry();
+        clprune_plan *plan = NULL;
+        good(dry, clprune_plan_begin(dry));
+        const clprune_mat a = create(dry, "a", 4, 4), b = create(dry, "b", 4, 4);
+        good(dry, clprune_mat_fill(dry, 0, a, NULL));
+        for (int i = 0; i < 4; i++) { /* the next life of b needs room */
+            good(dry, clprune_mat_fill(dry, 0, b, NULL));
+            good(dry, clprune_buffer_forget(dry, b.buffer));
+        }
+        allocations_left = at;
+        const clprune_status status = clprune_mat_copy(dry, a, b, NULL);
+        const bool failed = allocations_left == 0;
+        allocations_left = 0;
+        if (failed)
+            assert_int_equal(status, CLPRUNE_OUT_OF_HOST_MEMORY);
+        else
+            good(dry, status);
+        good(dry, clprune_plan_create(dry, &plan));
+        const entries all = entries_of(plan);
+        const uint64_t commands = clprune_plan_sizes(plan).commands;
+        for (size_t i = 0; i < all.count; i++)
+            for (size_t k = 0; k < all.entry[i].spans_count; k++)
+                assert_true(all.entry[i].spans[k].last < commands);
+        clprune_plan_destroy(plan);
+        clprune_context_destroy(dry);
+        if (!failed)
+            break;
+    }
+}
+
 int main(void)
 {
     static const uint32_t seeds[] = {1, 2, 3, 4};
@@ -608,6 +655,7 @@ int main(void)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
+    test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
     test_add(&list, dry_events, NULL, "dry commands have no event");
     test_add(&list, refusals, NULL, "what is refused");

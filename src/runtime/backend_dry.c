@@ -68,8 +68,9 @@ static bool reserve(clprune__record *record)
     return true;
 }
 
-/* Notes a command that touches `count` buffers; a NULL among them is passed over. Errors:
- * OUT_OF_HOST_MEMORY, INVALID_ARGUMENT (a buffer the context has not made). */
+/* Notes a command that touches `count` buffers; a NULL among them is passed over. One that fails
+ * counts, too: lives may have begun with it. Errors: OUT_OF_HOST_MEMORY, INVALID_ARGUMENT (a buffer
+ * the context has not made). */
 static clprune_status note(
     clprune_context *context, size_t count, const cl_mem *buffers, cl_event *event)
 {
@@ -77,10 +78,11 @@ static clprune_status note(
     clprune__record *record = context->record;
     REQUIRE(reserve(record), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to note %llu commands",
         (unsigned long long)record->commands);
+    const uint64_t command = record->commands++;
+    record->scratch[command] = clprune__scratch_used(context);
     for (size_t i = 0; i < count; i++)
         if (buffers[i] != NULL)
-            TRY(clprune__ledger_touch(context, buffers[i], record->commands));
-    record->scratch[record->commands++] = clprune__scratch_used(context);
+            TRY(clprune__ledger_touch(context, buffers[i], command));
     if (event != NULL)
         *event = NULL;
 done:
