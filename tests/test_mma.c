@@ -252,9 +252,12 @@ static void integers(void **state)
 static void any_offset(void **state)
 {
     const row *r = *state;
-    const size_t columns =
-        r->setup % 2 == 0 ? 32 : 16; /* tn's vectors: 4 floats of tf32, 2 of bf16 */
+    const clprune_precision precision = setups[r->setup].precision;
+    /* tn's vectors: 4 floats of TF32, 2 of bf16 */
+    const size_t columns = precision == CLPRUNE_PRECISION_TF32 ? 32 : 16;
     clprune_context *context = narrow_context(r->setup);
+    if (clprune_context_precision(context) != precision)
+        skip(); /* without tensor cores */
     for (int product = 0; product < 2; product++) {
         const clprune_bsr_desc d = {2, 33, 64, {1, columns}, 60};
         const sides side = sides_of(product, d, 40);
