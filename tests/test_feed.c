@@ -1,12 +1,9 @@
 /* Batches on their way to the device: the host memory of a transfer lives until the transfer is
  * done, also where the one after it was refused. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "feed.h"
-#include "support/test_device.h"
+#include "support/test_gate.h"
 
 static int writes_left; /* that succeed; below 0: all */
 
@@ -28,44 +25,6 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_boo
         queue, buffer, blocking, offset, size, from, count, events, event);
 }
 
-/* A gate in front of all later commands of the queue, which a thread opens after a moment. */
-typedef struct gate {
-    cl_event event;
-    pthread_t opener;
-    atomic_bool open;
-} gate;
-
-static void *open_later(void *argument)
-{
-    gate *g = argument;
-    const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
-    (void)nanosleep(&moment, NULL);
-    atomic_store(&g->open, true);
-    (void)clSetUserEventStatus(g->event, CL_COMPLETE);
-    return NULL;
-}
-
-static void close_gate(gate *g)
-{
-    cl_command_queue queue = clprune_context_queue(test_context());
-    cl_context cl;
-    cl_int code;
-    assert_int_equal(
-        clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof cl, &cl, NULL), CL_SUCCESS);
-    g->event = clCreateUserEvent(cl, &code);
-    assert_int_equal(code, CL_SUCCESS);
-    assert_int_equal(clEnqueueBarrierWithWaitList(queue, 1, &g->event, NULL), CL_SUCCESS);
-    atomic_store(&g->open, false);
-    assert_int_equal(pthread_create(&g->opener, NULL, open_later, g), 0);
-}
-
-static void remove_gate(gate *g)
-{
-    assert_int_equal(pthread_join(g->opener, NULL), 0);
-    TEST_OK(clprune_context_finish(test_context()));
-    clReleaseEvent(g->event);
-}
-
 /* Closes a feed whose transfers are held back, the first `good` of which were enqueued. */
 static void closes_behind_gate(int good)
 {
@@ -75,10 +34,10 @@ static void closes_behind_gate(int good)
     dataset *data;
     batch_feed feed;
     fault f = {0};
-    gate g;
+    test_gate g;
     assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
     assert_true(feed_open(test_context(), data, 2, &feed, &f));
-    close_gate(&g);
+    test_gate_close(&g);
     writes_left = good;
     const bool sent = feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f);
     writes_left = -1;
@@ -86,7 +45,7 @@ static void closes_behind_gate(int good)
     assert_int_equal(f.code, good == 2 ? CODE_OK : CODE_MEMORY);
     feed_close(&feed);
     const bool waited = atomic_load(&g.open);
-    remove_gate(&g);
+    test_gate_remove(&g);
     dataset_close(data);
     assert_int_equal(waited, good > 0); /* nothing is in flight: nothing to wait for */
 }

@@ -357,6 +357,17 @@ static void never_stored(void **state)
     clprune_saved_destroy(saved);
 }
 
+static void free_layers(test_mat *x, test_mat *w, test_mat *y, clprune_linear *linear,
+    clprune_conv2d *conv, clprune_saved *saved)
+{
+    test_mat_free(x);
+    test_mat_free(w);
+    test_mat_free(y);
+    clprune_linear_destroy(linear);
+    clprune_conv2d_destroy(conv);
+    clprune_saved_destroy(saved);
+}
+
 /* A forward pass that is refused leaves the store as it was, though x has another shape. */
 static void refused(void **state)
 {
@@ -401,12 +412,7 @@ static void refused(void **state)
     float *const arrays[] = {values, want, got};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         free(arrays[i]);
-    test_mat *const mats[] = {&x, &w, &y};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    clprune_linear_destroy(linear);
-    clprune_conv2d_destroy(conv);
-    clprune_saved_destroy(saved);
+    free_layers(&x, &w, &y, linear, conv, saved);
     clprune_buffer_release(context, room.buffer);
 }
 
@@ -451,12 +457,7 @@ static void no_layers(void **state)
                    conv, BATCH, image, 0, 0, saved, y.mat, none, none, w.mat, none, NULL),
         bad, "not restore");
     free(values);
-    test_mat *const mats[] = {&x, &w, &y};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    clprune_linear_destroy(linear);
-    clprune_conv2d_destroy(conv);
-    clprune_saved_destroy(saved);
+    free_layers(&x, &w, &y, linear, conv, saved);
 }
 
 /* A layer adds to its gradients, takes any length, and refuses a store of another context. */

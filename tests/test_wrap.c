@@ -1,12 +1,10 @@
 /* Host memory as matrices: zero-copy on CPU devices where it is aligned, staged elsewhere. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "support/test_device.h"
+#include "support/test_gate.h"
 #include "support/test_rng.h"
 
 #define CANARY 12345.0f
@@ -187,22 +185,6 @@ void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool b
                               count, events, event, code);
 }
 
-/* A gate in front of later commands, which a thread opens after a moment. */
-typedef struct gate {
-    cl_event event;
-    atomic_bool open;
-} gate;
-
-static void *open_later(void *argument)
-{
-    gate *g = argument;
-    const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
-    (void)nanosleep(&moment, NULL);
-    atomic_store(&g->open, true);
-    (void)clSetUserEventStatus(g->event, CL_COMPLETE);
-    return NULL;
-}
-
 /* Unwrapping that fails has waited all the same: the caller may free the memory. */
 static void fails_when_done(void **state)
 {
@@ -212,22 +194,15 @@ static void fails_when_done(void **state)
         (clprune_context_device_info(context).type & CL_DEVICE_TYPE_CPU) != 0 && l->shift == 0;
     memory out = memory_make(l, 1);
     clprune_mat y;
-    gate g = {.open = false};
-    pthread_t opener;
-    cl_int code;
+    test_gate g;
     TEST_OK(wrap(&out, CLPRUNE_ACCESS_WRITE, &y));
-    g.event = clCreateUserEvent(clprune_context_cl(context), &code);
-    assert_int_equal(code, CL_SUCCESS);
-    TEST_OK(clprune_context_wait(context, 1, &g.event));
+    test_gate_close(&g);
     TEST_OK(clprune_mat_fill(context, 3, y, NULL));
-    assert_int_equal(pthread_create(&opener, NULL, open_later, &g), 0);
     refuses_maps = true;
     const clprune_status status = clprune_mat_unwrap(context, &y);
     const bool waited = atomic_load(&g.open);
     refuses_maps = false;
-    assert_int_equal(pthread_join(opener, NULL), 0);
-    TEST_OK(clprune_context_finish(context));
-    clReleaseEvent(g.event);
+    test_gate_remove(&g);
     assert_true(waited);
     assert_true(y.buffer == NULL);
     if (in_place)
