@@ -153,7 +153,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const 
             READ_A(k + DEPTH);
             READ_B(k + DEPTH);
         }
-multiply_tiles(
+        multiply_tiles(
             sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
         now = 1 - now;
         if (more) {

@@ -3,9 +3,9 @@
  * partial is dense, [samples][rows][cols]. The samples are added in their order. With READ_DW 0 (beta =
  * 0) dw is not read.
  *
- * Group (g, r) takes columns [g * CHUNK, (g + 1) * CHUNK) of row r; its LOCAL work-items take STRIP
- * vectors of VW columns in turn, so that each sample is read in runs. No local memory. LOCAL, CHUNK,
- * STRIP: any >= 1. */
+ * Group r * chunks + g, chunks = ceil(cols / CHUNK), takes columns [g * CHUNK, (g + 1) * CHUNK) of row r;
+ * its LOCAL work-items take STRIP vectors of VW columns in turn, so that each sample is read in runs. No
+ * local memory. LOCAL, CHUNK, STRIP: any >= 1. */
 #if !defined(LOCAL) || !defined(CHUNK) || !defined(STRIP) || !defined(READ_DW)
 #error "sample_sum.cl needs LOCAL, CHUNK, STRIP and READ_DW"
 #endif
@@ -15,9 +15,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void sample_sum(const 
     const ulong rows, const ulong cols, const float beta, const ulong partial_offset,
     global const float *restrict partial, MAT_OUT_RESTRICT(dw))
 {
-    const ulong row = get_group_id(1), stride = rows * cols;
-    const ulong end = min((get_group_id(0) + 1) * CHUNK, cols);
-    ulong c = get_group_id(0) * CHUNK + get_local_id(0) * RUN;
+    const uint group = (uint)get_group_id(0), chunks = (uint)((cols + CHUNK - 1) / CHUNK);
+    const ulong row = group / chunks, chunk = group % chunks, stride = rows * cols;
+    const ulong end = min((chunk + 1) * CHUNK, cols);
+    ulong c = chunk * CHUNK + get_local_id(0) * RUN;
     for (; c + RUN <= end; c += LOCAL * RUN) {
         global const float *from = partial + partial_offset + row * cols + c;
         vec sum[STRIP];

@@ -3,8 +3,9 @@
  *     forward    y[n][c] = (sum over p < tokens of x[n * tokens + p][c]) * scale
  *     with       scale = 1 / tokens; NaN for no tokens
  *
- * Group (i, n) takes sample n and the columns from i * LOCAL * VW on, a vector of VW of them for
- * each of its LOCAL work-items, the last one padded, and adds the tokens up in order.
+ * Group n * parts + i, parts = ceil(cols / (LOCAL * VW)), takes sample n and the columns from
+ * i * LOCAL * VW on, a vector of VW of them for each of its LOCAL work-items, the last one padded, and
+ * adds the tokens up in order.
  *
  *     backward   dx[r][c] = dy[r / tokens][c] * scale
  *
@@ -13,8 +14,8 @@
 ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const float scale,
     MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
 {
-    const ulong c = get_global_id(0) * VW;
-    const ulong n = get_group_id(1);
+    const uint group = (uint)get_group_id(0), parts = (uint)((cols + LOCAL * VW - 1) / (LOCAL * VW));
+    const ulong n = group / parts, c = (group % parts * LOCAL + get_local_id(0)) * VW;
     if (c >= cols)
         return;
     vec sum = 0;

@@ -293,6 +293,140 @@ static void many_groups(void **state)
     device_layer_set(NULL);
 }
 
+/* A layer over rows from `in` tokens, with codes for its input. */
+static void rows_layer(
+    clprune_context *context, size_t in, clprune_mat x, clprune_mat dy, clprune_mat dw)
+{
+    const clprune_linear_desc desc = {.in = in,
+        .out = dw.rows,
+        .axis = CLPRUNE_AXIS_ROWS,
+        .keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}};
+    clprune_linear *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_linear_create(context, &desc, &layer));
+    TEST_OK(clprune_linear_saved_create(layer, x.rows / in, x.cols, "x", &saved));
+    TEST_OK(clprune_saved_store(saved, 0, x.rows / in, x, NULL));
+    TEST_OK(clprune_linear_backward(layer, x.rows / in, 0, saved, dy, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    clprune_saved_destroy(saved);
+    clprune_linear_destroy(layer);
+}
+
+/* A convolution of images of 3 x 1 pixels: its dw from their means and blocks. */
+static void centred_conv(clprune_context *context, clprune_mat x, clprune_mat dw)
+{
+    const clprune_conv2d_desc desc = {.in = x.cols,
+        .out = x.cols,
+        .kernel = {2, 1},
+        .padding = {1, 0},
+        .keep = {.form = CLPRUNE_FORM_PRUNED,
+            .sparsity = 0.5f,
+            .block = {1, 2},
+            .centre = CLPRUNE_CENTRE_SAMPLE}};
+    const clprune_extent image = {3, 1};
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    clprune_mat dy;
+    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, x.rows / 3, image, "x", &saved));
+    TEST_OK(clprune_saved_store(saved, 0, x.rows / 3, x, NULL));
+    TEST_OK(
+        clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "dy", x.rows / 3 * 4, x.cols, &dy));
+    TEST_OK(clprune_mat_fill(context, 0.5f, dy, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, x.rows / 3, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    clprune_buffer_release(context, dy.buffer);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+/* Nor do many samples: means, rows of sums over the samples, images with a centre. */
+static void many_samples(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 70, COLS_OF_X = 6, ALL = SAMPLES * SAMPLES * COLS_OF_X };
+    static const struct {
+        const char *name;
+        size_t rows, cols;
+    } results[3] = {{"means", SAMPLES, COLS_OF_X}, {"dw of a layer over rows", SAMPLES, 3},
+        {"dw of a convolution", 6, 12}};
+    float *values = test_new_normal(10, ALL), *want[3];
+    for (int run = 0; run < 2; run++) {
+        device_layer_set(run == 0 ? NULL : "groups=60");
+        clprune_context *context = create();
+        clprune_mat x, dy, y[3];
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SAMPLES * 3, COLS_OF_X, &x));
+        TEST_OK(clprune_mat_create(
+            context, CLPRUNE_MEMORY_INPUT, "dy", SAMPLES * SAMPLES, COLS_OF_X, &dy));
+        TEST_OK(clprune_mat_write(context, x, values));
+        TEST_OK(clprune_mat_write(context, dy, values));
+        for (int i = 0; i < 3; i++) { /* rows with gaps but for the last */
+            TEST_OK(clprune_mat_create(
+                context, CLPRUNE_MEMORY_ACTIVATIONS, "y", results[i].rows, 12, &y[i]));
+            y[i].cols = results[i].cols;
+        }
+        TEST_OK(clprune_token_mean_forward(context, SAMPLES, 3, x, y[0], NULL));
+        rows_layer(context, 3, clprune_mat_rows(x, 0, 3 * 50),
+            clprune_mat_rows(dy, 0, 50 * SAMPLES), y[1]);
+        centred_conv(context, x, y[2]);
+        for (int i = 0; i < 3; i++) {
+            const size_t rows = results[i].rows, cols = results[i].cols;
+            float *got = calloc(rows * cols, sizeof(float));
+            TEST_OK(clprune_mat_read(context, y[i], got));
+            if (run == 0) {
+                want[i] = got;
+                continue;
+            }
+            test_same_floats("y", rows, cols, got, want[i], "%s", results[i].name);
+            free(got);
+            free(want[i]);
+        }
+        const clprune_mat mats[] = {x, dy, y[0], y[1], y[2]};
+        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+            clprune_buffer_release(context, mats[i].buffer);
+        clprune_context_destroy(context);
+    }
+    free(values);
+    device_layer_set(NULL);
+}
+
+/* Dense products of more samples than a launch takes, also of codes. */
+static void many_products(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 65535 + 2, FEATURES = 2 };
+    device_layer_set("groups=65535");
+    clprune_context *context = create();
+    clprune_mat x, y, dy, dw;
+    float *values = calloc((size_t)SAMPLES * FEATURES, sizeof(float)), sum[3], want = 0;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SAMPLES, FEATURES, &x));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", SAMPLES, 1, &y));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", SAMPLES * 3, FEATURES, &dy));
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dw", 3, 1, &dw));
+    for (size_t i = 0; i < SAMPLES; i++) { /* a row is a group of codes: exact */
+        values[i * FEATURES] = values[i * FEATURES + 1] = (float)(i % 7);
+        want += (float)(i % 7) * FEATURES;
+    }
+    TEST_OK(clprune_mat_write(context, x, values));
+    TEST_OK(clprune_mat_fill(context, 1, dy, NULL));
+    TEST_OK(clprune_gemm_batched(context, SAMPLES, false, true, 1, 0, clprune_mat_rows(x, 0, 1),
+        x.ld, clprune_mat_rows(dy, 0, 1), dy.ld, clprune_mat_rows(y, 0, 1), y.ld, NULL));
+    rows_layer(context, 1, x, dy, dw);
+    TEST_OK(clprune_mat_read(context, dw, sum));
+    for (int i = 0; i < 3; i++)
+        assert_true(sum[i] == want);
+    TEST_OK(clprune_mat_read(context, y, values));
+    for (size_t i = 0; i < SAMPLES; i++)
+        if (values[i] != (float)(i % 7 * FEATURES))
+            fail_msg("sample %zu: %g", i, (double)values[i]);
+    const clprune_mat mats[] = {x, y, dy, dw};
+    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+        clprune_buffer_release(context, mats[i].buffer);
+    clprune_context_destroy(context);
+    free(values);
+    device_layer_set(NULL);
+}
+
 /* Below 64 work-items, the family that needs no groups. */
 static void families(void **state)
 {
@@ -322,6 +456,8 @@ int main(void)
         test_add(&list, refused, &refused_rows[i], "refused: %s", refused_rows[i].name);
     test_add(&list, local_memory, NULL, "local memory");
     test_add(&list, many_groups, NULL, "many groups");
+    test_add(&list, many_samples, NULL, "many samples");
+    test_add(&list, many_products, NULL, "many products");
     test_add(&list, families, NULL, "families");
     return test_run_on_host("work-groups", &list);
 }

@@ -25,9 +25,8 @@ static clprune_status sum_taps(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__rowwise plan = clprune__rowwise_plan(context, conv->batch, conv->out);
     const size_t width = clprune__vector_width(context);
-    const size_t local[2] = {plan.local, 1};
-    const size_t global[2] = {
-        clprune__round_up(clprune__ceil_div(conv->out, width), plan.local), conv->batch};
+    const size_t global =
+        conv->batch * clprune__round_up(clprune__ceil_div(conv->out, width), plan.local);
     clprune__define(&plan.defines, "KH", conv->kernel.height);
     clprune__define(&plan.defines, "KW", conv->kernel.width);
     clprune__launch launch;
@@ -45,7 +44,7 @@ static clprune_status sum_taps(
     clprune__arg_ulong(&launch, conv->out);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, sums);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &plan.local, NULL));
 done:
     return status;
 }

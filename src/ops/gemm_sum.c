@@ -21,11 +21,11 @@ static clprune_status sum_samples(clprune_context *context, float beta, size_t s
     if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
         dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols};
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t local[2] = {clprune__group_size(context, GPU_LOCAL), 1};
-    const size_t chunk = vector ? CPU_CHUNK : local[0] * GPU_VECTOR;
-    const size_t global[2] = {clprune__ceil_div(dw.cols, chunk) * local[0], dw.rows};
+    const size_t local = clprune__group_size(context, GPU_LOCAL);
+    const size_t chunk = vector ? CPU_CHUNK : local * GPU_VECTOR;
+    const size_t global = dw.rows * clprune__ceil_div(dw.cols, chunk) * local;
     clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", local[0]);
+    clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "CHUNK", chunk);
     clprune__define(&defines, "STRIP", vector ? CPU_STRIP : 1);
     clprune__define(&defines, "VW", vector ? 16 : GPU_VECTOR);
@@ -39,7 +39,7 @@ static clprune_status sum_samples(clprune_context *context, float beta, size_t s
     clprune__arg_float(&launch, beta);
     clprune__arg_region(&launch, (clprune__region){products.buffer, products.offset});
     clprune__arg_mat(&launch, dw);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
 }

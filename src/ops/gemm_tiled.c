@@ -12,6 +12,8 @@ static const clprune__kernel_def gemm_tiled_quantised_kernel = {
 
 /* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };
+/* Samples of a launch: some GPUs take no more groups along the third dimension. */
+enum { MOST_SAMPLES = 65535 };
 
 /* Floats of an operand that are read or written at once: 4 where all its rows allow it. */
 static size_t row_vector(clprune_mat mat, size_t stride)
@@ -24,7 +26,8 @@ bool clprune__gemm_tiled_fits(const clprune_context *context)
     return context->facts.max_work_group >= LOCAL;
 }
 
-clprune_status clprune__gemm_tiled(
+/* At most MOST_SAMPLES. */
+static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -49,6 +52,29 @@ clprune_status clprune__gemm_tiled(
     clprune__arg_ulong(&launch, job->k);
     clprune__arg_gemm(&launch, job);
     TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
+done:
+    return status;
+}
+
+clprune_status clprune__gemm_tiled(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t first = 0; first < job->batch; first += MOST_SAMPLES) {
+        const bool last = job->batch - first <= MOST_SAMPLES;
+        clprune__gemm_job part = *job;
+        clprune__quantised rows;
+        part.batch = last ? job->batch - first : MOST_SAMPLES;
+        part.a.offset += first * job->stride_a;
+        part.b.offset += first * job->stride_b;
+        part.c.offset += first * job->stride_c;
+        if (job->quantised_b != NULL) {
+            rows = clprune__quantised_rows(
+                job->quantised_b, first * job->stride_b, part.batch * job->stride_b);
+            part.quantised_b = &rows;
+        }
+        TRY(launch_samples(context, &part, last ? event : NULL));
+    }
 done:
     return status;
 }
