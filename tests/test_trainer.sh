@@ -166,7 +166,7 @@ for size in 0 3072 3074 6147; do
     expect 4 "data_batch_3.bin: is empty\|data_batch_3.bin: truncated or of another format: $size bytes" --data cifar
 done
 head -c 6146 /dev/zero >cifar/data_batch_3.bin
-expect 0 "" --data cifar --patch-size 16 --steps 1
+expect 0 "" --arch resmlp_tiny --data cifar --patch-size 16 --steps 1
 [ ! -e runs ] || fail "a run of --steps leaves files"
 # The first epoch is tested; nothing is said of a test after the last step.
 expect 0 "" --image-size 16 --patch-size 8 --train-limit 80 --batch-size 32 --steps 4
