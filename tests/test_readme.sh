@@ -17,7 +17,7 @@ set -u
 source=$1 build=$2 cc=$3 flags=$4
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
-export PATH=$build/bin:$PATH ASAN_OPTIONS=detect_leaks=0
+export PATH=$build/bin:$PATH ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 failures=0 checked=0
 
 fail() {
