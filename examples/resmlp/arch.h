@@ -32,17 +32,17 @@ extern const char *const resmlp_arch_names[];
 /* The architecture at a position in resmlp_arch_names, at its original sizes. */
 resmlp_arch resmlp_arch_at(size_t index);
 
-/* NULL where the sizes fit each other, else what is wrong with them, one phrase. */
+/* NULL if the sizes fit each other, else one phrase that says what is wrong. */
 const char *resmlp_arch_check(const resmlp_arch *arch);
 
-/* The architecture of sizes that are settled: trainer_model.h; extra[0] is the patch. */
+/* The architecture of settled sizes (trainer_model.h); extra[0] is the patch size. */
 struct trainer_sizes;
 resmlp_arch resmlp_arch_of(const struct trainer_sizes *sizes);
 
 /* (image / patch)^2 */
 size_t resmlp_arch_tokens(const resmlp_arch *arch);
 
-/* What a tensor is, hence how it is initialised. */
+/* The kind of a tensor; it decides the initial values. */
 typedef enum resmlp_kind {
     RESMLP_STEM_WEIGHT,
     RESMLP_STEM_BIAS,

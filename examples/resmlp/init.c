@@ -22,7 +22,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* In (0, 1): never 0, whose logarithm the normal draw takes. */
+/* In (0, 1), never 0: the normal draw takes its logarithm. */
 static double uniform(rng *r)
 {
     return (rng_next(r) + 0.5) * 0x1p-32;

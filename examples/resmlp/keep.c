@@ -41,7 +41,7 @@ static const keep_entry entries[] = {
 static const char *const preset_names[] = {"dense", "paper", "pruned", "exact", "exact-tokens",
     "compact", "compact-pruned", "quantised", "pooled", "auto", NULL};
 
-/* For auto: the recomputed tensors of compact-pruned, or those of compact. */
+/* For auto: the recomputed tensors of compact-pruned, then those of compact. */
 static const char *const frames[] = {"krrkrckrm", "krrkrqrrm", NULL};
 
 /* One letter per tensor: x, norm1, tokens, x2, norm2, fc1, gelu, fc2; the last x. */
@@ -68,14 +68,14 @@ static const keep_preset_row presets[] = {
         frames},
 };
 
-/* The sampled criterion was an option of preset paper, and its default, before it had a preset.
- * compact pruned before it quantised. */
+/* Before preset pruned existed, preset paper had --criterion, sampled by default. compact pruned
+ * before it quantised. */
 static const keep_renamed renamed[] = {
     {"paper", "sampled", "pruned", UINT_MAX},
     {"compact", NULL, "compact-pruned", 1},
 };
 
-/* Those that give dense's gradients come first. */
+/* Presets with dense's gradients come first. */
 static const keep_rung ladder[] = {
     {"dense", 0},
     {"exact", 0},

@@ -19,7 +19,8 @@
 #include "arch.h"
 #include "keep_table.h"
 
-/* The tensors of a block in the order of their making, and who needs them. */
+/* The tensors of a block in the order in which the forward pass makes them; beside each, what needs
+ * it. */
 typedef enum keep_tensor {
     KEEP_X,      /* x: affine1's gradients */
     KEEP_NORM1,  /* norm1: the token linear's weight gradient */
@@ -32,21 +33,21 @@ typedef enum keep_tensor {
     KEEP_TENSORS /* how many there are */
 } keep_tensor;
 
-/* Recomputed can be
- *     norm1 and tokens    together: from x
- *     norm2, gelu, fc2    together: from x2 and fc1
- *     x2        where those five are, and x is dense: by the token layer's forward pass once more
- *     last_x    its mean over the tokens is kept in its place: the final affine commutes with it
- * and all gradients are those of dense, but for rounding, where the rest is kept dense.
+/* These tensors can be recomputed:
+ *     norm1 and tokens    together, from x
+ *     norm2, gelu, fc2    together, from x2 and fc1
+ *     x2        if those five are recomputed and x is dense: the token layer runs forward again
+ *     last_x    its mean over the tokens is kept instead: the final affine commutes with it
+ * If all other tensors are dense, the gradients are dense's up to rounding.
  *
- * Where fc1 is a CODE, norm2 and fc2 are recomputed, x2 and gelu are kept, in any form: the MLP's
- * gradients are products with those two, of a gradient that is off by the code's error alone.
- * Pruning x2 rather than norm2 leaves the part of fc1's weight gradient that beta2 makes as it is.
- */
+ * If fc1 is a CODE, norm2 and fc2 are recomputed, and x2 and gelu are kept, in any form. The MLP's
+ * weight gradients are products of x2 and gelu with gradients that have no error but the code's.
+ * Pruning x2 instead of norm2 keeps the part of fc1's weight gradient that comes from beta2
+ * exact. */
 typedef struct keep_policy {
     keep_rule rule[KEEP_TENSORS]; /* of a block */
-    keep_rule last_x;             /* the last block's output; read in that block's policy; MEAN
-                                     keeps its mean over the tokens */
+    keep_rule last_x; /* the last block's output; only the last block's policy counts; MEAN keeps
+                         its mean over the tokens */
 } keep_policy;
 
 /* The table of all of them: KEEP_TENSORS entries of a block, then the last x. */
@@ -58,8 +59,9 @@ size_t keep_features(const resmlp_arch *arch, size_t entry);
 /* Whether the policy makes sense; if not, *why receives a phrase that names the tensors. */
 bool keep_policy_check(const keep_policy *policy, char *why, size_t size);
 
-/* Whether a half of a block goes from its input: the token half, x to x2, keeps neither norm1 nor
- * tokens; the MLP, x2 to the next x, neither norm2 nor fc2, and of fc1 and gelu one. */
+/* Whether half of a block is recomputed from its input. The token half, x to x2, then keeps neither
+ * norm1 nor tokens. The MLP, x2 to the next x, keeps neither norm2 nor fc2, and gelu only beside a
+ * code of fc1. */
 bool keep_recomputes_tokens(const keep_policy *policy);
 bool keep_recomputes_mlp(const keep_policy *policy);
 

@@ -23,13 +23,13 @@ static bool is_restored(const keep_policy *policy, keep_tensor tensor)
     return !policy->rule[tensor].recomputed && !is_dense(policy, tensor);
 }
 
-/* The rule of what is kept of the last block's output. */
+/* How the last block's output is kept. */
 static const keep_rule *last_rule(const resmlp *model)
 {
     return &model->policies[model->arch.depth - 1].last_x;
 }
 
-/* Whether of that output the mean over the tokens is kept. */
+/* Whether only its mean over the tokens is kept. */
 static bool keeps_mean(const resmlp *model)
 {
     return keep_has_form(last_rule(model), CLPRUNE_FORM_MEAN);
@@ -152,8 +152,8 @@ done:
     return status;
 }
 
-/* Where memory matters, no more images are cut into patches at a time than fit a chunk's part of T.
- */
+/* Images cut into patches at a time: all, unless a block recomputes its MLP to save memory; then as
+ * many as have patches that fit a chunk's part of T. */
 static size_t stem_step(const resmlp *model)
 {
     const resmlp_arch *arch = &model->arch;
@@ -175,7 +175,7 @@ static clprune_status create_layers(resmlp *model)
     model->stem = (clprune_patch_embed_desc){
         RESMLP_CHANNELS, arch->image, arch->image, arch->patch, arch->dim};
     model->stem_step = stem_step(model);
-    /* How inputs are kept is the blocks' affair: see create_block. */
+    /* The blocks own the stores of the inputs: see create_block. */
     const clprune_linear_desc token = {.in = p, .out = p, .axis = CLPRUNE_AXIS_ROWS};
     TRY(clprune_linear_create(model->context, &token, &model->token));
     const clprune_linear_desc fc1 = {.in = arch->dim, .out = arch->hidden};
@@ -188,7 +188,7 @@ done:
     return status;
 }
 
-/* What is kept behind the blocks. */
+/* What is kept after the blocks. */
 static clprune_status create_tail(resmlp *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -210,8 +210,8 @@ done:
 /* Rows of the matrices of a workspace whose sizes depend on what blocks keep; 0: absent. */
 typedef struct work_rows {
     size_t stream, made[KEEP_TENSORS], last_norm;
-    size_t kept_tokens; /* gradients within a token half that goes from what was kept */
-    size_t kept_mlp;    /* likewise */
+    size_t kept_tokens; /* dtokens and dnorm1, for token halves whose tensors are kept */
+    size_t kept_mlp;    /* dfc2 and dnorm2, likewise for the MLP */
     size_t dfc1, mixing;
     bool weights; /* fc1_w, fc2_w and center */
 } work_rows;
@@ -311,8 +311,8 @@ done:
     return status;
 }
 
-/* As many samples as one T holds of fc1, but not so few that starting kernels takes longer than
- * they run. */
+/* Samples whose fc1 fits the larger of one T and 8 MiB: in smaller chunks, starting kernels would
+ * take longer than running them. */
 static size_t chunk_of(const resmlp *model)
 {
     const size_t least = (size_t)1 << 21; /* elements of fc1: 8 MiB */
@@ -322,7 +322,7 @@ static size_t chunk_of(const resmlp *model)
     return chunk < model->batch ? chunk : model->batch;
 }
 
-/* policies: one for all blocks, or, with a stride of 1, one for each. */
+/* policies: one for each block (stride 1) or one for all (stride 0). */
 static clprune_status create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
 {

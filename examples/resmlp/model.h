@@ -47,42 +47,41 @@ typedef struct resmlp_block {
     clprune_saved *kept[KEEP_TENSORS]; /* NULL: recomputed */
 } resmlp_block;
 
-/* Matrices that live within a pass, one for each tensor; those that no block needs are absent. The
- * passes say when the contents of each are dead (clprune_buffer_forget), so that a memory plan may
- * give its place to another.
+/* Matrices that live within a pass, one for each tensor; absent if no block needs them. The passes
+ * call clprune_buffer_forget when the contents are dead, so that a memory plan may reuse the place.
  *
- * C is the part of T for `chunk` samples: the rows processed at once when half a block is
- * recomputed. TC and HC are T and H, or their chunk where all blocks concerned work so. */
+ * TC and HC are T and H, or only `chunk` samples of them if every block that uses the matrix works
+ * in chunks: the samples processed at once when half a block is recomputed. */
 typedef struct resmlp_workspace {
-    clprune_mat stream; /* T: the residual stream of the forward pass, where it is not made in the
-                           storage of x or x2: each half of a block adds to it in place */
-    clprune_mat made[KEEP_TENSORS]; /* TC or HC: a tensor of a block that is not kept dense, made
-                                       by the forward pass, or again or restored by the backward
-                                       pass; x is restored here, x2 recomputed or restored */
+    clprune_mat stream; /* T: the residual stream of the forward pass, for x and x2 that are kept
+                           but not dense; each half of a block adds to it in place */
+    clprune_mat made[KEEP_TENSORS]; /* TC or HC: a tensor of a block that is not kept dense, made by
+                                       the forward pass, recomputed or restored by the backward
+                                       pass; x, and x2 that is kept: only restored */
     clprune_mat last_norm;          /* T: the final affine of the last x */
 
     clprune_mat dx;         /* T: the gradient of the stream; each half adds to it in place */
     clprune_mat dlast_norm; /* T; these have the names of the tensors whose gradients they hold */
     clprune_mat dfc2, dnorm2, dtokens, dnorm1; /* T */
-    clprune_mat dfc1;    /* HC: the gradient of gelu, then in place that of fc1 */
-    clprune_mat mixing;  /* TC: what clprune_token_mix_backward works in */
-    clprune_mat fc1_w;   /* hidden x dim: fc1's weight times alpha2, where the MLP is recomputed */
-    clprune_mat fc2_w;   /* dim x hidden: ls2 times fc2's weight, likewise */
-    clprune_mat center;  /* 1 x dim: about where x2 lies, likewise */
+    clprune_mat dfc1;    /* HC: the gradient of gelu, then in place the gradient of fc1 */
+    clprune_mat mixing;  /* TC: the workspace of clprune_token_mix_backward */
+    clprune_mat fc1_w;   /* hidden x dim: W1 diag(alpha2), if an MLP is recomputed */
+    clprune_mat fc2_w;   /* dim x hidden: diag(ls2) W2, likewise */
+    clprune_mat center;  /* 1 x dim: the mean of x2 over one sample, or 0 with codes; likewise */
     clprune_mat dpooled; /* batch x dim */
 } resmlp_workspace;
 
-/* Told where a pass is: "forward block" 3 and so on. */
+/* Called when a part of a pass begins: "forward block" 3 and so on. */
 typedef void (*resmlp_watch_fn)(void *user, const char *part, size_t block);
 
 typedef struct resmlp {
     clprune_context *context; /* not owned */
-    resmlp_watch_fn watch;    /* NULL: nobody wants to know */
+    resmlp_watch_fn watch;    /* NULL: none */
     void *watch_user;
     resmlp_arch arch;
     keep_policy *policies; /* (depth); the last_x of the last one counts */
-    size_t batch;          /* room for so many samples */
-    size_t chunk;          /* samples at a time in what is recomputed; may be lowered */
+    size_t batch;          /* samples of a pass, at most */
+    size_t chunk;          /* samples recomputed at a time; may be lowered */
     size_t tokens;         /* of a sample */
 
     size_t tensors;        /* resmlp_arch_tensors(&arch) */
@@ -95,8 +94,8 @@ typedef struct resmlp {
     size_t stem_step;                         /* images at a time; may be lowered */
     clprune_linear *token, *fc1, *fc2, *head; /* one layer object serves all blocks */
 
-    clprune_saved *last_x; /* T: output of the last block; NULL: recomputed, and ... */
-    clprune_saved *mean_x; /* batch x dim: ... its mean over the tokens is kept, else NULL */
+    clprune_saved *last_x; /* T: output of the last block; NULL if only its mean is kept */
+    clprune_saved *mean_x; /* batch x dim: its mean over the tokens; NULL if last_x is kept */
     clprune_saved *pooled; /* batch x dim */
     clprune_mat log_p;     /* batch x classes */
 
@@ -104,8 +103,8 @@ typedef struct resmlp {
     resmlp_workspace work;
 } resmlp;
 
-/* Takes all memory; parameters are undefined until initialised or written. `batch` samples is the
- * most a pass may have. arch->name is referenced. On failure *model is zeroed and nothing is held.
+/* Takes all memory; parameters are undefined until initialised or written. A pass has at most
+ * `batch` samples. arch->name is referenced. On failure *model is zeroed and nothing is held.
  * Errors: INVALID_ARGUMENT (see resmlp_arch_check, keep_policy_check), OUT_OF_DEVICE_MEMORY,
  * OUT_OF_HOST_MEMORY. */
 clprune_status resmlp_create(clprune_context *context, const resmlp_arch *arch,
@@ -121,8 +120,8 @@ void resmlp_destroy(resmlp *model);
 /* Writes initial parameters: the same for the same seed on any device. See init.c. Blocking. */
 clprune_status resmlp_init(resmlp *model, uint64_t seed);
 
-/* What the next forward pass draws its kept blocks from, where the policy samples them: the same
- * number draws the same blocks. */
+/* Seeds the random draws of the next forward pass: blocks and stochastic rounding. The same seed
+ * makes the same draws. */
 void resmlp_set_seed(resmlp *model, uint64_t seed);
 
 /* model->logits = f(images) for `batch` samples. images: batch of 3 x image x image bytes.
@@ -135,8 +134,8 @@ clprune_status resmlp_forward(
 clprune_status resmlp_loss(
     resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 
-/* The gradient of the mean loss in params[i].grad, from what forward and loss have kept. images,
- * labels and smoothing as there. */
+/* Writes the gradient of the mean loss to params[i].grad, from what forward and loss kept. images,
+ * labels and smoothing must be the same as there. */
 clprune_status resmlp_backward(
     resmlp *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 

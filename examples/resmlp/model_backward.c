@@ -1,17 +1,21 @@
-/* The backward pass: the forward calls reversed, each half of a block in one of two ways: from what
- * was kept of it, or from its input alone; the MLP also from its input, gelu and the code of GELU's
- * derivative. The second and third way rest on these identities, the second exactly,
- * in which G = dy^T gelu, P = dfc1^T x2, and W o G is the product of the elements:
+/* The backward pass: the forward calls reversed. Each half of a block has one of these ways:
+ *
+ *     from kept    all tensors that its gradients need are kept
+ *     from input   the token half from x; the MLP from x2 (or x) and fc1
+ *     from code    the MLP from x2, gelu and the code of GELU's derivative
+ *
+ * For the MLP, the last two rest on the identities below: from input exactly, from code up to the
+ * code's error. G = dy^T gelu, P = dfc1^T x2, and W o G is the product of the elements:
  *
  *     fc2 = gelu W2^T + b2, scaled by ls2:
  *         dls2 = rowsum(W2 o G) + b2 * colsum(dy), dW2 = diag(ls2) G
  *     norm2 = alpha2 * x2 + beta2, into W1:
  *         dalpha2 = colsum(W1 o P), dbeta2 = W1^T colsum(dfc1),
  *         dW1 = P diag(alpha2) + colsum(dfc1)^T beta2,
- *         P taken about a center of x2: see clprune/affine.h
+ *         where P is computed from x2 - center: see clprune/affine.h
  *     dgelu = dy (diag(ls2) W2), dx2 = dfc1 (W1 diag(alpha2)): no scaled copy of an activation
  *
- * and, for the token half, on those of <clprune/token_mix.h>. */
+ * The token half from input: see <clprune/token_mix.h>. */
 #include "model_private.h"
 #include "try.h"
 
@@ -71,8 +75,8 @@ done:
     return status;
 }
 
-/* Before the first chunk of an MLP that goes from its input: scaled weights, and the sums of dy in
- * dw->fc2_b, before dx grows. */
+/* Before the first chunk of an MLP from input or code: scaled weights; the sums of dy in dw->fc2_b,
+ * which must be taken before the chunks add to dx. */
 static clprune_status mlp_begin(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
@@ -87,8 +91,8 @@ done:
     return status;
 }
 
-/* Behind the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and
- * the sums of dy and dfc1 in dw->fc2_b and dw->fc1_b. */
+/* After the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and the
+ * sums of dy and dfc1 in dw->fc2_b and dw->fc1_b. */
 static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -105,9 +109,9 @@ done:
     return status;
 }
 
-/* A chunk of the MLP: adds its part to the products G and P in dw->fc2_w and dw->fc1_w and to the
- * sums of dfc1 in dw->fc1_b, and the gradient of x2 to dx. All are of the chunk alone; x2 is
- * overwritten, fc1 becomes gelu in place. */
+/* A chunk of the MLP from input: adds its part of the products G and P to dw->fc2_w and dw->fc1_w,
+ * its sums of dfc1 to dw->fc1_b, and the gradient of x2 to dx. x2, fc1 and dx have the rows of the
+ * chunk. x2 becomes x2 - center in place, fc1 becomes gelu. */
 static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
     clprune_mat x2, clprune_mat fc1, clprune_mat dx)
 {
@@ -164,9 +168,7 @@ done:
     return status;
 }
 
-/* A chunk of the MLP whose fc1 is a code: adds its part to the products G and P in dw->fc2_w and
- * dw->fc1_w and to the sums of dfc1 in dw->fc1_b, and the gradient of x2 to dx, of the chunk alone.
- */
+/* The same of an MLP from code; dx has the rows of the chunk. */
 static clprune_status mlp_coded_chunk(
     const resmlp *model, const resmlp_block *block, resmlp_range range, clprune_mat dx)
 {
@@ -254,8 +256,8 @@ done:
     return status;
 }
 
-/* On entry dx holds the gradient of the block's output, on return that of its input. The residual
- * path passes it on as it is, so each half of the block only adds to it. */
+/* dx holds the gradient of the block's output on entry, of its input on return. The residual path
+ * passes the gradient on unchanged, so each half of the block only adds to it. */
 static clprune_status block_backward(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {

@@ -55,15 +55,15 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
     return clprune_saved_restore(kept, range.first, range.count, *mat, NULL);
 }
 
-/* Where block i's x is made; behind the last block: its output. */
+/* Where block i's x is made; i = depth: the last block's output. */
 static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
 {
     return clprune_saved_target(resmlp_kept_x(model, i), 0, batch,
         clprune_mat_rows(model->work.stream, 0, batch * model->tokens));
 }
 
-/* Keeps a range of samples of a tensor that is not the input of a linear layer (those keep theirs
- * themselves). Nothing to do for a dense one: it was made in its place. */
+/* Stores a range of samples of a tensor. Linear layers store their inputs themselves. A no-op for
+ * dense tensors, which were made in their store. */
 static clprune_status keep(bool training, clprune_saved *kept, resmlp_range range, clprune_mat mat)
 {
     return training && kept != NULL ? clprune_saved_store(kept, range.first, range.count, mat, NULL)
@@ -91,8 +91,8 @@ done:
     return status;
 }
 
-/* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))), x2 and next of the range alone. Where the product
- * of fc1 does not add its bias, gelu does. */
+/* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))); x2 and next have the rows of the range. gelu adds
+ * fc1's bias unless the product of fc1 fuses it. */
 static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x2, resmlp_range range, clprune_mat next)
 {
@@ -155,8 +155,8 @@ done:
     return status;
 }
 
-/* pooled = mean over the tokens of alpha * x + beta, in the one order or in the other: where only
- * the mean of x is kept the affine comes last. */
+/* pooled = mean over the tokens of alpha * x + beta. If only the mean of x is kept, the mean comes
+ * first and the affine last. */
 static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clprune_mat pooled)
 {
     clprune_status status = CLPRUNE_SUCCESS;

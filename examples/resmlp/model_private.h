@@ -1,5 +1,5 @@
-/* What the forward and the backward pass share: where the tensors of a block lie, and how some of
- * them are made anew. */
+/* Shared by the forward and the backward pass: where the tensors of a block lie, and how some of
+ * them are recomputed. */
 #ifndef RESMLP_MODEL_PRIVATE_H
 #define RESMLP_MODEL_PRIVATE_H
 
@@ -16,7 +16,7 @@ static inline resmlp_range resmlp_range_at(size_t first, size_t step, size_t bat
     return (resmlp_range){first, step < batch - first ? step : batch - first};
 }
 
-/* Samples at a time in each half of a block: a chunk where it keeps only its input, else all. */
+/* Samples at a time in each half of a block: a chunk if the half is recomputed, else all. */
 size_t resmlp_token_step(const resmlp *model, const resmlp_block *block, size_t batch);
 size_t resmlp_mlp_step(const resmlp *model, const resmlp_block *block, size_t batch);
 
@@ -26,17 +26,18 @@ clprune_image_bytes resmlp_images(const resmlp *model, clprune_image_bytes image
 /* The tokens of a range of samples in a matrix of all of them. */
 clprune_mat resmlp_rows(const resmlp *model, clprune_mat mat, resmlp_range range);
 
-/* Where to make a range of samples of a tensor of a block: in its storage where that is dense, else
- * in the stream (x, x2) or in work.made, which has room for the range alone. gelu is made in place
- * of fc1 where that is a code. */
+/* Where to make a range of samples of a tensor of a block: in its store if that is dense, else in
+ * the stream (x, and x2 that is kept) or in work.made, which has rows for the range alone. gelu is
+ * made in place of fc1 if fc1 is a code. */
 clprune_mat resmlp_target(
     const resmlp *model, const resmlp_block *block, keep_tensor tensor, resmlp_range range);
 
-/* The dense form of a range of samples of what was kept: as it is, or restored into `scratch`. */
+/* The dense form of a range of samples: the store itself if it is dense, else restored into
+ * `scratch`. */
 clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
     clprune_mat scratch, clprune_mat *mat);
 
-/* Where block i's x is kept; behind the last block: its output. NULL: recomputed. */
+/* The store of block i's x; i = depth: of the last block's output. NULL: only its mean is kept. */
 clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
 
 /* The contents of a matrix are dead; it may be absent. */
@@ -51,8 +52,9 @@ static inline clprune_status resmlp_forget_made(const resmlp *model, keep_tensor
     return resmlp_forget(model, model->work.made[tensor]);
 }
 
-/* The token half of a block for a range of the samples in x: x2, of the range alone, = x + ls1 *
- * (W_t affine1(x) + b_t). With `training` it keeps what the policy keeps of norm1 and tokens. */
+/* The token half of a block for a range of samples: x2 = x + ls1 * (W_t affine1(x) + b_t). x has
+ * all samples, x2 those of the range. With `training` it stores norm1 and tokens as the policy
+ * says. */
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x, resmlp_range range, clprune_mat x2);
 

@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-/* A store where the rule keeps the tensor and the tensor has rows. */
+/* A store, unless the rule recomputes the tensor or the tensor has no rows. */
 static clprune_status create_store(
     resnet *model, size_t block, size_t entry, const keep_rule *rule, clprune_saved **saved)
 {
@@ -114,14 +114,14 @@ done:
     return status;
 }
 
-/* Whether the signs that a block needs can be made again as they were: its shortcut must be x as it
- * was, or downsample. */
+/* Whether recomputing a block's mask2 gives the same signs: its shortcut must be a downsample, or x
+ * itself must be kept dense or recomputed exactly. */
 static bool masks_fit(const resnet *model, size_t i)
 {
     const resnet_block *block = &model->blocks[i];
     if (!block->rule[KEEP_MASK2].recomputed || block->down != NULL)
         return true;
-    for (size_t k = i; k-- > 0;) { /* back to where x is dense */
+    for (size_t k = i; k-- > 0;) { /* back to the store that x comes from */
         const keep_rule *out = &model->blocks[k].rule[KEEP_OUT];
         if (!out->recomputed)
             return keep_has_form(out, CLPRUNE_FORM_DENSE);
@@ -132,8 +132,8 @@ static bool masks_fit(const resnet *model, size_t i)
     return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE);
 }
 
-/* A matrix of the workspace, one row of elements that resnet_room shapes; with a view, a dense
- * store in it, whose shape the passes set. */
+/* A matrix of the workspace: one row, which resnet_room shapes. With a view, also a dense store on
+ * it, whose shape the passes set. */
 static clprune_status create_work(const resnet *model, const char *owner, const char *name,
     size_t rows, size_t cols, clprune_mat *mat, clprune_saved **view)
 {
@@ -181,14 +181,14 @@ done:
     return status;
 }
 
-/* Images at a time where the stem's gradients are products: a part, so that the gradient of its
- * relu stays smaller than what the forward pass has at its peak. */
+/* Images at a time in the stem's backward pass. If its gradients are products, half of the batch,
+ * so that the gradient of the stem's relu stays smaller than the peak of the forward pass. */
 static size_t stem_step(const resnet *model)
 {
     return resnet_stem_by_product(model) ? (model->batch + 1) / 2 : model->batch;
 }
 
-/* What the stem's gradients are made with, where they are products. */
+/* The matrices of resnet_stem_by_product. */
 static clprune_status create_stem_products(resnet *model)
 {
     clprune_status status = CLPRUNE_SUCCESS;

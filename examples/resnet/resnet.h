@@ -25,20 +25,20 @@ typedef struct resnet_part {
     clprune_mat mean, inv;                  /* 1 x out: the statistics of this pass */
 } resnet_part;
 
-/* A block, and its matrices that live within a pass. Each has a buffer of its own, absent where it
- * is not needed; the passes say when the contents are dead (clprune_buffer_forget), so that a
- * memory plan may give its place to another. */
+/* A block, and its matrices that live within a pass. Each has a buffer of its own, absent if it is
+ * not needed. The passes call clprune_buffer_forget when the contents are dead, so that a memory
+ * plan may reuse the place. */
 typedef struct resnet_block {
     resnet_part *conv1, *conv2, *down; /* down: NULL where the shortcut is x */
     keep_rule rule[KEEP_IN_BLOCK];
     clprune_saved *kept[KEEP_IN_BLOCK]; /* NULL: recomputed, or the tensor has no rows */
 
     clprune_mat made[KEEP_IN_BLOCK]; /* a tensor that is not kept dense: made by the forward pass,
-                                        made again or restored by the backward pass */
+                                        recomputed or restored by the backward pass */
     clprune_mat shortcut;            /* bn(downsample) */
-    clprune_mat dx;                  /* the gradient of x, where it has another size than out; else
-                                        it is made in place of out's */
-    clprune_mat dconv2, drelu1;      /* gradients: conv2, then downsample; relu1, then conv1 */
+    clprune_mat dx; /* the gradient of x, if x has another size than out; else it is made in place
+                       of out's gradient */
+    clprune_mat dconv2, drelu1; /* gradients of conv2, then downsample; of relu1, then conv1 */
     clprune_saved *out_view, *relu1_view; /* made[KEEP_OUT], made[KEEP_RELU1] as dense stores */
 } resnet_block;
 
@@ -49,8 +49,9 @@ typedef struct resnet_workspace {
                                             input and convolution where they are not kept dense */
     clprune_mat dstem; /* stem_step images: the gradient of the stem's relu, then of its
                           convolution */
-    /* Of resnet_stem_by_product, made in the forward pass: the mean of the images, and ones;
-     * conv^T * patches and ones^T * patches, shaped as the weights. */
+    /* For resnet_stem_by_product, made in the forward pass: the mean of the images, and a matrix of
+     * the batch size in each element; their products conv^T * patches and ones^T * patches, shaped
+     * as the weights. */
     clprune_mat image_mean, ones, conv_product, patch_sums;
     clprune_mat sums;      /* 2 x channels */
     clprune_mat dlast;     /* the gradient of the last out */
@@ -61,10 +62,10 @@ typedef struct resnet_workspace {
 
 typedef struct resnet {
     clprune_context *context; /* not owned */
-    trainer_watch_fn *watch;  /* NULL: nobody wants to know */
+    trainer_watch_fn *watch;  /* NULL: none */
     void *watch_user;
     resnet_arch arch;
-    size_t batch;     /* room for so many samples */
+    size_t batch;     /* samples of a pass, at most */
     size_t stem_step; /* images at a time in the stem's backward pass */
 
     size_t tensors;        /* resnet_arch_tensors(&arch) */

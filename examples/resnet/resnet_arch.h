@@ -31,10 +31,10 @@ extern const char *const resnet_arch_names[];
 /* The architecture at a position in resnet_arch_names, at its original sizes. */
 resnet_arch resnet_arch_at(size_t index);
 
-/* NULL where the sizes make sense, else what is wrong with them, one phrase. */
+/* NULL if the sizes make sense, else one phrase that says what is wrong. */
 const char *resnet_arch_check(const resnet_arch *arch);
 
-/* The architecture of sizes that are settled: trainer_model.h. */
+/* The architecture of settled sizes: trainer_model.h. */
 struct trainer_sizes;
 resnet_arch resnet_arch_of(const struct trainer_sizes *sizes);
 
@@ -50,17 +50,17 @@ typedef struct resnet_unit {
     size_t from, to; /* pixels per side of its input and output */
 } resnet_unit;
 
-/* The stem, then conv1, conv2 and, where there is one, the shortcut's convolution of each block.
+/* The units: the stem, then of each block conv1, conv2 and the shortcut's convolution, if any.
  * Returns their number, at most RESNET_UNITS. */
 size_t resnet_arch_units(const resnet_arch *arch, resnet_unit *units);
 
 size_t resnet_arch_blocks(const resnet_arch *arch);
 
-/* Pixels per side, and channels, of what the blocks begin with. */
+/* Pixels per side, and channels, of the first block's input. */
 size_t resnet_arch_first_side(const resnet_arch *arch);
 
-/* Parameters are named and shaped as in torchvision: of unit i the convolution's weight, gamma and
- * beta are 3 * i and the two behind it; the head's weight and bias are the last two. */
+/* Parameters are named and shaped as in torchvision. Unit i has tensors 3 * i (the convolution's
+ * weight), 3 * i + 1 (gamma) and 3 * i + 2 (beta). The head's weight and bias are the last two. */
 typedef enum resnet_kind {
     RESNET_CONV_WEIGHT,
     RESNET_GAMMA,

@@ -1,5 +1,5 @@
-/* The backward pass: the forward calls reversed. What was not kept is made again, pass by pass:
- * relu1 and out, from the outputs of convolutions. */
+/* The backward pass: the forward calls reversed. relu1 and out that were not kept are recomputed
+ * from the outputs of convolutions. */
 #include "resnet_private.h"
 #include "try.h"
 
@@ -20,8 +20,9 @@ done:
     return status;
 }
 
-/* y = max(bn(x) + residual, 0) from a restored x. A kept sign decides where it is 0, and then y is
- * linear in x: unbiased codes give an unbiased y, as max(., 0) of them would not. */
+/* y = max(bn(x) + residual, 0) from a restored x. With a kept mask, the mask decides where y is 0,
+ * so y is linear in x: unbiased codes of x give an unbiased y. max(., 0) of them would be
+ * biased. */
 static clprune_status relu_again(const resnet *model, const clprune_batch_norm *bn, clprune_mat x,
     clprune_mat residual, clprune_mat mask, clprune_mat y)
 {
@@ -31,7 +32,7 @@ static clprune_status relu_again(const resnet *model, const clprune_batch_norm *
                      model->context, bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
 }
 
-/* The out of block j from that of the block before, x. */
+/* Recomputes the out of block j; x: the out of the block before. */
 static clprune_status out_again(
     const resnet *model, size_t batch, size_t j, clprune_mat x, clprune_mat *out)
 {
@@ -44,7 +45,7 @@ static clprune_status out_again(
     *out = resnet_room(block->made[KEEP_OUT], rows, u->out);
     if (block->down != NULL)
         TRY(resnet_shortcut(model, batch, block, &shortcut));
-    /* restored where out is made, if it is not kept dense */
+    /* if conv2 is not kept dense, it is restored in place of out */
     TRY(resnet_restore(
         block->kept[KEEP_CONV2], batch, block->made[KEEP_OUT], rows, u->out, &conv2));
     TRY(relu_again(
@@ -54,7 +55,7 @@ done:
     return status;
 }
 
-/* Block i's x is dead where it is not kept dense. */
+/* Block i's x is dead, unless it is kept dense. */
 static clprune_status forget_x(const resnet *model, size_t i)
 {
     return resnet_forget(
@@ -67,7 +68,7 @@ clprune_status resnet_x_again(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
-    size_t from = i; /* the block whose x is kept, or is made without one */
+    size_t from = i; /* the block whose x is kept, or needs no x before it to be recomputed */
     while (resnet_kept_x(model, from) == NULL && from > 0 && model->blocks[from - 1].down == NULL)
         --from;
     if (resnet_kept_x(model, from) != NULL) {
@@ -122,7 +123,7 @@ done:
     return status;
 }
 
-/* dw, and with dx the gradient of x, + dx_beta * dx. */
+/* part->dw and, unless dx is absent, dx = the gradient of x + dx_beta * dx. */
 static clprune_status conv_backward(const resnet_part *part, size_t batch, float dx_beta,
     const clprune_saved *kept_x, clprune_mat dy, clprune_mat dx)
 {
@@ -130,7 +131,7 @@ static clprune_status conv_backward(const resnet_part *part, size_t batch, float
         kept_x, dy, part->w, dx, part->dw, CLPRUNE_NO_MAT, NULL);
 }
 
-/* dout: the gradient of the block's out, overwritten; *dx receives that of x. */
+/* dout: the gradient of the block's out, overwritten; *dx: receives the gradient of x. */
 static clprune_status block_backward(const resnet *model, size_t i, size_t batch,
     clprune_image_bytes images, clprune_mat dout, clprune_mat *dx)
 {
@@ -140,7 +141,7 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     clprune_saved *const *kept = block->kept;
     clprune_saved *kept_x = resnet_kept_x(model, i), *kept_relu1 = kept[KEEP_RELU1];
     const size_t rows = dout.rows, cols = dout.cols;
-    const bool signs = kept[KEEP_MASK2] == NULL; /* of out, from its parts */
+    const bool signs = kept[KEEP_MASK2] == NULL; /* of out, recomputed from its terms */
     const clprune_mat none = CLPRUNE_NO_MAT;
     clprune_mat x = none, shortcut = none, conv1, conv2, down;
 
@@ -157,8 +158,8 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     TRY(resnet_norm_backward(model, block->conv2, true, conv2,
         clprune_saved_mask(kept[KEEP_MASK2], 0, batch), shortcut, dout, dout, dconv2));
     TRY(resnet_forget(model, block->shortcut));
-    /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0); relu1 is made again in place of a restored
-     * conv1 */
+    /* conv2 = W2 relu1, relu1 = max(bn1(conv1), 0). If relu1 is not kept, conv1 is restored into
+     * relu1's place and relu1 recomputed there. */
     const clprune_mat drelu1 = resnet_room(block->drelu1, rows, cols);
     if (kept_relu1 == NULL) {
         const clprune_batch_norm bn = resnet_norm(block->conv1);

@@ -78,8 +78,7 @@ clprune_status resnet_convolve(
         CLPRUNE_NO_MAT, y, kept_x, NULL);
 }
 
-/* next = max(bn2(conv2(max(bn1(conv1 x), 0))) + shortcut, 0). kept_x: where x is kept; NULL:
- * nowhere. */
+/* next = max(bn2(conv2(max(bn1(conv1 x), 0))) + shortcut, 0). kept_x: the store of x, or NULL. */
 static clprune_status block_forward(const resnet *model, const resnet_block *block, size_t batch,
     bool training, clprune_mat x, clprune_saved *kept_x, clprune_mat next)
 {

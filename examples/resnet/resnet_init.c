@@ -13,7 +13,7 @@
 #include "rng.h"
 #include "try.h"
 
-/* In (0, 1): never 0, whose logarithm the normal draw takes. */
+/* In (0, 1), never 0: the normal draw takes its logarithm. */
 static double uniform(rng *r)
 {
     return (rng_next(r) + 0.5) * 0x1p-32;
@@ -41,7 +41,7 @@ static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
     }
 }
 
-/* From the host, as the parameters: without a kernel that no step uses. */
+/* Writes from the host, like the parameters: a fill would build a kernel that no step uses. */
 static clprune_status write_all(clprune_context *context, float value, clprune_mat mat)
 {
     const size_t count = mat.rows * mat.cols;

@@ -32,9 +32,9 @@ static const keep_entry entries[] = {
 static const char *const preset_names[] = {
     "dense", "paper", "pruned", "pooled", "exact", "compact", "auto", NULL};
 
-/* For auto: the recomputed tensors of compact, or none in the blocks. Outputs of convolutions have
- * codes: without some of their blocks, or with means, batch norms' gradients err by more than with
- * 2 bits. */
+/* For auto: the recomputed tensors of compact, then none in the blocks. Outputs of convolutions are
+ * only quantised: pruned or pooled, they give batch norms' gradients a larger error than codes of 2
+ * bits. */
 static const char *const frames[] = {"qrqqrbb"
                                      "rrrkr"
                                      "r",
@@ -85,7 +85,7 @@ static const keep_preset_row presets[] = {
         frames, .centre = CLPRUNE_CENTRE_SAMPLE},
 };
 
-/* Those that give dense's gradients come first. */
+/* Presets with dense's gradients come first. */
 static const keep_rung ladder[] = {
     {"dense", 0},
     {"exact", 0},

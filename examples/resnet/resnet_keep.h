@@ -4,13 +4,13 @@
  *
  *     block:  conv1 = W1 x          relu1 = max(bn1(conv1), 0)     conv2 = W2 relu1
  *             downsample = Wd x     out = max(bn2(conv2) + shortcut, 0), the next block's x
- *             mask1, mask2: the signs of what relu1 and out are the maximum of
+ *             mask1, mask2: the signs of the arguments of these two maxima
  *     stem:   image                 conv = W image                 relu = max(bn(conv), 0)
- *             pool = max pool of relu, the first block's x (without a pool relu is it)
+ *             pool = max pool of relu, the first block's x (relu, if there is no pool)
  *     last:   out, of the last block
  *
- * The input of a convolution (image, x, relu1) may have any form: its weight gradient alone depends
- * on it. An output (conv, conv1, conv2, downsample) gives batch norm's gradient. Pixels are rows.
+ * The input of a convolution (image, x, relu1) may have any form: only the weight gradient depends
+ * on it. Batch norm's gradient needs the output (conv, conv1, conv2, downsample). Pixels are rows.
  */
 #ifndef RESNET_KEEP_H
 #define RESNET_KEEP_H
@@ -26,7 +26,7 @@ typedef enum resnet_keep {
     KEEP_OUT,  /* no rows in the last block: KEEP_LAST */
     KEEP_MASK1,
     KEEP_MASK2,
-    KEEP_IN_BLOCK, /* how many of a block there are */
+    KEEP_IN_BLOCK, /* number of entries of a block */
     KEEP_IMAGE = KEEP_IN_BLOCK,
     KEEP_STEM,
     KEEP_STEM_RELU,
@@ -38,7 +38,7 @@ typedef enum resnet_keep {
 
 extern const keep_table resnet_keep_table;
 
-/* Sizes of an entry, of a sample: side^2 pixels of channels; side 0: it has no rows. */
+/* The size of an entry for one sample: side^2 pixels x channels; side 0: it has no rows. */
 typedef struct resnet_shape {
     size_t side, channels;
 } resnet_shape;

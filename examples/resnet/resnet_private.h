@@ -1,4 +1,4 @@
-/* What the passes share: where the tensors of a block lie, and how some of them are made anew. */
+/* Shared by the passes: where the tensors of a block lie, and how some of them are recomputed. */
 #ifndef RESNET_MODEL_PRIVATE_H
 #define RESNET_MODEL_PRIVATE_H
 
@@ -27,7 +27,7 @@ clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols);
 clprune_mat resnet_target(
     const clprune_saved *kept, size_t batch, clprune_mat work, size_t rows, size_t cols);
 
-/* The dense form of what was kept: as it is, or restored into `work`. */
+/* The dense form of a tensor: the store itself if it is dense, else restored into `work`. */
 clprune_status resnet_restore(const clprune_saved *kept, size_t batch, clprune_mat work,
     size_t rows, size_t cols, clprune_mat *mat);
 
@@ -40,8 +40,8 @@ static inline clprune_batch_norm resnet_norm(const resnet_part *part)
 /* The store of block i's x, the out of the block before or the stem's; NULL: not kept. */
 clprune_saved *resnet_kept_x(const resnet *model, size_t i);
 
-/* Whether batch norm, ReLU and max pool of the stem are one pass: its relu and mask are not kept,
- * and the positions of the pool say where the ReLU passed. */
+/* Whether batch norm, ReLU and max pool of the stem run as one pass. Then its relu and mask are not
+ * kept; the positions of the max pool also tell where ReLU passed. */
 static inline bool resnet_stem_fused(const resnet *model)
 {
     return model->arch.pools && model->rule[KEEP_STEM_RELU].recomputed &&
@@ -56,7 +56,7 @@ static inline bool resnet_stem_by_product(const resnet *model)
            model->rule[KEEP_IMAGE].recomputed;
 }
 
-/* Whether the stem's relu is made in place of its convolution: neither is kept as it is. */
+/* Whether the stem's relu is made in place of its convolution: neither is kept dense. */
 static inline bool resnet_relu_in_place(const resnet *model)
 {
     return model->arch.pools && !keep_has_form(&model->rule[KEEP_STEM], CLPRUNE_FORM_DENSE) &&
@@ -76,8 +76,8 @@ static inline size_t resnet_x_channels(const resnet *model, size_t i)
     return model->blocks[i].conv1->unit.in;
 }
 
-/* Block i's x for the backward pass, dense: as it was kept, restored, or made again from the
- * outputs of convolutions since the last block that changed the size. */
+/* Block i's x for the backward pass, dense: as it was kept, restored, or recomputed from the
+ * outputs of convolutions, beginning at the last kept x or downsample. */
 clprune_status resnet_x_again(
     const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x);
 
@@ -85,26 +85,25 @@ clprune_status resnet_x_again(
 clprune_status resnet_shortcut(
     const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut);
 
-/* What y is normalised with: its own statistics while training, else the running ones. */
+/* The statistics that y is normalised with: its own in training, else the running ones. */
 clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool training,
     clprune_mat y, clprune_batch_norm *bn);
 
-/* Keeps a tensor that is not the input of a convolution (those keep theirs themselves). Nothing to
- * do for a dense one: it was made in its place. */
+/* Stores a tensor. Convolutions store their inputs themselves. A no-op for dense tensors, which
+ * were made in their store. */
 clprune_status resnet_keep_tensor(
     bool training, clprune_saved *kept, size_t batch, clprune_mat mat);
 
-/* y = W x, which keeps x in kept_x; NULL: nowhere. */
+/* y = W x; stores x in kept_x unless that is NULL. */
 clprune_status resnet_convolve(
     const resnet_part *part, size_t batch, clprune_mat x, clprune_mat y, clprune_saved *kept_x);
 
-/* *kept = store, a dense one of the rows x cols of a workspace matrix. */
+/* *kept = store, a dense store on a workspace matrix, shaped as mat. */
 clprune_status resnet_view(
     clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept);
 
-/* dx of a batch norm and its parameters' gradients: y = bn(x), or with `relu` max(bn(x) + residual,
- * 0). dz receives the gradient behind the ReLU; it may be dy, or absent: that saves a pass of
- * writing. */
+/* dx and the parameters' gradients of y = bn(x), or with `relu` of y = max(bn(x) + residual, 0). dz
+ * receives the gradient of ReLU's argument. It may be dy, or absent, which saves writing it. */
 clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
     clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
     clprune_mat dx);

@@ -1,8 +1,8 @@
 /* The stem: conv = W image, relu = max(bn(conv), 0), x = max pool(relu), forward and backward.
  *
- * Where its convolution is not kept, the backward pass makes it again from the images; or, with a
- * pool, needs no output of it: the gradients are products of dz, of the convolution and of ones
- * with the image, and those without dz are made in the forward pass. */
+ * If conv is not kept, the backward pass recomputes it from the images, or, with a pool, does
+ * without it (resnet_stem_by_product): the gradients then follow from three products with the
+ * image, of dz, conv and ones. The forward pass makes the last two. */
 #include "resnet_private.h"
 #include "try.h"
 
@@ -17,7 +17,8 @@ static clprune_status weights_product(const resnet_part *part, size_t batch, flo
         image, dy, part->w, CLPRUNE_NO_MAT, dw, db, NULL);
 }
 
-/* The products of the forward pass: conv^T * patches, and ones^T * patches from the mean image. */
+/* The products of the forward pass: conv^T * patches, and ones^T * patches. The second is computed
+ * from the mean image, with `batch` in place of ones. */
 static clprune_status make_products(
     const resnet *model, size_t batch, clprune_mat image, clprune_mat conv)
 {
@@ -33,7 +34,7 @@ static clprune_status make_products(
     TRY(resnet_view(work->image_view, batch, image, &kept_image));
     TRY(weights_product(part, batch, 0.0f, kept_image, conv,
         resnet_room(work->conv_product, w.rows, w.cols), none));
-    /* Both as one row for each image. */
+    /* image and mean as one row per image */
     const size_t elements = mean.rows * mean.cols;
     TRY(clprune_token_mean_forward(context, 1, batch, resnet_room(image, batch, elements),
         resnet_room(mean, 1, elements), NULL));
@@ -99,7 +100,7 @@ done:
     return status;
 }
 
-/* Some images, channels last, in image_again. */
+/* `count` images, channels last, in image_again. */
 static clprune_status image_again(
     const resnet *model, size_t first, size_t count, clprune_image_bytes images, clprune_mat *image)
 {
@@ -130,7 +131,8 @@ done:
     return status;
 }
 
-/* From dz, some images at a time, and the products of the forward pass. */
+/* Adds the products of dz, stem_step images at a time, and combines them with those of the forward
+ * pass. */
 static clprune_status backward_by_product(
     const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
