@@ -26,8 +26,8 @@ static void forget(atomic_file *file)
     *file = (atomic_file){0};
 }
 
-/* Eight digits that differ between writers, also between those of one process id on two machines
- * that share a folder. O_EXCL settles the rest. */
+/* Eight digits that differ between writers, even for equal process ids on two machines that share a
+ * folder. O_EXCL catches the remaining collisions. */
 static uint32_t draw(uint32_t attempt)
 {
     struct timespec now = {0};
@@ -66,7 +66,8 @@ static int open_direct(const char *path)
     return descriptor;
 }
 
-/* Whether the name is written to directly; false with a fault where it is nothing to write to. */
+/* Sets *direct if the name is written to directly: a device or an open pipe. Fails for folders,
+ * named FIFOs and the like. */
 static bool look_at(const char *path, bool *direct, fault *f)
 {
     struct stat status;

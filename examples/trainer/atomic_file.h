@@ -1,8 +1,8 @@
 /*
  * atomic_file.h: a file that is there whole or not at all. It is written under a temporary name in
- * its folder, then synced and renamed; what was there before stays until then.
+ * its folder, then synced and renamed; an older file of its name stays until then.
  *
- * The temporary name, NAME.XXXXXXXX.tmp with eight hexadecimal digits, is that of one writer alone.
+ * The temporary name is NAME.XXXXXXXX.tmp with eight hexadecimal digits; no two writers share it.
  *
  * A device (/dev/null, a terminal) and a pipe that the process has open (/dev/stdout, /dev/fd/N)
  * are written directly. A named FIFO is refused: opening it would wait for a reader.

@@ -2,8 +2,8 @@
  * augment.h: random crop and mirror, the usual augmentation for CIFAR (He et al., CVPR 2016,
  * section 4.2).
  *
- * The image gets a black border of S/8 pixels (4 at S = 32); of that, a random S x S window is
- * taken, and one time in two it is mirrored left to right. The draw depends on (seed, epoch, index)
+ * The image gets a black border of S/8 pixels (4 at S = 32). A random S x S window of the result is
+ * taken and, with probability 1/2, mirrored left to right. The draw depends on (seed, epoch, index)
  * alone.
  */
 #ifndef TRAINER_AUGMENT_H
@@ -17,8 +17,8 @@ typedef struct augment_options {
     uint32_t epoch;
 } augment_options;
 
-/* Where the window lies, and whether it is mirrored after that. {0, 0, false} leaves the image
- * alone. */
+/* The position of the window, and whether it is then mirrored. {0, 0, false} does not change the
+ * image. */
 typedef struct augment_move {
     int32_t down, right; /* -S/8 ... S/8 from the centred window */
     bool mirror;

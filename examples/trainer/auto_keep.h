@@ -2,32 +2,33 @@
  * auto_keep.h: the preset that chooses how each tensor is kept, so that the plan of the run fits
  * --memory-limit and the gradients have the least error.
  *
- * A preset of --memory-limit's ladder whose gradients are dense's is taken if it fits. Otherwise:
+ * A preset of --memory-limit's ladder with dense's gradients is taken if it fits. Otherwise:
  *
  * Slots. A frame (keep_table.h) says which tensors are recomputed; each of the others is a slot.
- * Its items are dense, codes of 8, 4 and 2 bits, pruned blocks (s = 0.5, 0.7, 0.9, in int8),
- * pooled cells (2, 4) and codes of GELU's derivative, as far as frame and table allow them. Values
- * in fp16 and fp32 are left out: the error is that of the missing blocks, within 0.3 %.
+ * Its items are dense, codes of 8, 4 and 2 bits, pruned blocks (s = 0.5, 0.7, 0.9, in int8), pooled
+ * cells (2, 4) and codes of GELU's derivative, as far as frame and table allow them. Pruned values
+ * in fp16 and fp32 are left out: their errors are within 0.3 % of int8's, because the missing
+ * blocks cause the error.
  *
  * Errors. A dense copy of the model takes the run's first AUTO_WARMUP steps at a tenth of the
- * learning rate: at the initial parameters, gradients are not yet typical. An item's error is that
- * of the model with this item and every other slot dense, on AUTO_BATCHES batches:
+ * learning rate: at the initial parameters, gradients are not yet typical. The error of an item is
+ * measured on AUTO_BATCHES batches, in a model with this item and every other slot dense:
  *
  *     error = sum over parameters of |g - dense|^2 / |dense|^2
  *
- * Relative errors, because the scales of gradients differ by orders of magnitude between layers.
- * Where a frame needs codes of GELU's derivative, every such slot has 8 bits meanwhile, other items
- * are compared with that model, and the error of all those codes is divided between them.
- * Slots that touch different parameters are measured in one pass. Unbiased errors of several slots
- * add up. So are biases (pooled cells, nearest rounding, largest blocks) counted, though they may
- * also cancel or reinforce each other.
+ * Errors are relative because the scales of gradients differ by orders of magnitude between layers.
+ * If a frame needs codes of GELU's derivative, all its codes have 8 bits during the measurement.
+ * Other items are compared with that model, and the error of its codes is divided equally among
+ * them. Slots that touch different parameters are measured in one pass. Unbiased errors of several
+ * slots add up. Biases (pooled cells, nearest rounding, largest blocks) are added likewise, though
+ * they may also cancel or reinforce each other.
  *
  * Choice. With c the bytes of an item, each block takes the frame and the items with the least
  * error + lambda * c. Bisection finds the least lambda whose plan fits. Then single slots take
  * better items as long as the plan still fits.
  *
- * The same seed gives the same choice. Measuring holds a dense model and another one on the device:
- * the limit is that of the run which follows.
+ * The same seed gives the same choice. Measuring holds two models on the device, one of them dense:
+ * the limit applies to the run after it, not to the measurement.
  */
 #ifndef TRAINER_AUTO_KEEP_H
 #define TRAINER_AUTO_KEEP_H
@@ -45,11 +46,11 @@ typedef struct auto_item {
 
 /* A tensor in a frame. */
 typedef struct auto_slot {
-    size_t frame, block, entry; /* block = the number of blocks: outside of them */
+    size_t frame, block, entry; /* block: the number of blocks for a tensor outside of them */
     size_t at;                  /* its position among the rules */
     size_t first, count;        /* its items; the first is dense, or a code of 8 bits */
-    size_t item;                /* the one chosen, from `first` on */
-    bool *touched;              /* (params) by its form; private to the measurement */
+    size_t item;                /* the chosen one, counted from `first` */
+    bool *touched; /* (params) which ones its form changes; private to the measurement */
 } auto_slot;
 
 typedef struct auto_keep {
@@ -59,17 +60,17 @@ typedef struct auto_keep {
     size_t blocks, *frames; /* (blocks + 1) the frame of each block, and outside of them */
     const char *exact;      /* the preset with dense's gradients that fits; NULL: none does */
     uint64_t limit, planned;
-    double predicted, measured; /* error of the choice: the sum, and that of all items together */
-    double seconds;             /* that measuring took */
+    double predicted, measured; /* error of the choice: sum over its items; measured together */
+    double seconds;             /* spent on measuring and choosing */
 } auto_keep;
 
-/* Measures, chooses, plans; writes the choice to t->options->keep_text and t->automatic. A limit
- * below every choice is CODE_MEMORY and says the least bytes. */
+/* Measures, chooses, plans; writes the choice to t->options->keep_text and t->automatic. If even
+ * the fewest bytes exceed the limit, fails with CODE_MEMORY and names them. */
 bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
 void auto_keep_close(auto_keep *a); /* accepts NULL */
 
-/* The measured errors on stdout; files auto.keep and auto.csv in a folder; the member "auto" of a
- * JSON object. All accept a run without a choice. */
+/* Write the measured errors to stdout; the files auto.keep and auto.csv to a folder; the member
+ * "auto" to a JSON object. All do nothing for a run without a choice. */
 void auto_keep_print(const trainer *t);
 bool auto_keep_save(const trainer *t, const char *folder, fault *f);
 void auto_keep_json(const trainer *t, json *j);
@@ -81,13 +82,13 @@ typedef struct auto_probe {
     trainer t;
     float *params, *states; /* on the host, one tensor after the other */
     float *exact;           /* gradients, batch after batch */
-    float *base;            /* those of a frame's rules, likewise */
+    float *base;            /* gradients under a frame's rules, likewise */
     float *got;             /* of one tensor */
     double *squares;        /* (params) of exact, over the batches */
     size_t elements, batches;
 } auto_probe;
 
-/* order: of the training images. Close in any case. */
+/* Shuffles t->order, of the training images. Call auto_probe_close in any case. */
 bool auto_probe_open(trainer *t, auto_probe *probe, fault *f);
 void auto_probe_close(auto_probe *probe);
 

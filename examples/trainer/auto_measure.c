@@ -7,9 +7,9 @@
 #include "gradient_check.h"
 #include "stop.h"
 
-/* A parameter is touched if its relative error is above 1e-4: far above rounding, far below what
- * the form with the fewest bytes causes. Gradients so small beside all others that they may be
- * rounding do not count. */
+/* Thresholds of squares. A slot touches a parameter if the parameter's relative error is above
+ * 1e-4: far above rounding, far below what the form with the fewest bytes causes. A parameter with
+ * less than least_share of all squares is left out: its gradient may be rounding. */
 static const double touched_from = 1e-8, least_share = 1e-12;
 
 static size_t elements_of(clprune_mat mat)
@@ -17,7 +17,7 @@ static size_t elements_of(clprune_mat mat)
     return mat.rows * mat.cols;
 }
 
-/* Reads tensors to the host, one after the other; or writes them. */
+/* Copies parameters to the host, one after the other, or with `write` back to the device. */
 static bool move_params(clprune_context *context, clprune_param *params, size_t count, bool write,
     float *host, fault *f)
 {
@@ -89,7 +89,8 @@ static bool warm_up(trainer *t, fault *f)
                    "a lower --lr"));
 }
 
-/* The gradients of a batch after the warm-up, in the parameters of a model. */
+/* Leaves the gradients of a batch in the model's parameters. Batches follow those of the
+ * warm-up. */
 static bool batch_gradients(auto_probe *probe, void *model, size_t batch, fault *f)
 {
     trainer *t = &probe->t;
@@ -181,7 +182,7 @@ void auto_probe_close(auto_probe *probe)
     free(probe->squares);
 }
 
-/* Adds the squares of what the gradients differ by; beside and store: of the batch. */
+/* Adds the squared differences of the gradients to `errors`; beside and store: of this batch. */
 static bool add_errors(auto_probe *probe, clprune_param *params, const float *beside, float *store,
     double *errors, fault *f)
 {
@@ -255,7 +256,7 @@ typedef struct bench {
     bool *known;      /* (items) */
 } bench;
 
-/* Measures a slot's smallest item alone, to see what its form touches. */
+/* Measures a slot's smallest item alone, to find the parameters that the slot touches. */
 static bool find_touched(bench *m, auto_slot *slot, fault *f)
 {
     const size_t params = m->probe->t.params_count;
@@ -276,8 +277,8 @@ static bool find_touched(bench *m, auto_slot *slot, fault *f)
     return good;
 }
 
-/* The next unknown item of a slot; NULL where there is none, or another slot of the pass touches
- * the same parameters. */
+/* The next item of a slot that is not measured yet. NULL if there is none, or if another slot of
+ * the pass touches the same parameters. */
 static auto_item *next_item(const bench *m, const auto_slot *slot)
 {
     for (size_t i = 0; i < m->probe->t.params_count; ++i)
@@ -289,7 +290,8 @@ static auto_item *next_item(const bench *m, const auto_slot *slot)
     return NULL;
 }
 
-/* Measures an item of each of some slots [first, end) at once. *more: there was one. */
+/* Measures at once one item of each slot in [first, end) that has one left and touches no parameter
+ * of another. *more: at least one was measured. */
 static bool measure_pass(bench *m, size_t first, size_t end, bool *more, fault *f)
 {
     const size_t params = m->probe->t.params_count;
@@ -322,7 +324,8 @@ static bool measure_pass(bench *m, size_t first, size_t end, bool *more, fault *
     return true;
 }
 
-/* The gradients under the frame's rules. The error of its codes is divided between them. */
+/* Measures the gradients under the frame's rules. Their error is divided equally among the slots
+ * that have codes. */
 static bool measure_base(bench *m, size_t first, size_t end, fault *f)
 {
     auto_probe *probe = m->probe;

@@ -1,4 +1,4 @@
-/* What was measured and chosen: the table, auto.keep, auto.csv, JSON. */
+/* Reports of measurement and choice: the table, auto.keep, auto.csv, JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@ static const auto_item *chosen(const auto_keep *a, const auto_slot *slot)
     return &a->items[slot->first + slot->item];
 }
 
-/* The rules of the choice. */
+/* Writes the rules of the choice to `rules`; `frame` is scratch of the same size. */
 static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
 {
     const keep_table *table = s->t->type->keep;
@@ -41,7 +41,7 @@ static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
     }
 }
 
-/* The text of rules becomes that of the run. */
+/* Writes the rules to the run's keep_text. */
 static bool take_rules(search *s, const keep_rule *rules, fault *f)
 {
     options *o = s->t->options;
@@ -62,7 +62,7 @@ static bool take_choice(search *s, fault *f)
     return good;
 }
 
-/* Plans the run with its present text; the plan is kept if it is within the limit. */
+/* Plans the run with its present keep_text; keeps the plan if it is within the limit. */
 static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     memory_plan made;
@@ -80,7 +80,7 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
-/* The mildest preset of the ladder with dense's gradients that fits. */
+/* Tries the ladder's presets with dense's gradients, the mildest first. */
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     const keep_table *table = s->t->type->keep;
@@ -102,8 +102,8 @@ static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
     return good;
 }
 
-/* Of a slot: the item with the least error + lambda * bytes, and this sum. lambda < 0: the fewest
- * bytes. The first of equal ones. */
+/* Selects the slot's item with the least error + lambda * bytes, or with lambda < 0 the fewest
+ * bytes; the first of equal ones. Returns that cost. */
 static double best_item(const auto_keep *a, auto_slot *slot, double lambda)
 {
     double best = 0;
@@ -119,7 +119,7 @@ static double best_item(const auto_keep *a, auto_slot *slot, double lambda)
     return best;
 }
 
-/* The choice of one lambda. */
+/* Chooses the frame of each block, and the item of each slot, with the least cost (best_item). */
 static void choose(auto_keep *a, double lambda)
 {
     for (size_t block = 0; block <= a->blocks; ++block) {
@@ -149,10 +149,11 @@ static bool try_lambda(search *s, double lambda, memory_plan *plan, bool *fits, 
     return take_choice(s, f) && try_plan(s, plan, fits, f);
 }
 
-/* The least lambda that fits, between the one of the least errors and that of the fewest bytes. */
+/* Chooses with the least lambda whose plan fits, or with the fewest bytes (lambda -1) if no other
+ * fits. */
 static bool bisect(search *s, memory_plan *plan, fault *f)
 {
-    double low = 1e-18, high = 1e3; /* of error a byte; high stands for the fewest bytes */
+    double low = 1e-18, high = 1e3; /* error per byte */
     bool fits;
     if (!try_lambda(s, -1, plan, &fits, f))
         return false;
@@ -175,14 +176,14 @@ static bool bisect(search *s, memory_plan *plan, fault *f)
     return true;
 }
 
-/* A better item of a slot that is in use. */
+/* A better item for a slot of a chosen frame. */
 typedef struct upgrade {
     auto_slot *slot;
     size_t item;
-    double gain; /* of error, a byte */
+    double gain; /* error saved per byte */
 } upgrade;
 
-/* The upgrade with the largest gain below `below` that may fit. False: there is none. */
+/* The upgrade with the largest gain below `below` whose bytes may fit. False if there is none. */
 static bool next_upgrade(const search *s, double below, upgrade *best)
 {
     const auto_keep *a = s->a;
@@ -205,7 +206,7 @@ static bool next_upgrade(const search *s, double below, upgrade *best)
     return best->slot != NULL;
 }
 
-/* Spends what the bisection left over. */
+/* Spends the bytes that the bisection left over on upgrades. */
 static bool spend(search *s, memory_plan *plan, fault *f)
 {
     upgrade better;
@@ -224,7 +225,7 @@ static bool spend(search *s, memory_plan *plan, fault *f)
     return take_choice(s, f);
 }
 
-/* What the chosen items should err by, and do. */
+/* Sums the errors of the chosen items (predicted) and measures them all together (measured). */
 static bool check_choice(search *s, auto_probe *probe, fault *f)
 {
     const size_t count = keep_rules_count(s->t->type->keep, s->a->blocks);
@@ -244,7 +245,7 @@ static bool check_choice(search *s, auto_probe *probe, fault *f)
     return good;
 }
 
-/* The fewest bytes come before measuring: that takes minutes. */
+/* Plans the fewest bytes first: measuring takes minutes and is in vain if they do not fit. */
 static bool measure_and_choose(search *s, memory_plan *plan, fault *f)
 {
     auto_probe probe = {0};
@@ -252,7 +253,7 @@ static bool measure_and_choose(search *s, memory_plan *plan, fault *f)
     bool fits;
     if (!auto_slots_make(s->t, s->a, f) || !try_lambda(s, -1, plan, &fits, f))
         return false;
-    free(s->t->options->keep_text); /* the probe is dense */
+    free(s->t->options->keep_text); /* without it the probe is dense */
     s->t->options->keep_text = NULL;
     if (fits)
         progress_say(&s->t->progress,

@@ -19,7 +19,7 @@ const char *auto_frame(const trainer *t, size_t frame)
     return t->type->keep->presets[t->options->activations].frames[frame];
 }
 
-/* All forms, whether a tensor may have them or not. */
+/* All forms, regardless of what a tensor allows. */
 static size_t all_items(const options *o, keep_rule rules[ITEMS_MOST])
 {
     size_t count = 0;
@@ -44,7 +44,7 @@ static size_t all_items(const options *o, keep_rule rules[ITEMS_MOST])
     return count;
 }
 
-/* Whether a frame's letter lets a tensor have a form. */
+/* Whether a frame's letter offers a form. */
 static bool offers(char letter, clprune_form form)
 {
     if (letter == 'c' || form == CLPRUNE_FORM_GELU_CODE)
@@ -52,7 +52,8 @@ static bool offers(char letter, clprune_form form)
     return letter == 'k' || form == CLPRUNE_FORM_DENSE || form == CLPRUNE_FORM_QUANTISED;
 }
 
-/* Adds the items that a slot may have, given the frame's rules. */
+/* Adds the items of a slot, under the frame's rules: the first one, then those with fewer bytes
+ * than it. */
 static void add_items(const trainer *t, auto_keep *a, auto_slot *slot, keep_rule *rules)
 {
     const keep_table *table = t->type->keep;

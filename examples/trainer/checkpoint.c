@@ -176,7 +176,7 @@ static unsigned char *take(unsigned char **at, const unsigned char *end, uint64_
     return here;
 }
 
-/* The checksum holds, so what fails here was written wrongly; checked all the same. */
+/* The checksum holds, so a fault here was written, not caused by damage; it is reported as well. */
 static bool parse_record(unsigned char **at, const unsigned char *end, checkpoint_record *record)
 {
     record_header header;

@@ -7,9 +7,9 @@
  *     trailer    uint32 0xFFFFFFFF; uint32 records; uint64 size of the file;
  *                uint64 FNV-1a hash of all bytes before it
  *
- * Numbers have the byte order of the machine that wrote; another order is refused. Every change of
- * one byte changes the hash (each of its steps is a bijection), and the size is in it, so that
- * truncation and flipped bits are found before anything is used.
+ * Numbers have the byte order of the machine that wrote; another order is refused. Truncation and
+ * flipped bits are found before anything is used: the trailer has the size, and a change of one
+ * byte always changes the hash (each of its steps is a bijection).
  */
 #ifndef TRAINER_CHECKPOINT_H
 #define TRAINER_CHECKPOINT_H
@@ -35,7 +35,8 @@ typedef struct checkpoint_writer {
 
 /* Write, then commit or abandon: the file appears whole or not at all. Faults: CODE_DATA. */
 bool checkpoint_create(const char *path, checkpoint_writer *writer, fault *f);
-/* Errors of the disk show at the latest in commit. Names are unique, not empty, below 256 bytes. */
+/* Disk errors are reported by commit at the latest. Names are unique, not empty, below 256
+ * bytes. */
 void checkpoint_put(checkpoint_writer *writer, const char *name, checkpoint_type type,
     uint64_t rows, uint64_t cols, const void *data);
 bool checkpoint_commit(checkpoint_writer *writer, fault *f);
@@ -66,7 +67,7 @@ void checkpoint_close(checkpoint *c); /* accepts {0} */
 const void *checkpoint_get(const checkpoint *c, const char *name, checkpoint_type type,
     uint64_t rows, uint64_t cols, fault *f);
 
-/* The record itself, whatever its type and shape; NULL where it is missing. */
+/* The record, of any type and shape; NULL if it is missing. */
 const checkpoint_record *checkpoint_find(const checkpoint *c, const char *name);
 
 #endif

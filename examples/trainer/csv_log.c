@@ -10,7 +10,7 @@
 static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
                              "seconds,saved_activation_bytes,peak_bytes\n";
 
-/* Nine digits tell every float from every other. A test that was not made is an empty field. */
+/* Nine digits distinguish all floats. A test that was not made gives empty fields. */
 static void print_row(FILE *stream, const csv_row *row)
 {
     char test[64] = ",";

@@ -1,8 +1,8 @@
 /*
  * csv_log.h: log.csv, one row per finished epoch.
  *
- * The rows are part of every checkpoint, so a resumed run writes the file that a run without a
- * break would have written (but for the columns of time), wherever it writes.
+ * Every checkpoint has the rows so far. So a resumed run writes, in any folder, the same file as an
+ * uninterrupted run, except for the columns of time.
  */
 #ifndef TRAINER_CSV_LOG_H
 #define TRAINER_CSV_LOG_H
@@ -39,8 +39,8 @@ typedef struct csv_log {
 
 /* Starts with `count` rows of an earlier run. */
 bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f);
-/* Writes the header and the rows so far to a new file of this name, which takes the place of an
- * older one at once; later rows are appended. Faults: CODE_DATA. */
+/* Creates the file with the header and the rows so far; an older file of this name is replaced at
+ * once. Later rows are appended. Faults: CODE_DATA. */
 bool csv_log_write(csv_log *log, const char *path, fault *f);
 /* Bytes of a file without rows. */
 size_t csv_log_header_size(void);

@@ -139,7 +139,7 @@ const float *dataset_levels(const dataset *data)
     return data->levels;
 }
 
-/* Reads one image, or where it is broken and that is allowed, the next one that is not. */
+/* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
 static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t *pixels,
     int32_t *label, char *err, size_t err_size)
 {
@@ -157,7 +157,7 @@ static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t 
     return status;
 }
 
-/* pixels: room for an image that is to be moved. */
+/* pixels: room for an image before it is moved. */
 static dataset_status make_image(
     const batch_job *job, size_t i, uint8_t *pixels, char *err, size_t err_size)
 {
@@ -207,7 +207,7 @@ static size_t threads_for(size_t count)
     return most < count ? most : count;
 }
 
-/* Works with so many threads, this one included; fewer where no more can be had. */
+/* Runs the job on `threads` threads, the caller's included, or on as many as can be started. */
 static void run(batch_job *job, size_t threads)
 {
     pthread_t others[MOST_THREADS];

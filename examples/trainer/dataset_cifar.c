@@ -90,7 +90,7 @@ static bool has_file(cifar_place place, const char *file)
     return found;
 }
 
-/* Any file of the set will do: if others are missing, the message can then name them. */
+/* One file of the set is enough: the message can then name those that are missing. */
 static bool has_any_file(cifar_place place)
 {
     for (int split = 0; split < 2; ++split)
@@ -100,7 +100,7 @@ static bool has_any_file(cifar_place place)
     return false;
 }
 
-/* What there is in place of a set, the last that is looked for. */
+/* The error when no set of any kind was found: CIFAR is looked for last. */
 static dataset_status nothing_found(const char *dir, char *err, size_t err_size)
 {
     struct stat info;

@@ -133,7 +133,7 @@ static bool sort(names *n)
     return true;
 }
 
-/* The next entry; NULL behind the last one, and where reading failed, which errno tells apart. */
+/* The next entry. NULL after the last one and on failure; errno tells which. */
 static const struct dirent *next_entry(DIR *dir)
 {
     errno = 0;
@@ -249,7 +249,7 @@ static dataset_status list_split(folder_set *set, dataset_split which, const cha
     return status;
 }
 
-/* What the window of an image is drawn from: NULL augment is the centre. */
+/* For choose_window: a random window; the centred one if augment is NULL. */
 typedef struct chooser {
     const augment_options *augment;
     uint32_t index;
@@ -268,7 +268,7 @@ static image_window choose_window(void *user, uint32_t width, uint32_t height)
     image_window window = {0};
     if (c->augment != NULL) {
         rng r = rng_open(c->augment->seed, RNG_AUGMENT, c->augment->epoch, c->index);
-        (void)rng_next(&r); /* the mirror's */
+        (void)rng_next(&r); /* the draw of draws_mirror */
         for (int i = 0; i < TRIES; ++i) {
             const double area = w * h * uniform(&r, 0.08, 1);
             const double ratio = exp(uniform(&r, log(3.0 / 4), log(4.0 / 3)));
@@ -322,7 +322,7 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
 {
     const folder_set *set = state;
     const split_files *split = &set->split[which];
-    /* A limit leaves images of all classes. */
+    /* Spread, so that a limit leaves images of all classes. */
     const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
     chooser c = {augment, index};
     const char *why = image_file_no_memory;

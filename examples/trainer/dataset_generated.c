@@ -1,8 +1,8 @@
 /*
  * dataset_generated.c: images that the program makes, so that the trainer runs without a download.
  *
- * An image shows two figures, one clearly above the other, on a cluttered, noisy ground. Which
- * texture the upper and which the lower figure has makes the class:
+ * An image shows two figures, one clearly above the other, on a cluttered, noisy ground. The class
+ * says which texture the upper and which the lower figure has:
  *
  *     +----------------+
  *     |      __        |    upper texture = label mod 5
@@ -13,16 +13,16 @@
  *     |  '--'          |
  *     +----------------+
  *
- * With 10 classes each pair of neighbouring textures comes in both orders: to recognise the
- * textures is not enough, it takes their places too.
+ * With 10 classes each pair of neighbouring textures comes in both orders: recognising the textures
+ * is not enough, their places count too.
  *
  * All else is random per image: places, sizes, phases, colours and their sign, the attributes that
- * the number of classes leaves free, bars of clutter, a slow wave over the ground, noise. The signs
- * make each class's mean image grey, so that a linear classifier of pixels has nothing to hold on
- * to. Every class contains the mirror images of its images.
+ * the number of classes leaves free, bars of clutter, a slow wave over the ground, noise. The
+ * random signs make each class's mean image grey, so a linear classifier of pixels learns nothing.
+ * Every class contains the mirror images of its images.
  *
- * All arithmetic is on integers, so that an image has the same bits wherever it is made.
- * Three kinds of number:
+ * All arithmetic is on integers, so an image has the same bits on every machine. Three kinds of
+ * number:
  *
  *     place    1/65536 of the image's side, so that a scene looks the same at any image size
  *     angle    uint32_t, 2^32 is a full turn; wraps by itself
@@ -156,8 +156,8 @@ typedef struct meaning {
     int upper, lower, upper_shape, lower_shape, upper_grain;
 } meaning;
 
-/* Takes the lowest digit off *label, or says -1 if the number of classes is used up by the digits
- * before. */
+/* Takes the lowest digit off *label; returns -1 if earlier digits already distinguish all
+ * classes. */
 static int take_digit(uint32_t *label, uint32_t *classes, uint32_t radix)
 {
     if (*classes <= 1)

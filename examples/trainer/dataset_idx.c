@@ -2,9 +2,10 @@
  * dataset_idx.c: grey images in IDX files, as MNIST, Fashion-MNIST, KMNIST and EMNIST have them
  * (http://yann.lecun.com/exdb/mnist, "The IDX file format").
  *
- *     train-images-idx3-ubyte   uint32 0x803, count, rows, columns (big endian); count * rows *
- * columns bytes train-labels-idx1-ubyte   uint32 0x801, count; count bytes t10k-images-idx3-ubyte,
- * t10k-labels-idx1-ubyte
+ *     train-images-idx3-ubyte   uint32 0x803, count, rows, columns (big endian);
+ *                               count * rows * columns bytes
+ *     train-labels-idx1-ubyte   uint32 0x801, count; count bytes
+ *     t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte    the same for the test split
  *
  * Both files of a split are read whole and checked, so that read_image can trust them. A grey value
  * becomes all three colours.
@@ -22,12 +23,12 @@
 
 enum { IMAGES = 0x803, LABELS = 0x801, SIZES = 4, NAMES = 4, MOST_SIDE = 1024 };
 
-/* Where sets are unpacked to: directly, or as torchvision does. */
+/* The folders below DIR that are searched: DIR itself, then where torchvision unpacks. */
 static const char *const folders[] = {
     "", "MNIST/raw/", "FashionMNIST/raw/", "KMNIST/raw/", "EMNIST/raw/"};
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-/* By split; some archives have a dot in place of the first dash behind the word. */
+/* By split; some archives have a dot in place of the second dash. */
 static const char *const images[2][2] = {{"train-images-idx3-ubyte", "train-images.idx3-ubyte"},
     {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"}};
 static const char *const labels[2][2] = {{"train-labels-idx1-ubyte", "train-labels.idx1-ubyte"},

@@ -1,6 +1,6 @@
 /*
- * dataset_source.h: private to dataset*.c. What a source of images (CIFAR files, the generator)
- * hands to dataset.c, which does everything that is the same for all of them.
+ * dataset_source.h: private to dataset*.c: the interface between a source of images (CIFAR, IDX,
+ * folders, generated) and dataset.c, which has the code that all sources share.
  */
 #ifndef TRAINER_DATASET_SOURCE_H
 #define TRAINER_DATASET_SOURCE_H
@@ -22,11 +22,11 @@ typedef struct dataset_source {
     double std[DATASET_CHANNELS];
 
     void *state;      /* the source's own; freed by destroy */
-    bool keeps_sides; /* a mirrored image is one of another class, or of none: digits */
+    bool keeps_sides; /* never mirrored: the mirror image has another class or none (digits) */
     /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
     int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
-    /* In place of read, where images are files: crops and mirrors by itself (augment NULL:
-     * neither), may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
+    /* Instead of read, for images in files: crops and mirrors by itself (augment NULL: neither),
+     * may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
     dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
         const augment_options *augment, uint8_t *pixels, int32_t *label, char *err,
         size_t err_size);

@@ -44,7 +44,7 @@ bool feed_open(
     return good;
 }
 
-/* A slot has memory from its first use on: a run that is only planned needs none. */
+/* Allocates a slot's memory at its first use: a run that is only planned needs none. */
 static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 {
     if (slot->images == NULL)
@@ -55,8 +55,7 @@ static bool fill_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
            fault_set(f, CODE_MEMORY, "no memory for a batch of %zu images", feed->batch);
 }
 
-/* Waits until the slot's last transfer is done: its host memory is free then, whatever became of
- * the transfer. */
+/* Waits until the slot's last transfer is done, or failed: then its host memory is free. */
 static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
 {
     if (slot->done == NULL)
@@ -64,7 +63,7 @@ static bool free_slot(const batch_feed *feed, struct feed_slot *slot, fault *f)
     const cl_int waited = clWaitForEvents(1, &slot->done);
     const cl_int released = clReleaseEvent(slot->done);
     slot->done = NULL;
-    /* Whether it ended is unknown: everything must. */
+    /* The wait failed, so the transfer may still run: wait for the whole queue. */
     if (waited != CL_SUCCESS && clFinish(clprune_context_queue(feed->context)) != CL_SUCCESS)
         slot->is_read = true;
     return fault_check_cl(f, waited, "waiting for a transfer of images") &&

@@ -1,6 +1,6 @@
 /*
- * feed.h: batches of images on their way to the device, where they stay bytes: the passes normalise
- * them as they read them.
+ * feed.h: sends batches of images to the device, as bytes; the passes normalise them as they read
+ * them.
  *
  * While the device works on one batch, the next is read, augmented and put into a second host
  * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
@@ -26,7 +26,7 @@ typedef struct batch_feed {
         int32_t *labels;
         size_t count;
         cl_event done; /* of its transfer; NULL: free */
-        bool is_read;  /* the device may read it yet, and nothing tells when it ends */
+        bool is_read;  /* the device may still read it, and nothing can be waited for */
     } slot[2];
     unsigned next; /* the slot to fill */
 } batch_feed;
@@ -36,15 +36,15 @@ bool feed_open(
     clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
 void feed_close(batch_feed *feed); /* accepts {0} */
 
-/* Makes the next batch on the host, beside what the device does. Arguments as those of
- * dataset_batch. Made again before it was sent, it takes the place of the last. */
+/* Makes the next batch on the host while the device works. Arguments as in dataset_batch. A second
+ * call before feed_send replaces the batch. */
 bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 
 /* Enqueues the transfer of the batch made last into feed->images and feed->labels. */
 bool feed_send(batch_feed *feed, fault *f);
 
-/* Both. */
+/* feed_make, then feed_send. */
 bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
     const augment_options *augment, fault *f);
 

@@ -15,8 +15,8 @@ typedef struct twin {
     tally tally;
 } twin;
 
-/* On the host: two gradients of a tensor, and of all tensors, one after the other, the mean over
- * the draws of a batch. */
+/* Host memory: two gradients of one tensor; the mean over a batch's draws of all tensors, one after
+ * the other. */
 typedef struct pair {
     float *got, *exact;
     double *means; /* NULL with one draw */
@@ -137,7 +137,7 @@ bool gradient_make(const trainer *t, void *model, batch_feed *feed, tally *losse
                f, feed->context, passes(t, model, feed, count, loss, hit), "--gradient-check");
 }
 
-/* The spread by Welford's update of the mean: that of equal draws is 0 exactly. */
+/* Welford's update of mean and spread: equal draws have a spread of exactly 0. */
 static void add_spread(
     gradient_sums *sums, uint64_t draw, size_t count, const float *got, double *mean)
 {

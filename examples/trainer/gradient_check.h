@@ -1,17 +1,16 @@
 /*
- * gradient_check.h: what a saved-activation policy costs: the gradient of each parameter beside
- * that of the same model on the same images with everything kept dense.
+ * gradient_check.h: compares the gradient of each parameter with the gradient of the same model, on
+ * the same images, with everything kept dense.
  *
- * Of policies that draw, each batch is repeated with several seeds, which tells bias from noise.
- * With g_k the gradient of draw k of K, m their mean over k and e the exact one:
+ * For policies that draw, each batch is repeated with several seeds, which separates bias from
+ * noise. With g_k the gradient of draw k of K, m their mean over k and e the exact one:
  *
  *     error^2 = mean over k of |g_k - e|^2 / |e|^2
  *     noise^2 = sum over k of |g_k - m|^2 / (K - 1) / |e|^2
  *     bias^2  = |m - e|^2 / |e|^2 - noise^2 / K      the second term is the noise left in m
  *             = error^2 - noise^2
  *
- * noise^2 and bias^2 are unbiased estimates. Over several batches numerators and |e|^2 are added
- * up.
+ * noise^2 and bias^2 are unbiased estimates. Over several batches, numerators and |e|^2 are summed.
  */
 #ifndef TRAINER_GRADIENT_CHECK_H
 #define TRAINER_GRADIENT_CHECK_H
@@ -34,11 +33,11 @@ typedef struct gradient_check {
     gradient_sums *sums; /* (tensors), in the order of the trainer's params */
 } gradient_check;
 
-/* Compares on the first --gradient-check batches of the epoch that would come next, each
- * --gradient-draws times, without augmentation and without a step of the optimizer; nothing to do
- * where that is 0. The exact model lives on a context of its own, so that the ledger of the run is
- * left alone. Gradients of the trainer's model are overwritten, and its states, such as running
- * statistics, go on with each pass. Close in any case. */
+/* Compares the gradients of the first --gradient-check batches of the epoch that would come next,
+ * each --gradient-draws times, without augmentation and without optimizer steps; a no-op if
+ * --gradient-check is 0. The exact model has a context of its own, so the ledger of the run does
+ * not change. Overwrites the gradients of the trainer's model; its states, such as running
+ * statistics, change with each pass. Close in any case. */
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 

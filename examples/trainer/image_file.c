@@ -10,15 +10,15 @@
 #include <turbojpeg.h>
 #endif
 
-/* A file that says more is refused before memory is taken for it. A fuzzer (tests/fuzz) would spend
- * its time on images that large. */
+/* Larger images are refused before memory is allocated for them. The limit is lower for fuzzers
+ * (tests/fuzz), which would spend their time on large images. */
 #ifdef CLPRUNE_FUZZING
 #define MOST_PIXELS (UINT64_C(1) << 16)
 #else
 #define MOST_PIXELS (UINT64_C(1) << 28)
 #endif
 
-/* Decoded pixels, (height, width, 3); `scale`: of the file's pixels to these. */
+/* Decoded pixels, (height, width, 3). scale: raster pixels per pixel of the file. */
 typedef struct raster {
     uint32_t width, height;
     double scale;
@@ -37,8 +37,8 @@ static bool too_large(uint64_t width, uint64_t height)
     return width == 0 || height == 0 || width > MOST_PIXELS || height > MOST_PIXELS / width;
 }
 
-/* The weights of a resized row of pixels: pixel i is the sum of weight[i * taps + k] * (pixel
- * first[i] + k). */
+/* Weights for resizing along one axis: output pixel i is the sum over k of weight[i * taps + k] *
+ * (pixel first[i] + k). */
 typedef struct filter {
     uint32_t taps;
     uint32_t *first;
@@ -52,7 +52,7 @@ static void filter_close(filter *f)
     *f = (filter){0};
 }
 
-/* from ... from + length of `pixels` pixels become `size`. */
+/* Resizes the range from ... from + length of `pixels` pixels to `size` pixels. */
 static bool filter_open(double from, double length, uint32_t pixels, uint32_t size, filter *f)
 {
     const double step = length / size, support = step > 1 ? step : 1;

@@ -1,8 +1,8 @@
 /*
  * image_file.h: JPEG and PNG files, cut out and resized.
  *
- * Which of the two a file is, its first bytes say, not its name: ImageNet has a PNG that is called
- * JPEG. Grey and CMYK become RGB; what is transparent lies on white.
+ * The first bytes tell which of the two a file is, not its name: ImageNet has a PNG file named
+ * .JPEG. Grey and CMYK become RGB; transparent pixels are blended with white.
  */
 #ifndef TRAINER_IMAGE_FILE_H
 #define TRAINER_IMAGE_FILE_H
@@ -26,13 +26,13 @@ bool image_file_readable(void);
 extern const char image_file_no_memory[];
 
 /*
- * Decodes a file's `count` bytes and resizes the window that `choose` gives to size x size with a
- * triangle filter, as wide as the pixels that fall into one (PIL's antialiased BILINEAR).
+ * Decodes a file's `count` bytes and resizes the window that `choose` returns to size x size, with
+ * a triangle filter as wide as the pixels that fall into one (PIL's antialiased BILINEAR).
  *
  * pixels  (3, size, size) bytes, written; mirrored left to right if `mirror`
  *
- * False: *why, static text or text in `message`, says what is wrong with the file; or it is
- * image_file_no_memory, and the file may be good. */
+ * On failure *why is the reason: static text, text in `message`, or image_file_no_memory, in which
+ * case the file may be good. */
 bool image_file_decode(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
     uint32_t size, bool mirror, uint8_t *pixels, const char **why, char message[256]);
 
