@@ -51,7 +51,7 @@ static const struct {
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
-/* A line that is read. */
+/* A parsed line. */
 typedef struct line {
     const char *source;
     size_t number;
@@ -93,7 +93,7 @@ static bool wrong(const line *l, fault *f, const char *what, const char *word)
     return fault_set(f, CODE_DATA, "%s:%zu: %s '%s'", l->source, l->number, what, word);
 }
 
-/* Cuts a line into words, its comment left out. */
+/* Splits a line into words, without its comment. */
 static bool split(line *l, const char *from, size_t length, fault *f)
 {
     static const char spaces[] = " \t\r";
@@ -213,11 +213,11 @@ static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, f
     return true;
 }
 
-/* Sets what "key=value" says, as the option would. */
+/* Sets "key=value" as the option of that name would. */
 static bool set_one(const line *l, const char *word, options *o, fault *f)
 {
     const size_t length = strcspn(word, "=");
-    char forms_of[64] = ""; /* that have the setting */
+    char forms_of[64] = ""; /* the forms that have this setting */
     for (size_t i = 0; i < SETTINGS; ++i) {
         fault inner = {0};
         if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0')
@@ -249,7 +249,7 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
         word);
 }
 
-/* What a line says of its tensor. */
+/* Reads a line's form and settings into *rule. */
 static bool read_rule(
     const line *l, const options *o, const keep_entry *entry, keep_rule *rule, fault *f)
 {
@@ -271,7 +271,8 @@ static bool read_rule(
     return true;
 }
 
-/* changed: the line that was the last to set a rule of a block; at `blocks` of one outside. */
+/* changed: for each block the last line that set one of its rules; at `blocks`, for rules outside
+ * of the blocks. */
 static bool apply_line(
     const line *l, const options *o, size_t blocks, keep_rule *rules, size_t *changed, fault *f)
 {

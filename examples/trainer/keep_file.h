@@ -13,9 +13,10 @@
  * keep_table; FORM: dense, pruned, quantised, pooled, recomputed, code, mean or mask.
  *
  * Settings have the options' names: sparsity, block, norm, criterion, centre, values and indices
- * for pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled; bits
- * (--gelu-code) for code. Settings that a line leaves out come from the options of the run. Later
- * lines win. A comment starts with #. indices=int16, of older files, is read as bitmap.
+ * for pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled, and
+ * for pruned with centre=cells; bits (--gelu-code) for code. A setting that a line leaves out has
+ * the run's option. Later lines win. A comment starts with #. indices=int16, of older files, is
+ * read as bitmap.
  */
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H
@@ -25,18 +26,18 @@
 /* The whole text of a file, for the caller to free. Faults: CODE_DATA, CODE_MEMORY. */
 bool keep_file_read(const char *path, char **text, fault *f);
 
-/* Overrides rules, those of a model with so many blocks; o: the options of the run. Faults
- * (CODE_DATA) name `source` and the line: where the rules of a block do not go together, the last
- * line about that block. The rules are undefined then. */
+/* Overrides `rules`, the rules of a model with `blocks` blocks; o: the options of the run. Faults
+ * (CODE_DATA) name `source` and a line: if the rules of a block contradict each other, the last
+ * line about that block. After a fault the rules are undefined. */
 bool keep_file_apply(const char *text, const char *source, const options *o, size_t blocks,
     keep_rule *rules, fault *f);
 
-/* The lines that make these rules, of a model of such sizes, from any preset; all settings are
- * said. Tensors without rows have none. The caller frees *text. Faults: CODE_MEMORY. */
+/* Writes lines that set these rules, for a model of these sizes, over any preset; all settings are
+ * written out. Tensors without rows are skipped. The caller frees *text. Faults: CODE_MEMORY. */
 bool keep_file_write(const keep_table *table, const trainer_sizes *sizes, const keep_rule *rules,
     char **text, fault *f);
 
-/* One line's form and settings: "quantised bits=4 group=64 rounding=stochastic". */
+/* Writes form and settings of a rule: "quantised bits=4 group=64 rounding=stochastic". */
 void keep_file_form(const keep_rule *rule, char *text, size_t size);
 
 #endif

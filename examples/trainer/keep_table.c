@@ -60,7 +60,7 @@ static const char *first_of(const keep_table *table, keep_set set)
     return table->entries[i].name;
 }
 
-/* The tensors that codes demand to be kept. */
+/* The tensors that must be kept for the codes. */
 static keep_set kept_for_codes(const block_view *view)
 {
     const keep_set codes = with_form(view, CLPRUNE_FORM_GELU_CODE);
@@ -98,14 +98,14 @@ static bool allows(const keep_entry *entry, clprune_form form)
     return (forms & KEEP_SET(form)) != 0;
 }
 
-/* For a form that a tensor does not allow. */
+/* The reason why a tensor may not have its form: the first tensor that may, if that helps. */
 static void say_who_allows(const block_view *view, size_t entry, char *why, size_t size)
 {
     const keep_table *table = view->table;
     const clprune_form form = rule_of(view, entry)->keep.form;
     const char *as = form == CLPRUNE_FORM_GELU_CODE ? "a code" : clprune_form_name(form);
     (void)snprintf(why, size, "%s cannot be kept as %s", table->entries[entry].name, as);
-    if (table->entries[entry].only != 0) /* others allow it, which says nothing */
+    if (table->entries[entry].only != 0) /* most tensors allow the form */
         return;
     for (size_t i = 0; i < table->count; ++i)
         if (allows(&table->entries[i], form)) {

@@ -28,30 +28,29 @@ typedef struct keep_rule {
 /* Whether a rule keeps the tensor in this form. */
 bool keep_has_form(const keep_rule *rule, clprune_form form);
 
-/* Tensors of a block: the sum of KEEP_SET(position in the table). Or forms, likewise. */
+/* A set of tensors of a block: the sum of KEEP_SET(position in the table); or of forms: of
+ * KEEP_SET(clprune_form). */
 typedef unsigned keep_set;
 #define KEEP_SET(element) (1u << (element))
 
 /* What one choice for a tensor demands of others in the same block. */
 typedef struct keep_needs {
     keep_set recomputed; /* these must be recomputed as well */
-    keep_set kept;       /* these must be kept in any form; then the rule `recomputed` of other
-                            tensors does not apply to them */
-    keep_set dense;      /* these must be kept dense */
+    keep_set kept;  /* these must be kept, in any form; overrides `recomputed` of other tensors */
+    keep_set dense; /* these must be kept dense */
 } keep_needs;
 
 typedef struct keep_entry {
-    const char *name;     /* "norm1" in "blocks.3.norm1" */
-    const char *place;    /* NULL: every block has one; else its place, a word of the keep file */
-    const char *again;    /* the formula that gives the tensor again; NULL: there is none ... */
-    const char *never;    /* ... and this is the reason */
-    keep_needs recompute; /* what computing it again demands */
-    keep_set forms;       /* beside DENSE, PRUNED, QUANTISED and POOLED: the sum of
-                             KEEP_SET(clprune_form) */
-    keep_set only;        /* the tensor has these forms and no others; 0: as above */
+    const char *name;  /* "norm1" in "blocks.3.norm1" */
+    const char *place; /* NULL: a tensor of every block; else the place, as in the keep file */
+    const char *again; /* the formula that recomputes the tensor; NULL: it cannot be recomputed */
+    const char *never; /* the reason if `again` is NULL */
+    keep_needs recompute; /* what recomputing it demands */
+    keep_set forms;       /* forms that it allows besides DENSE, PRUNED, QUANTISED and POOLED */
+    keep_set only;        /* if not 0: the only forms that it allows */
     keep_needs code;      /* what GELU_CODE demands */
-    clprune_form instead; /* the form that "recomputed" means in a keep file; DENSE: none, it is
-                             recomputed in fact */
+    clprune_form instead; /* the form that "recomputed" in a keep file stands for; DENSE: the tensor
+                             is really recomputed */
 } keep_entry;
 
 /* One letter per entry: dense, pruned, recomputed, code, mean, quantised, quantised in 8 bits (e),
@@ -61,28 +60,28 @@ typedef struct keep_preset_row {
     clprune_criterion criterion;   /* the default of --criterion */
     clprune_index_type index_type; /* the default of --indices */
     const char *help;              /* for --help, one phrase */
-    /* Of the preset that chooses by measured errors, else NULL; ends with NULL. One letter per
-     * entry: recomputed, mean, mask bits (b); or to be chosen: any form (k), dense or quantised
-     * (q), a code of GELU's derivative (c). */
+    /* For a preset that chooses by measured errors: its frames, ended by NULL; else NULL. A frame
+     * has one letter per entry: recomputed, mean, mask bits (b); or to be chosen: any form (k),
+     * dense or quantised (q), a code of GELU's derivative (c). */
     const char *const *frames;
     clprune_centre centre; /* the default of --centre */
 } keep_preset_row;
 
-/* The name that a preset had in checkpoints of at most so many `presets` (options.c), where blocks
- * were kept by this criterion; NULL: by any. */
+/* A preset name with another meaning today: `before` is read as `now` in checkpoints with a setting
+ * `presets` (options.c) of at most `presets` and this criterion (NULL: any). */
 typedef struct keep_renamed {
     const char *before, *criterion, *now;
     unsigned presets;
 } keep_renamed;
 
-/* A step of --memory-limit: a preset, and --code-bits where it quantises. */
+/* A rung of --memory-limit's ladder: a preset, and --code-bits if it quantises. */
 typedef struct keep_rung {
     const char *preset;
     unsigned code_bits;
 } keep_rung;
 
-/* A tensor's part of one sample. POOLED averages over cells of a grid of grid_height x grid_width =
- * rows places, one along the other; both 0: the rows lie in one line. */
+/* The shape of one sample of a tensor. For POOLED the rows are the places of a grid_height x
+ * grid_width grid, one grid row after the other; both 0: a single line. */
 typedef struct keep_shape {
     size_t rows, cols;
     size_t grid_height, grid_width;
@@ -91,20 +90,20 @@ typedef struct keep_shape {
 struct trainer_sizes; /* trainer_model.h */
 
 typedef struct keep_table {
-    const keep_entry *entries; /* those of a block first, in the order of their making */
+    const keep_entry *entries; /* first those of a block, as the forward pass makes them */
     size_t in_block, count;    /* entries of a block; all entries */
     keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
-    const char *const *preset_names; /* ends with NULL; the first preset keeps everything dense */
+    const char *const *preset_names; /* ends with NULL; the first preset is dense */
     const keep_preset_row *presets;  /* in the same order */
-    const keep_rung *ladder; /* the mildest first; each needs less memory than the last. None:
-                                --memory-limit chooses the batch alone */
+    const keep_rung *ladder; /* the mildest first, each with less memory than the one before; none:
+                                --memory-limit chooses only the batch */
     size_t rungs;
     const keep_renamed *renamed; /* (renamed_count) */
     size_t renamed_count;
 } keep_table;
 
-/* Rules of a model with so many blocks, and the position of one: of entry `entry`, in block `block`
- * where the entry belongs to blocks. */
+/* The number of rules of a model with `blocks` blocks; the position of the rule of `entry` in
+ * `block`, which is not read for entries outside of the blocks. */
 size_t keep_rules_count(const keep_table *table, size_t blocks);
 size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t entry);
 
@@ -113,15 +112,15 @@ size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t
 bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,
     char *why, size_t size);
 
-/* Whether a preset prunes tensors, so that --sparsity means something; whether it keeps codes of
- * GELU's derivative, quantises or pools. */
+/* Whether a preset prunes tensors, so that --sparsity has an effect; keeps codes of GELU's
+ * derivative; quantises; pools. */
 bool keep_preset_prunes(const keep_table *table, size_t preset);
 bool keep_preset_codes(const keep_table *table, size_t preset);
 bool keep_preset_quantises(const keep_table *table, size_t preset);
 bool keep_preset_pools(const keep_table *table, size_t preset);
 
-/* Whether the form of each tensor is chosen by measured gradient errors (auto_keep.h). Its row has
- * every tensor dense. */
+/* Whether a preset chooses each tensor's form by measured gradient errors (auto_keep.h). Its row is
+ * dense's. */
 bool keep_preset_chooses(const keep_table *table, size_t preset);
 
 /* The position of a preset's name, which the table has. */
@@ -130,10 +129,10 @@ size_t keep_preset_named(const keep_table *table, const char *name);
 /* Whether a preset's gradients are dense's but for rounding. */
 bool keep_preset_is_exact(const keep_table *table, size_t preset);
 
-/* The rules of a frame of such a preset: what is to be chosen is dense, or a code of 8 bits. */
+/* The rules of a frame: tensors to be chosen are dense, or codes of 8 bits. */
 void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks, keep_rule *rules);
 
-/* Whether any preset keeps codes. */
+/* Whether any preset keeps codes of GELU's derivative. */
 bool keep_codes_exist(const keep_table *table);
 
 /* The settings of a preset's forms. */
@@ -142,8 +141,8 @@ typedef struct keep_how {
     unsigned gelu_bits; /* of GELU_CODE */
 } keep_how;
 
-/* The rule of one entry in a preset. At sparsity 0 with fp32 values PRUNED becomes DENSE: indices
- * would cost and save nothing. */
+/* The rule of one entry in a preset. At sparsity 0 with fp32 values PRUNED becomes DENSE, which has
+ * no indices to store. */
 keep_rule keep_preset_rule(
     const keep_table *table, size_t preset, size_t entry, const keep_how *how);
 
@@ -151,7 +150,8 @@ keep_rule keep_preset_rule(
 void keep_preset_rules(
     const keep_table *table, size_t preset, const keep_how *how, size_t blocks, keep_rule *rules);
 
-/* Writes the grid of each tensor's shape into the rules that pool it. sizes are settled. */
+/* Writes the grid of a tensor's shape into rules that pool it or prune it around means of cells.
+ * sizes are settled. */
 void keep_set_grids(const keep_table *table, const struct trainer_sizes *sizes, keep_rule *rules);
 
 #endif

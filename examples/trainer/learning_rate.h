@@ -21,8 +21,8 @@ typedef struct learning_rate {
 /* Reads "0.5,0.75": increasing fractions above 0 and below 1. Faults: CODE_USAGE. */
 bool learning_rate_milestones(const char *text, learning_rate *rate, fault *f);
 
-/* That of step 0, 1, ... With milestones: schedule.base * 0.1^k from the warm-up on, k the number
- * of milestones with step >= milestone * total, rounded to whole steps. */
+/* The rate of step 0, 1, ... With milestones: schedule.base * 0.1^k after the warm-up, with k the
+ * number of milestones that satisfy step >= milestone * total, rounded to whole steps. */
 double learning_rate_at(const learning_rate *rate, uint64_t step);
 
 #endif

@@ -1,5 +1,5 @@
-/* --memory-limit: the mildest preset, or the largest batch, whose plan fits; or, tensor by tensor,
- * auto_keep.h. */
+/* --memory-limit: the mildest preset, or the largest batch, whose plan fits. auto_keep.h chooses
+ * tensor by tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ typedef struct search {
     uint64_t bytes; /* of the latest plan */
 } search;
 
-/* Takes over a rung of the ladder. False where what was given passes it over. */
+/* Sets the options to a rung of the ladder. False if the rung is to be skipped: with a given
+ * --code-bits, quantising rungs except the last. */
 static bool take_rung(search *s, size_t rung)
 {
     options *o = s->t->options;
@@ -31,8 +32,7 @@ static bool take_rung(search *s, size_t rung)
     return !quantises || last || !options_given(o, "code-bits");
 }
 
-/* Plans what t->options say now; *fits tells whether the plan is within the limit, and only then it
- * is kept. */
+/* Plans the run of t->options. *fits: the plan is within the limit; otherwise it is closed. */
 static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     if (!memory_plan_make(s->t, s->device, plan, f))
@@ -44,8 +44,8 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
-/* The largest batch that fits, found by doubling and halving; a batch takes more than a smaller
- * one. No more images than there are. */
+/* Finds the largest batch that fits by doubling, then bisection: memory grows with the batch. At
+ * most 65536, or the number of training images. */
 static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     options *o = s->t->options;

@@ -23,8 +23,8 @@ static void watch(void *user, const char *part, size_t block)
 
 typedef clprune_status enqueue(trainer *t, size_t count, clprune_mat loss, clprune_mat hit);
 
-/* What an epoch over `images` consists of: a full batch, where there is one, and the last, smaller
- * one. */
+/* Enqueues the kinds of step of an epoch over `images`: one of a whole batch, if there is one, and
+ * the smaller last one. */
 static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -41,7 +41,7 @@ static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images
             run->plan->commands = clprune_context_commands(t->context);
             run->plan->programs = clprune_context_cache_stats(t->context).builds;
         }
-        trainer_watch(t, NULL, NULL); /* the first step is the one to tell of */
+        trainer_watch(t, NULL, NULL); /* only the first step is watched */
     }
 done:
     return status;

@@ -8,7 +8,7 @@
 
 #include "trainer.h"
 
-/* A part of a training step, from one command up to the next part's. */
+/* A part of a training step: the commands from `first` up to the next part's. */
 typedef struct memory_part {
     const char *name; /* "forward block" */
     size_t block;
@@ -18,11 +18,11 @@ typedef struct memory_part {
 typedef struct memory_plan {
     clprune_plan *plan;
     clprune_plan_totals totals;
-    uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, those of one place side by side */
+    uint64_t live[CLPRUNE_MEMORY_CATEGORIES]; /* bytes, without sharing of places */
     memory_part *parts;                       /* of the training step on a whole batch */
     size_t parts_count, parts_room;
-    uint64_t commands; /* of that step, the first ones of the plan */
-    uint64_t programs; /* that it needs; CLBlast's own do not count */
+    uint64_t commands; /* of that step, which is the plan's first */
+    uint64_t programs; /* that this step needs, without CLBlast's own */
 } memory_plan;
 
 /* Plans the run of t->options, whose data and architecture are known, on a device such as that
@@ -30,9 +30,9 @@ typedef struct memory_plan {
 bool memory_plan_make(
     const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
 
-/* The same, but with --memory-limit it first chooses what was left open: the mildest preset of
- * --activations that fits, or the largest batch. It changes t->options and says so. Nothing that
- * fits is a fault, CODE_MEMORY. */
+/* The same. With --memory-limit it first chooses what was not given, the mildest preset of
+ * --activations that fits or the largest batch, changes t->options and reports the choice. If
+ * nothing fits, the fault is CODE_MEMORY. */
 bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
 
 void memory_plan_close(memory_plan *plan);
@@ -40,8 +40,9 @@ void memory_plan_close(memory_plan *plan);
 /* All bytes that the run holds at its peak. */
 uint64_t memory_plan_bytes(const memory_plan *plan);
 
-/* --plan: plans, prints peak and timeline to stdout, writes --plan-csv. Opens no device; asks the
- * one that the run would take for its facts, where there is one. */
+/* --plan: plans, prints peak and timeline to stdout, writes --plan-csv. Needs no device. If there
+ * is one, the device of the run is opened to read its properties. --activations auto measures on
+ * it. */
 bool memory_plan_run(options *o, fault *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* What --plan shows of a plan. */
+/* The output of --plan. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "checkpoint.h"
 #include "memory_plan.h"
 
-/* What lives at each command of the training step, by tensor: "x2" is that of all blocks with all
- * its buffers. */
+/* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
+ * buffers of x2. */
 typedef struct tensor {
     char name[48];
     clprune_memory_category category;
@@ -25,7 +25,7 @@ typedef struct timeline {
     bool failed;       /* no memory, or too many tensors */
 } timeline;
 
-/* "blocks.3.fc1.code" is fc1's, "stream" its own. */
+/* The tensor of a buffer: "fc1" of "blocks.3.fc1.code", "stream" of "stream". */
 static void tensor_name(const char *name, char *out, size_t size)
 {
     if (strncmp(name, "blocks.", 7) == 0) {
@@ -120,7 +120,7 @@ static void part_name(const memory_part *part, char *name, size_t size)
         (void)snprintf(name, size, "%s", part->name);
 }
 
-/* A line for each part: what lives at its fullest moment. */
+/* Prints a line for each part: the live bytes at the command that has most. */
 static void print_timeline(const memory_plan *plan, const timeline *line)
 {
     (void)printf("\n%-22s %9s %12s %12s %12s %12s\n", "a training step, MiB", "commands",
@@ -167,7 +167,7 @@ static void print_totals(const memory_plan *plan)
     print_line("peak of everything", memory_plan_bytes(plan));
 }
 
-/* One line for each command after which something changes. */
+/* One line for each command. */
 static bool write_csv(const char *path, const memory_plan *plan, const timeline *line, fault *f)
 {
     atomic_file file;
@@ -190,7 +190,8 @@ static bool write_csv(const char *path, const memory_plan *plan, const timeline 
     return atomic_file_commit(&file, f);
 }
 
-/* The facts of the device that the run would take; false where there is none. */
+/* Reads the properties of the run's device. *found: there is one. Without one it fails only if
+ * --device was given. */
 static bool find_device(const options *o, clprune_device_info *device, bool *found, fault *f)
 {
     clprune_context *context = NULL;

@@ -110,8 +110,8 @@ static void print_tensors(const ledger *l)
 
 /* Bytes of kept activations, from their shapes. */
 typedef struct kept_bytes {
-    uint64_t dense;           /* what they would take if all were kept dense */
-    uint64_t as_is;           /* what is kept dense, means included */
+    uint64_t dense;           /* if everything were kept dense */
+    uint64_t as_is;           /* of dense tensors and means */
     uint64_t values, indices; /* of the pruned ones */
     uint64_t codes;           /* of GELU's derivative */
     uint64_t quantised;       /* codes, scales and zeros */

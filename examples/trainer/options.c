@@ -60,7 +60,7 @@ options options_defaults(const trainer_model *model)
     return o;
 }
 
-/* The usual strengths of each optimizer; LAMB's as in arXiv 2105.03404. */
+/* Default learning rate and weight decay of each optimizer; LAMB's as in arXiv 2105.03404. */
 static void fill_by_optimizer(options *o)
 {
     static const double lr[] = {0.05, 0.002, 0.005};
@@ -91,7 +91,8 @@ static bool refuse(const char *what, const char *name, fault *f)
 
 static bool parse_all(int argc, char **argv, options *o, fault *f)
 {
-    /* Were they alike, getopt_long would take the first of several that an abbreviation fits. */
+    /* Each option has a value of its own: with equal ones, getopt_long would take the first of
+     * several options that an abbreviation fits. */
     struct option table[OPTIONS_MOST + 1] = {0};
     const size_t count = option_rows_count(o->model);
     for (size_t i = 0; i < count; ++i) {
@@ -129,14 +130,14 @@ static bool parse_all(int argc, char **argv, options *o, fault *f)
     return true;
 }
 
-/* Whether --memory-limit decides on the preset: the model has some to choose from. */
+/* Whether --memory-limit chooses the preset, from the model's ladder. */
 static bool chooses_preset(const options *o)
 {
     return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations") &&
            o->model->keep->rungs > 0;
 }
 
-/* Whether an option means something to the run's preset, or to one that it may choose. */
+/* Whether an option has an effect in the run's preset, or in one that --memory-limit may choose. */
 static bool fits_preset(const options *o, option_needs needs)
 {
     const keep_table *keep = o->model->keep;
@@ -148,8 +149,8 @@ static bool fits_preset(const options *o, option_needs needs)
     return false;
 }
 
-/* Whether an option that was given means something to the run; --sparsity does to every preset that
- * was named: one that prunes nothing ignores it. */
+/* Fails if a given option has no effect in the run. --sparsity may go with any --activations that
+ * was given: presets that prune nothing ignore it. */
 static bool check_needs(const options *o, const option_row *row, fault *f)
 {
     const keep_table *keep = o->model->keep;
@@ -166,7 +167,8 @@ static bool check_needs(const options *o, const option_row *row, fault *f)
     return fault_set(f, CODE_USAGE, "--%s needs %s", row->name, needed);
 }
 
-/* With a preset that chooses by measured errors: it sets the strength of each form. */
+/* Refuses what contradicts a preset that chooses by measured errors: it sets the strength of each
+ * form. */
 static bool check_chooser(const options *o, fault *f)
 {
     static const char *const chosen[] = {"sparsity", "values", "code-bits", "pool", "gelu-code"};
@@ -217,9 +219,8 @@ static bool check_together(const options *o, fault *f)
     return true;
 }
 
-/* Where files go if not said: beside the checkpoint, else in a folder of their own; a run limited
- * by
- * --steps is a trial and leaves none. */
+/* The folder of a run without --output-dir: the checkpoint's, else a new one. A run with --steps or
+ * --test-only has none. */
 static bool choose_folder(options *o, fault *f)
 {
     if (o->output_dir != NULL || o->steps != 0 || o->test_only)
@@ -302,8 +303,8 @@ void options_print_help(const trainer_model *model, FILE *file)
         file);
 }
 
-/* Saved settings say what the names of presets mean by a number, which grows when a name gets
- * another meaning, see keep_renamed; those without it are of 1. */
+/* The setting `presets` of a checkpoint is the version of the presets' meanings. It grows when a
+ * name gets another meaning (keep_renamed). A checkpoint without it has version 1. */
 enum { PRESETS = 2 };
 
 bool options_save(const options *o, char **text, size_t *size, fault *f)
@@ -327,8 +328,8 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
     return true;
 }
 
-/* What runs were before there was an option for it: checkpoints of programs that old do not name
- * it. */
+/* The values that runs had before there was such an option; checkpoints of those programs do not
+ * name it. */
 static const struct {
     const char *name, *value;
 } before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
@@ -339,7 +340,7 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
     const option_row row = option_row_at(o->model, index);
     if (!o->given[index]) {
-        /* 0 stands for "not limited", which no option can say */
+        /* 0 is "not limited", which cannot be given on the command line */
         if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
             return true;
         return option_set(&row, value, o, f);
@@ -363,7 +364,7 @@ static const char *setting_of(const char *text, size_t size, const char *name)
     return NULL;
 }
 
-/* The name that the preset of a checkpoint has today. */
+/* Today's name of a checkpoint's preset. */
 static const char *preset_now(const options *o, const char *text, size_t size, const char *preset)
 {
     const keep_table *keep = o->model->keep;
@@ -380,7 +381,7 @@ static const char *preset_now(const options *o, const char *text, size_t size, c
     return preset;
 }
 
-/* Whether the number of the presets is one that this program knows. */
+/* Fails if the version of the presets is unknown. */
 static bool check_presets(const options *o, const char *number, fault *f)
 {
     char *end;

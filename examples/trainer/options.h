@@ -1,8 +1,8 @@
 /*
- * options.h: the command line of a training program, checked; and its part that makes a run what it
- * is, as text for a checkpoint.
+ * options.h: parses and checks the command line of a training program. The options that define a
+ * run are saved in checkpoints as text, and restored from it.
  *
- * Numbers have a decimal point whatever the locale: the program never calls setlocale.
+ * Numbers have a decimal point in every locale: the program never calls setlocale.
  */
 #ifndef TRAINER_OPTIONS_H
 #define TRAINER_OPTIONS_H
@@ -15,12 +15,12 @@
 #include "trainer_model.h"
 
 enum {
-    OPTIONS_MOST = 60, /* options there may be */
+    OPTIONS_MOST = 60, /* at most this many options */
     OPTIONS_EPOCHS_MOST = 1000000
 };
 
-/* A choice that was not made: what it means follows later, or is left to the library. Checkpoints
- * do not have it. */
+/* An option that was not given. Its value is settled later or left to the library. It is not saved
+ * in checkpoints. */
 #define OPTIONS_UNSET SIZE_MAX
 
 /* One option; see options_table.h. */
@@ -43,16 +43,16 @@ typedef struct options {
     double sparsity;
     clprune_block block;
     size_t norm;      /* clprune_norm */
-    size_t criterion; /* clprune_criterion */
+    size_t criterion; /* clprune_criterion, or OPTIONS_UNSET: the preset's */
     size_t centre;    /* position in options_centres, or OPTIONS_UNSET: the preset's */
     size_t values;    /* clprune_value_type */
-    size_t indices;   /* position in options_indices */
+    size_t indices;   /* position in options_indices, or OPTIONS_UNSET: the preset's */
     size_t precision; /* position in options_precisions, or OPTIONS_UNSET: the library's default */
     size_t gelu_code; /* position in options_gelu_codes */
     size_t code_bits; /* position in options_code_bits */
     size_t group;     /* position in options_groups */
     size_t rounding;  /* clprune_rounding */
-    uint64_t pool;    /* places of a cell's side */
+    uint64_t pool;    /* places per side of a cell */
     const char *keep_file;
     bool skip_broken;
 
@@ -74,7 +74,7 @@ typedef struct options {
     const char *resume;
     uint64_t steps;          /* 0: all epochs */
     uint64_t gradient_check; /* batches; 0: none */
-    uint64_t gradient_draws; /* of each of them */
+    uint64_t gradient_draws; /* per batch */
     const char *import_file, *export_file;
     const char *tensorboard;
     const char *summary_json;
@@ -83,9 +83,9 @@ typedef struct options {
     bool list_devices, plan, test_only, memory_report, quiet, help, version;
 
     bool given[OPTIONS_MOST]; /* on the command line, by option_row_at's index */
-    char *restored;           /* what options restored from a checkpoint point into */
-    char *folder;             /* output_dir, where it follows from resume */
-    char *keep_text;          /* of keep_file, or as the checkpoint has it; NULL: no overrides */
+    char *restored;           /* memory of options restored from a checkpoint */
+    char *folder;             /* memory of output_dir if it follows from resume */
+    char *keep_text;          /* of keep_file, the checkpoint or auto_keep.h; NULL: no overrides */
 } options;
 
 /* Fills *o from the command line, defaults included. Fails with CODE_USAGE and a line that names
@@ -98,11 +98,11 @@ options options_defaults(const trainer_model *model);
 /* The name of the preset in o->activations. */
 const char *options_preset(const options *o);
 
-/* Frees what options_restore took. */
+/* Frees restored, folder and keep_text. */
 void options_close(options *o);
 
-/* Drops what means nothing to the preset that was chosen: a sparsity where nothing is pruned;
- * chooses its indices where none were asked for. */
+/* Settles what depends on the preset in o->activations: sparsity is 0 if it prunes nothing;
+ * criterion, centre and indices are the preset's unless given. */
 void options_settle(options *o);
 
 /* Whether an option was on the command line; name without dashes. */
@@ -111,28 +111,28 @@ bool options_given(const options *o, const char *name);
 /* The text of --help. */
 void options_print_help(const trainer_model *model, FILE *file);
 
-/* What a checkpoint must know of a run: "name=value" strings, each ended by NUL. The caller frees
+/* The options that a checkpoint needs: "name=value" strings, each ended by NUL. The caller frees
  * *text. */
 bool options_save(const options *o, char **text, size_t *size, fault *f);
 
-/* Takes over from a checkpoint what was not given on the command line. What was given must agree
- * (CODE_USAGE), but for what options_table.c lets be TAKEn otherwise, such as --data and --epochs.
- * Checkpoints of programs that had fewer options are read as those programs ran; an option that
- * this one does not have is CODE_DATA. */
+/* Restores options from a checkpoint unless they were given on the command line. A given option
+ * must agree (CODE_USAGE), except those with OPTION_TAKE in options_table.c, such as --data and
+ * --epochs. Options that an older program did not have get the values of its runs; unknown ones are
+ * CODE_DATA. */
 bool options_restore(options *o, const char *text, size_t size, fault *f);
 
-/* How a run keeps a tensor in a form; settings that the form does not read are set, too. POOLED
- * lacks its grid: keep_set_grids. */
+/* How a run keeps a tensor in a form. Settings that the form does not read are set, too.
+ * keep_set_grids adds the grid. */
 clprune_keep options_keep(const options *o, clprune_form form);
 
 /* How a preset keeps its tensors. */
 keep_how options_how(const options *o);
 
-/* The precision that a context is to be created with, DEFAULT included. */
+/* The precision to create a context with, possibly CLPRUNE_PRECISION_DEFAULT. */
 clprune_precision options_precision(const options *o);
 
-/* How many bits the codes of GELU's derivative have; those of quantised tensors; how many columns
- * of these share a scale. */
+/* Bits of codes of GELU's derivative; bits of quantised tensors; columns that share a scale in
+ * those. */
 unsigned options_gelu_code_bits(const options *o);
 unsigned options_quantised_bits(const options *o);
 void options_set_quantised_bits(options *o, unsigned bits); /* 2, 4 or 8 */
@@ -142,7 +142,7 @@ unsigned options_quantised_group(const options *o);
 clprune_index_type options_index_type(const options *o);
 size_t options_index_choice(clprune_index_type type);
 
-/* The line of text that says a block shape: "1x16". */
+/* Writes a block shape as the command line has it: "1x16". */
 void options_block_text(clprune_block block, char *text, size_t size);
 
 extern const char *const options_norms[];      /* by clprune_norm */

@@ -20,7 +20,7 @@ const char *const options_schedules[] = {"cosine", "step", NULL};
 
 #define FIELD(name) offsetof(options, name)
 
-/* What follows the named arguments: the text of --help, and what the option needs. */
+/* The last arguments are the text of --help and, optionally, the option's needs. */
 #define FLAG(name, memory, field, ...)                                                             \
     {                                                                                              \
         name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, __VA_ARGS__                     \
@@ -50,7 +50,7 @@ const char *const options_schedules[] = {"cosine", "step", NULL};
         name, OPTION_BLOCK, memory, FIELD(field), 0, 0, NULL, "SHAPE", __VA_ARGS__                 \
     }
 
-/* 2^53 - 1: seeds beyond it would not survive readers of JSON that know only doubles. */
+/* 2^53 - 1: JSON readers with only doubles would round larger seeds. */
 #define EXACT 9007199254740991.0
 
 #define LESS_THAN_ONE 0.999999
@@ -195,7 +195,7 @@ enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };
 
 _Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
 
-/* Whether programs without codes lack the row. */
+/* Whether programs whose models keep no codes lack the option. */
 static bool is_of_codes(const option_row *row)
 {
     return row->needs == NEEDS_CODES;

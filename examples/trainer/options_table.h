@@ -15,14 +15,14 @@ typedef enum option_kind {
     OPTION_BLOCK   /* clprune_block */
 } option_kind;
 
-/* What a resumed run does with an option that was not given again, or given otherwise. */
+/* What a resumed run does with an option. */
 typedef enum option_memory {
     OPTION_FORGET, /* not in the checkpoint */
-    OPTION_TAKE,   /* taken from the checkpoint; may be given otherwise */
-    OPTION_MATCH   /* taken from the checkpoint; may not be given otherwise */
+    OPTION_TAKE,   /* taken from the checkpoint unless given */
+    OPTION_MATCH   /* taken from the checkpoint; another value is an error */
 } option_memory;
 
-/* What an option that was given needs to mean anything. */
+/* What an option needs to have an effect. */
 typedef enum option_needs {
     NEEDS_NOTHING,
     NEEDS_PRUNING,         /* a preset that prunes */
@@ -37,14 +37,14 @@ struct option_row {
     option_kind kind;
     option_memory memory;
     size_t offset;              /* of the field in options */
-    double low, high;           /* COUNT, REAL; both included */
+    double low, high;           /* COUNT, BYTES, REAL; both included */
     const char *const *choices; /* CHOICE; ends with NULL */
-    const char *value;          /* its name in --help; NULL for FLAG */
+    const char *value;          /* the name of the value in --help; NULL for FLAG */
     const char *help;
     option_needs needs;
 };
 
-/* The options of a program: those of all models, then the model's own. */
+/* The options of a program: those of all models, with the model's own after the first two. */
 size_t option_rows_count(const trainer_model *model);
 option_row option_row_at(const trainer_model *model, size_t index);
 
@@ -52,11 +52,12 @@ option_row option_row_at(const trainer_model *model, size_t index);
  * `length` bytes. */
 size_t option_index(const trainer_model *model, const char *name, size_t length);
 
-/* Whether a preset gives an option a meaning; whether a keep file may do so, too. */
+/* Whether an option with these needs has an effect in a preset; whether a keep file can give it
+ * one. */
 bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs);
 bool option_takes_file(option_needs needs);
 
-/* What gives an option a meaning: "--activations paper or compact, or --keep-file". */
+/* Writes what the option needs: "--activations paper or compact, or --keep-file". */
 void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size);
 
 /* What --help says of an option. */

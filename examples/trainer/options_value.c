@@ -93,8 +93,8 @@ static bool set_real(const option_row *row, const char *text, options *o, fault 
     return bad_value(row, text, expected, f);
 }
 
-/* Choices that are gone, and the one that gives the same results. Checkpoints and keep files may
- * still name them. */
+/* Removed choices and the present ones with the same results. Checkpoints and keep files may still
+ * name the removed ones. */
 static const struct {
     const char *option, *before, *now;
 } renamed[] = {{"indices", "int16", "bitmap"}};
@@ -168,7 +168,7 @@ bool option_set(const option_row *row, const char *text, options *o, fault *f)
     }
 }
 
-/* The shortest of 15 and 17 digits that says the same number. */
+/* 15 digits, or 17 if 15 do not give the same number. */
 static void print_real(double value, char *text, size_t size)
 {
     (void)snprintf(text, size, "%.15g", value);

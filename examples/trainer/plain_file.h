@@ -1,6 +1,6 @@
 /*
- * plain_file.h: opens files that the user names without ever waiting: opening a FIFO blocks until
- * its other end is opened, so anything but a regular file is refused first.
+ * plain_file.h: opens files that the user names, never waiting. Opening a FIFO waits for its other
+ * end, so only regular files are opened; others are refused.
  */
 #ifndef TRAINER_PLAIN_FILE_H
 #define TRAINER_PLAIN_FILE_H

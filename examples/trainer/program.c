@@ -1,5 +1,5 @@
 /* A training program in the order of events. Reading order: this file; trainer_loop.c (a step, an
- * epoch); trainer_model.h and a model's own files; then whatever the includes name. */
+ * epoch); trainer_model.h and a model's own files; then the includes as needed. */
 #include "program.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ static bool train(trainer *t, fault *f)
         if (!trainer_epoch(t, f))
             return false;
         if (trainer_must_stop(t))
-            break; /* the epoch may be over: its test comes with the resumed run */
+            break; /* the epoch may be over: the resumed run makes its test */
         if (trainer_tests_at(t, t->at.epoch + 1) && !trainer_test(t, f))
             return false;
         if (trainer_must_stop(t))
@@ -136,14 +136,15 @@ static void say_end(trainer *t)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
-    /* Not the test of an epoch that ended before the last step, nor one that a signal ended. */
+    /* top1 may be older: of an epoch before the last step, or from before a signal ended the
+     * test. */
     const bool tested =
         t->at.step_in_epoch == 0 || (options_given(t->options, "test-limit") && stop_signal() == 0);
     if (t->top1 >= 0 && (t->options->test_only || (t->options->steps != 0 && tested)))
         progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
 }
 
-/* What takes less memory, where the run had too little. */
+/* Adds to a fault of too little memory what takes less. */
 static void advise(const options *o, fault *f)
 {
     const keep_table *keep = o->model->keep;
@@ -169,7 +170,7 @@ static bool run(options *o, fault *f)
     if (good) {
         say_end(&t);
         good = !o->memory_report || memory_report_print(&t, f);
-        if (o->export_file != NULL) /* as they are now: comparing gradients changes states */
+        if (o->export_file != NULL) /* before gradient_check_run, which changes states */
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && gradient_check_run(&t, &check, f);
         gradient_check_print(&check, &t);
@@ -205,8 +206,8 @@ static bool list_devices(fault *f)
     return good;
 }
 
-/* A standard stream that was closed would be the next file that is opened. In its place comes one
- * that cannot be used, so that writing fails as it should. */
+/* Opens unusable descriptors in place of closed standard streams: otherwise the next opened file
+ * would get the number of a standard stream. Writing to them fails as it should. */
 static void fill_closed_streams(void)
 {
     for (int i = 0; i <= 2; ++i)

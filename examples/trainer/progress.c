@@ -104,9 +104,9 @@ void progress_line(const progress_values *values, size_t width, char *text, size
         text[width] = '\0';
 }
 
-/* Waits until stdout takes a line, which fits what a pipe holds in one piece. A reader that does
- * not read, or a terminal that was stopped, must not keep the program from ending: after a signal
- * the output goes nowhere. */
+/* Waits until stdout takes a line; a pipe with room takes a line in one piece. A reader that
+ * stalls, or a stopped terminal, must not keep the program from ending: after a signal the output
+ * goes to /dev/null. */
 static void wait_for_reader(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -119,7 +119,7 @@ static void wait_for_reader(void)
         }
 }
 
-/* A terminal's last column stays free: some go on to the next line there. */
+/* A terminal's last column stays free: some terminals would go on to the next line. */
 static void show_line(progress *p, const char *text)
 {
     const int width = p->terminal ? (int)progress_width() - 1 : 1000;

@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Seconds of a clock that never goes back. */
+/* Seconds of a monotonic clock. */
 double clock_seconds(void);
 
-/* Seconds that this process was on processors: what a busy machine does not change much. */
+/* CPU seconds of this process: a busy machine changes them little. */
 double cpu_seconds(void);
 
-/* The speed of training, over steps measured together. */
+/* The speed of training, over the steps added. */
 typedef struct meter {
     double seconds;
     uint64_t steps, images;
@@ -27,9 +27,9 @@ double meter_images_per_second(const meter *m); /* likewise */
 
 typedef struct progress {
     bool quiet, terminal;
-    bool dirty;     /* a line is on the terminal that has no end yet */
+    bool dirty;     /* the terminal shows a line without a newline */
     double printed; /* clock at the last plain or rewritten line */
-    bool told;      /* of kernels */
+    bool told;      /* a line about kernels was shown */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -54,8 +54,8 @@ void progress_line(const progress_values *values, size_t width, char *text, size
 /* Columns of the terminal behind stdout: of its driver, else $COLUMNS, else 80. */
 size_t progress_width(void);
 
-/* A kernel was built, which is what takes the time of a first step. Shows "building kernels: 3 of
- * 37", or "3 so far" where `all` is less than `built`: at once on a terminal, elsewhere after a
+/* Call when a kernel was built; building takes most of the first step. Shows "building kernels: 3
+ * of 37", or "3 so far" if `all` is less than `built`: at once on a terminal, elsewhere after a
  * second and then every five. */
 void progress_built(progress *p, uint64_t built, uint64_t all);
 
