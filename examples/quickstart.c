@@ -1,6 +1,6 @@
 /*
- * clprune in one page: a linear layer on the caller's own queue keeps its input pruned, and its
- * weight gradient comes out of what was kept.
+ * clprune in one page: a linear layer, on the caller's own queue, keeps its input pruned and
+ * computes its weight gradient from that.
  *
  *     clprune-quickstart
  */

@@ -47,8 +47,8 @@ uint32_t rng_next(rng *r)
 }
 
 /* Lemire, Fast random integer generation in an interval (ACM TOMACS 2019), algorithm 5: the high
- * word of draw * bound is the answer; the 2^32 mod bound lowest low words are drawn again, which
- * leaves every answer equally many draws. */
+ * word of draw * bound is the answer. Draws whose low word is below 2^32 mod bound are repeated, so
+ * each answer has equally many draws. */
 uint32_t rng_below(rng *r, uint32_t bound)
 {
     uint64_t product = (uint64_t)rng_next(r) * bound;

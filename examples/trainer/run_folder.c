@@ -65,7 +65,7 @@ static bool make_new(const options *o, run_folder *folder, fault *f)
 
 static bool make(const options *o, run_folder *folder, fault *f)
 {
-    if (o->resume != NULL && access(o->resume, R_OK) != 0) /* no folder for what is not there */
+    if (o->resume != NULL && access(o->resume, R_OK) != 0) /* no folder for a missing checkpoint */
         return fail("read", o->resume, f);
     if (o->new_folder)
         return make_new(o, folder, f);
@@ -89,8 +89,8 @@ static bool refuse_second(run_folder *folder, fault *f)
         folder->path, process);
 }
 
-/* Whether the file that is locked still has the name: the run before may have removed it between
- * open and lock. */
+/* Whether the locked file still has its name: the run before may have removed it between open and
+ * lock. */
 static bool is_named(const run_folder *folder)
 {
     struct stat locked, named;
@@ -130,7 +130,7 @@ static bool take_lock(run_folder *folder, fault *f)
         f, CODE_DATA, "%s: runs come and go there; give another --output-dir", folder->path);
 }
 
-/* Whether --resume goes on in this folder. */
+/* Whether --resume continues a run of this folder. */
 static bool is_resumed(const options *o, const run_folder *folder)
 {
     struct stat a, b;
@@ -146,8 +146,8 @@ static bool is_resumed(const options *o, const run_folder *folder)
     return same;
 }
 
-/* No file of the run may be a FIFO or a folder; *found: one is there whose loss would be one. A log
- * without rows is what a run leaves that was killed in its first epoch. */
+/* Fails if a file of the run is a FIFO or a folder. *found: the first file that must not be lost,
+ * or NULL. A log without rows may be lost: a run killed in its first epoch left it. */
 static bool look_at_files(const run_folder *folder, const char **found, fault *f)
 {
     *found = NULL;
@@ -215,13 +215,14 @@ void run_folder_clear(run_folder *folder)
 
 void run_folder_close(run_folder *folder)
 {
-    /* Removed before it is unlocked: who opened it meanwhile sees that it lost its name. */
+    /* Unlink before unlocking: a process that has opened the file meanwhile sees that the name is
+     * gone. */
     if (folder->path != NULL && folder->lock >= 0) {
         (void)unlink(folder->lock_path);
         (void)close(folder->lock);
     }
     if (folder->path != NULL && folder->made)
-        (void)rmdir(folder->path); /* only where it is empty */
+        (void)rmdir(folder->path); /* fails unless it is empty */
     if (folder->made_runs)
         (void)rmdir("runs");
     free(folder->path);

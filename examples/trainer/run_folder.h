@@ -2,10 +2,10 @@
  * run_folder.h: the folder that a run writes into, for this run alone.
  *
  *     log.csv, last.ckpt, auto.keep, auto.csv    the files of a run
- *     run.lock                                   there while a run is; locked by its process
+ *     run.lock                                   exists during a run; locked by its process
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
- * folder that has a run's files is refused, too, unless --overwrite says so; --resume goes on in
+ * folder that has a run's files is refused, too, unless --overwrite is given. --resume continues in
  * the folder of its checkpoint.
  */
 #ifndef TRAINER_RUN_FOLDER_H
@@ -18,18 +18,18 @@ typedef struct run_folder {
     char *path; /* NULL: the run writes no files */
     char *lock_path;
     int lock;       /* the lock's descriptor; -1: this file system has no locks */
-    bool made;      /* by this run: removed again if it stays empty */
+    bool made;      /* by this run; close removes it if it is empty */
     bool made_runs; /* likewise runs/ */
-    bool replaces;  /* files of another run, which --overwrite gave away */
+    bool replaces;  /* --overwrite: the files of the run before are to be removed */
 } run_folder;
 
-/* Makes and locks the folder that o->output_dir names, or a new one, runs/ARCH-DATE-TIME, where
- * o->new_folder says so. Removes temporary files that killed runs left. Faults: CODE_DATA where
- * another run has the lock or the folder cannot be written; CODE_USAGE where it has a run's files.
- * On failure *folder needs no closing. */
+/* Makes and locks the folder o->output_dir or, with o->new_folder, a new one, runs/ARCH-DATE-TIME.
+ * Removes temporary files of killed runs. Faults: CODE_DATA if another run has the lock or the
+ * folder cannot be written; CODE_USAGE if it has a run's files. On failure *folder needs no
+ * closing. */
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
-/* Removes the files of the run that is replaced: once nothing can fail but training itself. */
+/* Removes the files of the replaced run. Call it when only training itself can still fail. */
 void run_folder_clear(run_folder *folder);
 
 /* The path of a file in it; NULL if memory is out. The caller frees it. */

@@ -50,7 +50,7 @@ static bool to_count(const json_t *value, uint64_t *count)
     return true;
 }
 
-/* NULL, or what is wrong with a tensor's entry. */
+/* Parses a tensor's shape; returns NULL or what is wrong with it. */
 static const char *parse_shape(const json_t *shape, unsigned bytes, safetensor *t)
 {
     if (!json_is_array(shape))

@@ -50,8 +50,8 @@ bool safetensors_readable(void);
 bool safetensors_open(const char *path, safetensors *s, fault *f);
 void safetensors_close(safetensors *s); /* accepts {0} */
 
-/* Checks a header, `length` bytes, for `data_bytes` bytes of data and fills in tensors and count:
- * what safetensors_open does with what it read. `path` is for messages. */
+/* Checks a header of `length` bytes for `data_bytes` bytes of data; fills in tensors and count.
+ * safetensors_open calls it with the header of a file. `path` is for messages. */
 bool safetensors_parse(const char *path, const char *header, size_t length, uint64_t data_bytes,
     safetensors *s, fault *f);
 
@@ -62,9 +62,10 @@ const safetensor *safetensors_find(const safetensors *s, const char *name);
  * for types other than F64, F32, F16 and BF16), CODE_MEMORY. */
 bool safetensors_read(const safetensors *s, const safetensor *tensor, float *values, fault *f);
 
-/* Writes the header for F32 tensors in the order given; after it their elements follow in the same
- * order, little endian. Only name, rank, shape and count are read. Sorted by name, the file is
- * byte for byte what the reference writer makes of it with metadata {"format": "pt"}. */
+/* Writes the header for F32 tensors in the given order. The caller then writes their elements in
+ * the same order, little endian. Only name, rank, shape and count are read. If the tensors are
+ * sorted by name, the file has the bytes that the reference writer gives it with metadata
+ * {"format": "pt"}. */
 bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *tensors, fault *f);
 
 #endif

@@ -24,9 +24,9 @@ static void *listen(void *signals)
     return NULL;
 }
 
-/* A thread of its own takes the signals, which every other thread blocks: a compiler inside of an
- * OpenCL driver has handlers of its own while it works, which remove its files and fail the build.
- */
+/* The signals go to a thread of their own; all other threads block them. Otherwise a signal could
+ * reach the handlers of a compiler inside of an OpenCL driver, which remove its files and fail the
+ * build. */
 void stop_install(void)
 {
     static sigset_t signals;
@@ -35,7 +35,8 @@ void stop_install(void)
     pthread_t listener;
     (void)sigemptyset(&action.sa_mask);
     (void)sigemptyset(&ignore.sa_mask);
-    /* Signals that a shell has had ignored for a background job would never become pending. */
+    /* A shell may have signals ignored for a background job; ignored ones would never become
+     * pending. */
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);

@@ -1,7 +1,7 @@
 /*
- * stop.h: SIGINT and SIGTERM ask the program to stop after the present step; a second signal ends
- * it at once. Call stop_install before any other thread starts. SIGPIPE is ignored: a reader of the
- * output that goes away is an error of writing.
+ * stop.h: after SIGINT or SIGTERM the program stops after the present step; a second signal ends it
+ * at once. Call stop_install before any other thread starts. SIGPIPE is ignored: if the reader of
+ * the output goes away, writing fails.
  */
 #ifndef TRAINER_STOP_H
 #define TRAINER_STOP_H

@@ -5,8 +5,8 @@
 #include "gradient_check.h"
 #include "trainer.h"
 
-/* Writes --summary-json, if asked for. Numbers that there are not are null: the accuracy of a run
- * that tested nothing. */
+/* Writes --summary-json, if given. Missing numbers are null, such as the accuracy of a run without
+ * a test. */
 bool summary_write(const trainer *t, const gradient_check *check, fault *f);
 
 /* The device's name as OpenCL has it. */

@@ -1,9 +1,9 @@
 /*
  * tally.h: losses and hits of many batches, summed without waiting for each.
  *
- * Every batch writes into rows of its own of one device buffer; now and then all of them are read
- * back together. The sum is formed on the host, in order of the images, so it does not depend on
- * when that happened.
+ * Every batch writes into its own rows of one device buffer. After up to TALLY_SLOTS batches all
+ * rows are read back together. The host adds them in the order of the images, so the sums do not
+ * depend on when they are read.
  */
 #ifndef TRAINER_TALLY_H
 #define TRAINER_TALLY_H
@@ -33,7 +33,7 @@ typedef struct tally {
 bool tally_open(clprune_context *context, size_t batch, tally *t, fault *f);
 void tally_close(tally *t); /* accepts {0} */
 
-/* Starts anew from these sums; what was not read is forgotten. */
+/* Starts again from these sums and drops batches that were not read. */
 void tally_reset(tally *t, tally_sums sums);
 extern const tally_sums tally_zero;
 

@@ -12,7 +12,7 @@
 
 enum { MOST_EVENT = 1024 };
 
-/* A protocol buffer that grows; what does not fit is a bug and is cut. */
+/* A protocol buffer that grows; bytes that do not fit are a bug and are cut off. */
 typedef struct buffer {
     unsigned char bytes[MOST_EVENT];
     size_t count;

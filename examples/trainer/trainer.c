@@ -73,7 +73,7 @@ clprune_status trainer_create_context(
     const clprune_context_options *wanted, clprune_context **context, fault *f)
 {
     const clprune_status status = clprune_context_create(NULL, wanted, context);
-    if (status == CLPRUNE_INVALID_ARGUMENT) /* what the environment says */
+    if (status == CLPRUNE_INVALID_ARGUMENT) /* a bad environment variable */
         (void)fault_set(f, CODE_USAGE, "opening a device: %s", clprune_last_error(NULL));
     else
         (void)fault_check(f, NULL, status,
@@ -82,8 +82,8 @@ clprune_status trainer_create_context(
     return status;
 }
 
-/* Ends the program between the builds of kernels. Nothing is lost: no step was done yet, and the
- * checkpoint that the run may have resumed is as it was. */
+/* Ends the program between two builds of kernels. Nothing is lost: no step was done, and a resumed
+ * checkpoint is unchanged. */
 static void quit_while_building(trainer *t)
 {
     progress_say(&t->progress, "stopped by a signal while kernels were built; nothing was trained");
@@ -104,7 +104,7 @@ void trainer_hear(void *user, clprune_log_level level, const char *message)
     trainer *t = user;
     const clprune_precision precision = options_precision(t->options);
     const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
-    if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision cannot be had */
+    if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision is not available */
         progress_say(&t->progress, "%s", message);
     if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0 || t->steps_here > 0)
         return;
@@ -121,7 +121,7 @@ static bool open_device(trainer *t, fault *f)
         .device = t->options->device, .precision = precision, .log = trainer_hear, .log_user = t};
     if (trainer_create_context(&wanted, &t->context, f) != CLPRUNE_SUCCESS)
         return false;
-    if (precision == CLPRUNE_PRECISION_DEFAULT) /* a resumed run takes the same */
+    if (precision == CLPRUNE_PRECISION_DEFAULT) /* saved, so a resumed run uses the same */
         t->options->precision = clprune_context_precision(t->context) - CLPRUNE_PRECISION_FP32;
     return true;
 }
@@ -227,7 +227,7 @@ static bool open_output(trainer *t, fault *f)
     return good;
 }
 
-/* What the checkpoint says of the run comes first: it decides on data and model. */
+/* Comes first: data and model follow from the checkpoint's options. */
 static bool take_options(options *o, checkpoint *c, fault *f)
 {
     if (o->resume == NULL)
@@ -240,7 +240,7 @@ static bool take_options(options *o, checkpoint *c, fault *f)
     return options_restore(o, record->data, (size_t)(record->rows * record->cols), f);
 }
 
-/* The overrides of a resumed run are those in its checkpoint. */
+/* A resumed run has the overrides of its checkpoint; a given --keep-file must be the same. */
 static bool take_keep_file(options *o, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = o->resume != NULL ? checkpoint_find(c, "keep") : NULL;
@@ -292,7 +292,7 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
            choose_sizes(t, f);
 }
 
-/* Everything that dies within a step gets its place in one arena. */
+/* Plans the run and makes the arena for all that dies within a step. */
 static bool use_plan(trainer *t, fault *f)
 {
     const clprune_device_info device = clprune_context_device_info(t->context);
@@ -313,7 +313,7 @@ bool trainer_open(options *o, trainer *t, fault *f)
     *t = (trainer){0};
     if (!run_folder_open(o, &folder, f))
         return false;
-    /* The folder comes first: from here on no other run changes the checkpoint in it. */
+    /* The folder is locked before the checkpoint is read, so no other run changes it. */
     bool good = (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 trainer_prepare(o, t, &c, f);
@@ -322,7 +322,8 @@ bool trainer_open(options *o, trainer *t, fault *f)
            trainer_create_model(t, f) && start(t, o->resume == NULL ? NULL : &c, f) &&
            open_output(t, f);
     checkpoint_close(&c);
-    /* The plan's first step is on a whole batch. */
+    /* The plan counts the programs of a step on a whole batch; this run's first step may be
+     * smaller. */
     if (t->at.step_in_epoch > 0 && t->at.step_in_epoch + 1 >= t->steps_per_epoch)
         t->programs = 0;
     if (!good)

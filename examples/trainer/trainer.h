@@ -1,5 +1,5 @@
 /*
- * trainer.h: a training run: data, model, optimizer, and where the run is.
+ * trainer.h: a training run: data, model, optimizer, and its position.
  *
  *     trainer_open(&options, &t, &fault);      also resumes
  *     trainer_epoch(&t, &fault);               the rest of the present epoch
@@ -8,8 +8,8 @@
  *     trainer_save(&t, &fault);                a checkpoint
  *     trainer_close(&t);
  *
- * Everything random is a function of (seed, epoch, image), so position is all the state that a
- * resumed run needs beside parameters and moments.
+ * All random numbers are functions of the seed and of epoch, image or step. So a resumed run needs
+ * only parameters, optimizer moments, the model's states and the position.
  */
 #ifndef TRAINER_H
 #define TRAINER_H
@@ -28,24 +28,24 @@
 #include "tensorboard.h"
 #include "trainer_model.h"
 
-/* Where a run is; the same after a resume. */
+/* The position of a run; a resumed run continues it. */
 typedef struct trainer_position {
     uint64_t epoch;         /* epochs finished */
     uint64_t step_in_epoch; /* steps done in the next one */
     uint64_t step;          /* steps done in all */
     tally_sums sums;        /* of the steps done in the next epoch */
     double seconds;         /* spent before this process began */
-    double cpu_seconds;     /* likewise, of processors */
-    uint64_t peak_bytes;    /* likewise reached */
+    double cpu_seconds;     /* CPU seconds, likewise */
+    uint64_t peak_bytes;    /* reached before this process began */
 } trainer_position;
 
-/* Which random streams a run draws from; a resumed run draws from those that it began with.
+/* The random streams of a run; a resumed run keeps those that it began with.
  *     1   sampled pruning at step i and the initial values of tensor i shared one stream
  *     2   each has its own: rng.h */
 enum { TRAINER_STREAMS = 2 };
 
 typedef struct trainer {
-    options *options; /* not owned; sizes that were left open are filled in */
+    options *options; /* not owned; trainer_open fills in the sizes that were not given */
     dataset *data;
     clprune_context *context;
     const trainer_model *type;
@@ -55,23 +55,23 @@ typedef struct trainer {
     struct auto_keep *automatic; /* what --activations auto chose; NULL: nothing */
     clprune_param *params;       /* (params_count) the model's */
     size_t params_count;
-    trainer_watch_fn *watch; /* told of the parts of a step; NULL: nobody */
+    trainer_watch_fn *watch; /* called at the parts of a step; NULL: none */
     void *watch_user;
     clprune_optimizer *optimizer;
     learning_rate rate;
     batch_feed feed;
     tally tally;
-    uint32_t *order; /* of images in an epoch, train or test, whichever is more */
+    uint32_t *order; /* of images in an epoch, train or test; has room for the longer one */
     csv_log log;
     tensorboard board;
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
-    bool saved;            /* it was, by this process */
+    bool saved;            /* this process wrote a checkpoint */
     progress progress;
-    uint64_t built;    /* kernels, before `programs` was known */
+    uint64_t built;    /* kernels built so far */
     uint64_t programs; /* in the context after the first step; 0: not known */
 
-    uint64_t streams; /* TRAINER_STREAMS, or what a run of an older program drew from */
+    uint64_t streams; /* TRAINER_STREAMS, or those of a run of an older program */
     trainer_position at;
     uint64_t steps_per_epoch;
     uint64_t steps_here; /* done by this process */
@@ -80,15 +80,15 @@ typedef struct trainer {
     meter first;         /* the first step of this process, which builds the kernels */
     meter epoch;         /* the other steps of the latest epoch */
     meter all;           /* all other steps; starts anew after the first of several epochs */
-    double test_seconds; /* the latest test took */
+    double test_seconds; /* of the latest test */
 
     /* results; NaN where there is none yet */
     double train_loss, test_loss, top1;
     uint64_t saved_activation_bytes; /* live at the end of a forward pass */
 } trainer;
 
-/* Makes and locks the output folder, and sees that --summary-json can be written; opens data,
- * device, model; initialises parameters or takes them from --resume. On failure *t needs no
+/* Makes and locks the output folder; checks that --summary-json and --export can be written; opens
+ * data, device, model; initialises parameters or takes them from --resume. On failure *t needs no
  * closing. */
 bool trainer_open(options *o, trainer *t, fault *f);
 void trainer_close(trainer *t);
@@ -96,12 +96,12 @@ void trainer_close(trainer *t);
 /* Trains until the epoch is over or the run has to stop. Faults: CODE_DIVERGED and others. */
 bool trainer_epoch(trainer *t, fault *f);
 
-/* Has t->watch told of the parts of the coming steps: those of the model, "loss" and "update".
- * NULL: no more. */
+/* Calls `watch` at the start of each part of the coming steps: the model's parts, "loss" and
+ * "update". NULL stops that. */
 void trainer_watch(trainer *t, trainer_watch_fn *watch, void *user);
 
-/* Data, architecture and all else that must be known before a device is opened; trainer_open begins
- * with it. What is opened is the caller's on failure, too. */
+/* The first part of trainer_open: options and overrides of the checkpoint, data, architecture; no
+ * device is opened. On failure the caller still closes *t and *c. */
 struct checkpoint;
 bool trainer_prepare(options *o, trainer *t, struct checkpoint *c, fault *f);
 
@@ -111,7 +111,7 @@ bool trainer_must_stop(const trainer *t);
 /* Whether the run tests after that many epochs. */
 bool trainer_tests_at(const trainer *t, uint64_t epochs);
 
-/* Sets test_loss and top1. Leaves them alone where a signal comes in the meantime. */
+/* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
 bool trainer_test(trainer *t, fault *f);
 
 /* Writes the log's row and goes on to the next epoch. */
@@ -121,25 +121,25 @@ bool trainer_finish_epoch(trainer *t, fault *f);
  * (CODE_DIVERGED): the last good checkpoint stays. */
 bool trainer_save(trainer *t, fault *f);
 
-/* Private to trainer*.c: takes parameters, moments and position from an opened checkpoint; looks at
- * all of it before it changes anything. */
+/* Private to trainer*.c: restores parameters, moments, states and position from an opened
+ * checkpoint. Checks all of it before anything of the model changes. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
 
 /* The name of the architecture. */
 const char *trainer_arch_name(const trainer *t);
 
-/* A context on the device of *wanted (NULL: the library's choice). Faults: CODE_USAGE for what the
- * environment says wrongly, and others. The status is that of clprune_context_create. */
+/* A context on the device of *wanted (NULL: the library's choice). Returns the status of
+ * clprune_context_create. Faults: CODE_USAGE for a bad environment variable, and others. */
 clprune_status trainer_create_context(
     const clprune_context_options *wanted, clprune_context **context, fault *f);
 
-/* The log of the contexts of a run, whose trainer is `user`: shows how many kernels were built
- * before the first step, and ends the program there if a signal asked for it. */
+/* The log hook of a run's contexts; `user` is the trainer. Until the first step is enqueued it
+ * shows how many kernels were built, and ends the program between two builds if a signal came. It
+ * passes on the reason why --precision is not available. */
 void trainer_hear(void *user, clprune_log_level level, const char *message);
 
-/* Make what a run needs on the device of t->context, from options, data and architecture: first
- * what lasts from step to step, then model and optimizer. What is made is the caller's on failure,
- * too. */
+/* Make what a run needs on the device of t->context, from options, data and architecture: the feed
+ * and the tally; the model and the optimizer. On failure the caller still closes what was made. */
 bool trainer_create_feed(trainer *t, fault *f);
 bool trainer_create_model(trainer *t, fault *f);
 

@@ -70,7 +70,7 @@ static size_t count_at(uint64_t index, uint64_t batch, uint64_t images)
     return (size_t)(left < batch ? left : batch);
 }
 
-/* Tests after the first `epochs` epochs. */
+/* The number of tests in the first `epochs` epochs. */
 static uint64_t tests_until(const options *o, uint64_t epochs)
 {
     if (o->test_every == 0)
@@ -81,7 +81,7 @@ static uint64_t tests_until(const options *o, uint64_t epochs)
 static void show(trainer *t)
 {
     const options *o = t->options;
-    /* The first step says nothing of the others: it builds the kernels. */
+    /* without the first step, which builds the kernels */
     const meter *m = t->epoch.steps > 0 ? &t->epoch : &t->all;
     uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
     if (o->steps != 0 && o->steps - t->steps_here < steps_left)
@@ -101,7 +101,7 @@ static void show(trainer *t)
     progress_show(&t->progress, &values);
 }
 
-/* Waits for the steps enqueued so far; what they took and what their losses were comes to light. */
+/* Waits for the steps enqueued so far; takes their time and their losses. */
 static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, fault *f)
 {
     if (*steps == 0)

@@ -1,9 +1,9 @@
 /*
- * trainer_model.h: what the trainer knows of a model: one struct of functions and tables. A program
- * fills in a trainer_model and hands it to program_main (program.h).
+ * trainer_model.h: a model as the trainer sees it: one struct of functions and tables. A program
+ * fills in a trainer_model and passes it to program_main (program.h).
  *
- * Letters: batch = samples of a pass, at most those that the model was created for. Passes enqueue
- * and return. All device memory is taken in create.
+ * batch: the samples of a pass, at most as many as the model was created for. Passes enqueue and
+ * return. All device memory is taken in create.
  */
 #ifndef TRAINER_MODEL_H
 #define TRAINER_MODEL_H
@@ -32,8 +32,8 @@ typedef struct trainer_sizes {
     size_t image;                   /* pixels per side; 0: the architecture's */
     size_t classes;                 /* 0: the architecture's */
     uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
-    /* what settle finds */
-    size_t blocks;       /* what the rules of a keep_table are counted by */
+    /* filled in by settle */
+    size_t blocks;       /* number of blocks, for the rules of a keep_table */
     uint64_t parameters; /* elements */
     uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
 } trainer_sizes;
@@ -45,10 +45,9 @@ typedef struct trainer_state {
     clprune_mat mat;
 } trainer_state;
 
-/* A parameter or state as files for other programs have it (weights.h): its name and shape there.
- * channels_last: the model's is shape[0] x (shape[2] * shape[3] * shape[1]), see
- * <clprune/conv2d.h>; else it has the file's order. head: its first size is the number of classes.
- */
+/* A parameter or state in files of other programs (weights.h): its name and shape there.
+ * channels_last: the model has it as shape[0] x (shape[2] * shape[3] * shape[1]), see
+ * <clprune/conv2d.h>; else in the file's order. head: its first size is the number of classes. */
 typedef struct trainer_weight {
     char name[80];
     size_t rank, shape[4];
@@ -68,8 +67,8 @@ typedef struct trainer_model {
     size_t extras_count;
     const keep_table *keep;
 
-    /* Fills in what is 0 in *sizes, and what follows. NULL where the sizes fit each other, else
-     * what is wrong with them, one phrase. */
+    /* Fills in the sizes that are 0, and the last fields of *sizes. NULL if the sizes fit each
+     * other, else one phrase that says what is wrong. */
     const char *(*settle)(trainer_sizes *sizes);
 
     /* sizes are settled; rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL on
@@ -79,8 +78,8 @@ typedef struct trainer_model {
     void (*destroy)(void *model); /* accepts NULL */
 
     /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
-     * Writes from the host, best without kernels: the count of kernels that a first step builds
-     * (progress.h) has those of the passes and the optimizer. */
+     * Should write from the host, without kernels: the announced number of kernels of the first
+     * step (progress.h) counts only passes and optimizer. */
     clprune_status (*init)(void *model, uint64_t seed);
 
     /* Parameters, *count of them, which the model owns: one order for one architecture. */
@@ -89,10 +88,10 @@ typedef struct trainer_model {
     /* States likewise; NULL: the model has none. */
     const trainer_state *(*states)(void *model, size_t *count);
 
-    /* What other programs call weights, one by one: false past the last one. NULL: no --import or
-     * --export. */
+    /* The weights of files of other programs, one by one: false past the last one. NULL: no
+     * --import or --export. */
     bool (*weight)(void *model, size_t index, trainer_weight *weight);
-    /* Parts of names, and what others call them; ends with NULL. NULL: there are none. */
+    /* Pairs: a part of a name, and that part in other programs; ends with NULL. NULL: none. */
     const char *const (*renames)[2];
 
     /* The seed of everything random in the next forward pass. */
@@ -107,12 +106,12 @@ typedef struct trainer_model {
     clprune_status (*loss)(void *model, size_t batch, cl_mem labels, float smoothing,
         clprune_mat loss, clprune_mat hit);
 
-    /* The gradient of the mean loss in the grad of each parameter, from what forward and loss have
-     * kept; arguments as there. */
+    /* Writes the gradient of the mean loss to each parameter's grad, from what forward and loss
+     * kept; the arguments must be the same as there. */
     clprune_status (*backward)(
         void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
-    /* Has the passes call `watch` at the start of each part; NULL: no more. */
+    /* Makes the passes call `watch` at the start of each part; NULL stops that. */
     void (*watch)(void *model, trainer_watch_fn *watch, void *user);
 } trainer_model;
 

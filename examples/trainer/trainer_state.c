@@ -1,18 +1,21 @@
 /*
- * A run to and from a checkpoint. Its records, of which more may come, and are refused by programs
- * that do not know them:
+ * Saves a run to a checkpoint and restores it. Records that a program does not know are refused, so
+ * new ones may be added:
  *
  *     options               the settings of the run, "name=value" strings
- *     keep                  the text of --keep-file; only where there is one
+ *     keep                  the text of --keep-file; only if there is one
  *     dataset               name of the data set
- *     streams               which random streams the run draws from (trainer.h); without it: 1
+ *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           images that were timed in the epoch
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
- * epoch, seconds of processors log                   the rows of log.csv so far param/NAME each
- * parameter state0/NAME, state1/NAME the optimizer's moments model/NAME            each state of
- * the model that is no parameter
+ *                           epoch, CPU seconds
+ *     log                   the rows of log.csv so far
+ *     param/NAME            each parameter
+ *     state0/NAME, state1/NAME
+ *                           the optimizer's moments
+ *     model/NAME            each state of the model that is not a parameter
  */
 #include "trainer.h"
 
@@ -25,7 +28,8 @@
 
 enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
 
-/* How many of them the first programs wrote; they did not time epochs. Later ones wrote more. */
+/* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
+ * many. */
 enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 
 /* The model's states that are no parameters. */
@@ -149,7 +153,7 @@ bool trainer_save(trainer *t, fault *f)
     return false;
 }
 
-/* The data must be those of the run, unless they are only to be tested. */
+/* The data set must be the run's, also with --test-only. */
 static bool check_data(const trainer *t, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "dataset");
@@ -179,8 +183,7 @@ static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
     return true;
 }
 
-/* A number of a position, and the only value, or the values up to one, that a run can have there.
- */
+/* A number of a position, and the range that it can have in a run. */
 typedef struct expectation {
     const char *name;
     uint64_t value, low, high;
@@ -194,7 +197,7 @@ static bool check_position(
     const uint64_t seen =
         done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
     const uint64_t step = epoch * t->steps_per_epoch + done;
-    /* In this order: the later limits are computed from values that passed. */
+    /* The order matters: later limits are computed from numbers that passed. */
     const expectation numbers[] = {
         {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
         {"step in the epoch", done, 0, t->steps_per_epoch},
@@ -255,7 +258,7 @@ static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fa
     return true;
 }
 
-/* --epochs may be changed, but not to an epoch that the run has left behind. */
+/* --epochs may be changed, but not to less than the current epoch. */
 static bool check_epochs(const trainer *t, const checkpoint *c, const uint64_t *position, fault *f)
 {
     const uint64_t begun = position[0] + (position[1] > 0);
@@ -279,7 +282,7 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
     return true;
 }
 
-/* What a record of another kind says of the run would not be followed. */
+/* Refuses unknown records: they may say something of the run that would be ignored. */
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {
@@ -316,8 +319,8 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
                c->path, t->streams, t->type->program);
 }
 
-/* A record of `count` numbers of 8 bytes; zeros follow those of an older program, `first` or more.
- */
+/* Reads a record of `count` numbers of 8 bytes. A record of an older program may have fewer, at
+ * least `first`; the rest of `numbers` is left as it is. */
 static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
     uint64_t count, uint64_t first, void *numbers, fault *f)
 {
@@ -338,7 +341,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
             c, "position", CHECKPOINT_U64, POSITION_NUMBERS, FIRST_POSITION_NUMBERS, position, f) ||
         !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
         return false;
-    /* Data first: the limits of a position follow from them. */
+    /* check_position comes after check_data: the limits of a position depend on the data. */
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
         !check_position(t, c, position, f) || !check_sums(c, sums, f) ||
         !check_log(t, c, position[0], f) || !check_epochs(t, c, position, f) ||
@@ -367,7 +370,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
     if (t->log.count > 0) {
         const csv_row *last = &t->log.rows[t->log.count - 1];
         t->train_loss = last->train_loss;
-        if (!t->options->test_only) { /* which makes its own, or none if a signal comes */
+        if (!t->options->test_only) { /* --test-only makes its own, or none if a signal comes */
             t->test_loss = last->test_loss;
             t->top1 = last->top1;
         }

@@ -58,7 +58,7 @@ static clprune_status reorder(const trainer_weight *w, bool to_model, const floa
                     : clprune_conv2d_weights_to_oihw(w->shape[0], w->shape[1], kernel, from, to);
 }
 
-/* The tensor by its name, or by one that another program gives it. */
+/* The tensor of this name, or of a name that another program uses for it. */
 static const safetensor *find(const trainer_model *type, const safetensors *file, const char *name)
 {
     const safetensor *found = safetensors_find(file, name);
@@ -86,7 +86,7 @@ static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t si
     }
 }
 
-/* Sizes of 1 do not count: timm has 1 x 1 x 384 where others have 384. */
+/* Sizes of 1 are ignored: timm has 1 x 1 x 384 for 384. */
 static bool same_shape(const trainer_weight *w, const safetensor *t)
 {
     size_t a = 0, b = 0;
@@ -102,7 +102,8 @@ static bool same_shape(const trainer_weight *w, const safetensor *t)
     }
 }
 
-/* Whether a weight is to be taken, or left: true with *taken NULL. */
+/* Finds a weight's tensor. True with *taken NULL: a head with another number of classes, to be left
+ * as it is. */
 static bool match(const trainer_model *type, const safetensors *file, const trainer_weight *w,
     const safetensor **taken, fault *f)
 {
@@ -154,7 +155,7 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     const uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
     float *values = malloc(2 * (size_t)most * sizeof *values);
     bool good = (weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    for (int changes = 0; changes < 2; ++changes) /* all are looked at before one is changed */
+    for (int changes = 0; changes < 2; ++changes) /* first checks all, then changes them */
         for (size_t i = 0; good && i < count; ++i) {
             const safetensor *taken;
             good = match(type, &file, &weights[i], &taken, f);
@@ -175,7 +176,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* values and ordered hold the elements; `values` ends up with the bytes of the file. */
+/* values and ordered have room for the elements; both are overwritten. */
 static bool put_values(clprune_context *context, const trainer_weight *w, float *values,
     float *ordered, atomic_file *file, fault *f)
 {

@@ -8,14 +8,15 @@
 #include "fault.h"
 #include "trainer_model.h"
 
-/* Takes every weight from a file; tensors that the model does not have are passed over. The head
- * keeps its values where the file's has another number of classes: then *head_left is set. Nothing
- * is changed unless all others fit. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (jansson). */
+/* Takes every weight of the model from a file; other tensors in it are ignored. The head keeps its
+ * values if the file's head has another number of classes: then *head_left is set. All tensors are
+ * checked before anything is changed. Faults: CODE_DATA, CODE_MEMORY, CODE_USAGE (built without
+ * jansson). */
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
     const char *path, bool *head_left, fault *f);
 
-/* Writes every weight, in fp32, sorted by name. What is imported from such a file and exported
- * again has the same bytes. */
+/* Writes every weight, in fp32, sorted by name. Importing such a file and exporting again gives the
+ * same bytes. */
 bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
 
