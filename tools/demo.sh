@@ -28,7 +28,7 @@ if [ "$data" != generated ]; then
 fi
 cd "$here"
 [ -w . ] || { echo "demo: cannot write to $here; copy it to a folder of yours: cp -r $here ~/clprune" >&2; exit 1; }
-# PoCL offers no device without a folder for its cache.
+# Without a folder for its cache PoCL offers no device.
 [ -w "${XDG_CACHE_HOME:-${HOME:-/nonexistent}}" ] || export XDG_CACHE_HOME=$here/build/cache
 mkdir -p "${XDG_CACHE_HOME:-build}"
 
@@ -37,8 +37,8 @@ cmake --preset release >/dev/null
 cmake --build --preset release --parallel "$(nproc)" --target resmlp-train
 train=build/release/bin/resmlp-train
 mkdir -p demo
-# PoCL: a core for each thread; two on one core halve the speed. It aborts where a core is not allowed,
-# as in many containers.
+# Gives each PoCL thread a core of its own; two on one core halve the speed. PoCL aborts if a core is
+# not allowed, as in many containers.
 [ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 
 # run NAME OPTIONS...: one training run into demo/NAME

@@ -11,8 +11,8 @@ Exponential, |r| <= ln(2) / 2:
     exp(r) = 1 + r + r^2 * E(r)
 
 Both fits minimise the largest relative error (Lawson's reweighted least squares on Chebyshev
-nodes), then the coefficients are rounded to fp32 one by one, from the highest power down, refitting
-those that are left."""
+nodes). Then the coefficients are rounded to fp32 one by one, from the highest power down; after
+each, the remaining ones are fitted again."""
 
 import math
 
@@ -41,7 +41,7 @@ def lawson(basis, target, weight):
 
 
 def fit_rounded(x, target, weight, degree):
-    """fp32 coefficients, lowest power first, and the relative error that is left."""
+    """fp32 coefficients, lowest power first, and their largest relative error."""
     rounded = {}
     error = math.inf
     for k in range(degree, -1, -1):
@@ -54,7 +54,7 @@ def fit_rounded(x, target, weight, degree):
 
 
 def fma(a, b, c):
-    """One rounding, but for rare double roundings."""
+    """One rounding, except for rare double roundings."""
     return (np.float64(a) * np.float64(b) + np.float64(c)).astype(F)
 
 

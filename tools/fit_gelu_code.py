@@ -5,14 +5,14 @@
 
 The slope s(h) = Phi(h) + h phi(h) of GELU is kept as the number of one of L = 4, 16 or 256 levels.
 The levels minimise the mean square of s - level over h ~ N(0, sigma^2), log sigma uniform over
-[log 1/2, log 2]: inputs of GELU have deviations around 1, that no single sigma fits. What is
-quantised is s itself, which is no monotonous function of h, so cells are intervals of s.
+[log 1/2, log 2]: inputs of GELU have deviations around 1, and no single sigma fits all. The slope
+itself is quantised. It is not a monotonous function of h, so cells are intervals of s.
 
 Method: the exact optimum over 3000 bins of s by dynamic programming (the density of s has poles at
 its extremes, h = +-sqrt 2, and masses at 0 and 1, so an iteration alone would stop at a poor local
 optimum), then Lloyd's iteration on the distribution itself: levels are means of cells, borders the
-midpoints between levels. As s(-h) = 1 - s(h), half of the levels are found for h < 0, where s is at
-most 1/2; the others mirror them."""
+midpoints between levels. Because s(-h) = 1 - s(h), half of the levels are found for h < 0, where s
+is at most 1/2; the others mirror them."""
 
 import math
 import sys
@@ -40,8 +40,8 @@ def density(h, sigmas):
 
 
 class Distribution:
-    """Of s: sorted values with running sums of the moments 0, 1, 2 to the middle of each value's
-    share, linear in between: a bias of the sums, however small, would push all levels one way."""
+    """Of s: sorted values with running sums of the moments 0, 1, 2. A sum ends in the middle of its
+    value's share and is linear in between: otherwise a small bias would shift all levels."""
 
     def __init__(self, s, weight):
         order = np.argsort(s)
@@ -68,8 +68,8 @@ class Distribution:
 
 
 def best_of_bins(distribution, count):
-    """The exact optimum where cells are made of whole bins, of equal width in the running sum of
-    density^(1/3): fine where the levels will be."""
+    """The exact optimum of cells that consist of whole bins. The bins have equal width in the running
+    sum of density^(1/3), so they are fine near the levels."""
     fine = np.linspace(distribution.s[0], distribution.s[-1], 40001)
     mass = np.diff(np.interp(fine, distribution.s, distribution.sums[0]))
     place = np.concatenate([[0], np.cumsum(mass ** (1 / 3) + 1e-9)])

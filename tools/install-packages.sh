@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building, testing and the demo need; asks for nothing when all
-# are there. Uses sudo where it is not run as root. Arguments are further packages.
+# Installs the Debian packages that building, testing and the demo need; does nothing if all are
+# installed. Uses sudo unless it runs as root. Arguments are further packages.
 export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 

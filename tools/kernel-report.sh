@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Compiles every kernel that a GPU runs for NVIDIA, without a GPU, and prints what ptxas says of it:
-# registers, spills, stack, local memory, and the occupancy that these allow.
+# Compiles every GPU kernel for NVIDIA, without a GPU, and prints what ptxas reports: registers,
+# spills, stack, local memory; and the occupancy that these allow.
 #
 #     tools/kernel-report.sh [--arch sm_90] [--csv FILE] [--allow-spills] [--plain] [KERNEL...]
 #
 # --arch SM        the target of ptxas, sm_90 by default
 # --csv FILE       writes the table to FILE too
-# --allow-spills   does not fail where a kernel spills
-# --plain          keeps the group size from ptxas, which then chooses registers differently
+# --allow-spills   does not fail if a kernel spills
+# --plain          hides the group size from ptxas, which then chooses registers differently
 # KERNEL...        only these entry points
 #
-# Exit status: 0; 1 where a kernel spills or does not compile; 2 where a tool or a define set is
-# missing. Needs clang >= 14, libclc (Debian: libclc-15), ptxas (CUDA) and readelf; $CLANG, $LIBCLC
-# (nvptx64--nvidiacl.bc) and $PTXAS name others than those found. The compiler in NVIDIA's driver is
-# another one: the numbers are close to its own, not the same.
+# Exit status: 0; 1 if a kernel spills or does not compile; 2 if a tool or a define set is missing.
+# Needs clang >= 14, libclc (Debian: libclc-15), ptxas (CUDA) and readelf; $CLANG, $LIBCLC
+# (nvptx64--nvidiacl.bc) and $PTXAS select other ones than those found. NVIDIA's driver has another
+# compiler, with similar numbers, not the same.
 export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 
-# The define sets, as src/ passes them on a GPU (CLPRUNE_KERNELS_TILED). Several lines for one kernel
-# are several programs.
+# The define sets that src/ passes on a GPU (CLPRUNE_KERNELS_TILED). Each line of a kernel is a program
+# of its own.
 define_sets() {
     cat <<'TABLE'
 fill                    LOCAL=128 VW=4
@@ -228,12 +228,12 @@ done
 capability=${BASH_REMATCH[1]}
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-# clang need not know the newest target: ptxas compiles the PTX of an older one for it.
+# clang may not know the newest target: ptxas compiles PTX of an older target for it.
 ptx_arch=sm_80
 [ "$capability" -ge 80 ] || ptx_arch=$arch
 
-# What a multiprocessor has: registers (64 Ki on all of these), warps, groups, local memory, and
-# what a group's local memory costs beside its own.
+# Limits of a multiprocessor: warps, groups, local memory, and the local memory that is reserved for
+# each group besides its own. All of these have 64 Ki registers.
 case $capability in
 75) sm_warps=32 sm_groups=16 sm_local=65536 reserved=0 ;;
 80) sm_warps=64 sm_groups=32 sm_local=167936 reserved=1024 ;;
@@ -339,7 +339,7 @@ make_ptx() {
     }
 }
 
-# group_size STEM KERNEL DEFINE...: from reqd_work_group_size, which all kernels have.
+# group_size STEM KERNEL DEFINE...: the reqd_work_group_size, which all kernels have.
 group_size() {
     local stem=$work/$1 kernel=$2
     shift 2
@@ -348,7 +348,7 @@ group_size() {
 }
 
 # occupancy REGISTERS LOCAL GROUP: percent of the warps of a multiprocessor, and what limits them.
-# Registers come in 256 for a warp, and each quarter of a multiprocessor has its own 16 Ki.
+# A warp takes registers in units of 256; each quarter of a multiprocessor has 16 Ki of them.
 occupancy() {
     [ "$sm_warps" -gt 0 ] || { echo "- -"; return; }
     local warps registers bytes groups=$sm_groups by=groups limit
@@ -386,7 +386,7 @@ while read -r kernel defines; do
     group=$(group_size "$stem" "$kernel" "${options[@]}")
     [ -n "$group" ] || die "$kernel has no reqd_work_group_size(X, 1, 1)"
     group=$((group))
-    # The required group size is .reqntid in PTX, which clang 14 and 15 leave out.
+    # clang 14 and 15 leave out .reqntid, the required group size in PTX.
     awk -v kernel="$kernel" -v group="$group" -v known=$group_known '
         index($0, ".entry " kernel "(") { inside = 1 }
         inside && /^\.reqntid/ { next }

@@ -8,21 +8,21 @@
 #     title TEXT           of the plot
 #     options WORD...      of the trainer, for all runs
 #     seeds N...           1 2 3 unless given
-#     arm NAME WORD...     options of an arm; the first arm is what the others are compared with
+#     arm NAME WORD...     options of an arm; the others are compared with the first arm
 #     only NAME N...       seeds of one arm, in place of all
 #
 # Empty lines and what follows a # are skipped. A word that begins with @/ is a path from the folder of STUDY.
-# TRAINER is resmlp-train or resnet-train, or - to make no run, but table and plot of those there are. OPTIONs
-# come last and win: --data DIR, --test-every 1. Without one, a run tests after its last epoch only.
+# TRAINER is resmlp-train or resnet-train; - makes no runs, only table and plot of finished ones. OPTIONs
+# come last and win: --data DIR, --test-every 1. Without --test-every, a run tests only after its last epoch.
 #
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails is
-# told, and the others go on. At the end, and at each start with finished runs, OUT gets:
+# reported, and the others go on. At the end, and at each start with finished runs, OUT gets:
 #
 #     runs.csv     a row for each finished run
 #     table.csv    a row for each arm: mean and standard deviation over its seeds, and the difference from
 #                  the first arm, seed by seed
-#     study.png    accuracy over the bytes kept, and training loss over epochs (gnuplot, where it is there)
+#     study.png    accuracy over the bytes kept, and training loss over epochs (if gnuplot is installed)
 #
 # Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong.
 export LC_ALL=C # a decimal point in every locale
@@ -78,7 +78,7 @@ done
 mkdir -p "$out"
 cd "$out"
 
-# The runs, NAME SEED, seed by seed: what there is after an interruption can be compared.
+# The runs, NAME SEED, seed by seed: arms can then be compared after an interruption.
 runs() {
     local seed name
     for seed in $(printf '%s\n' "${seeds[@]}" ${only[@]+"${only[@]}"} | tr ' ' '\n' | sort -nu); do
@@ -143,12 +143,12 @@ report() {
     fi
 }
 
-# train_one NAME SEED: 0 where the run is finished, or another process has it.
+# train_one NAME SEED: succeeds if the run is finished, or another process has it.
 train_one() {
     local name=$1-$2 arm_options more=()
     [ ! -s "$name/summary.json" ] || return 0
     mkdir -p "$name"
-    exec 7>"$name/study.lock" # it stays: a lock on a file that is gone would lock nobody out
+    exec 7>"$name/study.lock" # never removed: a lock on a removed file would lock nobody out
     if ! flock -n 7 || [ -s "$name/summary.json" ]; then # finished meanwhile
         exec 7>&-
         return 0
@@ -163,7 +163,7 @@ train_one() {
     local code=0
     "$train" --test-every 0 ${common[@]+"${common[@]}"} ${arm_options[@]+"${arm_options[@]/#@\//$home/}"} --seed "$2" \
         "${@:3}" --output-dir "$name" --summary-json "$name/summary.tmp" "${more[@]}" 7>&- || code=$?
-    # a summary that was written before a signal came is of a part
+    # after a signal, the summary is of a part of the run
     [ $code != 0 ] || mv "$name/summary.tmp" "$name/summary.json"
     rm -f "$name/summary.tmp"
     exec 7>&-

@@ -25,7 +25,7 @@ fi
 say "1 of 3, packages"
 tools/install-packages.sh "${packages[@]}"
 say "2 of 3, build with sanitizers in build/dev (3 minutes on two cores; later only what changed)"
-# Warnings are errors where this says so: other compilers have other warnings.
+# Warnings are errors only if this is set: other compilers have other warnings.
 cmake --preset dev -DCLPRUNE_WERROR="${CLPRUNE_WERROR:-OFF}" >/dev/null
 cmake --build --preset dev --parallel "$(nproc)"
 count=$(ctest --preset dev -N "$@" | sed -n 's/^Total Tests: //p')

@@ -16,11 +16,11 @@ This file is all there is: copy it beside your program. It calls the C library t
 $CLPRUNE_LIBRARY, else the installed libclprune.so. See README.md for what to expect.
 
 What is kept is a uint8 tensor that autograd saves like any other. So hooks of saved tensors, both
-kinds of torch.utils.checkpoint, and the release of a graph treat it as they treat PyTorch's own.
+kinds of torch.utils.checkpoint, and the release of a graph work as with PyTorch's own tensors.
 
 Threads. All threads of a process share one context of the library, which a lock protects; several
-threads may train at once. After a fork only processes that had not used clprune before it can use
-it: the others get a RuntimeError. Workers of a DataLoader that only load data are not concerned.
+threads may train at once. A process that was forked after its parent used clprune gets a
+RuntimeError from it. Workers of a DataLoader that only load data are not affected.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ROUNDINGS = {"stochastic": 0, "nearest": 1}
 
 
 def _number(names: Dict[str, int], what: str, name: str) -> int:
-    """The library's number of a name; says which names there are."""
+    """The library's number of a name. An unknown name is an error that lists the names."""
     if name not in names:
         raise ValueError(f"{what} is {name!r}, expected one of {', '.join(names)}")
     return names[name]
@@ -83,13 +83,13 @@ class Keep:
     block      pruned: rows and columns of a block
     criterion  pruned: "sampled", blocks are drawn, and scaled so that the expected gradient is the
                dense one; "largest", the blocks of the largest norm; "random", as "sampled" but
-               whatever their norm
-    norm       pruned: "l2", "l1" or "max", what ranks blocks
+               all with equal probability
+    norm       pruned: "l2", "l1" or "max", by which blocks are ranked
     values     pruned: "fp32", "fp16", "bf16", "int8" or "int4", how kept values are stored
     bits       quantised, gelu_code: 2, 4 or 8
     group      quantised: a multiple of 16 up to 256
     rounding   quantised: "stochastic", which is unbiased, or "nearest"
-    cell       pooled: the side of a cell, in places of the grid
+    cell       pooled: places of the grid per side of a cell
     grid       pooled: height and width of the grid that the rows of a sample form; (0, 0): a line
     """
 
@@ -106,7 +106,7 @@ class Keep:
     grid: Tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.c  # fails where a name is wrong
+        self.c  # fails if a name is wrong
         if not 0 <= self.sparsity <= 1:
             raise ValueError(f"sparsity is {self.sparsity}, expected 0 to 1")
         if min(self.block) < 1:
@@ -255,7 +255,7 @@ class _Library:
         self.call("context_create", None, None, byref(self._context))
 
     def call(self, name: str, *arguments: object) -> object:
-        """Calls clprune_<name>; a status that is no success becomes an Error."""
+        """Calls clprune_<name>; raises Error for a status other than success."""
         result = self._functions[name](*arguments)
         if _FUNCTIONS[name][0] != "status" or result == 0:
             return result
@@ -266,8 +266,8 @@ class _Library:
 
     @contextlib.contextmanager
     def _wrapped(self, tensor: Tensor, rows: int, access: int) -> Iterator[_Mat]:
-        """A contiguous tensor as a matrix of so many rows of 4-byte elements. On CPU devices it is
-        the same memory, on others a copy."""
+        """A contiguous tensor as a matrix of `rows` rows of 4-byte elements. On CPU devices the
+        memory is the same, on others a copy."""
         cols = tensor.numel() * tensor.element_size() // 4 // rows
         mat = _Mat()
         self.call("mat_wrap", self._context, tensor.data_ptr(), rows, cols, cols, access,
@@ -280,7 +280,7 @@ class _Library:
     @contextlib.contextmanager
     def _store(self, keep: Keep, shape: Shape, blob: Tensor, access: int) -> Iterator[c_void_p]:
         """A store of the library in the blob's memory."""
-        if blob.data_ptr() % 4:  # a hook of saved tensors gave it back somewhere else
+        if blob.data_ptr() % 4:  # a hook of saved tensors may have moved it
             blob = blob.clone()
         saved = c_void_p()
         with self._wrapped(blob, 1, access) as room:
@@ -292,14 +292,14 @@ class _Library:
                 self.call("saved_destroy", saved)
 
     def sizes(self, keep: Keep, shape: Shape) -> _Sizes:
-        """The bytes that a tensor of this shape takes when kept like that."""
+        """The bytes that a tensor of this shape takes in the form `keep`."""
         sizes = _Sizes()
         self.call("saved_size_query", byref(keep.c), shape.batch, shape.rows, shape.cols,
                   byref(sizes))
         return sizes
 
     def store(self, keep: Keep, x: Tensor) -> Tensor:
-        """x as it is kept: a new tensor of bytes. x: float32, contiguous."""
+        """The kept form of x: a new tensor of bytes. x: float32, contiguous."""
         shape = Shape.of(x)
         blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8)
         seed = int(torch.randint(2**63 - 1, (), dtype=torch.int64)) if keep.draws else 0
@@ -334,7 +334,7 @@ _library_lock = threading.Lock()
 
 def _after_fork() -> None:
     global _library_lock
-    _library_lock = threading.Lock()  # the one before may be held by a thread of the parent
+    _library_lock = threading.Lock()  # a thread of the parent may hold the old one
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -364,7 +364,7 @@ def _library() -> _Library:
 
 @dataclasses.dataclass
 class _Shared:
-    """The blob that was made of a tensor, as long as both are alive."""
+    """The blobs of a tensor, as long as both are alive."""
 
     x: "weakref.ref[Tensor]"
     version: int
@@ -377,7 +377,7 @@ _shared: Dict[int, _Shared] = {}
 
 
 def _keep_input(keep: Keep, x: Tensor) -> Tensor:
-    """x as it is kept; layers that read the same x share one blob."""
+    """The blob of x; layers that read the same x share it."""
     entry = _shared.get(id(x))
     if entry is None or entry.x() is not x or (entry.version, entry.data) != (
             x._version, x.data_ptr()):
@@ -403,7 +403,7 @@ def _floats(x: Tensor) -> Tensor:
 
 
 class _LinearFunction(torch.autograd.Function):
-    """y = x * w^T + b, with x as it is kept in place of x."""
+    """y = x * w^T + b; the backward pass reads the blob instead of x."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], keep: Keep, blob: Tensor):
@@ -427,7 +427,7 @@ class _LinearFunction(torch.autograd.Function):
 
 
 class _ActivationFunction(torch.autograd.Function):
-    """y = forward(x), with what the backward pass of an activation function needs in place of x."""
+    """y = forward(x); the backward pass reads the blob instead of x."""
 
     @staticmethod
     def forward(ctx, x: Tensor, forward: Callable[[Tensor], Tensor], function: int, keep: Keep,
@@ -451,7 +451,7 @@ class _ActivationFunction(torch.autograd.Function):
 # Modules
 # ---------------------------------------------------------------------------------------------
 # Converting a module changes its class to one of these: parameters, buffers, hooks and state_dict
-# stay as they are. Outside of training (module.eval(), torch.no_grad()) they are PyTorch's own.
+# stay as they are. Outside of training (module.eval(), torch.no_grad()) they run PyTorch's code.
 
 
 def _check(module: nn.Module, x: Tensor) -> None:
@@ -466,7 +466,7 @@ def _check(module: nn.Module, x: Tensor) -> None:
 
 
 def _under_autocast(*tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
-    """The tensors as F.linear would take them where autocast is on."""
+    """The tensors, cast as autocast casts those of F.linear."""
     try:
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
     except TypeError:  # before PyTorch 2.4
@@ -476,12 +476,12 @@ def _under_autocast(*tensors: Optional[Tensor]) -> Sequence[Optional[Tensor]]:
     return [t.to(dtype) if t is not None else None for t in tensors]
 
 
-# torch.compile leaves these modules to the interpreter.
+# torch.compile does not compile these modules.
 _not_compiled = getattr(getattr(torch, "compiler", None), "disable", lambda function: function)
 
 
 class _Converted:
-    """What converted modules have in common."""
+    """The common part of converted modules."""
 
     keep: Keep
     last: Optional[Tuple[int, int]]  # bytes of the last input or output: dense, and as it was kept
@@ -510,7 +510,7 @@ class Linear(_Converted, nn.Linear):
 
 
 class _Activation(_Converted):
-    """What ReLU and GELU have in common; `function` is the library's number of it."""
+    """The common part of ReLU and GELU; `function` is the library's number of the function."""
 
     function: int
 
@@ -532,8 +532,8 @@ class ReLU(_Activation, nn.ReLU):
 
 
 class GELU(_Activation, nn.GELU):
-    """nn.GELU that keeps a code of its derivative. With approximate="tanh" the derivative is that
-    of the exact GELU, which differs by less than 0.001."""
+    """nn.GELU that keeps a code of its derivative. approximate="tanh" also keeps the derivative of
+    the exact GELU, which differs by less than 0.001."""
 
     function = _GELU
 
@@ -550,7 +550,7 @@ _VIEWS = ("View", "Reshape", "Transpose", "Permute", "Expand", "Squeeze", "Unsqu
 
 
 def _warn_where_kept_anyway(module: nn.Module, x: Tensor) -> None:
-    """Warns once where the operation that made x keeps it dense: then pruning it saves nothing."""
+    """Warns once if the operation that made x keeps it dense: then pruning it saves nothing."""
     if getattr(module, "warned", False):
         return
     node = x.grad_fn
@@ -678,8 +678,8 @@ def report(model: nn.Module, *inputs: Tensor) -> str:
     """A table of what the converted modules of `model` keep, as text.
 
     Runs the forward pass of two copies of the model on `inputs`: as it is, and with all modules
-    PyTorch's own. The last line is what autograd saves in each, parameters and `inputs` apart.
-    Layers that share an input have it in a line each, but keep it once.
+    PyTorch's own. The last line has what autograd saves in each, without parameters and `inputs`.
+    Layers that share an input have a line each, but keep it once.
     """
     ours, theirs = copy.deepcopy(model).train(), unconvert_(copy.deepcopy(model)).train()
     seen: List[Tuple[str, nn.Module, Tensor]] = []

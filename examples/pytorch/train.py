@@ -99,7 +99,7 @@ def mlp(width: int, depth: int, classes: int) -> nn.Module:
 def build(model: str, keep: str, sparsity: float) -> nn.Module:
     made = mlp(1024, 4, 10) if model == "mlp" else Vit(96, 3, 3, 10)
     how = KEEPS[keep]
-    # The first layer reads the batch, which the training loop holds anyway: keeping that pruned too
+    # The first layer reads the batch, which the training loop holds anyway: pruning its input
     # would save nothing.
     if how is not None:
         clprune.convert_(made, sparsity, skip=("1", "embed"), **how)
@@ -126,7 +126,7 @@ def read_cifar(folder: str) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def generate(train: int = 4096, test: int = 1024) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same of noise on ten patterns, for trying things out."""
+    """The same with noise on ten patterns, to try things out."""
     generator = torch.Generator().manual_seed(0)
     patterns = F.interpolate(torch.randn(10, 3, 8, 8, generator=generator), size=(32, 32))
     made = []
@@ -166,7 +166,7 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
 
 
 def saved_mib(model: nn.Module, batch: Tensor, labels: Tensor) -> float:
-    """What autograd saves for a batch, parameters and the batch apart, in MiB."""
+    """MiB that autograd saves for a batch, without parameters and the batch."""
     with clprune.saved_bytes(model, batch, labels) as saved:
         loss = F.cross_entropy(model(batch), labels)
     loss.backward()

@@ -97,13 +97,13 @@ def parse_arguments():
 
 
 def keep_count(blocks, sparsity):
-    """As clprune_keep_count: blocks - round_half_up(sparsity * blocks)."""
+    """Like clprune_keep_count: blocks - round_half_up(sparsity * blocks)."""
     pruned = (Decimal(repr(sparsity)) * blocks).to_integral_value(ROUND_HALF_UP)
     return blocks - int(pruned)
 
 
 def prune(x, block_rows, block_cols, sparsity):
-    """x (batch, tokens, in) with all but the best blocks of each sample set to zero."""
+    """x (batch, tokens, in) with all but the largest blocks of each sample set to zero."""
     batch, rows, cols = x.shape
     blocks = x.reshape(batch, rows // block_rows, block_rows, cols // block_cols, block_cols)
     norms = blocks.square().sum((2, 4)).flatten(1)
@@ -127,7 +127,7 @@ class Bench:
         self.device = torch.device(arguments.device)
         self.out = sys.stdout if arguments.json == "-" else open(arguments.json, "w")
         self.cuda = self.device.type == "cuda"
-        self.dense_ms = {}  # of the case at hand, with and without TF32
+        self.dense_ms = {}  # of the current case, by TF32
         self.name = torch.cuda.get_device_name(self.device) if self.cuda else "cpu"
 
     def time(self, product):
@@ -147,7 +147,7 @@ class Bench:
         return statistics.median(times), [times[int(q * last + 0.5)] for q in (0.25, 0.75)]
 
     def report(self, op, form, shape, implementation, product, **fields):
-        """Times `product` in each precision; where it is a text, that is why there is none."""
+        """Times `product` in each precision; a text instead is the reason why it is unsupported."""
         dense = implementation == "torch.matmul"
         for tf32 in (False, True) if self.cuda else (False,):
             torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -212,7 +212,8 @@ class Bench:
         return self.random(batch * features, out).t(), self.random(batch * features, tokens)
 
     def sparse(self, form, shape, block_rows, block_cols, sparsity):
-        """(BSR matrix, dense matrix), whose product is the result or its transpose; kept."""
+        """BSR matrix and dense matrix, whose product is the result or its transpose, and the kept
+        fraction; or the reason why it is unsupported."""
         batch, tokens = shape["batch"], shape["tokens"]
         rows, features, out = shape["rows"], shape["in"], shape["out"]
         if tokens % block_rows or features % block_cols:
@@ -264,7 +265,7 @@ class Bench:
 
 
 def main():
-    warnings.filterwarnings("ignore", message=".*[Ss]parse.*")  # the state is in beta
+    warnings.filterwarnings("ignore", message=".*[Ss]parse.*")  # of their beta state
     torch.manual_seed(1)
     with torch.no_grad():
         arguments = parse_arguments()

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Writes the completion of a program for bash, zsh and fish from its --help.
 #   completion.sh PROGRAM DIR
-# makes DIR/NAME.bash, DIR/_NAME and DIR/NAME.fish. The form of --help is that of man_page.sh. An option
-# whose value is a word (NAME, PRESET, TYPE, BITS, P, yes|no) is tried with a wrong one, and the choices
-# are those that the program's own message names.
+# makes DIR/NAME.bash, DIR/_NAME and DIR/NAME.fish. --help must have the form that man_page.sh describes.
+# An option whose value is a word (NAME, PRESET, TYPE, BITS, P, yes|no) is called with a wrong value; the
+# choices are those in the program's error message.
 export LC_ALL=C # a decimal point in every locale
 set -eu
 program=$1 dir=$2
@@ -11,7 +11,7 @@ name=$(basename "$program")
 part=$dir/$name.part.$$
 trap 'rm -rf "$part"' EXIT
 mkdir -p "$part/empty"
-export ASAN_OPTIONS=detect_leaks=0 # a sanitizer build looks for leaks by tracing itself
+export ASAN_OPTIONS=detect_leaks=0 # sanitizer builds: the leak check needs ptrace
 export OCL_ICD_VENDORS="$part/empty" OCL_ICD_FILENAMES=
 "$program" --help >"$part/help"
 
@@ -22,8 +22,8 @@ choices() {
         sed 's/;.*//; s/, or .*//; s/,//g; s/ or / /' | grep -v -w -e a -e number || true
 }
 
-# Lines of: long option, short option, kind of value, text, choices. Kinds: - none, file, folder, word,
-# device, other. A tab is between two.
+# Lines of: long option, short option, kind of value, text, choices, separated by tabs. Kinds: - (none),
+# file, folder, word, device, other.
 awk '
 /^  (-[a-z], )?--/ {
     text = substr($0, 3)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Writes the man page of a program from its --help.
 #   man_page.sh PROGRAM SUMMARY VERSION DATE OUTPUT
-# The form of --help: "usage: ..." and more of its kind, indented by 7; "  --option VALUE   text" or
-# "  -o, --option   text", text going on in lines indented by 10 or more; text from column 0 on, where
+# The form of --help: "usage: ..." and its further lines, indented by 7; "  --option VALUE   text" or
+# "  -o, --option   text", text continued in lines indented by 10 or more; text from column 0 on, where
 # "exit codes:" and "environment:" begin sections of their own; other indented lines are a table.
 export LC_ALL=C # a decimal point in every locale
 set -eu
@@ -10,7 +10,7 @@ program=$1 summary=$2 version=$3 date=$4 output=$5
 part=$output.part.$$
 trap 'rm -f "$part" "$part.help"' EXIT
 mkdir -p "$(dirname "$output")"
-# A sanitizer build looks for leaks by tracing itself, which is not allowed everywhere.
+# The leak check of a sanitizer build needs ptrace, which is not allowed everywhere.
 ASAN_OPTIONS=detect_leaks=0 "$program" --help >"$part.help"
 name=$(basename "$program") summary=$summary version=$version date=$date awk '
 function roff(text) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads the objects of `clprune-bench conv`, one a line, and prints a table in Markdown: a row a
-shape, the peer's time divided by ours in a column a form (the median, where a case occurs in several
-rounds)."""
+"""Reads the objects of `clprune-bench conv`, one a line, and prints a table in Markdown: a row for
+each shape and a column for each form, with the peer's time divided by ours (the median if a case
+occurs in several rounds)."""
 import json
 import statistics
 import sys

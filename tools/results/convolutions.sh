@@ -12,7 +12,7 @@ set -euo pipefail
 bench=$(realpath "${1:?usage: convolutions.sh BENCH OUT}")
 out=${2:?usage: convolutions.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
-# PoCL aborts where a core is not allowed, as in many containers.
+# With POCL_AFFINITY, PoCL aborts if a core is not allowed, as in many containers.
 [ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 # in out image kernel stride

@@ -5,14 +5,14 @@
 #     products.sh BENCH OUT
 #
 # BENCH is clprune-bench. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their own. OpenBLAS 0.3.21
-# takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: where that
-# happens its kernels for AVX-512 are asked for. OPENBLAS_CORETYPE, where it is set, is left alone.
+# takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: in that case
+# its kernels for AVX-512 are selected. OPENBLAS_CORETYPE is not changed if it is set.
 export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
-# PoCL aborts where a core is not allowed, as in many containers.
+# With POCL_AFFINITY, PoCL aborts if a core is not allowed, as in many containers.
 [ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
     case $("$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null) in
@@ -20,7 +20,7 @@ if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
     esac
 fi
 mkdir -p "$out"
-repeat=${REPEAT:-11} # runs behind a median
+repeat=${REPEAT:-11} # runs per median
 s=0.3,0.5,0.7,0.9
 {
     "$bench" bspmm --form tn --in 1536 --out 384 --block 16 --sparsity $s --repeat "$repeat" --json -

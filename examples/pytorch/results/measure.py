@@ -8,8 +8,8 @@ With g PyTorch's gradient of all parameters, g_i the gradient of draw i and m th
 
     one_draw   root mean square of |g_i - g| / |g|
     mean       |m - g| / |g|
-    chance     what chance alone makes of `mean`: the spread of the draws, s / sqrt(draws)
-    bias       sqrt(max(0, mean^2 - chance^2)): what is left without chance
+    chance     the part of `mean` from chance: the spread of the draws, s / sqrt(draws)
+    bias       sqrt(max(0, mean^2 - chance^2)): the rest
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main():
             row.update(one_draw=f"{squares ** 0.5:.3g}", mean=f"{off ** 0.5:.3g}",
                        chance=f"{chance ** 0.5:.3g}", bias=f"{max(0.0, off - chance) ** 0.5:.3g}")
         times = [[] for _ in models]
-        for _ in range(args.rounds):  # in turns: the machine's state is the same for all
+        for _ in range(args.rounds):  # in turns, so that drift of the machine affects all alike
             for made, seen in zip(models, times):
                 seen.append(pass_ms(made, x, y))
         for row, seen in zip(rows, times):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What each form costs for the inputs of resmlp_s12's linear layers (224 px, 1000 classes), all else
-# dense: saved bytes (of the plan) and step time at batch 32; the error of the weight gradients of these
-# layers beside dense's, over all their elements, on one batch of 4 generated images after one step, bias
-# and noise apart (examples/trainer/gradient_check.h): from DRAWS draws, or from 2 where nothing is drawn.
-# Step times: the median of ROUNDS runs of 4 steps in turns, the first step of each left out; with 0
+# Keeps the inputs of resmlp_s12's linear layers (224 px, 1000 classes) in each form, all else dense.
+# Prints planned bytes and step time at batch 32, and the error of these layers' weight gradients beside
+# dense's, over all elements, on one batch of 4 generated images after one step. DRAWS draws (2 if the
+# form draws nothing) separate bias from noise: examples/trainer/gradient_check.h.
+# Step times: the median of ROUNDS runs of 4 steps in turns, without the first step of each run; with 0
 # ROUNDS their columns are empty.
 # Pruned: s = 0.7, blocks of 1 x 16, int32 indices. Quantised: groups of 64.
 #
@@ -46,8 +46,8 @@ draws_of() {
     esac
 }
 
-# error FORM: relative error, bias and noise. Squares are summed over tensors, so that the estimate of
-# bias^2 = error^2 - noise^2 is cut off at 0 once, not for each tensor.
+# error FORM: relative error, bias and noise. Squares are summed over tensors first: the estimate
+# bias^2 = error^2 - noise^2 is then clipped at 0 once, not for each tensor.
 error() {
     awk '/"gradient_check"/ { inside = 1 }
         !inside { next }

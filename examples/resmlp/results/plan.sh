@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What lives on the device during one training step of resmlp_s12 (224 px, batch 32), as planned, in
-# OUT (default: plan): a table and a CSV for each preset, and plan.png. No device is needed.
+# Plans the device memory of one training step of resmlp_s12 (224 px, batch 32). Writes to OUT
+# (default: plan) a table and a CSV for each preset, and plan.png. No device is needed.
 #
 #     plan.sh TRAINER [OUT]
 export LC_ALL=C # a decimal point in every locale

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What each preset of --activations costs resmlp_s12 (224 px, batch 32), off the ledger after a few
-# steps: saved activations, and the peak of activations and workspace together; the step times of the
-# presets in turns, the first step of each run left out; and the loss, to see that they compute the
-# same. pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-BITS: --code-bits
-# BITS. compact-pruned-TYPE: s = 0.7, blocks of 1 x 16 in that type, GELU's derivative in 2 bits.
+# Runs resmlp_s12 (224 px, batch 32) for a few steps with each preset of --activations. Prints, from
+# the ledger, saved activations and the peak of activations and workspace together; step times, the
+# presets in turns, without the first step of each run; and the loss, to see that they compute the same.
+# pruned-S: s = S, blocks of 1 x 16, int32 indices. compact-BITS: --code-bits BITS.
+# compact-pruned-TYPE: s = 0.7, blocks of 1 x 16 in that type, GELU's derivative in 2 bits.
 #
 #     presets.sh TRAINER [ROUNDS] >presets.csv
 export LC_ALL=C # a decimal point in every locale
@@ -43,7 +43,7 @@ peak() {
     sed -n "/\"$2\": {/,/}/ s/.*\"peak\": *\([0-9]*\).*/\1/p" "$folder/$1.$rounds"
 }
 
-# The rest of the peak of everything is that of activations and workspace, which share an arena.
+# Activations and workspace share an arena: the total peak minus the other categories.
 pass_peak() {
     local rest category
     rest=$(field "$1" peak_bytes)

@@ -15,7 +15,7 @@ rounds=${3:-3}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
 steps=4 # the first one of a run is not counted
-# PoCL aborts where a core is not allowed, as in many containers.
+# With POCL_AFFINITY, PoCL aborts if a core is not allowed, as in many containers.
 [ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 work=$(mktemp -d)

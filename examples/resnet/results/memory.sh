@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What each preset of --activations costs resnet18 (224 px, batch 32), off the ledger after a training
-# step: saved activations, and the peak of activations and workspace together.
+# Runs resnet18 (224 px, batch 32) for a training step with each preset of --activations. Prints, from
+# the ledger, saved activations, and the peak of activations and workspace together.
 #
 #     memory.sh TRAINER >memory.csv
 export LC_ALL=C # a decimal point in every locale
@@ -30,7 +30,7 @@ for preset in $presets; do
     "$train" --arch resnet18 --image-size 224 --classes 1000 --batch-size 32 --steps 1 --data generated \
         --train-limit 32 --test-limit 1 --optimizer sgd --quiet --activations $(arguments "$preset") \
         --summary-json "$folder/$preset" >&2
-    # The rest of the peak of everything is that of activations and workspace, which share an arena.
+    # Activations and workspace share an arena: the total peak minus the other categories.
     rest=$(field "$preset" peak_bytes)
     for category in input parameters gradients optimizer; do
         rest=$((rest - $(peak "$preset" $category)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The relative error of each convolution's weight gradient where all inputs of convolutions are pooled,
-# pruned or quantised (all else exact), beside the dense gradient on two batches after some steps: a row
-# a convolution in sensitivity.csv, to set the 1 x 1 downsampling layers beside the 3 x 3 ones
+# Prints the relative error of each convolution's weight gradient against the dense gradient, on two
+# batches after some steps, if all inputs of convolutions are pooled, pruned or quantised (all else
+# exact): one row per convolution, to compare the 1 x 1 downsampling layers with the 3 x 3 ones
 # (arXiv 2409.11902 finds that they tolerate more).
 #
 #     sensitivity.sh TRAINER DATA [STEPS] >sensitivity.csv
