@@ -1,4 +1,4 @@
-/* clprune-info: the OpenCL devices, and what the library makes of one of them. */
+/* clprune-info: lists the OpenCL devices, and shows what the library uses of one of them. */
 #include <clprune/clprune.h>
 
 #include <CL/cl.h>

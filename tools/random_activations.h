@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* values[0 .. count): like those of a GELU, most are small and some large. Each call goes on where
- * the last one stopped, the first one of a program begins at the same place. */
+/* Fills values[0 .. count) like activations after a GELU: most are small, some large. Calls
+ * continue one sequence, which is the same in each program. */
 void random_activations(float *values, size_t count);
 
 #endif

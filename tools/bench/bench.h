@@ -81,7 +81,7 @@ typedef struct bench_tensor {
 
 typedef struct bench_op bench_op;
 
-/* One case with its operands. What the peer reads are the host copies. */
+/* One case with its operands. The peer reads the host copies. */
 typedef struct bench_job {
     clprune_context *context;
     const bench_op *op;
@@ -97,8 +97,8 @@ typedef struct bench_job {
     clprune_patch_embed_desc patch;
     cl_mem labels;
     double kept;  /* fraction of the blocks that is multiplied */
-    double flops; /* useful ones; 0: not a product */
-    double bytes; /* that must be read and written at least; 0: bound by compute */
+    double flops; /* useful operations; 0: not a product */
+    double bytes; /* least bytes to be read and written; 0: bound by compute */
 } bench_job;
 
 /* One operation in one form. The steps enqueue; the measurement waits. */
@@ -159,7 +159,8 @@ double bench_now(void); /* seconds */
 /* The rate of independent fused multiply-adds on the device in GFLOP/s, NaN where it fails. */
 double bench_peak(clprune_context *context);
 
-/* Writes one result: a JSON object in one line, or by the settings an object or a table row. */
+/* Writes one result: as a JSON object in one line; as settings->json says, an object or a table
+ * row. */
 void bench_report_json(
     FILE *stream, const bench *b, const bench_op *op, const bench_result *result);
 void bench_report(const bench *b, const bench_op *op, const bench_result *result);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* How the form of an operation keeps the input. */
+/* The settings of the operation's form. */
 static clprune_keep keep_of(const bench_job *job)
 {
     const char *form = job->op->form;

@@ -5,7 +5,7 @@
 #include <dnnl.h>
 #include <stdlib.h>
 
-/* src, weights, dst, of which one is the result. */
+/* The tensors; each pass computes one of them. */
 enum { SRC, WEIGHTS, DST, TENSORS };
 
 struct bench_conv_peer {

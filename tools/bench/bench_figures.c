@@ -46,7 +46,7 @@ static void close_file(FILE *stream, const char *what)
     }
 }
 
-/* A string of a gnuplot script; quotes and what is not plain text become spaces. */
+/* Writes a string of a gnuplot script; quotes and non-printable characters become spaces. */
 static void plot_text(FILE *script, const char *key, const char *value)
 {
     fprintf(script, "%s = '", key);
@@ -123,7 +123,7 @@ static bench_result figure_case(figure *f, const char *form, const bench_shape *
     return result;
 }
 
-/* A number of a CSV, empty where there is none. */
+/* A number of a CSV; a missing one is empty. */
 static void csv_real(FILE *csv, double value)
 {
     if (isfinite(value))

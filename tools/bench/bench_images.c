@@ -35,7 +35,7 @@ static void prepare_norm(bench_job *job)
 {
     static const struct {
         const char *form;
-        double tensors; /* that are read or written, of the size of x */
+        double tensors; /* tensors of the size of x that are read or written */
     } traffic[] = {{"moments", 1}, {"forward", 2}, {"residual", 3}, {"sums", 2}, {"input", 3}};
     const size_t rows = pixels(job), in = job->shape.in;
     bench_tensor_create(job, "x", rows, in, &job->x);

@@ -1,6 +1,6 @@
 /* bench_layers.c: the layers bound by memory, and the optimizers.
  *
- * `bytes` counts each operand once, so it is what a fused kernel could not do without. */
+ * `bytes` counts each operand once: the least traffic of a fused kernel. */
 #include "bench.h"
 
 #include <CL/cl.h>
@@ -90,7 +90,7 @@ static void layerscale_backward(bench_job *job)
             job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
 }
 
-/* Images of `tokens` patches of 16 x 16, as near to a square as they can be; x = images. */
+/* Images of `tokens` patches of 16 x 16, as square as possible; x = images. */
 static void prepare_patch_embed(bench_job *job)
 {
     enum { PATCH = 16, CHANNELS = 3 };

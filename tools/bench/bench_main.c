@@ -59,7 +59,7 @@ static bench_shape shape_of(const bench_settings *set, const int index[AXES])
     };
 }
 
-/* Every case of an operation: the product of the values of the axes that it uses. */
+/* Every case of an operation: each combination of values on the axes that it uses. */
 static void run_operation(const bench *b, const bench_op *op)
 {
     const bench_settings *set = b->settings;

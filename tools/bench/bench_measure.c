@@ -41,7 +41,7 @@ static double quantile(const double *sorted, int count, double q)
     return sorted[(int)(q * (count - 1) + 0.5)];
 }
 
-/* Memory for the peer that asks for huge pages, as the library's buffers do. */
+/* Memory for the peer, in huge pages if possible, like the library's buffers. */
 static float *allocate_host(size_t bytes)
 {
     const size_t huge_page = (size_t)2 << 20;
@@ -101,8 +101,8 @@ void bench_job_release(bench_job *job)
     clprune_buffer_release(job->context, job->labels);
 }
 
-/* Waits until the process is idle, at most 0.1 s: the threads of a BLAS spin for some ten
- * milliseconds after a call and would take the cores from what is timed next. */
+/* Waits until the process is idle, at most 0.1 s: after a call, the threads of a BLAS spin for some
+ * ten milliseconds and would take cores from the next timing. */
 static void settle(void)
 {
     const struct timespec pause = {0, 1000000};
@@ -126,7 +126,7 @@ static double time_run(bench_job *job, void (*step)(bench_job *job), bool on_dev
     return bench_now() - start;
 }
 
-/* Runs untimed until the threads are awake and each has found a core of its own. */
+/* Runs untimed for WARM_UP_SECONDS, so that the threads are awake and on cores of their own. */
 static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device)
 {
     const double end = bench_now() + WARM_UP_SECONDS;
@@ -135,7 +135,7 @@ static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device
     while (bench_now() < end);
 }
 
-/* Zero (sparsity NaN) where the operation has no such axis. */
+/* The shape with 0 (sparsity: NaN) on the axes that the operation does not have. */
 static bench_shape used_part(const bench_op *op, const bench_shape *shape)
 {
     bench_shape used = *shape;

@@ -68,7 +68,7 @@ static _Noreturn void bad_value(const char *option, const char *text, const char
     exit(EXIT_USAGE);
 }
 
-/* What an option may hold. */
+/* The values that an option allows. */
 typedef struct value_rule {
     const char *option;
     bool whole;
@@ -178,7 +178,7 @@ static void check_operations(const bench_settings *set)
     }
 }
 
-/* Every combination of samples and rows must be one of whole samples that an int can count. */
+/* For every --batch, the rows must be whole samples and fit an int. */
 static void check_rows(const bench_settings *set)
 {
     const bench_list *batch = &set->axes[AXIS_BATCH], *tokens = &set->axes[AXIS_TOKENS];

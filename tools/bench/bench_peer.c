@@ -4,9 +4,9 @@
 #ifdef CLPRUNE_BENCH_OPENBLAS
 #include <cblas.h>
 
-/* The configuration reads "OpenBLAS 0.3.21 DYNAMIC_ARCH ...": two words are name and version. The
- * core is named, too: a release takes CPUs newer than itself for old ones unless OPENBLAS_CORETYPE
- * says better. */
+/* The configuration reads "OpenBLAS 0.3.21 DYNAMIC_ARCH ...": name and version are its first two
+ * words. The core is named, too: unless OPENBLAS_CORETYPE says better, a release takes CPUs newer
+ * than itself for old ones. */
 const char *bench_peer_name(void)
 {
     static char name[96];

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* BSR and dense are each touched once. */
+/* BSR and dense matrix are each read or written once. */
 static double pass_bytes(const bench_job *job)
 {
     clprune_bsr_sizes sizes;
@@ -11,7 +11,7 @@ static double pass_bytes(const bench_job *job)
     return (double)sizes.total_bytes + (double)sizes.dense_bytes;
 }
 
-/* w and y belong to the forward product whose input is pruned. */
+/* w and y are for the forward product of the pruned input. */
 static void prepare_prune(bench_job *job)
 {
     bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
@@ -86,7 +86,7 @@ static void prepare_linear(bench_job *job)
     job->flops = products * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
 }
 
-/* y and kept x forward; dx, dw and db backward, where wanted. */
+/* Forward: y and kept x. Backward, if asked for: dx, dw and db. */
 static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
 {
     const size_t batch = job->shape.batch;

@@ -21,7 +21,7 @@ static void json_text(FILE *stream, const char *key, const char *value)
     fputc('"', stream);
 }
 
-/* 0 stands for an axis that the operation does not have. */
+/* A missing axis has the value 0. */
 static void json_count(FILE *stream, const char *key, size_t value)
 {
     if (value == 0)
@@ -89,7 +89,7 @@ void bench_report_json(FILE *stream, const bench *b, const bench_op *op, const b
     fflush(stream);
 }
 
-/* A column of a table: blank where there is no such number. */
+/* A column of a table; a missing number is blank. */
 static void cell(int width, int digits, double value, const char *unit)
 {
     if (isfinite(value))

@@ -45,7 +45,7 @@ typedef struct tune_op {
     bool cut;                         /* a signal ended its search: the speed-up is not measured */
 } tune_op;
 
-/* A value for each parameter of the library, in its order; is_set as there. */
+/* A value for each parameter, in the library's order; is_set as in clprune_tuning_parameter. */
 typedef struct tune_row {
     uint32_t values[MAX_PARAMETERS];
     bool is_set[MAX_PARAMETERS];

@@ -8,7 +8,7 @@
 
 enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
 
-/* A random matrix; its copy on the host is the caller's where `host` is given. */
+/* A random matrix. *host, unless NULL, receives a copy that the caller frees. */
 void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat *mat)
 {
     CHECK(t->base, clprune_mat_create(t->base, CLPRUNE_MEMORY_WORKSPACE, "tune", rows, cols, mat));
@@ -25,7 +25,7 @@ void tune_mat_make(tune *t, size_t rows, size_t cols, float **host, clprune_mat 
         free(values);
 }
 
-/* A pruned random matrix; `shape` without keep. Its dense form goes to `dense` where given. */
+/* A pruned random matrix; shape.keep is not read. *dense, unless NULL, receives its dense form. */
 void tune_xs_make(
     tune *t, const clprune_bsr_desc *shape, float sparsity, float **dense, clprune_bsr *xs)
 {

@@ -22,7 +22,7 @@ static void add_product(exact *e, float a, float b)
     e->terms++;
 }
 
-/* An operand of a tensor core: see clprune_precision. */
+/* x rounded to an operand of tensor cores: see clprune_precision. */
 static float rounded(clprune_precision precision, float x)
 {
     uint32_t bits;
@@ -35,8 +35,8 @@ static float rounded(clprune_precision precision, float x)
     return x;
 }
 
-/* Whether `got` is alpha * sum + beta * old to what sums in fp32 may be off by, `slack` times over;
- * NaN is not. */
+/* Whether `got` is alpha * sum + beta * old within `slack` times the error bound of fp32 sums;
+ * false for NaN. */
 static bool is_close(const exact *e, float old, bool read, double slack, float got)
 {
     const double before = read ? (double)BETA * (double)old : 0.0;
@@ -47,7 +47,7 @@ static bool is_close(const exact *e, float old, bool read, double slack, float g
     return fabs((double)got - want) <= slack * bound;
 }
 
-/* An output: random where it will be read, else NaN, which beta = 0 must not let through. */
+/* An output: random if it is read, else NaN, which beta = 0 must not read. */
 static void make_output(tune *t, size_t rows, size_t cols, bool read, float **old, clprune_mat *c)
 {
     tune_mat_make(t, rows, cols, old, c);
@@ -127,7 +127,8 @@ static bool check_sparse(
         status = clprune_context_finish(context);
     float *got = read_output(t, c.c);
     bool good = status == CLPRUNE_SUCCESS;
-    /* Operands as tensor cores take them; these may truncate sums where fp32 rounds. */
+    /* Rounded as tensor cores do. They may also truncate sums where fp32 rounds: hence the
+     * slack. */
     for (size_t i = 0; i < dy_rows * dy_cols; i++)
         dy[i] = rounded(t->precision, dy[i]);
     for (size_t i = 0; i < d->batch * d->rows * d->cols; i++)

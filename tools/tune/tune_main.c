@@ -1,8 +1,8 @@
-/* clprune-tune: searches the numbers that shape the kernels on a device, and writes them as the
- * file that CLPRUNE_TUNING names.
+/* clprune-tune: searches the parameters of the kernels on a device, and writes them as a file for
+ * CLPRUNE_TUNING.
  *
- * Every candidate runs in a fresh context that reads it from a temporary file, so what is measured
- * is what the library will do. The search starts from CLPRUNE_TUNING where that is set. */
+ * Every candidate runs in a new context that reads it from a temporary file, so the measurement is
+ * of what the library will do. The search starts from CLPRUNE_TUNING if that is set. */
 #include "tune.h"
 
 #include <CL/cl.h>
@@ -78,9 +78,9 @@ static void *listen(void *signals)
     return NULL;
 }
 
-/* A thread of its own takes the signals, which every other thread blocks: a compiler inside of an
- * OpenCL driver has handlers of its own while it works, which remove its files and fail the build.
- */
+/* The signals go to a thread of their own; all other threads block them. Otherwise a signal could
+ * reach the handlers of a compiler inside of an OpenCL driver, which remove its files and fail the
+ * build. */
 static void catch_signals(void)
 {
     static sigset_t signals;
@@ -130,7 +130,7 @@ static void read_row(const clprune_context *context, tune *t, tune_row *row)
     }
 }
 
-/* The context with the built-in row, and the row that the environment asks for. */
+/* Opens the context with the built-in row; reads the row that the environment selects. */
 static void open_device(tune *t, const char *device)
 {
     const char *text = getenv("CLPRUNE_TUNING");
@@ -181,8 +181,8 @@ static bool is_asked_for(const tune *t, const tune_op *op, const char *name, boo
     return op->kind != KIND_GEMM || op->blast == blast;
 }
 
-/* Writes beside the file, then renames: a reader sees the old file or the new one. Before the
- * search (`probe`) it only finds out whether that will do. */
+/* Writes a temporary file beside `path`, then renames it: a reader sees the old file or the new
+ * one. With `probe`, before the search, it only checks that this will work. */
 static bool write_output(const tune *t, const char *path, bool probe)
 {
     if (path == NULL) {

@@ -1,9 +1,10 @@
 /* tune_search.c: coordinate descent, then random steps from the best row until the time is over.
  *
- * A candidate is checked, then timed in turns with the best row so far. It wins where the geometric
- * mean of the ratios of medians exceeds WIN, and what the best row differs by from itself in two
- * contexts; twice, the second time with more rounds, surely so by their spread, and with all
- * checks. What is no faster than the built-in row in the end is dropped. */
+ * A candidate is checked, then timed in turns with the best row so far. Its speed-up is the
+ * geometric mean over the cases of ratios of medians. It must exceed WIN, and the ratio of the best
+ * row to itself in two contexts. It must do so again with more rounds, with a mean less two
+ * standard errors above 1, and pass all checks. At the end, parameters that are no faster than the
+ * built-in row are dropped. */
 #include "tune.h"
 
 #include <math.h>
@@ -118,11 +119,12 @@ static bool is_default(const tune *t, const tune_row *row)
 
 /* A comparison: the second row against the first. */
 typedef struct verdict {
-    double ratio; /* how much faster it is: geometric mean over the cases of ratios of medians */
-    double sure; /* the same over cases and rounds, less twice its standard error over the rounds */
+    double ratio; /* speed-up: geometric mean over the cases of ratios of medians */
+    double sure;  /* a lower bound: geometric mean over cases and rounds, less two standard errors
+                     over the rounds */
 } verdict;
 
-/* The context of one side, opened and warm; false where its programs do not build or run. */
+/* Opens and warms up the context of one side; false if its programs do not build or run. */
 static bool open_side(const tune *t, const tune_row *row, clprune_context **context)
 {
     if (*context != NULL)
@@ -131,9 +133,10 @@ static bool open_side(const tune *t, const tune_row *row, clprune_context **cont
     return *context != NULL && warm_up(t, *context);
 }
 
-/* One round of timings into seconds[side][case]. CLBlast's parameters belong to the process, so its
- * contexts are opened anew for each round, and its own parameters, which cannot come back, were
- * timed before; other contexts live side by side and take turns case by case. */
+/* One round of timings into seconds[side][case]. CLBlast's parameters are global to the process. So
+ * its contexts are opened anew for each round, and CLBlast's default parameters, which cannot be
+ * set again, were timed before the search. Other contexts live side by side and take turns case by
+ * case. */
 static bool time_round(const search *s, const tune_row *rows[2], clprune_context *contexts[2],
     int round, double *seconds[2])
 {
@@ -222,7 +225,7 @@ static void describe(const search *s, const tune_row *row, const char *text)
     fprintf(stderr, ": %s\n", text);
 }
 
-/* Whether a candidate becomes the best row. */
+/* Tries a candidate; true if it becomes the best row. */
 static bool try_row(search *s, const tune_row *row)
 {
     tune *t = s->t;
@@ -271,7 +274,8 @@ static bool try_row(search *s, const tune_row *row)
     return wins;
 }
 
-/* Values to try beside `value`: half and twice, in between, and the next ones of small numbers. */
+/* Values to try next to `value`: half and twice, in between, and for small numbers the adjacent
+ * ones. */
 static size_t neighbours(const search *s, size_t parameter, uint32_t value, uint32_t found[6])
 {
     const clprune_tuning_parameter *p = &s->t->parameters[parameter];
@@ -320,7 +324,7 @@ static size_t random_below(search *s, size_t bound)
     return (size_t)(s->random % bound);
 }
 
-/* Two or three steps at once: what is good only together is found so. */
+/* Two or three steps at once, for parameters that are good only together. */
 static bool random_step(search *s)
 {
     tune *t = s->t;
@@ -338,8 +342,8 @@ static bool random_step(search *s)
     return try_row(s, &row);
 }
 
-/* Sets for CLBlast's Xgemm, in the order of its names: two of one work-item for much, as CPUs like
- * it, then some for GPUs. */
+/* Sets for CLBlast's Xgemm, in the order of its names: two with much work per work-item, which suit
+ * CPUs, then some for GPUs. */
 static const uint32_t blast_sets[][16] = {
     /* GEMMK KREG KWG KWI MDIMA MDIMC MWG NDIMB NDIMC NWG SA SB STRM STRN VWM VWN */
     {1, 1, 16, 1, 4, 4, 64, 4, 4, 64, 0, 0, 0, 0, 16, 1},
@@ -380,7 +384,7 @@ static void search_blast(search *s)
             }
         (void)try_row(s, &row);
     }
-    /* How far the inner size is cut. */
+    /* The length of the runs that the inner dimension is cut into; 0: one run. */
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->parameters[i].section, "clblast") == 0 && !is_default(t, &t->best))
             for (uint32_t run = 0; run <= 2048; run = run == 0 ? 256 : 2 * run) {
@@ -390,7 +394,7 @@ static void search_blast(search *s)
             }
 }
 
-/* Ends the program where the row that the search starts from is wrong itself. */
+/* Ends the program if the search's first row gives wrong results. */
 static void check_start(tune *t)
 {
     char why[256];
@@ -413,7 +417,7 @@ static void measure_noise(search *s)
     fprintf(stderr, "%s: a candidate must be %.3f times as fast\n", s->t->op->name, s->win);
 }
 
-/* The speed-up over the built-in row; the parameters go back to it where there is none. */
+/* Measures the speed-up over the built-in row; without one, restores the built-in parameters. */
 static void finish_op(search *s, tune_op *op)
 {
     tune *t = s->t;

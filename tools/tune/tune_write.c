@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Whether the section of a parameter was searched, or differs from the built-in row. */
+/* Whether a parameter is written: one of `op`, or if that is NULL, of a section that was searched
+ * or differs from the built-in row. */
 static bool is_written(const tune *t, const tune_row *row, const tune_op *op, size_t parameter)
 {
     if (!row->is_set[parameter])
@@ -51,7 +52,8 @@ void tune_write_c(FILE *stream, const tune *t, const tune_row *row)
         fprintf(stream, "%s.%s = %u", first ? "" : ", ", p->key, row->values[i]);
         section = p->section;
     }
-    /* CLBlast's, in the order of the table, and the kernels that are set. */
+    /* CLBlast's parameters in the order of the table, 0 if not set; then which of its kernels are
+     * set. */
     fprintf(stream, "},\n    .blast = {");
     section = "";
     for (size_t i = 0; i < t->count; i++)
