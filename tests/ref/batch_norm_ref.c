@@ -15,8 +15,9 @@ void batch_norm_ref_moments(size_t rows, size_t cols, const double *x, double *m
     }
 }
 
-/* With every mean of a part off by `off`, m2 is off by 2 off sum |part's mean - mean| and by off^2
- * a row, beside the rounding of its sum. Means of parts are merged up to rows / 8 times. */
+/* If the means of the parts are off by `off`, m2 is off by 2 off sum |part's mean - mean| and by
+ * off^2 per row, besides the rounding of its sum. Means of parts are merged up to rows / 8
+ * times. */
 void batch_norm_ref_moments_bound(
     size_t rows, size_t cols, const double *x, double *mean_bound, double *m2_bound)
 {

@@ -21,7 +21,7 @@ bsr_ref bsr_ref_make(size_t batch, size_t rows, size_t cols, size_t br, size_t b
 /* Packs the marked blocks; the mask must mark `keep` in each sample. */
 void bsr_ref_pack(bsr_ref *ref, const float *x, const unsigned char *mask);
 
-/* The index as it is stored; arrays are NULL and of 0 bytes where a type has none. */
+/* The index in its stored form; arrays that a type does not have are NULL, with 0 bytes. */
 typedef struct bsr_ref_index {
     int32_t *crow, *col;
     unsigned char *bitmap;

@@ -19,7 +19,7 @@ uint16_t float_format_encode(float_format f, float x)
             uint16_t)(sign | (unsigned)special << f.fraction_bits | 1u << (f.fraction_bits - 1));
     if (isinf(x))
         return (uint16_t)(sign | (unsigned)special << f.fraction_bits);
-    /* Units of the last place; below the least normal exponent they stay as they are there. */
+    /* Units of the last place; below the least normal exponent they are those of that exponent. */
     const double size = fabs((double)x);
     int exponent = size == 0 ? 1 - bias : ilogb(size);
     if (exponent < 1 - bias)

@@ -11,9 +11,9 @@ static double target(size_t classes, double smoothing, size_t k, int32_t label)
     return smoothing / (double)classes + (label >= 0 && k == (size_t)label ? 1 - smoothing : 0);
 }
 
-/* One row: log_p and what it may be off by. logits - max is rounded, and so is what is left after
- * log sum; the sum of exponentials carries the errors of its arguments and of exp and log, a few
- * units each. */
+/* One row: log_p and its error bound. Two differences are rounded: logits - max, and that minus log
+ * sum. The sum of exponentials has the errors of its arguments and of exp and log, a few units
+ * each. */
 static void log_softmax(size_t classes, const double *x, double *log_p, double *bound)
 {
     double max = -INFINITY, mass = 0, mass_error = 0;

@@ -1,5 +1,4 @@
-/* Reference of softmax cross-entropy. `*_bound` is what fp32 may be off by; NULL where not wanted.
- */
+/* Reference of softmax cross-entropy. `*_bound` receives the error bound of fp32; may be NULL. */
 #ifndef CLPRUNE_CROSS_ENTROPY_REF_H
 #define CLPRUNE_CROSS_ENTROPY_REF_H
 

@@ -1,4 +1,5 @@
-/* Reference of GELU. `bound` is what the kernels promise in fp32; NULL where not wanted. */
+/* Reference of GELU. `bound` receives the error bound that the kernels promise in fp32; may be
+ * NULL. */
 #ifndef CLPRUNE_GELU_REF_H
 #define CLPRUNE_GELU_REF_H
 

@@ -1,19 +1,20 @@
-/* Reference of dense products: naive loops in double, with the bound that fp32 must keep.
+/* Reference of dense products: naive loops in double, with the error bound of fp32.
  *
- * Matrices are dense and row-major; op(a) is M x K, op(b) is K x N, transposed if the flag is set.
- */
+ * Matrices are dense and row-major; op(a) is M x K, op(b) is K x N, transposed if the flag is
+ * set. */
 #ifndef CLPRUNE_GEMM_REF_H
 #define CLPRUNE_GEMM_REF_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Element (r, c) of c adds up terms: their sum, the sum of their magnitudes, and their number. */
+/* Element (r, c) of the result is a sum of terms. Collects the sums, the sums of magnitudes and the
+ * number of terms. */
 typedef struct gemm_ref {
     size_t m, n;
     size_t terms;  /* the same number for each element */
-    double *want;  /* M x N: the sums, in the end the results */
-    double *bound; /* M x N: the sums of magnitudes, in the end the bounds */
+    double *want;  /* M x N: the sums; after gemm_ref_end the results */
+    double *bound; /* M x N: the sums of magnitudes; after gemm_ref_end the bounds */
 } gemm_ref;
 
 gemm_ref gemm_ref_begin(size_t m, size_t n);
@@ -25,8 +26,8 @@ void gemm_ref_add(
 /* Adds one term, row[c], to each element (r, c). */
 void gemm_ref_add_row(gemm_ref *ref, const float *row);
 
-/* Ends with want = alpha * sum + beta * c (c is not read for beta = 0) and
- * bound = 2 * sqrt(K) * 2^-24 * sum |a||b| + 2^-24 * |want|, beta * c being one term more. */
+/* Ends with want = alpha * sum + beta * c (c is not read if beta = 0) and bound = 2 * sqrt(K) *
+ * 2^-24 * sum |a||b| + 2^-24 * |want|; beta * c counts as one more term. */
 void gemm_ref_end(gemm_ref *ref, float alpha, float beta, const float *c);
 
 void gemm_ref_free(gemm_ref *ref);

@@ -1,4 +1,4 @@
-/* Reference of LayerScale. `bound` is what fp32 may be off by; NULL where not wanted. */
+/* Reference of LayerScale. `bound` receives the error bound of fp32; may be NULL. */
 #ifndef CLPRUNE_LAYERSCALE_REF_H
 #define CLPRUNE_LAYERSCALE_REF_H
 

@@ -32,7 +32,8 @@ static void sgd(
     }
 }
 
-/* m^ / (sqrt(v^) + eps), its size without cancellation in m. Updates m and v. */
+/* m^ / (sqrt(v^) + eps); *size receives its magnitude without cancellation in m. Updates m and
+ * v. */
 static double adam(
     const clprune_optimizer_desc *desc, uint64_t t, const optimizer_ref *x, size_t i, double *size)
 {

@@ -7,8 +7,8 @@
 
 #include "clprune/optimizer.h"
 
-/* In: the gradient g, and p, m, v before step t (from 1). Out: p, m, v after it, and what each may
- * be off by in fp32. SGD has no m; without momentum no v. */
+/* In: the gradient g, and p, m, v before step t (from 1). Out: p, m, v after it, and their error
+ * bounds in fp32. SGD has no m; without momentum no v. */
 typedef struct optimizer_ref {
     size_t count;
     const double *g;

@@ -5,7 +5,8 @@
 
 #include "support/test_compare.h"
 
-/* Calls for every term of the convolution: y[row][o] has images[pixel] * w[weight] in it. */
+/* Runs its body for each term of the convolution: y[row][o] has the term images[pixel] *
+ * w[weight]. */
 #define FOR_EACH_TERM(desc, batch)                                                                 \
     for (size_t n = 0; n < (batch); n++)                                                           \
         for (size_t py = 0; py < (desc)->height / (desc)->patch; py++)                             \

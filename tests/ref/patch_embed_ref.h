@@ -1,5 +1,5 @@
-/* Reference of the patch embedding, as the convolution it is. `bound` is what fp32 may be off by;
- * NULL where not wanted. */
+/* Reference of the patch embedding, computed as a convolution. `bound` receives the error bound of
+ * fp32; may be NULL. */
 #ifndef CLPRUNE_PATCH_EMBED_REF_H
 #define CLPRUNE_PATCH_EMBED_REF_H
 

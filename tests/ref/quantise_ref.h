@@ -9,8 +9,8 @@
 /* Code c of a row of words, its bits read one by one. */
 unsigned quantise_ref_code(const uint32_t *row, unsigned bits, size_t c);
 
-/* What scale and zero of a group must be. The scale is one of two where the rounding of fp32 may
- * decide; not finite: it must be NaN. */
+/* The expected scale and zero of a group. Rounding in fp32 may give either of two scales. If not
+ * finite, the scale must be NaN. */
 typedef struct quantise_ref_group {
     bool finite;
     double zero, scale, other_scale;
@@ -18,7 +18,7 @@ typedef struct quantise_ref_group {
 
 quantise_ref_group quantise_ref_of(unsigned bits, size_t count, const float *x);
 
-/* x as it enters: tiny magnitudes are 0, huge finite ones 2^126. */
+/* x as the kernels clamp it: tiny magnitudes are 0, huge finite ones 2^126. */
 double quantise_ref_bounded(float x);
 
 /* u in [0, 1) for element `position` of a sample. */

@@ -1,4 +1,4 @@
-/* Reference of the mean over tokens. `bound` is what fp32 may be off by; NULL where not wanted. */
+/* Reference of the mean over tokens. `bound` receives the error bound of fp32; may be NULL. */
 #ifndef CLPRUNE_TOKEN_MEAN_REF_H
 #define CLPRUNE_TOKEN_MEAN_REF_H
 

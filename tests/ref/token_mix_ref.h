@@ -1,5 +1,5 @@
-/* Reference of the token-mixing half of a block, step by step as autograd goes: affine, token
- * linear layer, LayerScale with residual. All arrays dense and row-major. */
+/* Reference of the token half of a block, computed step by step like autograd: affine, token linear
+ * layer, LayerScale with residual. All arrays dense and row-major. */
 #ifndef CLPRUNE_TOKEN_MIX_REF_H
 #define CLPRUNE_TOKEN_MIX_REF_H
 
@@ -19,7 +19,7 @@ typedef struct token_mix_ref_grads {
 /* y = x + ls * (w n + b 1^T), n = alpha * x + beta. */
 void token_mix_ref_forward(const token_mix_ref *in, double *y);
 
-/* All gradients. Of the magnitudes of its inputs it gives the sums of magnitudes. */
+/* All gradients. With magnitudes as inputs, the outputs are the sums of magnitudes. */
 void token_mix_ref_backward(const token_mix_ref *in, token_mix_ref_grads out);
 
 #endif

@@ -29,7 +29,8 @@ static uint64_t limit(const char *name)
     return text != NULL ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
-/* The number behind "kernel:" of a setting that names this kernel; `rest` is what follows it. */
+/* Whether a setting "kernel:number" names this kernel; *number receives the number, *rest what
+ * follows it. */
 static bool names_kernel(const char *what, const char *kernel, uint64_t *number, const char **rest)
 {
     const char *text = setting(what);

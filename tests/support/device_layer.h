@@ -4,25 +4,23 @@
  *
  *     group=64              the device, and each kernel, takes at most 64 work-items a group
  *     local=16384           the device has 16 KiB of local memory
- *     groups=65535          no more groups than that along the second and the third dimension
- *     refuse=prune_score:8  this kernel is refused in groups of more than 8 work-items, which
- *                           no query tells
- *     code=-5               larger groups are refused with this code; default
+ *     groups=65535          at most that many groups along the second and the third dimension
+ *     refuse=prune_score:8  this kernel is refused in groups of more than 8 work-items; no query
+ *                           tells
+ *     code=-5               groups that are too large are refused with this code; default
  *                           CL_INVALID_WORK_GROUP_SIZE, -54
- *     spoil=self_check:7    what is read back after this kernel has NaN in place of float 7, with a
- *                           third number a change of so many units in the last place
+ *     spoil=self_check:7    data read back after this kernel have NaN in place of float 7; a third
+ *                           number changes float 7 by that many units in the last place instead
  *
- * Groups, numbers of groups and local memory above the limits are refused when the kernel is enqueued:
+ * Kernels above a limit are refused when they are enqueued. Run a test with the layer by
  *
- *     OPENCL_LAYERS=.../libdevice_layer.so DEVICE_LAYER=group=64,local=16384
- * build/dev/bin/test_prune
- */
+ *     OPENCL_LAYERS=.../libdevice_layer.so DEVICE_LAYER=group=64,local=16384 PROGRAM */
 #ifndef CLPRUNE_TEST_DEVICE_LAYER_H
 #define CLPRUNE_TEST_DEVICE_LAYER_H
 
 #include <stdbool.h>
 
-/* Whether the layer is loaded; it is named in $OPENCL_LAYERS, and the loader knows layers. */
+/* Whether the layer is loaded: $OPENCL_LAYERS names it and the loader supports layers. */
 bool device_layer_is_loaded(void);
 
 /* Sets $DEVICE_LAYER; NULL: the device as it is. */

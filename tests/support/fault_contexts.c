@@ -37,7 +37,7 @@ static void undo_second(clprune_context *c)
     error_text[0] = '\0';
 }
 
-/* What a context computes, into `host`. */
+/* Computes a result in a context, into `host`. */
 static clprune_status use_context(clprune_context *c)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -229,7 +229,7 @@ static void undo_plan(clprune_context *c)
     dry = NULL;
 }
 
-/* What takes nothing, and so cannot fail but for its arguments. */
+/* Functions that acquire nothing, so only bad arguments can make them fail. */
 static clprune_status call_sizes(clprune_context *c)
 {
     clprune_gelu_code_sizes code;

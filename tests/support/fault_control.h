@@ -11,8 +11,8 @@ typedef struct fault_controls {
     fault_alive_fn *alive;
 } fault_controls;
 
-/* False: $OPENCL_LAYERS has no fault layer, or the loader does not know layers. Lists devices to
- * find that out. */
+/* Lists devices, which loads the layers. False if $OPENCL_LAYERS has no fault layer, or the loader
+ * does not support layers. */
 bool fault_find_layer(fault_controls *controls);
 
 #endif

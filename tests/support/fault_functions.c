@@ -21,7 +21,7 @@ static bool is(const operand *o, const char *name)
     return strcmp(o->name, name) == 0;
 }
 
-/* Values that each operand may have: an index where it is one, else numbers around 1. */
+/* Valid values for an operand: indices if it is an index, else numbers around 1. */
 static void fill(const operand *o, unsigned salt, float *to)
 {
     const size_t count = o->rows * o->cols;
@@ -63,7 +63,8 @@ static clprune_saved *store(
     from.rows = BATCH * rows;
     from.cols = from.ld = cols;
     TEST_OK(clprune_saved_create(c, "store", &keep, BATCH, rows, cols, &made));
-    /* Its rows may be padded, and nothing is written there: all its bytes are compared. */
+    /* Nothing writes the padding of the store's rows, but all its bytes are compared: they begin as
+     * 0. */
     const clprune_saved_info info = clprune_saved_describe(made);
     clprune_mat all = clprune_mat_of(info.buffer, 1, info.sizes.bytes / sizeof(float));
     all.offset = info.offset / sizeof(float);

@@ -57,7 +57,7 @@ long fault_host_files(void)
     return files;
 }
 
-/* Whether a place calls for the first time. */
+/* Whether this is the first call from a place. */
 static bool is_new(fault_group group, void *place)
 {
     for (size_t i = (size_t)place % MOST_PLACES, tries = 0; tries < MOST_PLACES; tries++) {
@@ -125,7 +125,7 @@ MEMORY(
     int, ENOMEM, pthread_mutex_init, (pthread_mutex_t * a, const pthread_mutexattr_t *b), (a, b), 0)
 MEMORY(int, ENOMEM, pthread_mutexattr_init, (pthread_mutexattr_t * a), (a), 0)
 
-/* Its text is to be freed; the stream allocates. */
+/* The caller frees its text; the stream itself allocates. */
 FILE *__real_open_memstream(char **text, size_t *size);
 FILE *__wrap_open_memstream(char **text, size_t *size);
 FILE *__wrap_open_memstream(char **text, size_t *size)

@@ -1,6 +1,6 @@
-/* A layer between the ICD loader and the drivers; fault_layer.h describes it. It watches what the
- * library and CLBlast call. Releases are counted and never fail: they report no errors that a
- * caller could act on. */
+/* A layer between the ICD loader and the drivers; fault_layer.h describes it. It watches the calls
+ * of the library and CLBlast. Releases are counted and never fail: a caller could not act on their
+ * errors. */
 #include "support/fault_layer.h"
 
 #include <pthread.h>
@@ -75,7 +75,7 @@ static unsigned *counter(enum kind kind)
     return counters[kind];
 }
 
-/* Its entry, or a free one; they lie behind its hash. */
+/* The entry of a handle, or a free one; searched from its hash on. */
 static struct object *entry_of(void *handle)
 {
     size_t i = (size_t)handle / 16 % MOST_OBJECTS;
@@ -297,7 +297,7 @@ FUNCTIONS
 #undef RETAIN
 #undef RELEASE
 
-/* The memory is mapped, not created. */
+/* Maps memory; does not create an object. */
 static void *CL_API_CALL watch_clEnqueueMapBuffer(cl_command_queue a, cl_mem b, cl_bool c,
     cl_map_flags d, size_t e, size_t f, cl_uint g, const cl_event *h, cl_event *i, cl_int *code)
 {

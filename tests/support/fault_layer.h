@@ -1,11 +1,11 @@
-/* Controls of fault_layer.c, a layer for the ICD loader ($OPENCL_LAYERS) that lets calls of OpenCL
- * fail and counts the objects that are alive. With any program:
+/* Controls of fault_layer.c, a layer for the ICD loader ($OPENCL_LAYERS) that makes calls of OpenCL
+ * fail and counts the objects that are alive. With any program,
  *
  *     OPENCL_LAYERS=.../libfault_layer.so FAULT_LAYER=clGetDeviceInfo:3:-6 clprune-info
  *
- * lets the third clGetDeviceInfo fail with code -6; "any:20:-5" lets the 20th call fail that it
- * watches, "any:20:-5:forever" that call and all later ones. $FAULT_REPORT names a file to which a
- * line about calls and objects is added when the program ends. A test finds the controls with
+ * makes the third clGetDeviceInfo fail with code -6; "any:20:-5" makes the 20th watched call fail,
+ * "any:20:-5:forever" that call and all later ones. $FAULT_REPORT names a file; when the program
+ * ends, a line about calls and objects is appended to it. A test finds the controls with
  * fault_control.h. */
 #ifndef CLPRUNE_TEST_FAULT_LAYER_H
 #define CLPRUNE_TEST_FAULT_LAYER_H
@@ -13,11 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The `at`-th call from now on, counted from 1, of `function` (NULL: of any) fails with `code`,
- * with `forever` all later ones too; 0: none does. Counters begin anew. */
+/* The `at`-th call from now on, counted from 1, of `function` (NULL: any) fails with `code`; with
+ * `forever` all later ones too. 0: none fails. Resets the counters. */
 typedef void fault_arm_fn(const char *function, unsigned at, int code, bool forever);
 
-/* The function that failed since then, the first of several; NULL: none yet. */
+/* The first function that failed since then; NULL: none yet. */
 typedef const char *fault_fired_fn(void);
 
 /* Calls since then that could have failed. */

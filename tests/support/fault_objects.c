@@ -108,7 +108,7 @@ static void undo_made(clprune_context *c)
 
 static float host[MOST + 20];
 
-/* A window, whose rows lie apart, and whole matrices; with an event. */
+/* A window with gaps between its rows, and whole matrices; with an event. */
 static clprune_status call_transfers(clprune_context *c)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -331,7 +331,7 @@ static void result_of_store(clprune_context *c, fault_bytes *to)
     fault_add_mat(to, c, w);
 }
 
-/* In memory of the caller, with another shape before. */
+/* In memory of the caller, after another shape. */
 static clprune_status call_store_in(clprune_context *c)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -490,7 +490,7 @@ static void undo_optimizer(clprune_context *c)
     optimizer = NULL;
 }
 
-/* A step that failed is none: the next one is the one that it would have been. */
+/* A failed step does not count: the next one is the same step. */
 static void open_step(clprune_context *c, const void *row)
 {
     const clprune_optimizer_desc desc = {

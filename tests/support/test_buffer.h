@@ -1,8 +1,8 @@
-/* Device buffers that notice when something outside of them is written.
+/* Device buffers that detect writes outside of their contents.
  *
  * A test_mat lies in a larger buffer: 128 canary elements in front, 128 behind, and canaries
- * between its rows where ld > cols. Canaries are NaN, so that reading one shows in the result, with
- * a payload of their own, so that writing one shows too. A test_buf is a range of bytes between
+ * between its rows if ld > cols. Canaries are NaN, so reading one shows in the result. Their NaN
+ * payload is unique, so overwriting one shows, too. A test_buf is a range of bytes between
  * canaries. Both are made on the device under test (test_device.h); failures fail the case. */
 #ifndef CLPRUNE_TEST_BUFFER_H
 #define CLPRUNE_TEST_BUFFER_H
@@ -27,7 +27,7 @@ float *test_mat_get(const test_mat *m, const char *what);
 /* Fails unless every byte is as it was made: for inputs, and outputs of calls that fail. */
 void test_mat_unchanged(const test_mat *m, const char *what);
 
-/* Overwrites the elements; they count as "as it was made" from now on. NULL: NaN. */
+/* Overwrites the elements (NULL: with NaN); test_mat_unchanged then compares with these. */
 void test_mat_set(test_mat *m, const float *values);
 
 void test_mat_free(test_mat *m);
@@ -45,14 +45,14 @@ void *test_buf_get(const test_buf *b, const char *what);
 void test_buf_unchanged(const test_buf *b, const char *what);
 void test_buf_free(test_buf *b);
 
-/* A BSR matrix in such buffers. */
+/* A BSR matrix in test_bufs. */
 typedef struct test_bsr {
     clprune_bsr bsr;
     test_buf values, scales, crow, col, bitmap;
 } test_bsr;
 
 test_bsr test_bsr_make(clprune_bsr_desc desc);
-/* The same holding these bytes; NULL: as above. */
+/* The same with these contents; NULL: filled with 0xA5. */
 test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void *crow,
     const void *col, const void *bitmap);
 void test_bsr_free(test_bsr *b);

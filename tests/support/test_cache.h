@@ -1,4 +1,4 @@
-/* A program cache with one file, for the tests of what may become of it. */
+/* A program cache with one file, for tests that damage or replace the file. */
 #ifndef CLPRUNE_TEST_CACHE_H
 #define CLPRUNE_TEST_CACHE_H
 
@@ -78,7 +78,7 @@ static inline void test_unstock(test_stocked *s)
     free(s->content);
 }
 
-/* A context with that folder, which has built a program that test_use does not. */
+/* A context with that folder that has built another program than test_use. */
 static inline clprune_context *test_build_other(const char *dir)
 {
     clprune_context *context = NULL;

@@ -13,7 +13,7 @@ static const char *describe(const char *format, va_list arguments)
     return text;
 }
 
-/* How far off an element is, in units of its bound; infinite for a wrong NaN. */
+/* The error of an element in units of its bound; infinite for an unexpected NaN. */
 static double badness(float got, double want, double bound)
 {
     if (isnan(want) || isnan(got))

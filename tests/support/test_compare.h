@@ -6,7 +6,7 @@
 
 #include "support/test_device.h"
 
-/* What a sum of K fp32 products may be off by: 2 * sqrt(K) * 2^-24 * sum |a||b|, plus one rounding
+/* The error bound of a sum of K fp32 products: 2 * sqrt(K) * 2^-24 * sum |a||b|, plus one rounding
  * of the result. */
 static inline double test_bound(size_t k, double sum_abs, double result)
 {

@@ -42,8 +42,8 @@ typedef struct test_list {
 void test_add(test_list *list, CMUnitTestFunction run, const void *row, const char *name, ...)
     __attribute__((__format__(__printf__, 4, 5)));
 
-/* Runs the list on each device and family, on each device with its own family, or just once without
- * a device; frees it and returns the exit status of main. */
+/* Run the list on each device and family; on each device with its own family; or once without a
+ * device. All free the list and return the exit status of main. */
 int test_run_on_devices(const char *group, test_list *list);
 int test_run_on_each_device(const char *group, test_list *list);
 int test_run_on_host(const char *group, test_list *list);
@@ -60,7 +60,7 @@ const char *test_device_label(void);
 /* The selection string of the device under test, "0:0". */
 const char *test_device_selection(void);
 
-/* Whether CLPRUNE_TEST_SMALL asks for short lists. */
+/* Whether CLPRUNE_TEST_SMALL is set: short lists. */
 bool test_small(void);
 
 /* Fails the case unless `call` succeeded; prints the library's last error. */

@@ -23,7 +23,8 @@ void test_file_write(const char *path, const void *data, size_t size);
 /* setenv, or unsetenv for NULL. */
 void test_environment(const char *name, const char *value);
 
-/* Adds words to $CLPRUNE_DEBUG as the program was started with it; NULL: leaves it at that. */
+/* Sets $CLPRUNE_DEBUG to its value at the start of the program, with `words` added; NULL:
+ * without. */
 void test_debug(const char *words);
 
 #endif

@@ -14,14 +14,14 @@ static const clprune_extent image = {HEIGHT, WIDTH};
 static const clprune_max_pool_desc pool = {.kernel = {2, 2}};
 static const clprune_patch_embed_desc patches = {CHANNELS, HEIGHT, WIDTH, 2, OUT};
 
-/* What some functions need beside matrices. */
+/* Arguments of some functions besides matrices. */
 static struct {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
     clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *rows_dense, *pixels;
 } with;
 
-/* The device's, or a dry one. */
+/* The context of the device, or a dry one. */
 static clprune_context *context;
 #define CONTEXT context
 
@@ -126,7 +126,8 @@ static clprune_bsr bsr_of(const clprune_mat *m)
 static clprune_status call_pack(const clprune_mat *m)
 {
     const clprune_bsr bsr = bsr_of(m + 1);
-    /* Without a mask all blocks must be kept: another refusal of the same status. */
+    /* Without a mask all blocks must be kept, which is refused with the same status for another
+     * reason. */
     return clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, &bsr, NULL);
 }
 
@@ -237,14 +238,14 @@ typedef struct operand {
     const char *name;
     size_t rows, cols;
     unsigned flags;
-    unsigned may_be; /* bit i: it may be operand i */
+    unsigned may_be; /* bit i: it may alias operand i */
 } operand;
 
 typedef struct function {
     const char *name;
     clprune_status (*call)(const clprune_mat *m);
     operand mats[MOST];
-    clprune_saved **store; /* that it uses */
+    clprune_saved **store; /* the store that it uses, if any */
 } function;
 
 #define VECTOR(name)                                                                               \
@@ -266,7 +267,7 @@ typedef struct function {
 enum { WORDS = (COLS + 31) / 32 };
 #define BN VECTOR("mean"), VECTOR("inv"), VECTOR("gamma"), VECTOR("beta")
 
-/* Images of bytes: four in each element's place. */
+/* Images of bytes: four bytes per element of the matrix. */
 #define BYTES                                                                                      \
     {"images", 1, BATCH * CHANNELS * PIXELS / 4, BUFFER},                                          \
     {                                                                                              \

@@ -1,5 +1,5 @@
-/* A gate in front of all later commands of the test context's queue, which a thread opens after a
- * moment: whether a call waited for commands in flight. */
+/* Holds back all later commands of the test context's queue until a thread opens the gate after 100
+ * ms: shows whether a call waits for commands in flight. */
 #ifndef CLPRUNE_TEST_GATE_H
 #define CLPRUNE_TEST_GATE_H
 
@@ -39,7 +39,7 @@ static inline void test_gate_close(test_gate *g)
     assert_int_equal(pthread_create(&g->opener, NULL, test_gate_open_later, g), 0);
 }
 
-/* Waits until it is open. */
+/* Waits until the gate is open and the queue has finished. */
 static inline void test_gate_remove(test_gate *g)
 {
     assert_int_equal(pthread_join(g->opener, NULL), 0);

@@ -10,7 +10,7 @@
 #include "support/test_compare.h"
 #include "support/test_rng.h"
 
-/* The types that there are, then SMALLEST. */
+/* The number of index types; SMALLEST is not counted. */
 enum { TEST_INDEXES = 2 };
 
 static const clprune_index_type test_index_types[TEST_INDEXES + 1] = {
@@ -51,7 +51,7 @@ static inline test_bsr test_bsr_of(clprune_bsr_desc desc, const bsr_ref *ref)
     return b;
 }
 
-/* The same matrix, its values from byte `bytes` on of a buffer of their own, *moved. */
+/* The same matrix with its values in another buffer, *moved, from byte `bytes` on. */
 static inline clprune_bsr test_bsr_moved(const test_bsr *b, size_t bytes, test_buf *moved)
 {
     unsigned char *values = test_buf_get(&b->values, "values"),
@@ -82,8 +82,7 @@ static inline unsigned char *test_random_mask(uint64_t seed, const bsr_ref *ref)
     return mask;
 }
 
-/* Fails unless a matrix is found good, or, where `part` is not NULL, broken, with that in the text.
- */
+/* Fails unless a matrix is found valid (part NULL), or broken with `part` in the text. */
 static inline void test_validates(const clprune_bsr *bsr, const char *part)
 {
     if (part == NULL)
@@ -92,7 +91,7 @@ static inline void test_validates(const clprune_bsr *bsr, const char *part)
         TEST_FAILS(clprune_bsr_validate(test_context(), bsr), CLPRUNE_INVALID_BSR, part);
 }
 
-/* The same of one with this index, as in clprune_bsr; the values are open. */
+/* The same for a matrix with this index, as in clprune_bsr, and arbitrary values. */
 static inline void test_index_validates(
     clprune_bsr_desc desc, const void *crow, const void *col, const void *bitmap, const char *part)
 {

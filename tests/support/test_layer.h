@@ -56,7 +56,8 @@ static inline float *layer_narrow(size_t count, const double *values)
     return narrow;
 }
 
-/* The elements of `m` are `want` within `bound`; nothing outside of them changed. */
+/* Fails unless the elements of `m` are `want` within `bound` and nothing else in the buffer
+ * changed. */
 static inline void layer_check(const char *what, const test_mat *m, const double *want,
     const double *bound, const char *parameters)
 {
@@ -85,8 +86,8 @@ static inline void layer_event(cl_event event)
 /* A function of `count` numbers. */
 typedef double (*layer_function)(void *user, const double *x);
 
-/* Fails unless (f(x + step v) - f(x - step v)) / (2 step) is grad . v for some random v, within
- * `tolerance` of sum |grad v|. */
+/* Fails unless (f(x + step v) - f(x - step v)) / (2 step) is grad . v within `tolerance` of sum
+ * |grad v|, for three random v. */
 static inline void layer_slopes(const char *what, layer_function f, void *user, size_t count,
     const double *x, const double *grad, double step, double tolerance)
 {
@@ -140,8 +141,8 @@ static inline layer_product layer_product_new(uint64_t seed, size_t vectors, con
     return p;
 }
 
-/* The three gradients in `out`, in the order of theta, against differences of `loss`, which gets
- * the data. Frees all. */
+/* Compares the three gradients in `out`, in the order of theta, with differences of `loss`, whose
+ * `user` is the data. Frees all. */
 static inline void layer_product_slopes(layer_product *p, layer_function loss, test_mat *out)
 {
     size_t total = 0, at = 0;

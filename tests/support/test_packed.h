@@ -1,4 +1,4 @@
-/* A matrix packed on the device in any form, beside what must be stored of it; its products. */
+/* A matrix packed on the device in any form, with a reference of its stored bytes; its products. */
 #ifndef CLPRUNE_TEST_PACKED_H
 #define CLPRUNE_TEST_PACKED_H
 
@@ -11,11 +11,12 @@
 #include "ref/bsr_values_ref.h"
 #include "support/test_index.h"
 
-/* What is stored of a packed fp32 matrix, and its values as they are read. */
+/* The expected contents of a packed fp32 matrix: the stored codes, and the values that they are
+ * read as. */
 typedef struct stored_ref {
     bsr_ref bsr;      /* values: as they are read */
     uint16_t *scales; /* bf16, of int8 and int4 */
-    void *codes;      /* of int4 a byte each */
+    void *codes;      /* for int4 one byte each */
     size_t code_bytes;
 } stored_ref;
 
@@ -101,7 +102,7 @@ static inline void packed_free(packed *p)
     test_bsr_free(&p->bsr);
 }
 
-/* The codes of int4 a byte each, to be freed; what pads a block must be zero. */
+/* The codes of int4, one byte each, to be freed; fails unless the padding of blocks is zero. */
 static inline int8_t *unpacked_int4(const packed *p, const unsigned char *stored, const char *name)
 {
     const size_t block = p->wide.br * p->wide.bc, bytes = (block + 1) / 2;
@@ -116,8 +117,8 @@ static inline int8_t *unpacked_int4(const packed *p, const unsigned char *stored
     return codes;
 }
 
-/* Codes equal to the bit. Those of int8 and int4 are a division away from x, which OpenCL lets err
- * by 2.5 units: a code may be that of the other neighbour where x is so near to the middle. */
+/* Fails unless the codes are equal. Codes of int8 and int4 come from a division, which OpenCL
+ * allows to be off by 2.5 units: if x is that near to the middle of two codes, either is right. */
 static inline void same_codes(const packed *p, const void *got, const char *name)
 {
     const bsr_ref *wide = &p->wide;
@@ -173,7 +174,7 @@ static inline clprune_status multiply(
                           : clprune_bspmm_nn(context, 1, beta, xs, in, out, NULL);
 }
 
-/* What unpacking (3) and the products (0 to 2) of a matrix with `outputs` give. */
+/* The results of the products (0 to 2) and of unpacking (3), for a matrix with `outputs`. */
 typedef struct results {
     float *of[4];
     size_t count[4];
@@ -232,8 +233,8 @@ static inline void collect_booked(void *user, const clprune_memory_entry *entry)
         (void)snprintf(text + used, 256 - used, "%s=%zu ", entry->name, (size_t)entry->bytes);
 }
 
-/* Creates a matrix, "v", whose buffers are to be booked as `want`, and destroys it. Returns what it
- * was. */
+/* Creates a matrix "v", fails unless its buffers are in the ledger as `want` says, and destroys it.
+ * Returns its struct before that. */
 static inline clprune_bsr check_booked(clprune_bsr_desc desc, const char *want)
 {
     clprune_context *context = test_context();

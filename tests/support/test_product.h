@@ -19,9 +19,9 @@ static inline test_mat product_operand(
     return test_mat_make(transpose ? cols : rows, transpose ? rows : cols, gap, values);
 }
 
-/* Fails unless c = alpha * op(a) * op(b) + beta * c for random operands whose rows lie gaps[i]
- * elements apart (a, b, c), a and b are unchanged, and the product has an event. `label` is printed
- * on failure. */
+/* Fails unless c = alpha * op(a) * op(b) + beta * c for random operands with gaps[i] elements
+ * between rows (a, b, c), a and b are unchanged, and the product returns an event. `label` is
+ * printed on failure. */
 static inline void test_product(clprune_context *context, gemm_shape s, bool ta, bool tb,
     float alpha, float beta, const size_t gaps[3], const char *label)
 {

@@ -1,8 +1,8 @@
-/* The one list of shapes that kernel tests run over: block sizes x tile boundaries x kept blocks.
+/* The one list of shapes for kernel tests: block sizes x tile boundaries x kept blocks.
  *
- * The tile boundaries are those of 64 wide tiles, 16 wide vectors and segments of 256 rows. A case
- * is numbered; test_shape_at() makes it from its number. The short list (CLPRUNE_TEST_SMALL) and
- * the usual one are parts of the full list, which is for tests labelled slow. */
+ * The tile boundaries are those of tiles of 64, vectors of 16 and segments of 256 rows. Each case
+ * has a number, from which test_shape_at() makes it. The short list (CLPRUNE_TEST_SMALL) and the
+ * usual list are parts of the full list, which is for tests labelled slow. */
 #ifndef CLPRUNE_TEST_SHAPES_H
 #define CLPRUNE_TEST_SHAPES_H
 
@@ -65,8 +65,8 @@ static inline test_shape test_shape_at(size_t number)
 }
 
 /* Whether the usual list has a case: most block sizes with the ragged tile, and 1x16 with each
- * tile. Every block size costs the compilation of its own programs. The short list: blocks 1x4,
- * 1x16 and 3x7 with the ragged tile, half and 1 kept. */
+ * tile. Not all: each block size compiles its own programs. The short list: blocks 1x4, 1x16 and
+ * 3x7 with the ragged tile, half and 1 kept. */
 static inline bool test_shape_is_usual(size_t number)
 {
     static const unsigned char usual_blocks[TEST_BLOCKS] = {

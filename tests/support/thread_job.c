@@ -86,7 +86,7 @@ clprune_status thread_layer(clprune_context *context, clprune_linear **layer)
     return clprune_linear_create(context, &desc, layer);
 }
 
-/* What the host says. The blocks of x that are not kept are zero in `kept`. */
+/* The host's reference. Blocks of x that are not kept are zero in `kept`. */
 typedef struct host_side {
     float x[JOB_X], w[JOB_W], dy[JOB_Y];
     float y[JOB_Y], kept[JOB_X], dx[JOB_X], dw[JOB_W];
@@ -107,7 +107,7 @@ static float norm_of(const float *sample, size_t block)
     return sum;
 }
 
-/* Blocks of one row, so they lie one behind the other; of equal norms the first is kept. */
+/* Blocks have one row, so they are contiguous; of equal norms the first is kept. */
 static void prune_sample(const float *sample, float *kept)
 {
     for (size_t b = 0; b < BLOCKS; b++) {

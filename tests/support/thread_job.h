@@ -1,5 +1,5 @@
-/* Work for a thread, of a few kernels and a result that is known. It uses no cmocka, which may end
- * a case from the main thread only: the job has the status and the text. */
+/* Work for a thread: a few kernels with a known result. It does not use cmocka, which may end a
+ * case from the main thread only: the job holds the status and the text. */
 #ifndef CLPRUNE_THREAD_JOB_H
 #define CLPRUNE_THREAD_JOB_H
 
@@ -15,22 +15,22 @@ enum { JOB_X = JOB_TOKENS * JOB_IN, JOB_W = JOB_OUT * JOB_IN, JOB_Y = JOB_TOKENS
 typedef struct thread_job {
     clprune_context *context;
     unsigned seed;
-    clprune_linear *layer; /* for thread_exact: one that threads share; NULL makes its own */
-    float w[JOB_W];        /* what thread_train ends with */
+    clprune_linear *layer; /* for thread_exact: shared by threads; NULL: it makes its own */
+    float w[JOB_W];        /* the result of thread_train */
     const char *wrong;     /* which result of thread_exact is not the host's, or NULL */
     clprune_status status;
     char told[256]; /* the last error of the thread */
 } thread_job;
 
-/* Trains a layer whose input is kept pruned for some steps; a thread_job *. Returns NULL. */
+/* Trains a layer with a pruned input for some steps. Takes a thread_job *, returns NULL. */
 void *thread_train(void *job);
 
-/* A layer as thread_exact uses it. */
+/* A layer for thread_exact. */
 clprune_status thread_layer(clprune_context *context, clprune_linear **layer);
 
-/* A dense product, a pruned matrix, and a step of a layer, on small whole numbers of the job's
- * seed. So every sum is exact in any order, and the host's integers are the result to the bit; a
- * thread_job *. Returns NULL. */
+/* A dense product, a pruned matrix, and a step of a layer, on small whole numbers drawn from the
+ * job's seed. Every sum is exact in any order, so results equal the host's integers to the bit.
+ * Takes a thread_job *, returns NULL. */
 void *thread_exact(void *job);
 
 #endif
