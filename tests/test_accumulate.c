@@ -1,6 +1,6 @@
-/* beta of the layers' backward passes: each sum becomes its value + beta * what it held. With beta
- * 0 it is not read; 0.5, 1 and -2 give the bits of fma(beta, old, value) where the value is a sum,
- * and come close where it is a product. */
+/* beta of the layers' backward passes: each gradient becomes value + beta * old. With beta 0 the
+ * old value is not read; with 0.5, 1 and -2 the result has the bits of fma(beta, old, value) if the
+ * value is a sum, and is close to it if the value is a product. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* The types of a BSR's index: bytes by hand, sizes and the smallest, the same bits from each,
+/* The index types of BSR: bytes by hand, sizes, the smallest type, the same results with each type,
  * refusals. */
 #include <stdio.h>
 #include <stdlib.h>

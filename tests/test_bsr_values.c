@@ -1,4 +1,5 @@
-/* BSR with fp16, bf16 and int8 values: rounding to the bit, sizes, products, parts of a batch. */
+/* BSR with fp16, bf16, int8 and int4 values: rounding to the bit, sizes, products, parts of a
+ * batch. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Files of the program cache go by a key that has everything a binary depends on, and a disk
- * without room does no harm. */
+/* The key of a program cache file covers everything that a binary depends on; a full disk does no
+ * harm. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

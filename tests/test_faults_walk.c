@@ -1,13 +1,14 @@
-/* Every call that a public function makes of OpenCL, of the allocator and of files fails in turn,
- * once, and once with all later ones: the function returns the right status with a text, or its
- * result has the right bits; nothing leaks; the next call on the same context has the right bits;
- * after the context nothing is left. The cases are in support/fault_*.c.
+/* Every call of OpenCL, of the allocator and of file functions that a public function makes fails
+ * in turn, once, and once with all later ones. The function returns the right status with a text,
+ * or its result has the right bits; nothing leaks; the next call on the same context has the right
+ * bits; after the context is destroyed, nothing is left. The cases are in support/fault_*.c.
  *
  *     test_faults_walk [long] [part of a case's name]
  *
- * warm: programs and scratch are there, one context for all calls. cold: a new context for each
- * call, so its kernels are built. Without `long`, some calls fail of those that are cold, for ever
- * or in the creation of a context, on the vector kernels, and the tiled ones for a few cases. */
+ * warm: programs and scratch exist; one context for all calls. cold: a new context for each call,
+ * so its kernels are built. Without `long`, a part of that: cold every fourth case; the tiled
+ * kernels every 16th; every STEP-th call, instead of each, if cold, with all later ones or of
+ * files; every 5 * STEP-th for contexts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Batches on their way to the device: the host memory of a transfer lives until the transfer is
- * done, also where the one after it was refused. */
+/* Batches sent to the device: the host memory of a transfer lives until the transfer is done, even
+ * if the next transfer was refused. */
 #include <string.h>
 
 #include "feed.h"

@@ -1,5 +1,5 @@
-/* What the trainer says of a first step before it begins: how many programs it builds or loads. The
- * plan counts them in a dry context; the count is that of the step.
+/* The trainer announces how many programs a first step builds or loads. The plan counts them in a
+ * dry context; the count must equal that of the step.
  *
  *     test_first_step [long]
  *

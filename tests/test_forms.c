@@ -1,5 +1,5 @@
-/* What holds for every form of kept tensors: parts of a batch, memory of the caller's, other
- * shapes, both products with any beta, and what is refused. */
+/* Properties of every form of kept tensors: parts of a batch, memory of the caller, other shapes,
+ * both products with any beta, refusals. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* CLBlast's programs hold the OpenCL context that they were built for. They are released when the
- * last context that used CLBlast is destroyed, and for every eighth that is destroyed beside
- * others.
- */
+ * last context that used CLBlast is destroyed, and while others live after every eighth destroyed
+ * one. */
 #include <clblast_c.h>
 
 #include "support/test_device.h"

@@ -1,5 +1,5 @@
-/* Images: channels last from planes; images of bytes have the bits of the floats that they stand
- * for, over sizes, offsets and parts of a batch; invalid arguments. */
+/* Images: channels last from planes; images of bytes give the same bits as the floats that the
+ * bytes stand for, over sizes, offsets and parts of a batch; invalid arguments. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Overrides of a preset from the lines of a text: what they change, which one wins, what is refused
- * and where it says it is. */
+/* Overrides of a preset from the lines of a text: what they change, which line wins, what is
+ * refused and which line the message names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

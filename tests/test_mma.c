@@ -1,5 +1,6 @@
-/* Products on tensor cores, by their emulation and, where the device has them, by its own: against
- * the double reference of rounded and of exact operands, and what a context makes of a wish. */
+/* Products on tensor cores, emulated and, if the device has them, real: against the double
+ * reference of rounded and of exact operands; the precision that a context takes for a requested
+ * one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

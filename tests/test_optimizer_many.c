@@ -1,5 +1,5 @@
-/* Optimizers over many tensors: windows of any stride in buffers shared by chance, as many launches
- * as there are pairs of buffers, nothing allocated and nothing waited for in a step. */
+/* Optimizers over many tensors: windows with random strides in randomly shared buffers, one launch
+ * per pair of buffers, no allocation and no waiting in a step. */
 #include "ref/optimizer_ref.h"
 #include "support/test_layer.h"
 

@@ -1,5 +1,5 @@
-/* What a run is made from options and checkpoints, old and new: the index that it keeps blocks
- * with, and settings that not all programs have. */
+/* A run's settings from options and from checkpoints, old and new: the index of pruned blocks, and
+ * settings that not all programs have. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The line that a run rewrites: it fits the terminal, and says no speed that nobody measured. */
+/* The line that a run rewrites: it fits the terminal, and shows no speed before one was
+ * measured. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Sampled pruning: draws, selection and weights against a reference; that nothing is lost on
- * average; special values; saved activations and layers. */
+/* Sampled pruning: draws, selection and weights against a reference; unbiasedness; special values;
+ * saved activations and layers. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

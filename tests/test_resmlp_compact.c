@@ -1,6 +1,5 @@
-/* The example's ResMLP with activations `compact-pruned`: each gradient beside a reference in
- * double precision, taken from what was kept, by the backward pass of each layer on its own; and
- * beside dense's. */
+/* The example's ResMLP with activations `compact-pruned`: each gradient against a double reference
+ * that runs the backward pass of each layer from the kept tensors, and beside dense's. */
 #include "golden/golden_model.h"
 
 enum { COMPACT_PRUNED = 6 }; /* position in resmlp_keep.preset_names */

@@ -1,4 +1,5 @@
-/* Weights from and to other programs: the checks of a file, and what models make of one. */
+/* Weights from and to other programs: the checks of a file, and importing and exporting it in
+ * models. */
 #define _GNU_SOURCE /* fopencookie */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Saved activations in both forms: target, store, products. */
+/* Saved activations, dense and pruned: target, store, products. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Saved activations of host memory: the bits of the same calls with device matrices. */
+/* Saved activations with host memory: the same bits as with device matrices. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* SHA-256: the examples of FIPS 180-4, and independence of how the data is cut. */
+/* SHA-256: the examples of FIPS 180-4; any cut of the data gives the same hash. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,14 +1,14 @@
-/* The first thing that a process does with the library, done by 16 threads at once: 6 open contexts
- * of their own, 4 open theirs on queues of one OpenCL context, 6 share two thread-safe contexts and
- * a layer in each. Half of each kind runs the vector family, half the tiled one, whose dense
- * products are CLBlast's. Each thread checks products, a pruned matrix and a layer against integers
- * of the host, then trains; afterwards one thread trains the same and must have the same bits.
+/* The first calls of the library in a process, made by 16 threads at once: 6 open contexts of their
+ * own, 4 open theirs on queues of one OpenCL context, 6 share two thread-safe contexts and a layer
+ * in each. Half of each kind runs the vector family, half the tiled one, whose dense products are
+ * CLBlast's. Each thread checks products, a pruned matrix and a layer against integers computed on
+ * the host, then trains; afterwards one thread trains the same and must get the same bits.
  *
  *     test_threads_cold [short]
  *
- * Prints "hash H" of what was trained and ends with 0, or says what was wrong and ends with 1.
- * "short" trains nothing: half of the kernels. test_threads_cold.sh runs it with cold caches, and
- * compares the hashes. */
+ * Prints "hash H" of the trained weights and ends with 0, or says what was wrong and ends with 1.
+ * "short" does not train, which needs half of the kernels. test_threads_cold.sh runs it with cold
+ * caches, and compares the hashes. */
 #include <CL/cl.h>
 #include <pthread.h>
 #include <stdio.h>

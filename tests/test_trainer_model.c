@@ -1,5 +1,5 @@
-/* The trainer with a model that is not one of the examples': what it needs is in its table, and its
- * state that is no parameter comes back with a checkpoint.
+/* The trainer with a model that is not one of the examples': the trainer needs only the model's
+ * table, and a checkpoint restores state that is not a parameter.
  *
  * The model is linear: logits = images W^T + ones * mean. The state is mean, a running mean of the
  * logits in training; a run that loses it has other losses. */

@@ -1,6 +1,6 @@
-/* Devices of small work-groups, and drivers that refuse a kernel's (support/device_layer.c): where
- * the kernel allows, smaller ones give the same results, and else the text names the kernel. CTest
- * loads the layer; without it the program is skipped. */
+/* Devices with small work-groups, and drivers that refuse a kernel's group size
+ * (support/device_layer.c). If the kernel allows smaller groups, they give the same results; else
+ * the text names the kernel. CTest loads the layer; without it the test is skipped. */
 #include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>
