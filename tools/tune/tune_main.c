@@ -188,7 +188,7 @@ static bool write_output(const tune *t, const char *path, bool probe)
     if (path == NULL) {
         if (!probe)
             tune_write_file(stdout, t, &t->best, NULL);
-        return fflush(stdout) == 0;
+        return fflush(stdout) == 0 && !ferror(stdout);
     }
     const size_t size = strlen(path) + 32;
     char *temporary = malloc(size);
