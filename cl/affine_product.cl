@@ -1,11 +1,11 @@
-/* Affine in front of a linear layer, whose output n = alpha * x + beta was not kept: h = n * w^T.
+/* Affine in front of a linear layer, h = n * w^T, where n = alpha * x + beta was not kept.
  *
- *     weights    scaled[o][c] = alpha[c] * w[o][c]                 so that dx = dh * scaled
+ *     weights    scaled[o][c] = alpha[c] * w[o][c]                 then dx = dh * scaled
  *     center     x[r][c] = x[r][c] - center[c], in place
  *     backward   sum 0 of the columns: w[o][c] * p;  sum 1: w[o][c] * sums[o]
  *                dw[o][c] = alpha[c] * dw[o][c] + (beta[c] + alpha[c] * center[c]) * sums[o]
  *
- * where dw holds dh^T * (x - center) and sums the sums of the rows of dh, so that dh^T * x is p =
+ * On entry dw = dh^T * (x - center) and sums[o] = the sum of column o of dh, so p = (dh^T * x)[o][c] =
  * dw[o][c] + center[c] * sums[o]. The sums of the columns are dalpha and dbeta.
  *
  * Row-wise, see rowwise.clh. scaled may be w. No local memory. SUMS 2 in the backward pass. */

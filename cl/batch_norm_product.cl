@@ -1,5 +1,5 @@
-/* Batch norm behind a convolution x = patches * w^T whose output was not kept. Row o is an output
- * channel; on entry dw[o] = dz^T * patches.
+/* Batch norm after a convolution x = patches * w^T whose output x was not kept. Row o of dw is an output
+ * channel; on entry dw = dz^T * patches.
  *
  *     scaled[o]  = inv[o] * (sum over t of w[o][t] * dw[o][t] - mean[o] * dz_sum[o])
  *                                                                   the sum of dz * (x - mean) * inv

@@ -7,14 +7,16 @@
  *                             running_mean = (1 - momentum) running_mean + momentum mean
  *                             running_var  = (1 - momentum) running_var + momentum m2 / (count - 1)
  *
- * batch_norm_partial is row-wise with lanes, see rowwise.clh. A work-item takes TAKE of its rows at a
- * time into registers, where their mean and m2 are exact but for rounding, and merges these into what it
- * has (Chan, Golub, LeVeque):
+ * batch_norm_partial is row-wise with lanes, see rowwise.clh. A work-item reads TAKE of its rows at a
+ * time into registers, computes their mean and m2 in two passes, and merges them into its own moments
+ * (Chan, Golub, LeVeque):
  *
  *     d = mean_b - mean,   mean += d n_b / (n + n_b),   m2 += m2_b + d^2 n n_b / (n + n_b)
  *
- * Then slice 0 merges the slices in order. batch_norm_merge: group i has the columns from
- * i * ROW_LANES * VW on, its slices take partial moments in turn and are added up in order:
+ * Then slice 0 merges the slices in order.
+ *
+ * batch_norm_merge: group i has ROW_LANES * VW columns from i * ROW_LANES * VW on. Its slices take partial
+ * moments in turn, and are added up in order. With first = partial[0] and n all rows:
  *
  *     mean = first + sum of (mean_g - first) n_g / n,   m2 = sum of m2_g + n_g (mean_g - mean)^2
  *
@@ -37,7 +39,7 @@ static inline moments merge(const moments a, const float n, const moments b, con
     return both;
 }
 
-/* Of TAKE rows, `step` floats apart. */
+/* Moments of TAKE rows, `step` floats apart. */
 static inline moments of_take(global const float *p, const ulong step)
 {
     vec row[TAKE];
@@ -55,7 +57,7 @@ static inline moments of_take(global const float *p, const ulong step)
     return m;
 }
 
-/* Of `count` rows, of which `left` columns exist. */
+/* Moments of `count` rows, `step` floats apart; of the vector's columns, the first `left` exist. */
 static inline moments of_rows(
     global const float *p, const ulong step, const ulong count, const ulong left)
 {
@@ -70,7 +72,7 @@ static inline moments of_rows(
     return m;
 }
 
-/* Rows among the first n that slice s of `slices` takes. */
+/* The number of rows that slice s of `slices` takes of n rows. */
 static inline ulong slice_rows(const ulong n, const uint s, const uint slices)
 {
     return n > s ? (n - s - 1) / slices + 1 : 0;
@@ -87,7 +89,7 @@ ROWWISE_KERNEL batch_norm_partial(LANE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRI
             const ulong bottom = min(top + STRIP_ROWS, last_row);
             const ulong own = there ? slice_rows(bottom - top, SLICE, ROW_SLICES) : 0;
             moments m = {0, 0};
-            ulong n = top - first_row; /* 0 where there are several slices */
+            ulong n = top - first_row; /* with several slices there is one strip, so 0 */
             if (there && n > 0) {
                 m.mean = GET(partial, SUM_ROW(0), c);
                 m.m2 = GET(partial, SUM_ROW(1), c);
@@ -118,7 +120,7 @@ ROWWISE_KERNEL batch_norm_partial(LANE_SIZES, MAT_IN_RESTRICT(x), MAT_OUT_RESTRI
         }
 }
 
-/* The sum over the slices of a lane, for each of them. */
+/* The sum over the slices of a lane, added up in order; every slice gets it. */
 static inline vec sum_of_slices(local vec *part, vec value, const uint lanes)
 {
 #if LOCAL > 1

@@ -1,13 +1,12 @@
 /* dw[r][c] = alpha * sum over splits of partial[split][r / PANEL][c][r % PANEL] + beta * dw[r][c].
  *
- * partial is [splits][panels][inner][PANEL], inner >= cols. The splits are added in their order, so
- * the result does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not
- * read.
+ * partial is [splits][panels][inner][PANEL], inner >= cols. Splits are added in order, so the result
+ * does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not read.
  *
- * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP), one vector of partial sums, and the columns
- * [h * COLS, (h + 1) * COLS) in turn over its LOCAL work-items. Local memory: 1 KiB where LOCAL is 1,
- * which takes panel.clh, else none. STRIP divides PANEL, and 4 divides STRIP; rows of partial begin
- * at multiples of 16 bytes. */
+ * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP) and columns [h * COLS, (h + 1) * COLS); its LOCAL
+ * work-items take columns in turn, each a vector of STRIP partial sums. LOCAL 1 needs panel.clh in front,
+ * STRIP 16, and 1 KiB of local memory; else none. STRIP divides PANEL, and 4 divides STRIP; rows of
+ * partial begin at multiples of 16 bytes. */
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
 #error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
 #endif
@@ -29,7 +28,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     partial += partial_offset + first / PANEL * inner * PANEL + first % PANEL;
     ulong c = get_group_id(1) * COLS + get_local_id(0);
 #if LOCAL == 1
-    /* STRIP x 16 results at a time, so that rows of dw are written in runs. */
+    /* STRIP x 16 results at a time, so that rows of dw are written 16 floats at once. */
     local float16 columns[16];
     for (; c + 16 <= last_column; c += 16) {
         float16 sum[16];

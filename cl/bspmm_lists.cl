@@ -1,4 +1,4 @@
-/* The kept blocks of each block column, in row order: what BSpMM walks instead of the block rows.
+/* Lists of the kept blocks by block column, in row order. BSpMM walks these instead of the block rows.
  *
  * A sample's rows are cut into segments of `segment` rows. For segment s of sample n and block column j,
  *     entries[n * keep * BR + e] = (row, value row),  column_start[j] <= e < column_start[j + 1],
@@ -9,11 +9,10 @@
  *
  * With EVEN_ROWS each block row of a sample keeps keep / block_rows blocks, and crow is not read.
  *
- * Group g takes segment g % segments of sample n = g / segments of crow and col, from their offsets
- * on. On CPUs (LOCAL 1) it counts and then places the blocks in order, asking early for the line
- * where each list goes on; on GPUs work-items take
- * block columns in turn and look their column up in each block row by bisection. Local memory:
- * LOCAL * 4 bytes. */
+ * Group g takes segment g % segments of sample n = g / segments of crow and col, from their offsets on. On
+ * CPUs (LOCAL 1) it counts the blocks of each column, then places them in order, and prefetches the next
+ * cache line of each list. On GPUs each work-item takes a run of consecutive block columns and finds them
+ * in each block row by bisection. Local memory: LOCAL * 4 bytes where LOCAL > 1, else none. */
 #if !defined(LOCAL) || !defined(BR)
 #error "bspmm_lists.cl needs LOCAL and BR"
 #endif
@@ -62,7 +61,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     const uint before = (uint)CROW(begin_row) * BR +
                         (uint)(first % BR) * (uint)(CROW(begin_row + 1) - CROW(begin_row));
 #if LOCAL == 1
-    for (ulong j = 0; j < block_cols + 1; j++) /* with <=, Intel's compiler fills whole vectors */
+    for (ulong j = 0; j < block_cols + 1; j++) /* with <=, Intel's compiler stores past the end */
         starts[j] = 0;
     for (ulong i = begin_row; i < end_row; i++) {
         const uint height = (uint)(min((i + 1) * BR, last) - max(i * BR, first));
@@ -72,8 +71,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_lists(const
     starts[0] = before;
     for (ulong j = 0; j < block_cols; j++)
         starts[j + 1] += starts[j];
-    /* starts[j] is the cursor of column j while placing; afterwards it stands at the start of
-     * column j + 1, so shifting by one restores it. */
+    /* While placing, starts[j] is the cursor of column j; it ends at the start of column j + 1, so a
+     * shift by one restores the starts. */
     for (ulong i = begin_row; i < end_row; i++)
         for (int k = CROW(i); k < CROW(i + 1); k++)
             for (ulong row = max(i * BR, first); row < min((i + 1) * BR, last); row++) {

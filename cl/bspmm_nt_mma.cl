@@ -1,5 +1,5 @@
-/* BSpMM nt by small matrix products (mma.clh): the same partial sums as bspmm_nt_tiled.cl, of
- * operands rounded to a narrow format.
+/* BSpMM nt on tensor cores (mma.clh): the partial sums of bspmm_nt_tiled.cl, with operands rounded to
+ * TF32 or bf16.
  *
  *       dy_n^T, CT columns             xs_n, block column j         partial
  *     c +-------------------+     p -> |kept| x x x x x|        +----------------+
@@ -13,19 +13,19 @@
  *
  * in registers, and walks its list, eight entries at a time:
  *
- *     b: the entries' values, read while the eight before are multiplied
- *     sum: their rows of the local sums, which are loaded, added to, and stored
+ *     b: the values of the eight entries, loaded while the eight before are multiplied
+ *     sum: their rows of the local sums: loaded, added to, and stored
  *
- * The entries of a list have different rows, and what one lane has stored another one loads behind
- * a barrier, in the next run. Lists are padded with entries that store nothing.
+ * The entries of a list have different rows, and between two runs there is a barrier; so no two lanes
+ * race for a row of sums. Lists are padded with entries whose sums are not stored.
  *
- * Which column of the run is k of step s is free: a lane's MMA_KEY(i, t) is column EACH t +
- * MMA_EACH s + i, so it reads its EACH values of an entry at once. In local memory column c of dy
- * begins at word c PANEL_WORDS + 8 (c / EACH): where PANEL is 64 or more, accesses meet in no bank
- * (mma_gather.clh). Rows of sums lie SUM_PITCH floats apart, 8 modulo 32: as in bspmm_tn_mma.cl.
+ * The assignment of the run's columns to k is free: MMA_KEY(i, t) of step s is column EACH t +
+ * MMA_EACH s + i, so a lane reads its EACH values of an entry at once. In local memory column c of dy
+ * begins at word c PANEL_WORDS + 8 (c / EACH): if PANEL is 64 or more, there are no bank conflicts
+ * (mma_gather.clh). Rows of sums lie SUM_PITCH floats apart, 8 modulo 32, as in bspmm_tn_mma.cl.
  *
  * Local memory: 4 * (TEAMS * SEG * SUM_PITCH + DEPTH * PANEL_WORDS + 32) + TEAMS * (16 * LIST + 8)
- * bytes, DEPTH being CT rounded up to MMA_K, and what mma.clh needs without PTX. N_TILES 1. CT: at
+ * bytes, with DEPTH = CT rounded up to MMA_K; without PTX also the words of MMA_LOCAL in mma.clh. N_TILES 1. CT: at
  * most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
 #if N_TILES != 1 || CT > 2 * MMA_K
 #error "N_TILES is 1, CT at most 2 * MMA_K"
@@ -36,7 +36,7 @@
 #define COLUMN(c) ((c)*PANEL_WORDS + (c) / EACH * 8)
 #define SUM_PITCH (PANEL + 8)
 
-/* All is read, also of entry 0 where there is none: its products are not stored. */
+/* The lane's EACH values of an entry. Padding reads value row 0; its products are not stored. */
 static inline void read_values(const uint2 entry, global const float *x, const uint t, float *value)
 {
     global const float *from = x + (ulong)entry.y * BC;
@@ -73,7 +73,7 @@ static inline void multiply(local const uint2 *list, const uint count, const uin
     read_values(list[g], x, t, value);
 #pragma nounroll
     for (uint e = 0; e < count; e += 8) {
-        /* The lane's two columns of the product are entries. */
+        /* The lane's two columns of the product belong to two entries. */
         const uint row = list[e + 2 * t].x, next_row = list[e + 2 * t + 1].x;
         local float *even = sums + row * SUM_PITCH + 4 * g;
         local float *odd = sums + next_row * SUM_PITCH + 4 * g;

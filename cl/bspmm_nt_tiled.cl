@@ -14,10 +14,10 @@
  *     local list[team][SEG]     <- the entries of the block column in the team's segment
  *     d[CT]                     <- the work-item's four outputs of dy_tile, in registers
  *
- * and each team walks its own list: an entry costs CT values that are the same for the whole team,
- * CT float4 of fma, and one float4 of local sums, which no other work-item touches. While one run is
- * multiplied, the next one is on its way in registers, and the bounds of the list after that; the
- * values of an entry are read while the one before it is multiplied.
+ * and each team walks its own list. For an entry a work-item reads CT values, the same for the whole
+ * team, does CT fma of float4, and updates one float4 of the local sums, which no other work-item
+ * touches. While a run is multiplied, the next run and the bounds of the list after it are in flight to
+ * registers; the values of an entry are loaded while the entry before is multiplied.
  *
  * Local memory: 16 * (TEAMS * SEG * LANES + CT * (LANES + 1)) + TEAMS * (16 * SEG + 8) bytes.
  * CT: 1 to 16, divides BC. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of 4
@@ -25,9 +25,9 @@
 #if CT > 16
 #error "CT is at most 16"
 #endif
-#define PITCH (PANEL + 4) /* of dy_tile, so that a column of it lies in several banks */
+#define PITCH (PANEL + 4) /* of dy_tile, so that an output's columns lie in different banks */
 
-/* sums += the products of `count` entries. Each value makes room for that of the next entry. */
+/* sums += the products of `count` entries. Each used value's register takes the next entry's value. */
 static inline void multiply(local const uint2 *list, const uint count, const float4 *d,
     global const float *x, local float4 *sums)
 {

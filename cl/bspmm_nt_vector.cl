@@ -1,4 +1,4 @@
-/* BSpMM nt for CPUs: partial sums of dy_n * xs_n^T, whose blocks lie along the reduction.
+/* BSpMM nt for CPUs: partial sums of dy_n * xs_n^T; the blocks of xs lie along the reduction.
  *
  *     partial[split][Q][p][i] = sum over the samples n of `split` and the columns c that row p keeps
  *                               of  dy[n * outputs + Q * PANEL + i][c] * xs_n[p][c]
@@ -11,10 +11,10 @@
  *       | PANEL outputs wide|          +----+                   +----------------+
  *       +-------------------+
  *
- * For each block column the panel of dy is transposed into local memory, then the rows that keep the
- * column are taken P at a time: a register tile whose rows are gathered. The rows left over are
- * taken one by one. The values of a column lie scattered over the sample: those of the entry AHEAD
- * are prefetched. `entries` holds AHEAD more elements than there are entries.
+ * For each block column the panel of dy is transposed into local memory. The rows that keep the column
+ * are then taken P at a time, gathered into a register tile; the last ones one by one. The values of a
+ * column are scattered over the sample, so those of the entry AHEAD places later are prefetched:
+ * `entries` has AHEAD elements behind the last entry.
  *
  * Local memory: CHUNK * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. CHUNK: 1 to BC. */
 #if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || \
@@ -35,7 +35,7 @@ static inline void load_transposed(local float *panel, global const float *dy, c
             panel[c * PANEL + i] = 0.0f;
 }
 
-/* Asks for the values of an entry that comes later. */
+/* Prefetches the values of a later entry. */
 static inline void fetch_values(const uint2 entry, global const float *x)
 {
 #pragma unroll

@@ -1,5 +1,5 @@
-/* BSpMM tn by small matrix products (mma.clh): the same partial sums as bspmm_tn_tiled.cl, of
- * operands rounded to a narrow format.
+/* BSpMM tn on tensor cores (mma.clh): the partial sums of bspmm_tn_tiled.cl, with operands rounded to
+ * TF32 or bf16.
  *
  *       dy_n, SEG rows            xs_n, tiles of a warp          partial
  *     +----+------+-----+        +-----+----+-----+          +------------------+
@@ -11,21 +11,22 @@
  * multiplies, MMA_K entries of the list at a time,
  *
  *     a: the panel's outputs of the entries' rows of dy, gathered from local memory
- *     b: the entries' values, CT columns of the block, read while the step before is multiplied
+ *     b: the entries' values, CT columns of the block, loaded while the step before is multiplied
  *
- * so the reduction runs over kept blocks only. As in bspmm_tn_tiled.cl, the next segment is on its
- * way meanwhile; dy is rounded once, on its way to local memory. Lists are padded with entries of
- * value 0 whose row is one of zeros, behind the segment.
+ * so the reduction runs over kept blocks only. As in bspmm_tn_tiled.cl, the next segment is in flight
+ * meanwhile; dy is rounded once, when it is written to local memory. Lists are padded with entries of
+ * value 0 whose row is a row of zeros after the segment.
  *
- * Which column of the block is column c of matrix j is free, N_TILES c + j, so a lane reads its
- * values of an entry at once. Rows of dy lie PITCH words apart, 8 modulo 32, so that
- * (mma_gather.clh) accesses meet in no bank where rows differ modulo 4, as those of successive
- * entries do in a dense list; with rows at random a bank is asked for 2.1 times on average (of 256
- * cases once in 24, twice in 180, three times in 48, four in 4).
+ * The assignment of the block's columns is free: column c of matrix j is column N_TILES c + j, so a
+ * lane reads its values of an entry at once. Rows of dy lie PITCH words apart, 8 modulo 32. So
+ * (mma_gather.clh) there are no bank conflicts between rows that differ modulo 4, such as those of
+ * successive entries in a dense list. With random rows the worst bank serves 2.1 accesses on average
+ * (1 in 24 of 256 cases, 2 in 180, 3 in 48, 4 in 4).
  *
- * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes, and what mma.clh
- * needs without PTX. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where CT <
- * BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
+ * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes; without PTX also the words
+ * of MMA_LOCAL in mma.clh. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where
+ * CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of 4
+ * elements; else 1. */
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 8 * N_TILES, SLOTS 1 where CT < BC"
 #endif
@@ -42,9 +43,9 @@ static inline dy_word round_outputs(const float4 d)
 #endif
 }
 
-/* The lane's entries of a step: where their rows begin, and N_TILES values of each. All is read,
- * also of entry 0 where there is none, and of the last column: no branch comes between the
- * products. */
+/* The lane's entries of a step: the first word of their rows of dy, and N_TILES values of each. Padding
+ * reads value row 0, columns beyond CT read the last one, and both are then set to 0: no branch comes
+ * between the products. */
 static inline void read_entries(local const uint2 *list, global const float *x, const uint lane,
     uint *row, float *value)
 {

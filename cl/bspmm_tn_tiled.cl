@@ -14,16 +14,18 @@
  *     local dy_tile[SEG][LANES]                 <- the panel of dy, once for all teams
  *     local list[team * SLOTS + i][SEG]         <- the entries of each tile's block column
  *
- * and each team walks its own lists: an entry costs one float4 of dy_tile, CT values that are the
- * same for the whole team, and CT float4 of fma. Both are there twice: while one segment is
- * multiplied, the next one is on its way in registers, and the bounds of the lists after that; the
- * values of an entry are read while the one before it is multiplied. One barrier a segment.
+ * and each team walks its own lists. For an entry a work-item reads one float4 of dy_tile and CT values,
+ * the same for the whole team, and does CT fma of float4. Both tiles and lists are double-buffered: while
+ * a segment is multiplied, the next segment and the bounds of the lists after it are in flight to
+ * registers; the values of an entry are loaded while the entry before is multiplied. One barrier a
+ * segment.
  *
- * The last part of a block that CT does not divide begins earlier and leaves its first columns to
- * the part before.
+ * If CT does not divide BC, the last part of a block begins earlier, so that it has CT columns too; the
+ * columns that it shares with the part before are stored by that part.
  *
- * Local memory: 2 * SEG * (16 * LANES + 8 * TEAMS * SLOTS) bytes, with CONV 8 * SEG more. CT: 1 to 16, at most BC; SLOTS 1
- * where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16 bytes; else 1. */
+ * Local memory: 2 * SEG * 16 * LANES + TEAMS * SLOTS * (16 * SEG + 8) bytes, with CONV 8 * SEG more. CT: 1
+ * to 16, at most BC; SLOTS 1 where CT < BC. SEG: 1 to 256. DYV 4: rows of dy begin at multiples of 16
+ * bytes and have a multiple of 4 elements; else 1. */
 #if !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CT)
 #error "bspmm_tn_tiled.cl needs BC, BR, SEG and CT"
 #endif
@@ -34,7 +36,7 @@
 #error "CT is at most BC and 16, SLOTS 1 where CT < BC"
 #endif
 
-/* sum += the products of `count` entries. Each value makes room for that of the next entry. */
+/* sum += the products of `count` entries. Each used value's register takes the next entry's value. */
 static inline void multiply(local const uint2 *list, const uint count, local const float4 *dy_lane,
     global const float *x, float4 *sum)
 {

@@ -11,17 +11,16 @@
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+
  *     +----+------+-----+        +-----+----+-----+
  *
- * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in
- * turn, segment by segment, so that the values and the lines of dy that they share are still near. It
- * copies the panel of dy to local memory once per segment and reuses it for every block column: only
- * surviving rows are multiplied, so the work falls by exactly the sparsity, at any block size. CB
- * columns of a block are worked on at a time; vectors run along the outputs, so narrow blocks are as
- * fast as wide ones.
+ * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run). It goes
+ * through all of them segment by segment, so that values and cache lines of dy that panels share are still
+ * cached. It copies the panel of dy to local memory once per segment and uses it for every block column.
+ * Only kept rows are multiplied, so the work falls by exactly the sparsity, at any block size. A tile has
+ * CB columns of a block; vectors run along the outputs, so narrow blocks are as fast as wide ones.
  *
- * The values of a column lie scattered over the sample, and the rows of the next panel far apart:
- * both are prefetched. `entries` holds AHEAD more elements than there are entries.
+ * The values of a column are scattered over the sample, and the rows of the next panel lie far apart:
+ * both are prefetched. `entries` has AHEAD elements behind the last entry.
  *
- * Segments have `segment` rows, at most SEG, so that a program serves every number of rows.
+ * A segment has `segment` rows, an argument of at most SEG, so that one program serves every number of rows.
  *
  * Local memory: SEG * PANEL * 4 bytes. CB divides BC, CB * V accumulators. V: 1 to 8. */
 #if !defined(V) || !defined(CB) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(AHEAD)
@@ -44,12 +43,12 @@ static inline void load_panel(local float *panel, global const float *dy, const 
             panel[r * PANEL + i] = 0.0f;
 }
 
-/* tile += the products of `count` rows; a fresh tile starts from zero. With `fetch`, each row asks for
- * the values that come AHEAD rows later. */
+/* tile += the products of `count` rows; a fresh tile starts from zero. With `fetch`, each row prefetches
+ * the values of the row AHEAD places later. */
 static inline void multiply_rows(global const uint2 *entries, const uint count, const bool fresh,
     const bool fetch, local const float *panel, global const float *x, global float *tile)
 {
-    /* Scalars, as they are addresses. */
+    /* Read as scalars, because both are used as addresses. */
     global const uint *entry = (global const uint *)entries, *end = entry + 2 * (ulong)count;
     float16 sum[CB][V];
 #pragma unroll

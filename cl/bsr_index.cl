@@ -1,17 +1,17 @@
-/* crow and col of each sample from what says which of its blocks are kept, FROM:
+/* crow and col of each sample, from the blocks that `mask` marks. FROM:
  *
- *     MASK    mask[n][blocks], a byte for each block, non-zero = kept
- *     ALL     all of them are; mask is not read
- *     BITMAP  mask[n][ceil(blocks / 8)], as in clprune/bsr.h
+ *     MASK    mask[n][blocks], a byte for each block, non-zero = marked
+ *     ALL     all blocks are marked; mask is not read
+ *     BITMAP  mask[n][ceil(blocks / 8)], bits as in clprune/bsr.h
  *
- * Every sample keeps `keep` blocks, whatever is marked: of more marked blocks the first `keep`, and
- * beside fewer the first unmarked ones, so that what reads the index overruns nothing.
+ * Every sample keeps exactly `keep` blocks, so that readers of the index never overrun: if more are
+ * marked, the first `keep` of these; if fewer, the first unmarked ones too.
  *
  * Group n takes sample n of mask, crow and col, each from its offset on. The LOCAL work-items own
- * equal runs of consecutive block rows; counting the kept blocks before a run tells where its
- * columns go, so the order is that of the blocks.
+ * equal runs of consecutive block rows; counting the kept blocks before a run gives the place of its
+ * columns in col, in the order of the blocks.
  *
- * TO_BITMAP 1: bitmap[n][ceil(blocks / 8)] is written beside them, whole bytes by each work-item.
+ * TO_BITMAP 1: also writes bitmap[n][ceil(blocks / 8)]; each byte is written by one work-item.
  *
  * Local memory: LOCAL * 4 bytes, none where LOCAL is 1. LOCAL: any >= 1. */
 #if !defined(LOCAL) || !defined(FROM) || !defined(TO_BITMAP)
@@ -60,13 +60,13 @@ typedef int8 __attribute__((aligned(4))) int8_anywhere;
 static inline uint kept_of_eight(global const uchar *mask)
 {
     ulong bytes = *(global const eight_bytes *)mask;
-    bytes |= bytes >> 4; /* the lowest bit of a byte gathers the others of its own */
+    bytes |= bytes >> 4; /* the lowest bit of each byte becomes the OR of the byte's bits */
     bytes |= bytes >> 2;
     bytes |= bytes >> 1;
     return (uint)((bytes & 0x0101010101010101ul) * 0x0102040810204080ul >> 56);
 }
 
-/* order[bits] = the numbers of the bits that are set, ascending, a byte each. */
+/* order[bits] = the numbers of the set bits, ascending, a byte each. */
 static inline void list_bits(ulong order[256])
 {
     order[0] = 0;
@@ -77,7 +77,8 @@ static inline void list_bits(ulong order[256])
 }
 #endif
 
-/* 1 where a block is kept: it is marked, or one of the *fill unmarked ones that are kept too. */
+/* 1 if a block is marked, or one of the *fill unmarked blocks that are still to be kept; these count
+ * down *fill. */
 static inline uint is_kept(const uint marked, uint *fill)
 {
     const uint fills = *fill > 0 && !marked;
@@ -143,7 +144,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
             crow[row] = (int)min((ulong)next, keep);
             ulong j = 0;
 #if FROM == BITMAP
-            /* From one set bit to the next, which are few. */
+            /* Steps from set bit to set bit, because few are set. */
             for (; j < block_cols; j += 56) {
                 const ulong count = min(block_cols - j, 56ul);
                 ulong bits = bits_of(mask, bytes, row * block_cols + j, count);
@@ -164,7 +165,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
                 next += popcount(kept);
             }
 #endif
-            /* Without a branch on the mask: what is no kept column is overwritten by the next one. */
+            /* No branch on the mask: the column of a dropped block is overwritten by the next one. */
             for (; j < block_cols; j++) {
                 if (next < keep)
                     col[next] = (int)j;
@@ -175,11 +176,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
             marked = next;
         if (next >= keep)
             break;
-        fill = (uint)keep - next; /* the number of unmarked blocks, or fewer: it ends */
+        fill = (uint)keep - next; /* at most the unmarked blocks, so the second pass keeps `keep` */
     }
 #endif
     if (last == block_rows && (first < last || me == 0)) {
-        /* Several runs may be empty at the end: only the one that reaches it writes the total. */
+        /* The last runs may be empty: only the run that ends at the last block row writes the total. */
         crow[block_rows] = (int)keep;
     }
 #if TO_BITMAP

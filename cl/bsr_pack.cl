@@ -7,15 +7,15 @@
  * are copied in vectors of VW; on GPUs the work-items take consecutive values. With INT8 and INT4 they
  * first take blocks in turn, for their scales. With INT4 VW is 1 where BC is odd. No local memory.
  *
- * With CENTRED the blocks are those of x less its sample's row of `centre`: see centre.clh.
+ * With CENTRED each sample's row of `centre` is subtracted from x first: see centre.clh.
  * With WEIGHTED a block is scaled by max(1, thresholds[n] / its score): see weight.clh.
  *
- * bsr_unpack is the way back: y is zero but for the kept blocks. */
+ * bsr_unpack writes the kept blocks back to y, and zeros elsewhere. */
 #if !defined(LOCAL) || !defined(BR) || !defined(BC)
 #error "bsr_pack.cl needs LOCAL, BR and BC"
 #endif
 #define BLOCK STORED_OF(BR * BC)
-#define AHEAD 4 /* block rows between the request for a block and its copy, on CPUs */
+#define AHEAD 4 /* block rows from a block's prefetch to its copy, on CPUs */
 #if SCALED
 #define SCALE(k) WIDEN_SCALE(scales[k])
 #else
@@ -38,7 +38,7 @@ static inline void copy_row(global const float *from, global const float *centre
 }
 
 #if SCALED
-/* The scale of a block. As integers, sizes of floats are in their order, Inf and then NaN last. */
+/* The scale of a block. Magnitudes compare as integers in the same order, with Inf and then NaN last. */
 static inline ushort block_scale(global const float *x, const ulong ld, global const float *centre,
     const uint height, const uint width, const float weight)
 {

@@ -7,14 +7,15 @@
  *     column_sum_final     sum[c] = sum over g < groups of partial[g * step][c]
  *                                   (+ beta * sum[c] with READ_SUM)
  *
- * With PAIR groups of id 1 along the second axis do the same for `second` and partial[g * step + 1]. A group takes LANES vectors of columns; work-item i sums, for lane i mod LANES, the partial sums
- * g = slice, slice + SLICES, ..., slice = i / LANES; slice 0 then adds the slices up in order:
+ * With PAIR, groups with id 1 along the second axis do the same for `second` and partial[g * step + 1]. A
+ * group takes LANES vectors of columns. Work-item i adds, for lane i mod LANES, the partial sums
+ * g = slice, slice + SLICES, ..., slice = i / LANES; slice 0 then adds up the slices in order:
  *
  *              lane 0   lane 1   ...           LOCAL = LANES * SLICES
  *     slice 0  g = 0, SLICES, 2 SLICES, ...    local memory: LOCAL vectors where SLICES > 1
  *     slice 1  g = 1, SLICES + 1, ...
  *
- * Strips of 8 rows or less are added up in one go. LANES: a divisor of LOCAL. */
+ * Strips of 8 rows or fewer are unrolled. LANES: a divisor of LOCAL. */
 #if !defined(LOCAL) || !defined(VW)
 #error "column_sum.cl needs LOCAL and VW"
 #endif

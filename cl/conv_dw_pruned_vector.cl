@@ -3,9 +3,9 @@
  *     partial[split][P][(t * block_cols * BC) + c][i] = sum over the images n of `split` and the kept
  *         blocks of pixels q that hold column c of  dy[n, result(q, t)][P * PANEL + i] * xs[n, q][c]
  *
- * result(q, t) is the result pixel whose tap t lies on pixel q: ((y + padding_y - a * dilation_y) /
- * stride_y, likewise), for those pixels where that is whole; outside of the results dy counts as 0. P
- * counts panels of PANEL = 16 * V outputs.
+ * result(q, t) is the result pixel whose tap t = (a, b) lies on pixel q = (y, x): ((y + padding_y -
+ * a * dilation_y) / stride_y, likewise x). Pixels where the quotients are not whole have no term; outside of
+ * the results dy counts as 0. P counts panels of PANEL = 16 * V outputs.
  *
  *       dy with a margin of zeros         lists of conv_lists.cl           partial
  *     +--------------------------+       +-----+----+-----+          +------------------+
@@ -13,21 +13,21 @@
  *     |  | panel (local)    |    |   q ->|     |kept|     |          +------------------+
  *     +--------------------------+       +-----+----+-----+
  *
- * CENTRED: the kept blocks are those of pixels less the mean of their image, means[n]; its part is added:
+ * CENTRED: the kept blocks are of x - means[n], the mean of each image; the part of the mean is added:
  *
- *     means[n][c] * (the sum of dy[n, result(q, t)][P * PANEL + i] over the pixels q of tap t)
+ *     means[n][c] * (the sum of dy[n, result(q, t)][P * PANEL + i] over all pixels q that tap t meets)
  *
- * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in turn,
- * segment by segment of `segment` rows of pixels / stride_y, of `images` images at a time (more than one
- * only where they are whole). Its panel is (rows of the segment + margin_y) x pitch pixels of dy for each
- * image, beginning at result pixel (segment's first + low_y, low_x). There the results under tap (a, b)
- * are those of the list's positions, shifted by a constant: one list serves all taps of a class.
+ * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run). It goes
+ * through all of them segment by segment: a segment is `segment` rows of pixels / stride_y of `images` images
+ * (more than one only if the segment is whole images). Its panel is (rows of the segment + margin_y) x pitch
+ * pixels of dy for each image, from result pixel (segment's first + low_y, low_x) on. In the panel, the
+ * results of a tap are the positions of the list, shifted by a constant: one list serves all taps of a class.
  *
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C = block_cols * BC a
  * multiple of 16.
  *
- * `entries` holds AHEAD more elements than there are entries. Local memory: SEG * PANEL * 4 bytes, and that
- * of direct.clh. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
+ * `entries` has AHEAD elements behind the last entry. Local memory: SEG * PANEL * 4 bytes, with DIRECT also
+ * that of direct.clh. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
@@ -43,8 +43,8 @@
 #define IF_CENTRED(...)
 #endif
 
-/* The pixels that tap number `tap` of an axis meets are of class x; their results are those of
- * (position / stride) + y. */
+/* (class, shift) of tap `tap` of an axis: it meets the pixels i with i % stride = class, and the result for
+ * pixel i is i / stride + shift. */
 static inline int2 tap_shift(const int tap, const int stride, const int padding, const int dilation)
 {
     const int reach = tap * dilation - padding;
@@ -52,7 +52,7 @@ static inline int2 tap_shift(const int tap, const int stride, const int padding,
     return (int2)(of, (of - reach) / stride);
 }
 
-/* Pixels of a class on an axis: those of the coordinates first, first + stride .. below size, up to `most`. */
+/* The number of pixels first, first + stride, ... of an axis that are below size, at most `most`. */
 static inline uint pixels_from(const uint first, const uint stride, const uint size, const uint most)
 {
     return first < size ? min((size - 1 - first) / stride + 1, most) : 0;
@@ -68,7 +68,7 @@ static inline void copy_outputs(local float *to, global const float *from, const
         to[j] = j < width ? from[j] : 0.0f;
 }
 
-/* sum = the sum of down x across pixels of a panel whose rows have `pitch`. */
+/* sum = the sum over down x across pixels of a panel whose rows have `pitch` pixels. */
 static inline void sum_pixels(float16 *sum, local const float *from, const uint down, const uint across,
     const uint pitch)
 {

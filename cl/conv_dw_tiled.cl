@@ -1,14 +1,14 @@
-/* Weight gradient of a convolution for GPUs: partial sums over pixels of dy^T * (the pixel under a tap).
+/* Weight gradient of a convolution for GPUs: partial sums over result pixels of dy^T * (source under a tap).
  *
  *     partial[split][P][t * C + c][i] = sum over the result pixels r of `split` of
  *                                       dy[r][P * TILE + i] * x[source(r, t)][c]
  *
- * with the terms of conv_dw_vector.cl; r counts the result pixels of all images. Group (P, t * parts + G,
- * split) makes the TILE outputs of panel P for the TILE channels from G * TILE on of tap t, parts =
- * ceil(C / TILE); gemm_tile.clh has the tiles. Split s takes the pixels [s * run, (s + 1) * run).
+ * with source(r, t) as in conv_dw_vector.cl; r counts the result pixels of all images. Group
+ * (P, t * parts + G, split), parts = ceil(C / TILE), computes the TILE outputs of panel P for tap t and the
+ * TILE channels from G * TILE on; gemm_tile.clh has the tiles. Split s takes pixels [s * run, (s + 1) * run).
  *
  * POOLED: x holds the means of cells of `cell` x `cell` source pixels, r counts the cells of all images,
- * and in place of dy[r] stands the sum of dy over the result pixels whose source under the tap is in the
+ * and dy[r] is replaced by the sum of dy over the result pixels whose source under the tap is in the
  * cell. With BITS and GROUP x is quantised (quantise.clh).
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. XV, DYV 4: rows of x or dy begin at multiples of 16 bytes
@@ -28,7 +28,7 @@
 #endif
 
 #if POOLED
-/* The result pixels [x, y) of an axis whose source, u * stride + shift, lies in a cell. */
+/* The results u of an axis, .x <= u < .y, whose source u * stride + shift lies in a cell. */
 static inline int2 results_in(const uint cell, const uint side, const uint image, const uint results,
     const int stride, const int shift)
 {
@@ -121,7 +121,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(con
             WRITE(now);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    /* Work-item (y, x) holds outputs 4 x .., in channels 4 y ..: rows of partial are runs of outputs. */
+    /* y and x are swapped: work-item (y, x) holds outputs 4 x .. of channels 4 y .., as rows of partial run
+     * along the outputs. */
     global float *to = partial + partial_offset +
                        ((get_group_id(2) * get_num_groups(0) + get_group_id(0)) * taps + t) * channels * TILE;
 #pragma unroll

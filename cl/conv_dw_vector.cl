@@ -1,12 +1,12 @@
-/* Weight gradient of a convolution for CPUs: partial sums over pixels of dy^T * (the pixel under a tap).
+/* Weight gradient of a convolution for CPUs: partial sums over result pixels of dy^T * (source under a tap).
  *
  *     partial[split][P][t * C + c][i] = sum over the images n of `split` and the result pixels (u, v) of
  *                                       dy[n, u, v][P * PANEL + i] * x[n, source(u, v, t)][c]
  *     source(u, v, t) = (u * stride_y + t / kernel_width * dilation_y - padding_y, likewise),
  *                       zeros outside of the image
  *
- * P counts panels of PANEL = 16 * V outputs; x has C channels, x_ld may be less (a pixel then reads the
- * next ones, too).
+ * P counts panels of PANEL = 16 * V outputs; x has C channels; x_ld may be less than C (a pixel's channels
+ * then continue in the next pixels).
  *
  *       dy, `segment` pixels rows     x, shifted by a tap          partial
  *     +----+------+-----+            +-----+----+-----+          +------------------+
@@ -15,22 +15,23 @@
  *     +----+------+-----+            +-----+----+-----+
  *
  * One work-item a group; group (g, split) takes the panels [g * panel_run, (g + 1) * panel_run) in turn.
- * A segment is segment_height x segment_width result pixels of `images` images, `images` > 1 only for
- * whole images; SEG pixels at most. Its panel of dy is copied to local memory and serves all taps and
- * channels: for each tap the pixels whose source is inside form a rectangle.
+ * A segment is segment_height x segment_width result pixels of `images` images, at most SEG pixels; `images`
+ * is above 1 only for whole images. Its panel of dy is copied to local memory and serves all taps and
+ * channels: for each tap the result pixels whose source is inside the image form a rectangle.
  *
  * POOLED: x holds the means of cells of cell x cell source pixels; segments are segment_height whole
- * rows of cells, of `images` images. The panel then holds, for each tap, dy summed over the result
- * pixels that the tap takes from a cell:
+ * rows of cells, of `images` images. The panel then holds, for one tap at a time, the sum of dy over the
+ * result pixels whose source is in each cell:
  *
  *     partial[...][t * C + c][i] = sum over n and the cells k of
  *                                  (sum over (u, v) with source(u, v, t) in k of dy[..][..]) * x[n, k][c]
  *
- * and only the rectangle of cells that the tap reaches: at a border, padding may leave a row or column out.
+ * for the rectangle of cells that the tap reaches; at a border, padding may exclude a row or column.
  *
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C a multiple of 16.
  *
- * Local memory: SEG * PANEL * 4 bytes, and that of direct.clh. CB divides C; CB * V accumulators. */
+ * Local memory: SEG * PANEL * 4 bytes, with DIRECT also that of direct.clh. CB divides C, CB * V
+ * accumulators. */
 #if !defined(SEG) || !defined(POOLED)
 #error "conv_dw_vector.cl needs SEG and POOLED"
 #endif
@@ -59,8 +60,7 @@
             sum[b][h] = fma((float16)(pixel[b]), outputs_of[h], sum[b][h]);                        \
     }
 
-/* The result pixels of an axis, within [low, high), whose source is in [from, to):
- * from <= u * stride + shift < to. */
+/* The results u of an axis, low <= u < high, whose source is in [from, to): from <= u * stride + shift < to. */
 static inline uint2 reaching(const int low, const int high, const int stride, const int shift,
     const int from, const int to)
 {
@@ -87,15 +87,15 @@ typedef struct layer {
     int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
 } layer;
 
-/* source(u, v, t) less (u * stride_y, v * stride_x), in y and x. */
+/* source(u, v, t) - (u * stride_y, v * stride_x): .y is the row, .x the column. */
 static inline int2 shift_of(const layer a, const uint t)
 {
     return (int2)((int)(t % a.kernel_width) * a.dilation_x - a.padding_x,
         (int)(t / a.kernel_width) * a.dilation_y - a.padding_y);
 }
 
-/* The cells of an axis, within [low, high), from the first to the last with a source of the `results`
- * pixels. */
+/* The cells of an axis within [low, high), from the first to the last that holds a source of one of the
+ * `results` pixels. */
 static inline uint2 cells_reached(const uint low, const uint high, const uint results,
     const int stride, const int shift, const uint image, const uint cell)
 {
@@ -106,8 +106,8 @@ static inline uint2 cells_reached(const uint low, const uint high, const uint re
     return (uint2)(a, max(a, min(high, (uint)((int)(u.y - 1) * stride + shift) / cell + 1)));
 }
 
-/* panel[..] = the results of one image, `inside` of them at dy, summed for a tap over the pixels that it
- * takes from each cell of rows [down.x, down.y) and columns [across.x, across.y). */
+/* panel[..] = for each cell in rows [down.x, down.y) and columns [across.x, across.y) of an image, the sum of
+ * dy over the result pixels whose source under the tap is in the cell. `inside` outputs exist from dy on. */
 static inline void sum_cells(local float *panel, global const float *dy, const ulong dy_ld,
     const uint inside, const layer a, const int shift_y, const int shift_x, const uint cell,
     const uint2 down, const uint2 across)

@@ -1,13 +1,13 @@
-/* The kept 1 x BC blocks of an image by block column, for a convolution's weight gradient: what
- * conv_dw_pruned_vector.cl walks.
+/* Lists of the kept 1 x BC blocks of an image by block column. conv_dw_pruned_vector.cl walks them for a
+ * convolution's weight gradient.
  *
- * Image rows are cut into segments of `segment` rows of y / stride_y. Pixel (y, x) is of class
- * (y % stride_y) * stride_x + x % stride_x; the pixels that a tap meets are of one class. For segment s
- * of image n, class k and block column j,
+ * A segment has `segment` rows of y / stride_y, so segment * stride_y image rows. Pixel (y, x) is of class
+ * (y % stride_y) * stride_x + x % stride_x; a tap meets the pixels of one class. For segment s of image n,
+ * class k and block column j,
  *     entries[n * keep + e] = (position, kept block),  start[j] <= e < start[j + 1],
  *     start = starts + (((n * segments) + s) * classes + k) * (block_cols + 1),
  *     position = (y / stride_y - s * segment) * pitch + x / stride_x
- * in the order of pixels. crow[pixel], crow[pixel + 1]: the pixel's kept blocks in col.
+ * in the order of pixels. A pixel is a block row: its kept blocks are crow[pixel] <= k < crow[pixel + 1].
  *
  * One work-item a group; group n * segments + s. No local memory. */
 #define LINE 8 /* entries of a cache line */
@@ -50,8 +50,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_lists(const uint
             start[j + 1] += start[j];
         sum = start[block_cols];
     }
-    /* start[j] is the cursor of column j while placing; afterwards it stands at the start of column
-     * j + 1, so shifting by one restores it. */
+    /* While placing, start[j] is the cursor of column j; it ends at the start of column j + 1, so a shift by
+     * one restores the starts. */
     for (uint y = first; y < last; y++)
         for (uint of = 0; of < stride_x; of++) {
             global uint *start = starts + ((y - first) % stride_y * stride_x + of) * (block_cols + 1);

@@ -2,9 +2,10 @@
  *
  *     to[result(u, v)][j] = bias[j] + sum over channels c and taps t of from[source(u, v, t)][c] * w_t[c][j]
  *
- * The terms are those of conv_vector.cl; the order of the sum is channels, then taps. A work-group copies
- * the source pixels of its results into local memory, zeros for those outside of the image, so that
- * each term is at a fixed distance from its pixel, and pixels of a row lie side by side:
+ * result, source and w_t are as in conv_vector.cl; the sum runs over the channels, and for each over the taps.
+ * A work-group copies the source pixels of its results into a strip in local memory, with zeros for pixels
+ * outside of the image. There each term is at a fixed offset from the result's pixel, and the pixels of a row
+ * are adjacent:
  *
  *     strip[phase_y][slot][phase_x][c][x] = from[pixel ((slot + low_y) * step_y + first phase + phase_y, ...)][c]
  *
@@ -14,15 +15,15 @@
  *      +---------------+                +----------------+  registers  | PANEL = 16 V |  of 16
  *      |  next slot    |                                               +--------------+
  *
- * One work-item a group; group (g, R) takes the panels [g * panel_run, (g + 1) * panel_run) of block R: the
- * grid's rows [b * high, (b + 1) * high) of each of `images` images, of which there are more than one
- * only where high is all of grid_height. Blocks of an image are counted first. An image in the block
- * takes high + reach slots. `depth` channels are in the strip at a time; then `to` is read and added to.
+ * One work-item a group; group (g, R) takes the panels [g * panel_run, (g + 1) * panel_run) of block R =
+ * i * blocks + b: the grid's rows [b * high, (b + 1) * high) of the `images` images from i * images on;
+ * images > 1 only if high is all of grid_height. An image in the block takes high + reach slots. The strip
+ * holds `depth` channels at a time; from the second time on, the sum is added to `to`.
  * phases: 1 if all taps have the same phase, first_phase; else step, and first_phase is 0.
- * pitch: floats of a channel of a slot, a multiple of 16, at least the width of whole tiles and the reach
- * of the taps; line_size: of all channels of a slot and phase, at least depth * pitch.
+ * pitch: floats of a channel of a slot, a multiple of 16, at least the width in whole tiles plus the reach of
+ * the taps. line_size: floats of all channels of a slot and phase, at least depth * pitch.
  *
- * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias.
+ * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias.
  *
  * Local memory: (STRIP + TERMS) * 4 bytes; depth * taps <= TERMS. */
 #if !defined(V) || !defined(MR) || !defined(STRIP) || !defined(TERMS)
@@ -42,8 +43,8 @@ static inline uint source_of(const axis a, const uint at, const uint phase)
     return (uint)(((int)at + a.low) * (int)a.step) + a.first_phase + phase;
 }
 
-/* strip[c * pitch + x] = channel c of the pixels of a source row and phase, for x < pitch; `inside`: the
- * row is in the image. */
+/* strip[c * pitch + x] = channel c of pixel x of a source row and phase, for x < pitch; zeros outside of the
+ * image. inside: the row is in the image. */
 static inline void fill_row(local float *strip, const uint pitch,
     global const float *row, const ulong from_ld, const uint depth, const axis across,
     const uint phase, const bool inside)

@@ -1,17 +1,17 @@
-/* Sums of an image's dy over the results that each tap of a convolution serves.
+/* For each tap of a convolution, the sum of an image's dy over the results whose tap lies in the image.
  *
  *     sums[n][o * taps + t] = sum over the result pixels (i, j) of image n whose tap t = a * KW + b lies in
  *                             the image of dy[n][i][j][o]:
  *                             0 <= i * stride_y + a * dilation_y - padding_y < height, and likewise j
  *
- * dy: (batch * rows * cols) x channels. Group n * parts + g, parts = ceil(channels / (LOCAL * VW)), takes image n and
- * the channels from g * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the last one padded. Along a
- * row, the pixels that serve all taps are added up once. No local memory. KH, KW: taps per side, any >= 1. */
+ * dy: (batch * rows * cols) x channels. Group n * parts + g, parts = ceil(channels / (LOCAL * VW)), takes image n
+ * and the channels from g * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the last one padded.
+ * Pixels of a row that count for all taps are added up once. No local memory. KH, KW: taps per side, any >= 1. */
 #if !defined(KH) || !defined(KW)
 #error "conv_tap_sums.cl needs KH and KW"
 #endif
 
-/* Coordinates outside of the image, also those below 0, are not below its size. */
+/* Coordinates are unsigned: those below 0 wrap, and so are not below the size either. */
 #define COLUMN_SERVES(j, b) ((j) * stride_x + (b) * dilation_x - padding_x < width)
 #define PIXEL(j) load_part(row + (j) * dy_ld, channels - c, 0)
 
@@ -24,7 +24,7 @@ ROWWISE_KERNEL conv_tap_sums(const ulong height, const ulong width, const ulong 
     const ulong n = group / parts, c = (group % parts * LOCAL + get_local_id(0)) * VW;
     if (c >= channels)
         return;
-    ulong all = cols, end = 0; /* columns [all, end) serve all taps */
+    ulong all = cols, end = 0; /* columns [all, end) count for all taps */
     for (ulong j = 0; j < cols; j++) {
         uint serves = 0;
         for (uint b = 0; b < KW; b++)

@@ -1,11 +1,11 @@
-/* Implicit product of a convolution for GPUs; conv_vector.cl has the formula, and the meaning of the
- * arguments, which are the same but for `taps`.
+/* Implicit product of a convolution for GPUs. conv_vector.cl has the formula and the arguments; here w is
+ * not packed, and r counts the grid's pixels image by image, row by row.
  *
- * Group I * panels + J, panels = ceil(n / TILE), computes the results of TILE grid pixels from I * TILE on,
- * channels J * TILE on; one dimension, as some GPUs take no more than 65535 groups along others. gemm_tile.clh
- * has the tiles. The sum runs over the taps, then over the channels, DEPTH at a time; both tiles are
- * there twice: while one is multiplied, the next one is on its way in registers. Pixels outside of the
- * image and channels beyond the last are zeros.
+ * Group I * panels + J, panels = ceil(n / TILE), computes TILE grid pixels from I * TILE on, in TILE channels
+ * from J * TILE on; one dimension, because some GPUs take at most 65535 groups along the others. gemm_tile.clh
+ * has the tiles. The sum runs over the taps, and for each over the channels, DEPTH at a time. Both tiles are
+ * double-buffered: while one is multiplied, the next is in flight to registers. Pixels outside of the image
+ * and channels beyond the last are zeros.
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. FV, WV 4: rows of `from` or of the weights of a tap begin
  * at multiples of 16 bytes and have a multiple of 4 elements; else 1. BACK: 0 or 1. */
@@ -13,7 +13,7 @@
 #error "conv_tiled.cl needs BACK, FV and WV"
 #endif
 
-/* Where the sum stands. */
+/* A step of the sum: DEPTH channels of a tap. */
 typedef struct place {
     uint y, x, c; /* tap, first channel */
 } place;

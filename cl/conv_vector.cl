@@ -1,11 +1,11 @@
-/* Implicit product of a convolution for CPUs: each result pixel sums the source pixels under the taps.
- * The forward pass and dx are both of this kind; clprune__conv_gather (conv_private.h) has the terms.
+/* Implicit product of a convolution for CPUs: each result pixel sums the source pixels under the taps. It
+ * serves the forward pass and dx; clprune__conv_gather (conv_private.h) describes the sizes.
  *
  *     to[result(r)][j] = bias[j] + sum over taps t and channels c of from[source(r, t)][c] * w_t[c][j]
  *     w_t[c][j]        = w[j][tap(t) * k + c], with BACK w[c][tap(t) * n + j]
  *
- *     r counts the pixels of the grid; in each `block` images, or what is left for the last block, those
- *     of one position come side by side: r = b * block * grid_height * grid_width +
+ *     r counts the pixels of the grid. Images are taken in blocks of `block`, the last block may be smaller;
+ *     in a block, the pixels of one position (u, v) are adjacent: r = b * block * grid_height * grid_width +
  *     (u * grid_width + v) * images + i, image(r) = b * block + i, i < images <= block
  *     result(r)    = pixel (u * spread_y + shift_y, v * spread_x + shift_x) of `to`
  *     source(r, t) = pixel (u * step_y + first_y + i * tap_step_y, v * step_x + ...) of `from`,
@@ -19,21 +19,20 @@
  *            +------+-------+------+              +--------------+
  *
  * One work-item a group; group (R, g) takes the panels [g * panel_run, (g + 1) * panel_run) of the
- * pixels [R * rows, (R + 1) * rows). Sums stay in registers for `run` taps, whose weights are to stay in
- * the second-level cache; then `to` is read and added to. The order of the sum is taps, then channels.
- * Taps that lie in the padding for the whole tile are left out: with pixels of one position in a tile, of
- * 3 x 3 taps 18 % for images of 7 x 7 pixels.
- * There may be no taps: then `to` is bias, or 0. from_ld may be less than k: a tap then reads the pixels
- * behind its own, too.
+ * pixels [R * rows, (R + 1) * rows). Sums stay in registers for `run` taps, whose weights fit the second-level
+ * cache; from the second run on, the sum is added to `to`. The sum runs over the taps, and for each over the
+ * channels. Taps that lie in the padding for all pixels of a tile are skipped: 18 % of 3 x 3 taps for images of
+ * 7 x 7 pixels, if the pixels of a tile have one position. Without taps the sum is 0. from_ld may be less than
+ * k: a pixel's channels then continue in the next pixels.
  *
- * The result is this + beta * `to`; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
+ * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
  * weights, with k zeros behind them. */
 #if !defined(V) || !defined(MR)
 #error "conv_vector.cl needs V and MR"
 #endif
 #define PANEL (16 * V)
 
-/* The pixels of a tile: where they are read, without their taps, and written. */
+/* The pixels of a tile: their source image, the source coordinates before a tap is added, their results. */
 typedef struct pixels {
     global const float *image[MR];
     int y[MR], x[MR];

@@ -1,11 +1,10 @@
-/* Weights of a convolution as conv_strip_vector.cl and conv_vector.cl read them.
+/* Packs the weights of a convolution for conv_strip_vector.cl and conv_vector.cl.
  *
  *     to[P][c * channel_step + t * tap_step][i] = w[j][tap(t) * k + c], j = P * PANEL + i; 0 where j >= n;
  *                                        with BACK w[c][tap(t) * n + j]
  *
- * tap(t) is that of conv_vector.cl. Work-item (P, t) writes one tap of panel P, and the first one `zeros`
- * zeros behind the last panel. PANEL: a multiple of 16.
- * BACK: 0 or 1. */
+ * tap(t) as in conv_vector.cl. One work-item a group; group (P, t) writes tap t of panel P, and group (0, 0)
+ * also `zeros` zeros behind the last panel. Local memory: 1 KiB. PANEL: a multiple of 16. BACK: 0 or 1. */
 #if !defined(PANEL) || !defined(BACK)
 #error "conv_weights.cl needs PANEL and BACK"
 #endif

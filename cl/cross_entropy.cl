@@ -8,21 +8,21 @@
  *     with       on = 1 - smoothing, off = smoothing / K
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label outside [0, K) has loss NaN and hit 0, and no class is k = label. log_p may be logits,
- * dlogits may be log_p: a work-item writes only what it alone reads, after all have read. Local
- * memory: LOCAL floats where TEAM > 1. */
+ * A label outside [0, K) has loss NaN and hit 0, and no class is k = label. log_p may be logits, dlogits may
+ * be log_p: a work-item overwrites an element only after the whole team has read it. Local memory: LOCAL
+ * floats where TEAM > 1. */
 #ifndef TEAM
 #error "cross_entropy.cl needs TEAM"
 #endif
 
-/* Where the label lies beside the vector of classes from c on: its lane, -1 below, VW above. */
+/* The lane of the label in the vector of classes from c on; -1 if the label is below, VW if above. */
 static inline int label_lane(const int label, const ulong c)
 {
     return (int)clamp((long)label - (long)c, -1L, (long)VW);
 }
 
-/* How many of the classes from c on rank above the label: all of higher or equal logit below it,
- * all of higher logit above it. */
+/* 1 for each class from c on that ranks above the label, else 0: a lower class with a higher or equal
+ * logit, or a higher class with a higher logit. */
 static inline vec count_above(const vec logits, const float label_logit, const int lane)
 {
     const ivec k = LANES_OF_VEC;
@@ -62,7 +62,7 @@ ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float 
                 load_part(ROW(logits, n) + c, cols - c, -INFINITY) - max_n, (vec)(0.0f));
         const float log_mass = log(team_sum(part, SUM(mass)));
 #if TEAM > 1
-        barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits, which the whole team has read */
+        barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits: the whole team must have read them */
 #endif
 
         vec own_sum = 0;

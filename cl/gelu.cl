@@ -1,13 +1,13 @@
 /* GELU: g = h * Phi(h), Phi the normal distribution function.
  *
- *     forward    g[r][c]  = h * Phi(h);  with BIAS h + b for h, in the place of h too
+ *     forward    g[r][c]  = h * Phi(h);  with BIAS h becomes h + b first, in memory too
  *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
  *                sum 0 of the columns, with SUMS = 1: dh[r][c]
- *                with AGAIN g as in the forward pass
+ *                with AGAIN also g, as in the forward pass
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
- * Row-wise, see rowwise.clh. g may be h; dh may be dg, without AGAIN also h. No local memory.
- * Errors: |g - exact| <= 4 * 2^-24 * |h| and 8 * 2^-24 * |exact|; of the slope, 4 * 2^-24.
+ * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory.
+ * Errors: of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
 #ifndef BIAS
 #define BIAS 0 /* 0: b is not touched */

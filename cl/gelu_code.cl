@@ -1,8 +1,8 @@
-/* GELU with its derivative kept as codes of BITS bits: the numbers of the nearest of 2^BITS levels.
+/* GELU with its derivative kept as codes of BITS bits: the number of the nearest of 2^BITS levels.
  *
  *     gelu_code_forward    g = h * Phi(h);  code = number of the level nearest to the slope
- *                          Phi(h) + h * phi(h); the lower of two as near; 0 where h is NaN;
- *                          with BIAS h + b, b of the column, for h
+ *                          Phi(h) + h * phi(h); ties go to the lower one; 0 where h is NaN;
+ *                          with BIAS h[r][c] + b[c] takes the place of h
  *     gelu_code_backward   dh = dg * levels[code];  sum 0 of the columns, with SUMS = 1: dh
  *
  * Code c of a row is BITS bits of byte c * BITS / 8, from bit c * BITS mod 8 up. Rows are padded
@@ -19,9 +19,9 @@
 #define MASK      (LEVELS - 1)
 #define PER_BYTE  (8 / BITS)
 #define ROW_BYTES ((cols * BITS + 31) / 32 * 4)
-#define COARSE    (LEVELS > 16 ? LEVELS / 16 : 1) /* every so many borders are tried first */
+#define COARSE    (LEVELS > 16 ? LEVELS / 16 : 1) /* every COARSE-th border is tried first */
 
-/* BYTES: of a vector of codes; PACK makes them of one. */
+/* BYTES: the bytes of a vector of codes; PACK makes them. */
 #if VW * BITS == 8
 #define BYTES              1
 #define TO_BYTES(v)        ((uchar)(v))
@@ -53,14 +53,14 @@
 /* The border between the codes i and i + 1. */
 #define BORDER(i) (0.5f * (gelu_levels[i] + gelu_levels[(i) + 1]))
 
-/* Fills a table in local memory, which serves better than constant memory where each lane looks up
- * another element. */
+/* Fills a table in local memory, which is faster than constant memory if each lane looks up a different
+ * element. */
 #define FILL(table, count, value)                                                                  \
     for (uint i = get_local_id(0); i < (count); i += LOCAL)                                        \
         table[i] = (value);                                                                        \
     barrier(CLK_LOCAL_MEM_FENCE)
 
-/* Of the 2 * half codes from `code` on, the half that the slope is in. */
+/* The slope's code is one of 2 * half_way codes from `code` on: returns the first code of its half. */
 static inline ivec halve(
     const ivec code, const int half_way, const vec slope, local const float *borders)
 {
@@ -72,7 +72,7 @@ static inline ivec halve(
     return slope > FROM_ARRAY(border) ? code + half_way : code;
 }
 
-/* The codes of the slopes: how many borders are below. All comparisons are false for NaN. */
+/* The codes of the slopes: the number of borders below each. All comparisons are false for NaN. */
 static inline ivec encode(const vec slope, local const float *borders)
 {
     const ivec zero = 0;
@@ -88,7 +88,7 @@ static inline ivec encode(const vec slope, local const float *borders)
     return code;
 }
 
-/* Puts the first `left` codes at p; behind the last one of the row, zeros up to its `end`. */
+/* Writes the first `left` codes to p; after the last code of the row, zeros up to the row's `end`. */
 static inline void store_codes(
     const ivec codes, const ulong left, global uchar *p, const global uchar *end)
 {
@@ -137,7 +137,7 @@ ROWWISE_KERNEL gelu_code_forward(
     }
 }
 
-/* Forward: g = h * Phi(h), so dh = dg * slope, the slope as far as its code knows it. */
+/* Forward: g = h * Phi(h), so dh = dg * slope, with the slope read from its code. */
 ROWWISE_KERNEL gelu_code_backward(
     ROWWISE_SIZES, MAT_IN(dg), MAT_OUT(dh), MAT_IN_RESTRICT(codes), MAT_OUT(partial))
 {

@@ -1,10 +1,10 @@
-/* LayerScale behind a linear layer whose output t = g * w^T + b was not kept: y = x + ls * t.
+/* LayerScale after a linear layer, y = x + ls * t, where t = g * w^T + b was not kept.
  *
- *     weights    scaled[o][i] = ls[o] * w[o][i]                 so that dg = dy * scaled
+ *     weights    scaled[o][i] = ls[o] * w[o][i]                 then dg = dy * scaled
  *     backward   dls[o] = sum_i w[o][i] * dw[o][i] + b[o] * db[o]     (+ old_dls * dls[o])
  *                dw[o][i] = ls[o] * dw[o][i], db[o] = ls[o] * db[o]
  *
- * where dw holds dy^T * g and db the sum of the rows of dy. Where old_dls is 0, dls is not read.
+ * On entry dw = dy^T * g and db = the sum of the rows of dy. With old_dls = 0, dls is not read.
  *
  * Row-wise, see rowwise.clh; backward: a team of TEAM work-items shares a row. scaled may be w.
  * Local memory: LOCAL floats where TEAM > 1. */
