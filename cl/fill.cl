@@ -16,7 +16,7 @@ ROWWISE_KERNEL mat_scale(ROWWISE_SIZES, const float factor, MAT_OUT(mat))
             PUT(factor * GET(mat, r, c), mat, r, c);
 }
 
-/* The two may be windows of one buffer, apart from each other. */
+/* from and to may be windows of one buffer that do not overlap. */
 ROWWISE_KERNEL mat_copy(ROWWISE_SIZES, MAT_IN(from), MAT_OUT(to))
 {
     FOR_ROWS(r)

@@ -3,20 +3,20 @@
  *
  *                        op(b), DEPTH rows
  *                      +------+------+------+
- *                      |      | tile |      |           DEPTH: floats of both that lie in local
- *                      +------+------+------+           memory at a time
+ *                      |      | tile |      |           DEPTH: the part of the inner size that
+ *                      +------+------+------+           both tiles have in local memory
  *     op(a)   +----+   +------+------+------+
- *             |    |   |      |      |      |           8 x 8 work-items; work-item (y, x) holds
- *             |tile|   |      |  c   |      |           rows 4 y .. and 32 + 4 y .. + 4 of the
- *             +----+   +------+------+------+           tile, in columns 4 x .. and 32 + 4 x .. + 4
+ *             |    |   |      |      |      |           8 x 8 work-items; gemm_tile.clh has
+ *             |tile|   |      |  c   |      |           the results of each
+ *             +----+   +------+------+------+
  *
  * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
- * and column J * TILE of sample i: some GPUs take no more than 65535 groups along the second dimension.
- * Both tiles are there twice: while one is multiplied the next one is on its way in registers. The
- * inner sum runs in order. Beyond the inner size and across the edges there are zeros, or repeated
- * rows, unstored. With beta = 0, c is not read. BIAS 1 adds bias[j] to column j, 2 adds
- * bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised (quantise.clh), and
- * stride_b counts its rows.
+ * and column J * TILE of sample i; I and J share a dimension, because some GPUs take at most 65535 groups
+ * along the second. Both tiles are double-buffered: while one is multiplied, the next is in flight to
+ * registers. The inner sum runs in order. Tiles have zeros beyond the inner size, and zeros or repeated rows
+ * beyond the edges of c, whose results are not stored. With beta = 0, c is not read. BIAS 1 adds bias[j] to
+ * column j, 2 adds bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised
+ * (quantise.clh), and stride_b counts its rows.
  *
  * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
  * of 16 bytes and have a multiple of 4 elements; else 1. */
@@ -35,7 +35,7 @@ static inline void read_along(global const float *from, const ulong ld, const ul
     read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
 }
 
-/* An operand whose rows run across it: 16 work-items read a row of the tile. */
+/* An operand whose rows run across the inner size: 16 work-items read a row of the tile. */
 static inline void read_across(global const float *from, const ulong ld, const ulong first,
     const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
 {
@@ -55,7 +55,7 @@ static inline void read_across(global const float *from, const ulong ld, const u
 #define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
 #endif
 #ifdef BITS
-/* As read_along and read_across, of a quantised operand. */
+/* read_along and read_across for a quantised operand. */
 static inline void read_codes_along(const quantised b, const ulong first, const ulong rows, const ulong k,
     const ulong inner, float4 read[2])
 {
@@ -98,7 +98,7 @@ static inline void read_codes_across(const quantised b, const ulong first, const
 #define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
 #endif
 
-/* to[0 .. 3] = old * to + alpha * sum + bias[0 .. 3], of which the first `left` exist. */
+/* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
 static inline void write_four(const float4 sum, const float old, const float4 bias,
     global float *to, const ulong left)
 {

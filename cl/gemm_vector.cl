@@ -10,19 +10,22 @@
  *        +------+-------+------+        +--------------+
  *
  * One work-item a group; group (g, R, i) computes the panels [g * panel_run, (g + 1) * panel_run) of
- * rows R * MC .. of sample i, MC rows at most. It takes the inner size `depth` <= KC at a time, so that
- * this part of op(a) stays in the second-level cache; for each panel it packs that part of op(b) into
- * local memory and passes over its rows, MR at a time, asking for the next panel meanwhile. A
- * transposed a is packed too: its columns lie strides apart that would share few sets of a cache. The
- * inner sum runs in order within a depth, the depths in order. With beta = 0, c is not read. BIAS 1
- * adds bias[j] to column j, 2 adds bias[r] to row r of each sample, 0 nothing. With NORM,
- * scores[r * ceil(inner / BC) + i] = norm of block i, BC columns, of row r of a, by the groups of the
- * first panel, who have just multiplied the row; BC divides depth, or depth is inner, a is not
- * transposed, and the batch is 1. With BITS and GROUP b is quantised (quantise.clh), stride_b counts
- * its rows, and its panels are dequantised on the way into local memory.
+ * up to MC rows from R * MC on, of sample i. It takes the inner size `depth` <= KC at a time, so that this
+ * part of op(a) stays in the second-level cache. For each panel it packs this part of op(b) into local
+ * memory, then multiplies MR rows at a time and prefetches the next panel meanwhile. A transposed a is
+ * packed too, because the stride between its columns would map them to few sets of a cache. The inner sum
+ * runs in order within a depth, the depths in order. With beta = 0, c is not read. BIAS 1 adds bias[j] to
+ * column j, 2 adds bias[r] to row r of each sample, 0 nothing.
  *
- * Local memory: KC * PANEL * 4 bytes, and with TRANSPOSE_A KC * MC * 4. MR * V accumulators. MR divides
- * MC; with TRANSPOSE_A 16 does, too. */
+ * With NORM, scores[r * ceil(inner / BC) + i] = norm of block i (BC columns) of row r of a. The groups with
+ * the first panel write them, just after they multiplied the row. BC divides depth, or depth is inner; a is
+ * not transposed, and the batch is 1.
+ *
+ * With BITS and GROUP b is quantised (quantise.clh): stride_b counts its rows, and panels are dequantised
+ * as they are packed.
+ *
+ * Local memory: KC * PANEL * 4 bytes, with TRANSPOSE_A also KC * MC * 4. MR * V accumulators. MR divides
+ * MC; with TRANSPOSE_A 16 divides it too. */
 #if !defined(V) || !defined(MR) || !defined(KC) || !defined(MC) || !defined(TRANSPOSE_A) ||        \
     !defined(TRANSPOSE_B) || !defined(BIAS)
 #error "gemm_vector.cl needs V, MR, KC, MC, TRANSPOSE_A, TRANSPOSE_B and BIAS"
@@ -35,7 +38,8 @@
 #endif
 #define PANEL (16 * V)
 
-/* local panel[k][j] = 0 for `depth` rows, beyond column `width`, and some columns before. */
+/* local panel[k][j] = 0 for `depth` rows, from column `width` / 16 * 16 on; COPY_PANEL then writes those
+ * below `width`. */
 static inline void pad_panel(local float *panel, const uint depth, const uint width)
 {
     for (uint k = 0; k < depth && width < PANEL; k++)
@@ -43,9 +47,9 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
             *(local float16 *)(panel + k * PANEL + j) = (float16)(0.0f);
 }
 
-/* How op(b) is read; quantise_panel.clh has the same for codes. B_PANEL is element (k, column), for
- * the prefetch of B_WORDS(n) words a row. COPY_PANEL fills local panel[..][..] with op(b)[k ..][column
- * ..], `depth` rows of `width`. */
+/* How op(b) is read; quantise_panel.clh has the same macros for codes. B_PANEL points to element (k,
+ * column), to prefetch it: n elements of a row are B_WORDS(n) words. COPY_PANEL fills local panel with
+ * `depth` rows of `width` elements of op(b), from row k and `column` on. */
 #ifndef BITS
 #define GEMM_VECTOR        gemm_vector
 #define B_IN               MAT_IN_RESTRICT(b)
@@ -74,9 +78,9 @@ static inline void pad_panel(local float *panel, const uint depth, const uint wi
 #define BIAS_AT(r, j) bias[r]
 #endif
 
-/* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j], for
- * `height` <= MR rows, and the bias unless it is NULL. Rows beyond `height` repeat the last one, or
- * are anything, unstored. */
+/* tile[r][j] = old * tile[r][j] + alpha * sum over depth of op(a)[r][k] * panel[k][j] + the bias, unless it
+ * is NULL, for `height` <= MR rows. Rows beyond `height` repeat the last one, or are undefined with
+ * TRANSPOSE_A; they are not stored. */
 static inline void multiply_tile(const float alpha, const float old, global const float *bias,
     A_SPACE const float *a, const ulong lda, local const float *panel, const uint depth, const uint height,
     const uint width, global float *tile, const ulong ldc)

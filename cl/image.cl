@@ -1,10 +1,10 @@
-/* Channels last from planes of floats or of bytes.
+/* Channels-last images from planes of floats or of bytes.
  *
  *     image_channels_last         y[n * pixels + p][c] = images[n][c * pixels + p]
  *     image_bytes_channels_last   y[n * pixels + p][c] = levels[c][byte (n * channels + c) * pixels + p]
  *
- * Group g takes the rows [g * group_rows, (g + 1) * group_rows) of y, its LOCAL work-items a row each in
- * turn. No local memory. LOCAL: any >= 1. image_bytes.clh comes first. */
+ * Group g takes the rows [g * group_rows, (g + 1) * group_rows) of y; its LOCAL work-items take rows in
+ * turn. No local memory. LOCAL: any >= 1. Needs image_bytes.clh in front. */
 #ifndef LOCAL
 #error "image.cl needs LOCAL"
 #endif

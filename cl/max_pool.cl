@@ -1,23 +1,24 @@
-/* Max pooling of channels-last images, and its gradient by the positions of the maxima.
+/* Max pooling of channels-last images, and its gradient from the positions of the maxima.
  *
  * Pixel (i, j) of image n is row (n * height + i) * width + j. Tap (a, b) of window (i, j) is pixel
- * (i * stride_y + a - pad_y, j * stride_x + b - pad_x), if there is one; each window has some.
+ * (i * stride_y + a - pad_y, j * stride_x + b - pad_x). Taps outside of the image do not count; each window
+ * has at least one inside.
  *
  *     forward    y[window] = max over its taps in order; a later tap wins only if it is greater or NaN
  *                with KEEP position[window] = a * taps_x + b of the tap that won
- *                with NORM of z = gamma inv (x - mean) + beta in place of x, then max(., 0); where that
- *                is not above 0 or NaN, the position is BLOCKED, which is no tap
- *     backward   dx[pixel] = sum of dy[window] over the windows that have the pixel under their position,
- *                in the order of the windows
+ *                with NORM z = gamma inv (x - mean) + beta takes the place of x, and y = max(., 0); where the
+ *                maximum of z is <= 0, the position is BLOCKED, which is no tap
+ *     backward   dx[pixel] = sum of dy[window] over the windows whose position is the pixel, in the order of
+ *                the windows
  *
  * Position c of a row is half a byte, the lower half of byte c / 2 for even c; a row is padded with
  * zeros to multiples of 16 positions:
  *
  *     byte 0: | 1 | 0 |    byte 1: | 3 | 2 |   ...
  *
- * A line is a row of pixels of an image that is written; group g has the lines from g * group_lines on.
- * As with the lanes of rowwise.clh, ROW_LANES work-items share a pixel, and the group's slices take pixels
- * of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP, NORM: 0 or 1. */
+ * A line is a row of pixels of an image that is written; group g takes the lines [g * group_lines,
+ * (g + 1) * group_lines). As with the lanes of rowwise.clh, ROW_LANES work-items share a pixel, and the
+ * group's slices take pixels of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP, NORM: 0 or 1. */
 #ifndef KEEP
 #define KEEP 0 /* 0: positions is not touched */
 #endif
@@ -30,7 +31,7 @@
 #error "max_pool.cl needs VW 4 or 16"
 #endif
 
-/* The images that are read, x or dy, and those that are written, and the window. */
+/* Sizes: of images of x and dx, of images of y and dy (out_), and of the window. */
 #define WINDOW                                                                                     \
     const ulong lines, const ulong cols, const ulong group_lines, const uint lanes,                \
         const uint height, const uint width, const uint out_height, const uint out_width,          \
@@ -45,8 +46,8 @@
 #define ANY8(v)     ANY4((v).lo | (v).hi)
 #define ANY4(v)     (((v).s0 | (v).s2) | ((v).s1 | (v).s3))
 
-/* Stores the positions of the first `left` lanes, from column c on; behind the last vector of the row,
- * zeros. */
+/* Writes the positions of the first `left` lanes to columns c ..; after the last vector of the row, pads it
+ * with zeros. */
 static inline void store_positions(
     const ivec at, global float *row, const ulong c, const ulong left)
 {
@@ -79,7 +80,7 @@ static inline ivec load_positions(global const float *row, const ulong c)
     return bits >> HALF_SHIFTS & 15;
 }
 
-/* What a tap counts with; z by the expression of batch_norm.clh. */
+/* The value of a tap: x, or with NORM z, by the expression of batch_norm.clh. */
 #if NORM
 #define CHANNELS(c)                                                                                \
     const vec middle = GET(mean, 0, c), rise = GET(gamma, 0, c) * GET(inv, 0, c),                  \
@@ -136,7 +137,7 @@ ROWWISE_KERNEL max_pool_backward(
 {
     const vec zero = 0;
     FOR_LINES(line) {
-        /* Windows [top, bottom) x [left, right) have the pixel; tap_y, tap_x: under window (0, 0). */
+        /* Windows [top, bottom) x [left, right) contain the pixel, which is tap (tap_y, tap_x) of window (0, 0). */
         const uint tap_y = line % height + pad_y;
         const uint top = tap_y < taps_y ? 0 : (tap_y - taps_y) / stride_y + 1;
         const uint bottom = min(tap_y / stride_y + 1, out_height);

@@ -1,8 +1,7 @@
-/* c += a * b by one warp, with a of 16 M_TILES x MMA_K, b of MMA_K x 8 N_TILES and c of their
- * product's size, one after the other in `data`: what clprune__mma_open checks the device by. Each
- * lane holds the elements that mma.clh says. */
+/* The probe of clprune__mma_open: c += a * b by one warp. `data` has a: 16 M_TILES x MMA_K, then
+ * b: MMA_K x 8 N_TILES, then c: 16 M_TILES x 8 N_TILES. Lanes hold the fragments of mma.clh. */
 
-/* Register r of an operand: from `x`, the lane's row or column of it, whose k lie `step` apart. */
+/* Register r of an operand. x: the lane's row of a or column of b, whose elements lie `step` floats apart. */
 static inline uint operand(global const float *x, const uint step, const uint r, const uint t)
 {
 #if PRECISION == 1

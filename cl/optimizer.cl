@@ -48,7 +48,7 @@ static inline vec adam_direction(
     return m * m_scale / (sqrt(v * v_scale) + eps);
 }
 
-/* Moves the moments at m and v by gradient g; their direction. */
+/* Updates the moments at m and v by gradient g; returns the new direction. */
 static inline vec adam(const vec g, global float *m, global float *v, const ulong left, ADAM)
 {
     const vec mean = fma((vec)(b1), load_part(m, left, 0), b1_rest * g);
@@ -83,16 +83,16 @@ GROUP void lamb_moments(
         const vec direction = adam(load_part(GRAD_AT(g), left, 0), STATE_AT(m), STATE_AT(v), left,
             b1, b1_rest, b2, b2_rest, m_scale, v_scale, eps);
         add_squares(value, &p_plain, &p_scaled);
-        /* The padding's direction is 0 / eps, which eps = 0 makes a NaN. */
+        /* The padding's direction is 0 / eps: NaN with eps = 0. */
         add_squares(keep_part(fma((vec)(decay), value, direction), left), &r_plain, &r_scaled);
     }
     const float4 sums = (float4)(team_sum(part, SUM(p_plain)), team_sum(part, SUM(p_scaled)),
         team_sum(part, SUM(r_plain)), team_sum(part, SUM(r_scaled)));
-    if (get_local_id(0) == 0) /* the table once more: kept all along, its entry costs registers */
+    if (get_local_id(0) == 0) /* reads the table again: t.partial would take registers */
         vstore4(sums, 0, ROW(partial, table[index].partial + chunk));
 }
 
-/* Slice s adds up the partial sums s, s + SLICES, ...; slice 0 the slices. */
+/* Work-item s adds up the partial sums s, s + SLICES, ...; work-item 0 adds up the work-items in order. */
 kernel __attribute__((reqd_work_group_size(SLICES, 1, 1))) void lamb_ratio(
     TABLE, MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(ratio))
 {

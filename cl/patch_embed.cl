@@ -2,7 +2,7 @@
  *
  *     cut    patches[n * tokens + t][k] = images[n][pixel]
  *     put    images[n][pixel] = patches[n * tokens + t][k]
- *     cut_bytes, as cut, of images of bytes: levels[channel][byte] (image_bytes.clh)
+ *     cut_bytes   as cut, for images of bytes: levels[channel][byte] (image_bytes.clh)
  *     with   t = py * patches_x + px                           patch (py, px), row by row
  *            k = (channel * PATCH + i) * PATCH + j             pixel (i, j) of it
  *            pixel = (channel * height + py * PATCH + i) * width + px * PATCH + j
@@ -19,7 +19,7 @@
 #error "patch_embed.cl needs PATCH"
 #endif
 
-/* The pixel (0, 0) of channel 0 of the patch in row r of patches, in its image. */
+/* The index, in its image, of pixel (0, 0) of channel 0 of the patch in row r of `patches`. */
 static inline ulong patch_corner(
     const ulong r, const ulong tokens, const ulong patches_x, const ulong width)
 {
@@ -27,7 +27,7 @@ static inline ulong patch_corner(
     return t / patches_x * PATCH * width + t % patches_x * PATCH;
 }
 
-/* Element k of a patch, counted from its corner. */
+/* The index of element k of a patch, from the patch's corner. */
 static inline ulong patch_pixel(const ulong k, const ulong height, const ulong width)
 {
     const ulong line = k / PATCH;

@@ -9,7 +9,7 @@
  *                        3 3 4 4 5
  *
  *     pool_rows      to[n][k][c] = sum over the rows r of cell k of x[n][r][c], in the order of r; with
- *                    MEAN divided by their number
+ *                    MEAN 1 divided by the number of these rows
  *     pool_spread    y[n][r][c] = from[n][cell of r][c]; with SHIFT, y[n][r][c] = x[n][r][c] +
  *                    scale * from[n][cell of r][c], and y may be x
  *     pool_columns   dw[o][r] = sums[o][cell of r] + beta * dw[o][r]; with READ_DW 0 (beta = 0) dw is

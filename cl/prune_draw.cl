@@ -1,14 +1,13 @@
 /* priorities[n * blocks + i] = scores[n * blocks + i] / u(seed, first_sample + n, i), u uniform in
  * (0, 1].
  *
- * u is a function of its three arguments alone (draw.clh). A score / u may pass the range of a float:
- * the scores of a sample with a finite one above LARGE are first multiplied by 2^-32, in place, which
- * changes neither their order nor their ratios. Group n takes sample n; its LOCAL work-items take
- * blocks in turn. Local memory: 4 bytes. LOCAL: any >= 1. */
+ * u is a function of its three arguments alone (draw.clh). score / u may exceed FLT_MAX; so if a sample has
+ * a finite score above LARGE, all its scores are first multiplied by 2^-32, in place, which changes neither
+ * their order nor their ratios. Group n takes sample n; its LOCAL work-items take blocks in turn. Local memory: 4 bytes. LOCAL: any >= 1. */
 #ifndef LOCAL
 #error "prune_draw.cl needs LOCAL"
 #endif
-#define LARGE 0x1p100f /* times 1 / u <= 2^24 it is finite */
+#define LARGE 0x1p100f /* LARGE / u is finite, as 1 / u <= 2^24 */
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_draw(const ulong first_sample,
     const ulong blocks, const ulong seed, const ulong scores_offset, global float *restrict scores,

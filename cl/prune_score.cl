@@ -1,11 +1,12 @@
-/* scores[n * blocks + i] = norm of block i of sample n, less its row of `centre`; see score.clh.
+/* scores[n * blocks + i] = norm of block i of sample n, with CENTRED of x - row n of `centre`; see score.clh.
  *
- * Block i = (I, J) of sample n covers rows n * rows + I * BR .. + BR and columns J * BC .. + BC of
- * x, cut at the edges of the sample: padding counts as zero.
+ * Block i = (I, J) of sample n covers BR rows of x from n * rows + I * BR on and BC columns from J * BC on,
+ * as far as the sample has them: padding counts as zero.
  *
  * With `groups` groups a sample, group g takes `run` block rows from I = g % groups * run on of sample n =
- * batch - 1 - g / groups; its LOCAL work-items take blocks J in turn. The samples that were written last
- * are in the caches yet, and those that are scored last will be when they are packed. No local memory. */
+ * batch - 1 - g / groups; its LOCAL work-items take blocks J in turn. Samples are scored last to
+ * first: the last ones, just written, are still cached, and the first ones stay cached for packing. No local
+ * memory. */
 #ifndef NORM
 #error "prune_score.cl needs NORM"
 #endif

@@ -2,12 +2,12 @@
  *
  * The order is total: NaN of either sign first, then the larger score (-0 equals 0), then the lower
  * index. Group n takes sample n. Radix selection finds the key T of the keep-th best score, RADIX
- * bits of the key at a time, from a histogram in local memory; then the blocks above T are kept, and
- * of those at T the first ones in index order until `keep` are.
+ * bits of the key at a time, from a histogram in local memory. Then the blocks with keys above T are kept,
+ * and the first blocks with key T, in index order, until there are `keep`.
  *
  *     work-item:   0         1         2     ...        the LOCAL work-items own equal runs of
- *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks, so that counting ties
- *                                                       before a run gives their ranks
+ *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks; the ties before a
+ *                                                       run give the ranks of its own
  *
  * With THRESHOLD, thresholds[n] = the best score that is not kept; keep < blocks.
  *
@@ -33,8 +33,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void prune_select(cons
     scores += scores_offset + get_group_id(0) * blocks;
     mask += mask_offset + get_group_id(0) * blocks;
 
-    /* The high bits of T known so far, and how many blocks are still wanted among those that share
-     * them. */
+    /* The high bits of T found so far, and the number of blocks to keep among those that share them. */
     uint prefix = 0;
     uint left = keep;
     for (int high = 32; high > 0;) {

@@ -1,10 +1,10 @@
 /* prune_select for CPUs: mask[n * blocks + i] = 1 for the `keep` best scores of sample n, else 0.
  *
  * The order is that of prune_select.cl: NaN first, then the larger score, then the lower index.
- * 1 <= keep < blocks. One work-item a group; group n takes sample n. The key T of the keep-th best
- * score is found bit by bit from above, 16 scores at a time, in two halves: the upper halves of all
- * keys, then the lower ones of those that share T's upper half, are written down as shorts that stay
- * in the first-level cache. Counting 32 times costs less than two histograms.
+ * 1 <= keep < blocks. One work-item a group; group n takes sample n. The key T of the keep-th best score
+ * is found from its highest bit down, by counting the keys above a bound, 16 keys at a time. First the upper
+ * halves of all keys, then the lower halves of the keys with T's upper half, are stored as shorts
+ * (`digits`), which stay in the first-level cache. Counting 32 times costs less than two histograms.
  *
  *     key          upper half of T   digits of the lower half
  *     above T's    >                 32767: counted every time
@@ -29,8 +29,8 @@ static inline uint16 keys_of(const float16 scores)
     return isnan(scores) ? (uint16)(0xffffffffu) : keys;
 }
 
-/* The 16 scores from `first` on. What is missing counts as -Inf, the least of all: that many more of
- * those change nothing, as less than all are kept. */
+/* The 16 scores from `first` on. Missing ones are -Inf, the lowest score; they do not change T, because
+ * keep < blocks. */
 static inline float16 scores_from(global const float *scores, const ulong first, const ulong blocks)
 {
     if (first + 16 <= blocks)
@@ -41,14 +41,14 @@ static inline float16 scores_from(global const float *scores, const ulong first,
     return vload16(0, tail);
 }
 
-/* An unsigned half of a key in the order of shorts. */
+/* Unsigned halves of keys as shorts of the same order. */
 static inline short16 signed_digits(const uint16 halves)
 {
     return as_short16(convert_ushort16(halves) ^ (ushort16)(0x8000));
 }
 
-/* The largest d for which at least `wanted` of the digits, in runs of 64, are d - 32768 or more.
- * Additions take longer than they are apart: there are four at a time. */
+/* The largest d for which at least `wanted` digits, in `runs` runs of 64, are d - 32768 or more. Four sums
+ * run in parallel, to hide the latency of additions. */
 static inline uint best_digit(global const short *digits, const ulong runs, const uint wanted)
 {
     uint digit = 0;
@@ -56,7 +56,7 @@ static inline uint best_digit(global const short *digits, const ulong runs, cons
         const short16 below = (short16)((short)((int)(digit | bit) - 0x8000 - 1));
         uint count = 0;
         for (ulong run = 0; run < runs;) {
-            const ulong stop = min(run + 0x1fff, runs); /* what a lane of a sum can count */
+            const ulong stop = min(run + 0x1fff, runs); /* the four totals add up to at most 32764 */
             short16 total[4] = {(short16)(0), (short16)(0), (short16)(0), (short16)(0)};
             for (; run < stop; run++)
 #pragma unroll
@@ -123,7 +123,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void prune_select_vector(c
         kept += (uint)lanes[lane];
         best[0] = max(best[0], best[lane]);
     }
-    /* Of the scores at T the first ones are kept. */
+    /* Of the blocks with key T the first ones are kept: drops the last ones. */
     for (ulong i = blocks; kept > keep;) {
         i--;
         if (key_of(scores[i]) == t) {

@@ -9,20 +9,20 @@
  * of seed, sample and position in the sample (draw.clh). There are `sample_rows` rows in a sample; row
  * 0 of x is the first row of sample `first_sample`.
  *
- * Sums, products and fma of normal numbers only, and a reciprocal corrected to its last bit: every
- * device makes the same codes. quantise: work-group i takes rows [i * run, (i + 1) * run), its LOCAL
- * work-items take groups of columns in turn. dequantise: the same with columns, on CPUs (LOCAL 1)
- * sixteen of them at a time. No local memory. LOCAL: any >= 1. */
+ * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
+ * reciprocal is corrected to its last bit. quantise: work-group i takes rows [i * run, (i + 1) * run), its
+ * LOCAL work-items take groups of columns in turn. dequantise: the same rows; work-items take columns in
+ * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
 #ifndef LOCAL
 #error "quantise.cl needs LOCAL"
 #endif
 
-/* Smaller magnitudes count as zero, larger finite ones as that; smaller scales are zero. */
+/* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */
 #define LEAST       0x1p-100f
 #define MOST        0x1p126f
 #define LEAST_SCALE 0x1p-120f
 
-/* Above 1 / LEVELS by 2^-21, for the rounding of range and product. */
+/* 1 / LEVELS, increased by 2^-21 relative to it to cover the rounding of the range and of the product. */
 #if BITS == 2
 #define STEP (0x1.555556p-2f * 0x1.000008p0f)
 #elif BITS == 4
@@ -43,7 +43,7 @@ static inline float16 load_unit(global const float *x, const ulong left)
     return vload16(0, part);
 }
 
-/* The values that codes are made of, of finite ones. */
+/* Finite values limited to what codes represent; see LEAST and MOST. */
 static inline float16 bounded(float16 x)
 {
     x = fabs(x) < LEAST ? (float16)(0.0f) : x;
@@ -68,7 +68,8 @@ static inline uint group_word(const float low, const float high)
     return scale < LEAST_SCALE ? zero : zero | (as_uint(scale) + 0xffffu) >> 16;
 }
 
-/* 1 / x for x >= LEAST_SCALE of 8 bits: division may be off by some units, fma mends that. */
+/* 1 / x for a bf16 x >= LEAST_SCALE. OpenCL's division may be off by some units in the last place; two
+ * Newton steps correct it. */
 static inline float reciprocal(const float x)
 {
     float r = 1.0f / x;
@@ -76,14 +77,14 @@ static inline float reciprocal(const float x)
     return fma(fma(-x, r, 1.0f), r, r);
 }
 
-/* The integer below q, 0 <= q < 2^22: adding 2^23 rounds. */
+/* floor(q) for 0 <= q < 2^22: adding 2^23 rounds to an integer. */
 static inline float16 whole_of(const float16 q)
 {
     const float16 rounded = (q + 0x1p23f) - 0x1p23f;
     return rounded > q ? rounded - 1.0f : rounded;
 }
 
-/* The codes of a unit of values; `position` of the first in its sample. */
+/* The codes of a unit of values. position: the index of the first value in its sample. */
 static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
     const uint position, const uint key, const uint sample)
 {
@@ -100,7 +101,7 @@ static inline uint16 codes_of(const float16 v, const float zero, const float inv
     return as_uint16(q + 0x1p23f) & 0xffu; /* rounded to the nearest */
 }
 
-/* Packs pairs of neighbours. Bytes lie in words from the lowest bits on. */
+/* Packs codes by joining neighbours in pairs. The first byte of a word has its lowest bits. */
 static inline void store_unit(const uint16 codes, global uint *unit)
 {
     const uchar16 bytes = convert_uchar16(codes);
@@ -118,8 +119,7 @@ static inline void store_unit(const uint16 codes, global uint *unit)
 #endif
 }
 
-/* The group of columns [first, last) of a row x, whose first element is number `position` of its
- * sample. */
+/* Quantises the group of columns [first, last) of row x. position: the index of x[0] in its sample. */
 static inline void quantise_group(global const float *x, const ulong first, const ulong last,
     const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
 {
@@ -159,7 +159,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ul
 {
     const ulong groups = (cols + GROUP - 1) / GROUP;
     const ulong first = get_group_id(0) * run, last = min(first + run, rows);
-#if LOCAL == 1 /* the sample, and the row in it, without a division for each group */
+#if LOCAL == 1 /* counts sample and row, to avoid a division for each group */
     ulong at = first % sample_rows, number = first_sample + first / sample_rows;
     uint sample = draw_sample(seed, number);
     for (ulong row = first; row < last; row++, at++) {

@@ -4,10 +4,10 @@
  *                with KEEP bit c of row r of the mask = !(x <= 0)
  *     backward   dx[r][c] = bit c of row r ? dy[r][c] : 0
  *                sum 0 of the columns, with SUMS = 1: dx[r][c]
- *     with       x = x[r][c];  with BIAS x[r][c] + b[c], x itself stays
+ *     with       x = x[r][c];  with BIAS x[r][c] + b[c]; x in memory is unchanged
  *
- * Row-wise, see rowwise.clh; the mask is that of relu_mask.clh. y may be x; dx may be dy. No local
- * memory. BIAS, KEEP, SUMS: 0 or 1. */
+ * Row-wise, see rowwise.clh; relu_mask.clh has the mask. y may be x; dx may be dy. No local memory.
+ * BIAS, KEEP, SUMS: 0 or 1. */
 #if VW != 16 && VW != 8
 #error "relu.cl needs VW 8 or 16"
 #endif

@@ -1,10 +1,10 @@
 /* dw[r][c] = sum over n < samples of partial[n][r][c] + beta * dw[r][c], for rows x cols results.
  *
- * partial is dense, [samples][rows][cols]. The samples are added in their order. With READ_DW 0 (beta =
- * 0) dw is not read.
+ * partial is dense, [samples][rows][cols]. Samples are added in order. With READ_DW 0 (beta = 0)
+ * dw is not read.
  *
  * Group r * chunks + g, chunks = ceil(cols / CHUNK), takes columns [g * CHUNK, (g + 1) * CHUNK) of row r;
- * its LOCAL work-items take STRIP vectors of VW columns in turn, so that each sample is read in runs. No
+ * its LOCAL work-items take runs of STRIP vectors of VW columns in turn, so that samples are read in runs. No
  * local memory. LOCAL, CHUNK, STRIP: any >= 1. */
 #if !defined(LOCAL) || !defined(CHUNK) || !defined(STRIP) || !defined(READ_DW)
 #error "sample_sum.cl needs LOCAL, CHUNK, STRIP and READ_DW"

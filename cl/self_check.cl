@@ -1,15 +1,16 @@
-/* What clprune__self_check asks of a device before anything is computed with it: small results of each
- * kind that the other kernels rest on, from the N x N matrix x. One group; work-item i of LOCAL takes the
- * elements i, i + LOCAL, .. of each part of N * N:
+/* The kernel of clprune__self_check, run before any other kernel of a device: a few results of each kind
+ * that the other kernels need, from the N x N matrix x. One group; work-item w takes elements i = w,
+ * w + LOCAL, ... of each part. `result` has a part of N * N floats for each line, i = r * N + c; LOOP has one:
  *
- *     TRANSPOSE   2 x[c][r] + 1, turned in local memory behind a barrier
+ *     TRANSPOSE   2 x[c][r] + 1, transposed in local memory after a barrier
  *     PRODUCTS    sum over k < n of x[r][k] * x[c][k], in vectors of VW, added up across the vector
- *     FUNCTIONS   exp, erf, sqrt and log, each of a quarter of the elements
- *     DRAWS       bits 24 to 47 of the number of the element times a constant of 64 bits
- *     LOOP        one number: the high 24 bits of state = 1664525 * state + 1013904223 after n * 8192
- *                 steps from 1. Mesa 22.3 leaves a kernel's loops after 65535 steps in total
+ *     FUNCTIONS   exp(v), erf(v), sqrt(|v|), log(|v| + 1) of v = x[r][c], one for each quarter of the part
+ *     DRAWS       bits 24 to 47 of (i + 1) times a constant of 64 bits
+ *     LOOP        the high 24 bits of state = 1664525 * state + 1013904223 after n * 8192 steps from 1. Mesa
+ *                 22.3 leaves a kernel's loops after 65535 steps in total
  *
- * n is N, but no constant, so that loops stay loops. Local memory: N * N floats. LOCAL: any >= 1. */
+ * n = N is an argument, so that compilers cannot unroll the loops. Local memory: N * N floats. LOCAL: any
+ * >= 1. */
 #if !defined(LOCAL) || !defined(VW)
 #error "self_check.cl needs LOCAL and VW"
 #endif

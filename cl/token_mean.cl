@@ -4,12 +4,12 @@
  *     with       scale = 1 / tokens; NaN for no tokens
  *
  * Group n * parts + i, parts = ceil(cols / (LOCAL * VW)), takes sample n and the columns from
- * i * LOCAL * VW on, a vector of VW of them for each of its LOCAL work-items, the last one padded, and
- * adds the tokens up in order.
+ * i * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the last one padded. Tokens are
+ * added up in order.
  *
  *     backward   dx[r][c] = dy[r / tokens][c] * scale
  *
- * The last is row-wise, see rowwise.clh. No local memory. */
+ * The backward pass is row-wise, see rowwise.clh. No local memory. */
 
 ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const float scale,
     MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))

@@ -1,11 +1,11 @@
-/* The token half of a ResMLP block, y = x + ls * (W n + b 1^T) with n = alpha * x + beta for each
- * sample, where neither n nor the token linear's output was kept.
+/* The token-mixing half of a ResMLP block, y = x + ls * (W n + b 1^T) with n = alpha * x + beta for each
+ * sample, backward from x alone: neither n nor the linear layer's output was kept.
  *
  *     input      m[r][c]  = ls[c] * (alpha[c] * x[r][c] + beta[c])     dW = sum of dy_n * m_n^T
  *     backward   with u_n = W^T * dy_n, dn = ls * u, n = alpha * x + beta:
- *                dx[r][c] = dy[r][c] + alpha[c] * dn[r][c], in the place of dy
+ *                dx[r][c] = dy[r][c] + alpha[c] * dn[r][c], overwrites dy
  *                sum 0 of the columns: n * u + b[r mod tokens] * dy;  sum 1: x * dn;  sum 2: dn
- *                row_sums[r] = sum_c ls[c] * dy[r][c], of which db is made
+ *                row_sums[r] = sum_c ls[c] * dy[r][c], for db
  *
  * Row-wise, see rowwise.clh; the sums of the columns are dls, dalpha, dbeta. Local memory, in the
  * backward pass: STRIP * LOCAL vectors, see row_sums_end. SUMS 3 in the backward pass. */
