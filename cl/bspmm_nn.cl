@@ -2,8 +2,9 @@
  * its offset on.
  *
  * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
- * LOCAL work-items take vectors of VW outputs in turn and walk the kept blocks of the row; in the last
- * vector, if it is not full, one output at a time. With READ_Y 0 (beta = 0) y is not read. No local memory. */
+ * LOCAL work-items take vectors of VW outputs in turn and walk the kept blocks of the row; in the
+ * last vector, if it is not full, one output at a time. With READ_Y 0 (beta = 0) y is not read. No
+ * local memory. */
 #if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC) || !defined(READ_Y)
 #error "bspmm_nn.cl needs LOCAL, VW, BR, BC and READ_Y"
 #endif

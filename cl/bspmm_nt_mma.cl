@@ -25,8 +25,8 @@
  * (mma_gather.clh). Rows of sums lie SUM_PITCH floats apart, 8 modulo 32, as in bspmm_tn_mma.cl.
  *
  * Local memory: 4 * (TEAMS * SEG * SUM_PITCH + DEPTH * PANEL_WORDS + 32) + TEAMS * (16 * LIST + 8)
- * bytes, with DEPTH = CT rounded up to MMA_K; without PTX also the words of MMA_LOCAL in mma.clh. N_TILES 1. CT: at
- * most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
+ * bytes, with DEPTH = CT rounded up to MMA_K; without PTX also the words of MMA_LOCAL in mma.clh.
+ * N_TILES 1. CT: at most 2 * MMA_K, divides BC. DYV 4: as in bspmm_nt_tiled.cl. */
 #if N_TILES != 1 || CT > 2 * MMA_K
 #error "N_TILES is 1, CT at most 2 * MMA_K"
 #endif

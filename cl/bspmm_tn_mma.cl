@@ -23,10 +23,10 @@
  * successive entries in a dense list. With random rows the worst bank serves 2.1 accesses on average
  * (1 in 24 of 256 cases, 2 in 180, 3 in 48, 4 in 4).
  *
- * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes; without PTX also the words
- * of MMA_LOCAL in mma.clh. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1 where
- * CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of 4
- * elements; else 1. */
+ * Local memory: 8 * (SEG + 1) * PITCH + TEAMS * SLOTS * (16 * LIST + 8) bytes; without PTX also the
+ * words of MMA_LOCAL in mma.clh. PANEL: a multiple of 32. CT: 1 to 8 * N_TILES, at most BC; SLOTS 1
+ * where CT < BC. LANES 32. DYV 4: rows of dy begin at multiples of 16 bytes and have a multiple of
+ * 4 elements; else 1. */
 #if CT > BC || CT > 8 * N_TILES || (CT < BC && SLOTS != 1)
 #error "CT is at most BC and 8 * N_TILES, SLOTS 1 where CT < BC"
 #endif

@@ -4,9 +4,10 @@
  *                             the image of dy[n][i][j][o]:
  *                             0 <= i * stride_y + a * dilation_y - padding_y < height, and likewise j
  *
- * dy: (batch * rows * cols) x channels. Group n * parts + g, parts = ceil(channels / (LOCAL * VW)), takes image n
- * and the channels from g * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the last one padded.
- * Pixels of a row that count for all taps are added up once. No local memory. KH, KW: taps per side, any >= 1. */
+ * dy: (batch * rows * cols) x channels. Group n * parts + g, parts = ceil(channels / (LOCAL * VW)), takes
+ * image n and the channels from g * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the
+ * last one padded. Pixels of a row that count for all taps are added up once. No local memory. KH, KW: taps
+ * per side, any >= 1. */
 #if !defined(KH) || !defined(KW)
 #error "conv_tap_sums.cl needs KH and KW"
 #endif

@@ -6,8 +6,8 @@
  *                with AGAIN also g, as in the forward pass
  *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
  *
- * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory.
- * Errors: of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
+ * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
+ * of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
  * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
 #ifndef BIAS
 #define BIAS 0 /* 0: b is not touched */

@@ -18,7 +18,8 @@
  *
  * A line is a row of pixels of an image that is written; group g takes the lines [g * group_lines,
  * (g + 1) * group_lines). As with the lanes of rowwise.clh, ROW_LANES work-items share a pixel, and the
- * group's slices take pixels of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16. KEEP, NORM: 0 or 1. */
+ * group's slices take pixels of the line in turn. No local memory. LOCAL: any >= 1; lanes divides it. VW: 4 or 16.
+ * KEEP, NORM: 0 or 1. */
 #ifndef KEEP
 #define KEEP 0 /* 0: positions is not touched */
 #endif

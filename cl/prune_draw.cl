@@ -1,9 +1,10 @@
 /* priorities[n * blocks + i] = scores[n * blocks + i] / u(seed, first_sample + n, i), u uniform in
  * (0, 1].
  *
- * u is a function of its three arguments alone (draw.clh). score / u may exceed FLT_MAX; so if a sample has
- * a finite score above LARGE, all its scores are first multiplied by 2^-32, in place, which changes neither
- * their order nor their ratios. Group n takes sample n; its LOCAL work-items take blocks in turn. Local memory: 4 bytes. LOCAL: any >= 1. */
+ * u is a function of its three arguments alone (draw.clh). score / u may exceed FLT_MAX; so if a
+ * sample has a finite score above LARGE, all its scores are first multiplied by 2^-32, in place,
+ * which changes neither their order nor their ratios. Group n takes sample n; its LOCAL work-items
+ * take blocks in turn. Local memory: 4 bytes where LOCAL > 1. LOCAL: any >= 1. */
 #ifndef LOCAL
 #error "prune_draw.cl needs LOCAL"
 #endif

@@ -2,16 +2,16 @@
  *
  * The order is total: NaN of either sign first, then the larger score (-0 equals 0), then the lower
  * index. Group n takes sample n. Radix selection finds the key T of the keep-th best score, RADIX
- * bits of the key at a time, from a histogram in local memory. Then the blocks with keys above T are kept,
- * and the first blocks with key T, in index order, until there are `keep`.
+ * bits of the key at a time, from a histogram in local memory. Then the blocks with keys above T are
+ * kept, and the first blocks with key T, in index order, until there are `keep`.
  *
  *     work-item:   0         1         2     ...        the LOCAL work-items own equal runs of
- *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks; the ties before a
- *                                                       run give the ranks of its own
+ *     blocks:   [0 .. s)  [s .. 2s) [2s .. 3s)          consecutive blocks; the number of ties
+ *                                                       before a run gives the ranks of its own
  *
  * With THRESHOLD, thresholds[n] = the best score that is not kept; keep < blocks.
  *
- * Local memory: (2^RADIX + LOCAL + 4) * 4 bytes. LOCAL: any >= 1. RADIX: 4 to 11. */
+ * Local memory: (2^RADIX + LOCAL + 3) * 4 bytes at most. LOCAL: any >= 1. RADIX: 4 to 11. */
 #if !defined(LOCAL) || !defined(RADIX) || !defined(THRESHOLD)
 #error "prune_select.cl needs LOCAL, RADIX and THRESHOLD"
 #endif

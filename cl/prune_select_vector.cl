@@ -1,10 +1,11 @@
 /* prune_select for CPUs: mask[n * blocks + i] = 1 for the `keep` best scores of sample n, else 0.
  *
  * The order is that of prune_select.cl: NaN first, then the larger score, then the lower index.
- * 1 <= keep < blocks. One work-item a group; group n takes sample n. The key T of the keep-th best score
- * is found from its highest bit down, by counting the keys above a bound, 16 keys at a time. First the upper
- * halves of all keys, then the lower halves of the keys with T's upper half, are stored as shorts
- * (`digits`), which stay in the first-level cache. Counting 32 times costs less than two histograms.
+ * 1 <= keep < blocks. One work-item a group; group n takes sample n. The key T of the keep-th best
+ * score is found from its highest bit down, by counting the keys above a bound, 16 keys at a time.
+ * First the upper halves of all keys, then the lower halves of the keys with T's upper half, are
+ * stored as shorts (`digits`), which stay in the first-level cache. Counting 32 times costs less than
+ * two histograms.
  *
  *     key          upper half of T   digits of the lower half
  *     above T's    >                 32767: counted every time
@@ -47,8 +48,8 @@ static inline short16 signed_digits(const uint16 halves)
     return as_short16(convert_ushort16(halves) ^ (ushort16)(0x8000));
 }
 
-/* The largest d for which at least `wanted` digits, in `runs` runs of 64, are d - 32768 or more. Four sums
- * run in parallel, to hide the latency of additions. */
+/* The largest d for which at least `wanted` digits, in `runs` runs of 64, are d - 32768 or more.
+ * Four sums run in parallel, to hide the latency of additions. */
 static inline uint best_digit(global const short *digits, const ulong runs, const uint wanted)
 {
     uint digit = 0;

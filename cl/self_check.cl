@@ -1,6 +1,6 @@
 /* The kernel of clprune__self_check, run before any other kernel of a device: a few results of each kind
  * that the other kernels need, from the N x N matrix x. One group; work-item w takes elements i = w,
- * w + LOCAL, ... of each part. `result` has a part of N * N floats for each line, i = r * N + c; LOOP has one:
+ * w + LOCAL, ... of each part. The parts of `result`, of N * N floats with i = r * N + c; LOOP is one float:
  *
  *     TRANSPOSE   2 x[c][r] + 1, transposed in local memory after a barrier
  *     PRODUCTS    sum over k < n of x[r][k] * x[c][k], in vectors of VW, added up across the vector

@@ -1,5 +1,5 @@
-/* The token-mixing half of a ResMLP block, y = x + ls * (W n + b 1^T) with n = alpha * x + beta for each
- * sample, backward from x alone: neither n nor the linear layer's output was kept.
+/* The token-mixing half of a ResMLP block, y = x + ls * (W n + b 1^T) with n = alpha * x + beta for
+ * each sample, backward from x alone: neither n nor the linear layer's output was kept.
  *
  *     input      m[r][c]  = ls[c] * (alpha[c] * x[r][c] + beta[c])     dW = sum of dy_n * m_n^T
  *     backward   with u_n = W^T * dy_n, dn = ls * u, n = alpha * x + beta:

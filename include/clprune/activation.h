@@ -27,9 +27,8 @@ typedef enum clprune_activation {
  * CLPRUNE_NO_MAT; use it after a linear layer without its bias, see clprune_linear_fuses_bias. x is
  * unchanged unless it is y, or GELU has a b, which overwrites x by x + b. saved: NULL for
  * inference. With a DENSE store, x (GELU) or y (RELU) may be the store's own memory
- * (clprune_saved_target). Errors: INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE), and those
- * of clprune_saved_store.
- */
+ * (clprune_saved_target). Errors: INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE), and as
+ * clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_saved *saved, cl_event *event);

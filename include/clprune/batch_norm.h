@@ -25,9 +25,9 @@
  *     clprune_batch_norm_inverse(context, 1e-5f, running_var, bn.inv, NULL);
  *     clprune_batch_norm_forward(context, &bn, true, x, residual, y, CLPRUNE_NO_MAT, NULL);
  *
- * The backward pass needs x, mean and inv. y need not be kept: clprune_batch_norm_forward makes it
- * again from x. ReLU's mask need not be kept either: without it the backward pass computes the sign
- * of z again, with the same bits.
+ * The backward pass needs x, mean and inv. y need not be kept: clprune_batch_norm_forward can
+ * recompute it from x. ReLU's mask need not be kept either: without it the backward pass recomputes
+ * the sign of z, with the same bits.
  *
  * Every function takes any range of the rows, so a caller can restore x and process it in chunks:
  * moments and sums add up over calls, and the other functions work element by element. */
@@ -59,9 +59,10 @@ typedef struct clprune_batch_norm {
 CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
 
-/* The same from partial moments, which the producer of x can compute in its own pass. Group g has
- * rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at `rows`. Rows 2 g and
- * 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows / group_rows)) x C. */
+/* As clprune_batch_norm_moments, from partial moments, which the producer of x can compute in its
+ * own pass. Group g has rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at
+ * `rows`. Rows 2 g and 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows /
+ * group_rows)) x C. */
 CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
     size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
     cl_event *event);
@@ -104,10 +105,10 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *con
 
 /* ---- backward ----------------------------------------------------------------------------------
  *
- * dz = dy, or with `relu` dy where ReLU passed and 0 elsewhere. Where it passed: a bit of `mask` if
- * there is one; otherwise z > 0, with z computed again from x and residual. The two give the same
- * bits. Pass residual only with `relu` and without a mask, and then only if the forward pass had
- * one. */
+ * dz = dy; with `relu` dz = dy where ReLU passed z, and 0 elsewhere. ReLU passed z where `mask` has
+ * a bit, or without a mask where z, recomputed from x and residual, is positive or NaN. Both give
+ * the same bits. residual: with `relu` and without a mask, the forward pass's residual; otherwise
+ * CLPRUNE_NO_MAT. */
 
 /* Pass 1. Row 0 of sums = sum of dz, row 1 = sum of dz * xhat, each + sums_beta * its old value;
  * sums_beta = 0 never reads them, 1 adds a further chunk of rows. These sums are also the gradients
@@ -121,7 +122,7 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *con
     clprune_mat dy, clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums,
     clprune_mat dgamma, clprune_mat dbeta, cl_event *event);
 
-/* Pass 2, with sums over all `rows` rows that the statistics are of:
+/* Pass 2. rows: the number of rows that the statistics were computed from; sums: over all of them.
  * dx = gamma * inv * (dz - sums[0] / rows - xhat * sums[1] / rows).
  * x, dy, dx: any range of these rows, x C; dx may be x, dy or residual. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
@@ -137,16 +138,17 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *co
  *     dw = dx^T * patches
  *
  * is linear in dz^T * patches, 1^T * patches and x^T * patches. The sum of dz * x of a channel is
- * the product of its row of w with its row of dz^T * patches. So a layer whose input needs no
+ * the dot product of its rows of w and of dz^T * patches. So a layer whose input needs no
  * gradient, such as the first of a network, needs neither x nor dx in its backward pass. The
  * forward pass makes x^T * patches by clprune_conv2d_backward with dy = x, and 1^T * patches with
  * dy = 1.
  *
  * On entry dw = dz^T * patches, on return the gradient. dgamma = sum of dz * xhat + beta * dgamma;
  * beta = 0 never reads the old dgamma; dw has no such factor. dz_sum: 1 x C, the sum of dz, which
- * is the gradient of beta; patch_sum = 1^T * patches: 1 x T; w, x_product = x^T * patches, dw:
- * C x T. No argument may overlap an output. Precision is lost where the means of the patches, or of
- * x, are far larger than their deviations: centre the input. Sums run in a fixed order. */
+ * is the gradient of beta; patch_sum = 1^T * patches: 1 x T, with T the columns of `patches`; w,
+ * x_product = x^T * patches, dw: C x T. No argument may overlap an output. Precision is lost where
+ * the means of the patches, or of x, are far larger than their deviations: centre the input. Sums
+ * run in a fixed order. */
 CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context, float beta,
     size_t rows, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
     clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event);

@@ -44,15 +44,15 @@ typedef struct clprune_block {
  *     BF16  The upper half of an fp32: relative error 2^-8. Larger finite values become the
  *           largest bf16, 2^128 - 2^120.
  *     INT8  Integers q in -127 .. 127, and a scale for each block. The scale is the block's largest
- *           magnitude / 127, rounded up to bf16 (by at most a factor of 1 + 2^-7). q is the nearest
- *           for the rounded scale, and scale * q is exact; the absolute error is at most 1/252 of
- *           the largest magnitude. A block whose magnitudes are below 127 * 2^-126 becomes zero
+ *           magnitude / 127, rounded up to bf16 (by at most a factor of 1 + 2^-7). q is the integer
+ *           nearest to element / scale, and scale * q is exact; the absolute error is at most 1/252
+ *           of the largest magnitude. A block whose magnitudes are below 127 * 2^-126 becomes zero
  *           with scale 0, because scales are never subnormal. Subnormal elements may count as zero.
  *           A NaN or Inf in a block makes the scale NaN or Inf, and the whole block reads as NaN.
  *     INT4  The same with q in -7 .. 7 and scale = largest magnitude / 7: the absolute error is at
  *           most 1/13.8 of the largest magnitude; a block below 7 * 2^-126 becomes zero. Where
- *           7 * scale is above the largest float, it reads as that, never as Inf. Two codes share a
- *           byte, the first in the lower bits; a block is padded to whole bytes. */
+ *           scale * q exceeds FLT_MAX, it reads as FLT_MAX, never as Inf. Two codes share a byte,
+ *           the first in the lower bits; a block is padded to whole bytes. */
 typedef enum clprune_value_type {
     CLPRUNE_VALUES_FP32 = 0,
     CLPRUNE_VALUES_FP16 = 1,
@@ -62,11 +62,11 @@ typedef enum clprune_value_type {
 } clprune_value_type;
 
 /* How the index, the positions of the kept blocks, is stored. INT32 takes 4 bytes for each kept
- * block and block row, and is what PyTorch reads. BITMAP takes 1 bit for each block, kept or not;
- * it is expanded in scratch of up to 4 * batch * (keep + block_rows + 1) bytes. Products have the
- * same bits with each type. */
+ * block and block row; PyTorch reads it. BITMAP takes 1 bit for each block, kept or not; operations
+ * expand it to INT32 in scratch of up to 4 * batch * (keep + block_rows + 1) bytes. Products have
+ * the same bits with each type. */
 typedef enum clprune_index_type {
-    CLPRUNE_INDEX_INT32 = 0, /* 1 is reserved: a type of older versions */
+    CLPRUNE_INDEX_INT32 = 0, /* 1 is reserved: it was a type of older versions */
     CLPRUNE_INDEX_BITMAP = 2,
     CLPRUNE_INDEX_SMALLEST = 3 /* the type with the fewest bytes; INT32 if they are equal */
 } clprune_index_type;
@@ -97,7 +97,7 @@ typedef struct clprune_bsr {
     cl_mem crow, col;           /* INT32; ignored otherwise */
     cl_mem scales;              /* INT8, INT4; ignored otherwise */
     cl_mem bitmap;              /* BITMAP; ignored otherwise */
-    size_t first;               /* number of samples in the buffers before the matrix's first one */
+    size_t first;               /* samples in the buffers before this matrix's first sample */
     clprune_bsr_offsets offset; /* 0: the part begins at the start of its buffer */
     uint64_t reserved[2];       /* zeros */
 } clprune_bsr;

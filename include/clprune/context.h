@@ -17,7 +17,7 @@
  * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one
  * OpenCL context may share them. Buffers of a dry context (plan.h) serve that context only.
  *
- * No function of the library exits or aborts, or prints unless CLPRUNE_VERBOSE asks for it. */
+ * No function of the library exits or aborts. It prints only if CLPRUNE_VERBOSE is set. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
 
@@ -41,7 +41,7 @@ typedef struct _cl_event *cl_event;
 /* A device with a queue, kernels, a memory ledger and an error text; the caller destroys it. */
 typedef struct clprune_context clprune_context;
 
-/* How much a message matters. */
+/* The severity of a message. */
 typedef enum clprune_log_level {
     CLPRUNE_LOG_ERROR = 0,   /* a call failed; same text as clprune_last_error */
     CLPRUNE_LOG_WARNING = 1, /* the library continued with a fallback, e.g. no disk cache */
@@ -68,8 +68,8 @@ typedef enum clprune_kernels {
     CLPRUNE_KERNELS_AUTO = 0,   /* $CLPRUNE_DEBUG, else VECTOR for CPUs with native vectors of 4
                                    floats or more and for devices whose work-groups are limited
                                    to fewer than 64 work-items, else TILED */
-    CLPRUNE_KERNELS_VECTOR = 1, /* one work-item a group, explicit vectors; slow where the driver
-                                   splits them, as Mesa's llvmpipe does */
+    CLPRUNE_KERNELS_VECTOR = 1, /* one work-item a group, explicit vectors; slow if the driver
+                                   splits vectors, as Mesa's llvmpipe does */
     CLPRUNE_KERNELS_TILED = 2   /* many work-items a group, tiles in local memory */
 } clprune_kernels;
 
@@ -161,9 +161,9 @@ CLPRUNE_API clprune_status clprune_context_wait(
     clprune_context *context, size_t count, const cl_event *events);
 
 /* Switches the context to `queue`, which must be in-order and of the same OpenCL context and
- * device. `queue` is retained and the previous queue released; to return to that one later, hold a
- * reference of your own. The first command on `queue` waits for all work on the previous queue, so
- * results are the same as with one queue; the host does not wait. The caller orders its own
+ * device. `queue` is retained and the previous queue released; to return to the previous queue
+ * later, hold a reference of your own. The first command on `queue` waits for all work on the
+ * previous queue, so results are the same as with one queue; the host does not wait. Order your own
  * commands with events and clprune_context_wait. Errors: INVALID_ARGUMENT, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_set_queue(
     clprune_context *context, cl_command_queue queue);
@@ -180,9 +180,9 @@ CLPRUNE_API clprune_status clprune_context_finish(clprune_context *context);
  * context, or thread: copy it. */
 CLPRUNE_API const char *clprune_last_error(const clprune_context *context);
 
-/* Counters of the program cache. In a dry context (plan.h) nothing is built: there `builds` counts
- * the programs that its commands need, so after one dry step it is what a first step with a device
- * builds or loads. CLBlast's programs do not count. */
+/* Counters of the program cache; CLBlast's programs do not count. In a dry context (plan.h) nothing
+ * is built, and `builds` counts the programs that its commands need: after one dry step it is the
+ * number of programs that a first step on a device builds or loads. */
 typedef struct clprune_cache_stats {
     uint64_t memory_hits; /* programs found in the context */
     uint64_t disk_hits;   /* programs loaded from the cache folder */

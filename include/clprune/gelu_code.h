@@ -38,7 +38,7 @@ typedef struct clprune_gelu_code_sizes {
 CLPRUNE_API clprune_status clprune_gelu_code_size_query(
     size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes);
 
-/* g = h * Phi(h), with the bits of clprune_gelu_forward, and the codes of the slopes. With b, h + b
+/* g = h * Phi(h), the same bits as clprune_gelu_forward, and the codes of the slopes. With b, h + b
  * takes the place of h. h, g: M x d; g may be h, otherwise h is unchanged. b: 1 x d, or
  * CLPRUNE_NO_MAT. codes: M x sizes.cols. b and codes must not overlap other arguments. */
 CLPRUNE_API clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits,

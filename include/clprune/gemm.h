@@ -1,8 +1,8 @@
 /* Dense matrix products with BLAS semantics at every size. GPUs use CLBlast, and for batches our
- * own kernel, which computes all samples in one launch. It also makes single products of operands
- * that reach beyond 2^31 elements of their buffer, as CLBlast counts in 31 bits. CPUs use our own
- * kernel, which is faster than tuned CLBlast. CLPRUNE_DEBUG=gemm=clblast, gemm=tiled or gemm=vector
- * overrides the choice.
+ * own kernel, which computes all samples in one launch. That kernel also computes single products
+ * with operands beyond 2^31 elements of their buffer, because CLBlast counts in 31 bits. CPUs use
+ * another kernel of ours, which is faster than tuned CLBlast. CLPRUNE_DEBUG=gemm=clblast,
+ * gemm=tiled or gemm=vector overrides the choice.
  *
  * CLBlast has one state per process. The library therefore serialises its calls over all contexts
  * and threads. CLBlast's tuned parameters (clprune_context_tuning) apply to all contexts of a

@@ -34,16 +34,16 @@ typedef enum clprune_rounding {
 /* The means that PRUNED subtracts from x before it prunes, and keeps beside the blocks. Restoring
  * adds them again, and products include them.
  *
- * Use a centre for the input of a convolution between ReLU and batch norm. There x has a large
- * mean, whose part of dw is nearly 0, because batch norm's dy sums to 0 over the pixels; but blocks
- * that are drawn from x with its mean have most of their noise from it.
+ * Use a centre for the input of a convolution between ReLU and batch norm. The mean of such an x is
+ * large, but adds almost nothing to dw, because batch norm's dy sums to 0 over the pixels. Without
+ * a centre, most of the noise of drawn blocks comes from this mean.
  *
  * Layout: the means, fp32 [batch][1 or cells][cols], rounded up to CLPRUNE_SAVED_ALIGN bytes,
  * before the BSR matrix. */
 typedef enum clprune_centre {
     CLPRUNE_CENTRE_NONE = 0,
     CLPRUNE_CENTRE_SAMPLE = 1, /* the mean of each sample's rows, in 4 * cols bytes a sample; its
-                                  product is a sum of dy's rows */
+                                  product takes a sum of dy's rows */
     CLPRUNE_CENTRE_CELLS = 2   /* the means that POOLED keeps, with its `cell` and grid; their
                                   product does 1 / cell^2 of the dense one's work */
 } clprune_centre;
@@ -67,9 +67,9 @@ typedef enum clprune_centre {
  * work. Layout: fp32 [batch][cells][cols], cells numbered along the rows of the grid. */
 
 /* Zero-initialise, then set the fields that the form reads. All zeros mean DENSE. Fields that the
- * form does not read are ignored. The zeros of PRUNED are blocks of 1 x 16 in fp32 of largest l2
- * norm, INT32 indices; set criterion = SAMPLED for unbiased weight gradients. The API guide
- * (README.md here) says which form to take. */
+ * form does not read are ignored. With PRUNED, zeros mean the blocks of 1 x 16 of largest l2 norm,
+ * values in fp32, INT32 indices; set criterion = SAMPLED for unbiased weight gradients. The API
+ * guide (README.md here) says which form to take. */
 typedef struct clprune_keep {
     clprune_form form;
     float sparsity;                /* PRUNED: in [0, 1]; prunes round-half-up(sparsity * blocks)
@@ -83,7 +83,7 @@ typedef struct clprune_keep {
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */
     unsigned cell;                 /* POOLED, CENTRE_CELLS: side of a cell, at least 1 */
-    unsigned grid_height;  /* likewise: grid_height * grid_width = rows of a sample. If both */
+    unsigned grid_height;  /* the same: grid_height * grid_width = rows of a sample. If both */
     unsigned grid_width;   /* are 0, a cell is a run of `cell` rows */
     clprune_centre centre; /* PRUNED */
     uint64_t reserved[2];  /* zeros */

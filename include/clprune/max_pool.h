@@ -51,8 +51,8 @@ CLPRUNE_API clprune_status clprune_max_pool_size_query(
 /* y[n, i, j, c] = the maximum over the taps (a, b) of
  *                 x[n, i * stride + a - padding, j * stride + b - padding, c],
  * where each axis has its own stride and padding and pixels outside of the image do not count. As
- * in PyTorch, the first of several equal maxima is the one that gets the gradient, and a NaN in the
- * window makes y NaN; the last NaN gets the gradient. x: (batch * image.height * image.width) x C;
+ * in PyTorch, the first of several equal maxima gets the gradient, and a NaN in the window makes y
+ * NaN; the last NaN gets the gradient. x: (batch * image.height * image.width) x C;
  * y: (batch * output.height * output.width) x C; positions: y's rows x sizes.cols, or
  * CLPRUNE_NO_MAT for inference. No overlap. Errors: INVALID_SIZE, INVALID_ARGUMENT (also: positions
  * of a kernel of more than 16 taps, padding of more than half of the kernel, a kernel larger than
@@ -62,7 +62,7 @@ CLPRUNE_API clprune_status clprune_max_pool_forward(clprune_context *context,
     clprune_mat y, clprune_mat positions, cl_event *event);
 
 /* Batch norm, ReLU and max pooling in one pass over x. With z = bn(x) as in
- * clprune_batch_norm_forward, y = max(the maximum of z over the taps, 0). Where y <= 0, ReLU passes
+ * clprune_batch_norm_forward, y = max(the maximum of z over the taps, 0). Where y is 0, ReLU passes
  * no gradient, and the position is 15, which is no tap. clprune_max_pool_backward with these
  * positions gives dz, the gradient of z. The kernel has at most 15 taps. bn: 1 x C each. Otherwise
  * as clprune_max_pool_forward. */
@@ -70,7 +70,7 @@ CLPRUNE_API clprune_status clprune_max_pool_norm_forward(clprune_context *contex
     const clprune_max_pool_desc *desc, const clprune_batch_norm *bn, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat y, clprune_mat positions, cl_event *event);
 
-/* dx[pixel] = the sum of dy over the windows whose maximum the pixel was. Each element of dx is
+/* dx[pixel] = the sum of dy over the windows whose position is the pixel. Each element of dx is
  * written once; sums run in a fixed order. Shapes as above; dx must not overlap an input. */
 CLPRUNE_API clprune_status clprune_max_pool_backward(clprune_context *context,
     const clprune_max_pool_desc *desc, size_t batch, clprune_extent image, clprune_mat dy,

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* The list that the enum and its names are made from: X(name, number, text). */
+/* X(name, number, text): the enum and its names are made from this list. */
 #define CLPRUNE_MEMORY_CATEGORY_LIST(X)                                                            \
     X(CLPRUNE_MEMORY_INPUT, 0, "input")             /* images and labels */                        \
     X(CLPRUNE_MEMORY_PARAMETERS, 1, "parameters")   /* weights and biases */                       \
@@ -60,7 +60,7 @@ typedef struct clprune_memory_usage {
 CLPRUNE_API clprune_memory_usage clprune_memory_query(
     const clprune_context *context, clprune_memory_category category);
 
-/* Sets every peak to the present live bytes. */
+/* Sets each peak to the bytes that are live now. */
 CLPRUNE_API void clprune_memory_reset_peak(clprune_context *context);
 
 /* A name in the ledger and the bytes booked under it. */

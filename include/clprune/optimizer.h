@@ -36,8 +36,8 @@ typedef struct clprune_optimizer_desc {
     clprune_optimizer_kind kind;
     float momentum;     /* SGD; 0 keeps no state */
     float beta1, beta2; /* ADAMW, LAMB; commonly 0.9 and 0.999 */
-    float eps;          /* commonly 1e-8 for ADAMW, 1e-6 for LAMB; 0 makes elements whose
-                           gradients were all 0 NaN */
+    float eps;          /* commonly 1e-8 for ADAMW, 1e-6 for LAMB; with 0, elements whose
+                           gradients were all 0 become NaN */
     float weight_decay;
     uint64_t reserved[4]; /* zeros */
 } clprune_optimizer_desc;

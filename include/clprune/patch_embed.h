@@ -19,9 +19,10 @@ typedef struct clprune_patch_embed_desc {
     uint64_t reserved[4]; /* zeros */
 } clprune_patch_embed_desc;
 
-/* y = cut(images) * w^T + b; cut makes a row of each patch, in scratch. images: batch x (channels *
- * height * width); w: out x (channels * patch * patch), the convolution's weight in PyTorch's
- * order; b: 1 x out; y: (batch * p) x out. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
+/* y = cut(images) * w^T + b. cut(images) has a row for each patch; it lies in scratch. images:
+ * batch x (channels * height * width); w: out x (channels * patch * patch), the convolution's
+ * weight in PyTorch's order; b: 1 x out; y: (batch * p) x out. Errors: INVALID_ARGUMENT,
+ * INVALID_SIZE. */
 CLPRUNE_API clprune_status clprune_patch_embed_forward(clprune_context *context,
     const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat w,
     clprune_mat b, clprune_mat y, cl_event *event);

@@ -39,7 +39,7 @@ extern "C" {
 CLPRUNE_API clprune_status clprune_context_create_dry(const clprune_device_info *device,
     const clprune_context_options *options, clprune_context **context);
 
-/* The number of commands that a dry context has noted, which is the index of the next one. 0 for
+/* The number of commands that a dry context has noted, also the index of the next command; 0 for
  * other contexts. */
 CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
 
@@ -51,7 +51,7 @@ CLPRUNE_API uint64_t clprune_context_commands(const clprune_context *context);
  * did not create). */
 CLPRUNE_API clprune_status clprune_buffer_forget(clprune_context *context, cl_mem buffer);
 
-/* Places of the planned buffers in one arena; the caller destroys it. */
+/* A plan: the places of the planned buffers in one arena. The caller destroys it. */
 typedef struct clprune_plan clprune_plan;
 
 /* Activations and workspace buffers that are created in the dry context after this call are
@@ -71,17 +71,17 @@ CLPRUNE_API clprune_status clprune_plan_create(clprune_context *dry, clprune_pla
 /* Accepts NULL. */
 CLPRUNE_API void clprune_plan_destroy(clprune_plan *plan);
 
-/* Sums over a plan, in bytes. */
+/* Totals of a plan, in bytes except for `commands`. */
 typedef struct clprune_plan_totals {
-    uint64_t commands;      /* that the dry context had noted */
+    uint64_t commands;      /* noted by the dry context */
     uint64_t arena_bytes;   /* size of the arena */
     uint64_t live_bytes;    /* the most bytes that are live at once: a lower bound of any arena */
     uint64_t buffer_bytes;  /* all planned buffers side by side, plus scratch_bytes */
     uint64_t scratch_bytes; /* the most scratch that operations borrow at once */
-    uint64_t other_bytes;   /* live in the dry context and not planned */
+    uint64_t other_bytes;   /* live in the dry context, but not planned */
 } clprune_plan_totals;
 
-/* The sums of a plan; zeros for NULL. */
+/* The totals of a plan; zeros for NULL. */
 CLPRUNE_API clprune_plan_totals clprune_plan_sizes(const clprune_plan *plan);
 
 /* The first and last command of one life of a buffer. */

@@ -27,8 +27,8 @@ typedef enum clprune_norm {
  * LARGEST: the blocks of largest norm, unchanged. Minimises the error of x, but is biased against
  * small blocks.
  *
- * SAMPLED: drawn with probabilities that grow with the norm, and weighted. Unbiased: the expected
- * packed x, and the expectation of any product with it, is the dense one. This is priority sampling
+ * SAMPLED: drawn with probabilities that grow with the norm, and weighted. Unbiased: the
+ * expectation of the packed x is x, so products with it are unbiased too. This is priority sampling
  * (Duffield, Lund, Thorup 2007): a block of norm w gets the priority w / u, with u uniform in
  * (0, 1], and the `keep` highest priorities are kept. With T the highest dropped priority, a kept
  * block is scaled by max(1, T / w); so blocks with w >= T are always kept, unchanged.

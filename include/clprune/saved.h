@@ -60,8 +60,8 @@ CLPRUNE_API clprune_status clprune_saved_create(clprune_context *context, const 
  * keeps ownership; the buffer must outlive the store's last command. Nothing is booked. `bytes` may
  * exceed the size of this shape, to allow larger shapes later, and may be 0 if that size is 0. The
  * region may hold a blob of the same keep and shape, which can be read at once; until something is
- * stored, the caller vouches for its contents. The index of a PRUNED blob is not checked: reading
- * any other bytes as an index makes kernels access memory outside the region. */
+ * stored, the caller vouches for its contents. The index of a PRUNED blob is not checked: with an
+ * invalid index, kernels access memory outside of the region. */
 CLPRUNE_API clprune_status clprune_saved_create_in(clprune_context *context,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, cl_mem buffer, size_t offset,
     size_t bytes, clprune_saved **saved);
@@ -83,7 +83,7 @@ typedef struct clprune_saved_info {
     size_t offset, bytes;      /* of the region: where it starts, its capacity */
 } clprune_saved_info;
 
-/* What a store is; zeros for NULL. */
+/* Describes a store; zeros for NULL. */
 CLPRUNE_API clprune_saved_info clprune_saved_describe(const clprune_saved *saved);
 
 /* Where to write the activation of samples [first, first + count) before storing it. For DENSE this
@@ -113,8 +113,8 @@ CLPRUNE_API clprune_status clprune_saved_product_tn(const clprune_saved *saved, 
 CLPRUNE_API clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first,
     size_t count, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* Sets the seed of the next store's random numbers; initially 0. The same seed draws the same
- * numbers, so give each store of each training step a seed of its own. */
+/* Sets the seed of the random numbers that later stores draw; initially 0. The same seed draws the
+ * same numbers, so set another seed before each clprune_saved_store of each training step. */
 CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
 
 /* Views of samples [first, first + count), clipped to the samples of the store: the matrix of a

@@ -1,10 +1,9 @@
-/* Stores for tensors in host memory. Each call wraps the memory (clprune/wrap.h); on CPU devices,
- * aligned memory is not copied.
+/* clprune_saved_store, _restore and _product_tn for tensors in host memory. Each call wraps the
+ * memory (clprune/wrap.h); on CPU devices, aligned memory is not copied.
  *
  * Matrices are row-major; ld is the number of elements from one row to the next, at least the
  * columns. The calls block: on return the results are in host memory, and the caller may use all
- * arguments again. Otherwise they are as clprune_saved_store, _restore and _product_tn. Errors as
- * for these and for clprune_mat_wrap. */
+ * arguments again. Errors as for these functions and for clprune_mat_wrap. */
 #ifndef CLPRUNE_SAVED_HOST_H
 #define CLPRUNE_SAVED_HOST_H
 

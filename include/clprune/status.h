@@ -2,7 +2,7 @@
 #ifndef CLPRUNE_STATUS_H
 #define CLPRUNE_STATUS_H
 
-/* Marks what the library exports. */
+/* Marks exported functions. */
 #if defined(CLPRUNE_BUILDING) && defined(__GNUC__)
 #define CLPRUNE_API __attribute__((visibility("default")))
 #else
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* X(name, value, text): the one list that the enum, the names and the texts are made from.
- * Values are part of the ABI: a new code takes a new number, an old number is never reused. */
+/* X(name, value, text): the enum, the names and the texts are all made from this list. Values are
+ * part of the ABI: a new code takes a new number, and an old number is never reused. */
 #define CLPRUNE_STATUS_LIST(X)                                                                     \
     X(CLPRUNE_SUCCESS, 0, "success: all outputs are valid or enqueued")                            \
     X(CLPRUNE_INVALID_ARGUMENT, 10, "an argument is NULL, out of range or contradicts another")    \
