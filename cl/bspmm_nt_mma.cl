@@ -7,7 +7,7 @@
  *       | each lane's a     |          +----+                   | PANEL outputs  |  memory
  *       +-------------------+                                   +----------------+
  *
- * Groups, teams and runs are those of tiled_nt.clh; a team is a warp. For each run a warp holds
+ * tiled_nt.clh describes groups, teams and runs; a team is a warp. For each run a warp holds
  *
  *     a: the panel's outputs of the run's columns, read once for all entries of its list
  *

@@ -7,7 +7,7 @@
  *     |    |(local|     |   t'-> |     |kept|     |          +------------------+  registers
  *     +----+------+-----+        +-----+----+-----+
  *
- * Groups, teams and tiles are those of tiled_tn.clh; a team is a warp. For each of its tiles a warp
+ * tiled_tn.clh describes groups, teams and tiles; a team is a warp. For each of its tiles a warp
  * multiplies, MMA_K entries of the list at a time,
  *
  *     a: the panel's outputs of the entries' rows of dy, gathered from local memory

@@ -26,8 +26,8 @@
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C = block_cols * BC a
  * multiple of 16.
  *
- * `entries` has AHEAD elements behind the last entry. Local memory: SEG * PANEL * 4 bytes, with DIRECT also
- * that of direct.clh. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
+ * `entries` has AHEAD elements behind the last entry. Local memory: SEG * PANEL * 4 bytes, with DIRECT
+ * plus direct.clh's. CB divides BC, CB * V accumulators. IMAGES: the most `images`. */
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif

@@ -30,8 +30,7 @@
  *
  * DIRECT: there is one split, which writes its last sums to dw: dw[o][t * C + c], C a multiple of 16.
  *
- * Local memory: SEG * PANEL * 4 bytes, with DIRECT also that of direct.clh. CB divides C, CB * V
- * accumulators. */
+ * Local memory: SEG * PANEL * 4 bytes, with DIRECT plus direct.clh's. CB divides C, CB * V accumulators. */
 #if !defined(SEG) || !defined(POOLED)
 #error "conv_dw_vector.cl needs SEG and POOLED"
 #endif

@@ -16,7 +16,7 @@
  *                    not read
  *
  * Group g takes `run` rows of the matrix that is written, from row g * run on; its LOCAL work-items
- * take vectors of VW columns in turn, and those of pool_columns take cells. No local memory.
+ * take vectors of VW columns in turn, in pool_columns cells. No local memory.
  * LOCAL: any >= 1. */
 #ifndef LOCAL
 #error "pool.cl needs LOCAL"

@@ -1,6 +1,6 @@
 /* prune_select for CPUs: mask[n * blocks + i] = 1 for the `keep` best scores of sample n, else 0.
  *
- * The order is that of prune_select.cl: NaN first, then the larger score, then the lower index.
+ * The order is as in prune_select.cl: NaN first, then the larger score, then the lower index.
  * 1 <= keep < blocks. One work-item a group; group n takes sample n. The key T of the keep-th best
  * score is found from its highest bit down, by counting the keys above a bound, 16 keys at a time.
  * First the upper halves of all keys, then the lower halves of the keys with T's upper half, are

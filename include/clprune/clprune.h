@@ -41,8 +41,9 @@
  * INVALID_ARGUMENT and INVALID_SIZE outputs are unchanged; after other errors their contents are
  * undefined. New handles are NULL. The context and its objects can still be used.
  *
- * Ownership. clprune_..._destroy ends what clprune_..._create made; clprune_buffer_release ends
- * what clprune_buffer_create and clprune_mat_create made; clprune_mat_unwrap ends clprune_mat_wrap.
+ * Ownership. clprune_..._destroy releases objects of clprune_..._create; clprune_buffer_release
+ * releases buffers of clprune_buffer_create, clprune_mat_create and clprune_mats_create;
+ * clprune_mat_unwrap ends clprune_mat_wrap.
  * OpenCL keeps a released buffer alive for the commands that use it. Do not free returned strings.
  *
  * For bindings of other languages: enums have the size of int, bool is _Bool, small structs such as

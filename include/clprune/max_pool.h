@@ -39,7 +39,7 @@ CLPRUNE_API clprune_extent clprune_max_pool_output(
  * whole multiples of 16 positions. Create it with clprune_mat_create; clprune_mat_rows takes rows
  * of it. */
 typedef struct clprune_max_pool_sizes {
-    size_t rows, cols; /* of the matrix: those of y; 2 * ceil(C / 16) */
+    size_t rows, cols; /* of the matrix: y's rows; 2 * ceil(C / 16) */
     size_t bytes;
 } clprune_max_pool_sizes;
 

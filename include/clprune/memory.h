@@ -23,7 +23,7 @@ extern "C" {
     X(CLPRUNE_MEMORY_ARENA, 6, "arena") /* one buffer shared by planned activations and workspace  \
                                          */
 
-/* What a buffer is for. Numbers are part of the ABI. */
+/* The purpose of a buffer. Numbers are part of the ABI. */
 typedef enum clprune_memory_category {
 #define CLPRUNE_MEMORY_ENUM(name, number, text) name = number,
     CLPRUNE_MEMORY_CATEGORY_LIST(CLPRUNE_MEMORY_ENUM)

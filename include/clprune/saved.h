@@ -113,8 +113,8 @@ CLPRUNE_API clprune_status clprune_saved_product_tn(const clprune_saved *saved, 
 CLPRUNE_API clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first,
     size_t count, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* Sets the seed of the random numbers that later stores draw; initially 0. The same seed draws the
- * same numbers, so set another seed before each clprune_saved_store of each training step. */
+/* Sets the seed of the random numbers that later calls of clprune_saved_store draw; initially 0.
+ * The same seed draws the same numbers, so give each store another seed in each training step. */
 CLPRUNE_API void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed);
 
 /* Views of samples [first, first + count), clipped to the samples of the store: the matrix of a

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* What the device does with wrapped memory. */
+/* How the device accesses wrapped memory. */
 typedef enum clprune_access {
     CLPRUNE_ACCESS_READ =
         1, /* reads only: nothing is copied back; host may point to const memory */
