@@ -125,7 +125,7 @@ def main():
     s = slope(h)
     sigmas = np.geomspace(SIGMA_LOW, SIGMA_HIGH, SIGMAS)
     print("/* Levels of the GELU-derivative codes, written by tools/fit_gelu_code.py: the mean square of")
-    print(" * slope - level is least for inputs h ~ N(0, sigma^2), log sigma uniform from 1/2 to 2. */")
+    print(" * slope - level is least for inputs h ~ N(0, sigma^2), log sigma uniform from log 1/2 to log 2. */")
     for bits in (2, 4, 8):
         levels, error = lloyd_max(h, s, sigmas, bits)
         report(bits, levels, error, h, s)
