@@ -1,4 +1,5 @@
-/* Checked size arithmetic: each function returns false where the exact result does not fit. */
+/* Size arithmetic. clprune__add, _mul and _mul3 return false if the exact result does not fit; the
+ * stored result is then meaningless. */
 #ifndef CLPRUNE_CORE_CHECKED_H
 #define CLPRUNE_CORE_CHECKED_H
 
@@ -8,7 +9,7 @@
 
 static inline bool clprune__add(size_t a, size_t b, size_t *sum)
 {
-    *sum = a + b; /* unsigned: wraps, which the comparison sees */
+    *sum = a + b; /* wraps on overflow: then *sum < a */
     return *sum >= a;
 }
 
@@ -40,7 +41,7 @@ static inline ptrdiff_t clprune__floor_div(ptrdiff_t a, ptrdiff_t b)
     return a / b - (a % b < 0);
 }
 
-/* The smallest multiple of b >= a; a is far below SIZE_MAX at every caller (a launch size). */
+/* The smallest multiple of b that is >= a. Overflow is not checked: callers have bounded a. */
 static inline size_t clprune__round_up(size_t a, size_t b)
 {
     return clprune__ceil_div(a, b) * b;

@@ -1,4 +1,5 @@
-/* The arena of clprune_context_use_plan: one buffer, whose parts take the place of buffers. */
+/* The arena of clprune_context_use_plan: one OpenCL buffer, whose sub-buffers are handed out in
+ * place of buffers of their own. */
 #ifndef CLPRUNE_RUNTIME_ARENA_H
 #define CLPRUNE_RUNTIME_ARENA_H
 
@@ -6,7 +7,7 @@
 
 #include "clprune/memory.h"
 
-#define CLPRUNE__ARENA_ALIGN 1024 /* bytes, of the places */
+#define CLPRUNE__ARENA_ALIGN 1024 /* bytes; places start and end at multiples */
 
 typedef struct clprune__place {
     clprune_memory_category category;
@@ -22,12 +23,13 @@ typedef struct clprune__arena {
     size_t count;
 } clprune__arena;
 
-/* Sets *planned to whether the plan has a free place for such a buffer, and *buffer to that place.
- * In poison mode *buffer is NULL: no places are shared, so the buffer is allocated as usual. */
+/* Sets *planned to whether the plan has a free place of this category, name and size, and *buffer
+ * to a sub-buffer there, which the caller releases. *buffer is NULL without a place, and always in
+ * poison mode, where no memory is shared: the caller then allocates as usual. */
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned);
 
-/* Gives no more places; buffers that have one keep it. */
+/* Forgets all places: later buffers are allocated as usual, buffers that have a place keep it. */
 void clprune__arena_close(clprune_context *context);
 
 #endif

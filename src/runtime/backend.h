@@ -1,6 +1,7 @@
-/* The seam to the device: what a context's commands become. There are two backends: OpenCL runs
- * them on the context's queue, dry notes which buffers they touch. Callers check the operands; a
- * backend is found as context->backend.
+/* The interface to the device: context->backend executes the commands of a context. The OpenCL
+ * backend enqueues them on the context's queue, the dry backend only notes which buffers they
+ * touch, and the verbose backend (backend_verbose.c) passes them to the OpenCL backend and times
+ * them. Callers have checked the operands.
  *
  * Copies between matrices are kernels, so a backend has no copy. */
 #ifndef CLPRUNE_RUNTIME_BACKEND_H
@@ -15,15 +16,15 @@ struct clprune__kernel;
 struct clprune__kernel_def;
 struct clprune__launch;
 
-/* `rows` runs of `row_bytes`, `pitch` bytes apart, from byte `offset` of a buffer on; dense on the
- * host. Never empty. */
+/* A rectangle of a buffer: `rows` rows of `row_bytes`, which begin `pitch` bytes apart, the first
+ * at byte `offset`. On the host the rows are contiguous. Never empty. */
 typedef struct clprune__rect {
     cl_mem buffer;
     size_t offset, rows, row_bytes, pitch;
 } clprune__rect;
 
-/* A command that another library enqueues: `enqueue` is called with `job`. It touches `count`
- * buffers. */
+/* A command that another library enqueues, by enqueue(context, job, event). It touches `count`
+ * `buffers`. */
 typedef struct clprune__foreign {
     clprune_status (*enqueue)(clprune_context *context, const void *job, cl_event *event);
     const void *job;
@@ -32,14 +33,15 @@ typedef struct clprune__foreign {
 } clprune__foreign;
 
 typedef struct clprune__backend {
-    bool runs; /* commands have results; else nothing can be read back */
+    bool runs; /* false: commands are only noted, and reads give zeros */
 
-    /* The kernel of a launch; NULL where none is needed. `defines`: as in program_cache.h. */
+    /* Sets *kernel to the kernel of a launch, or NULL if the backend needs none. `defines`: as in
+     * program_cache.h. */
     clprune_status (*find)(clprune_context *context, const struct clprune__kernel_def *def,
         const char *defines, const struct clprune__kernel **kernel);
 
-    /* The commands. Those with `event` store an event there, if it is not NULL: NULL where there is
-     * no queue. Writing and reading wait for the transfer. */
+    /* The commands. If `event` is not NULL, it is set to an event, or to NULL in a dry context.
+     * write and read block until the transfer is done. */
     clprune_status (*kernel)(const struct clprune__launch *launch, cl_uint dimensions,
         const size_t *global, const size_t *local, cl_event *event);
     clprune_status (*foreign)(
@@ -55,19 +57,21 @@ typedef struct clprune__backend {
     clprune_status (*wait)(clprune_context *context, size_t count, const cl_event *events);
     clprune_status (*finish)(clprune_context *context);
 
-    /* The bytes of a buffer that must be the context's, and no image; `name` is for the message. */
+    /* Sets *bytes to the size of a buffer. Fails for images and for objects of another context;
+     * `name` is for the message. */
     clprune_status (*size)(
         clprune_context *context, const char *name, cl_mem buffer, size_t *bytes);
-    /* The buffer that a sub-buffer is a part of, and the byte of it where the part begins; other
-     * buffers themselves, and 0. Places of the arena count as buffers of their own. */
+    /* Sets *whole to the parent of a sub-buffer and *origin to the byte where it begins there; for
+     * other buffers, to the buffer itself and 0. Places of the arena count as buffers of their
+     * own. */
     clprune_status (*locate)(
         clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin);
     /* The contents of a buffer do not matter any more. */
     clprune_status (*forget)(clprune_context *context, cl_mem buffer);
 } clprune__backend;
 
-/* Whether a buffer is one of a dry context, which a driver would crash on. It reads the first word:
- * OpenCL's objects begin with a pointer to the functions of their driver (cl_khr_icd). */
+/* Whether a buffer was created in a dry context; drivers crash on such handles. Reads the first
+ * word, which in OpenCL objects points to the driver's function table (cl_khr_icd). */
 bool clprune__is_dry_buffer(cl_mem buffer);
 
 extern const clprune__backend clprune__opencl_backend;

@@ -68,9 +68,9 @@ static bool reserve(clprune__record *record)
     return true;
 }
 
-/* Notes a command that touches `count` buffers; a NULL among them is passed over. One that fails
- * counts, too: lives may have begun with it. Errors: OUT_OF_HOST_MEMORY, INVALID_ARGUMENT (a buffer
- * the context has not made). */
+/* Notes a command that touches `count` buffers, NULLs among them skipped. A command that fails
+ * keeps its number, because it may have begun lives. Errors: OUT_OF_HOST_MEMORY, INVALID_ARGUMENT
+ * (a buffer that this context did not create). */
 static clprune_status note(
     clprune_context *context, size_t count, const cl_mem *buffers, cl_event *event)
 {
@@ -128,7 +128,7 @@ static clprune_status note_write(
     return note(context, 1, &rect->buffer, NULL);
 }
 
-/* What is read is zero. */
+/* Reads give zeros. */
 static clprune_status note_read(clprune_context *context, const clprune__rect *rect, void *host)
 {
     memset(host, 0, rect->rows * rect->row_bytes);
@@ -170,7 +170,7 @@ done:
     return status;
 }
 
-/* Handles have no parts. */
+/* Dry contexts have no sub-buffers. */
 static clprune_status locate_handle(
     clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin)
 {

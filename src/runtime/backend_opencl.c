@@ -9,7 +9,7 @@
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 
-/* A launch as it is tried: with the kernel and the groups asked for, or with smaller ones. */
+/* One attempt at a launch: with the kernel and work-group asked for, or with smaller ones. */
 typedef struct attempt {
     const clprune__kernel *kernel;
     cl_uint dimensions;
@@ -43,7 +43,7 @@ static clprune_status submit(
         REQUIRE(kernel->reqd_work_group[0] == 0 || kernel->reqd_work_group[i] == a->local[i],
             CLPRUNE_INTERNAL_ERROR, "kernel %s requires local size %zu, not %zu",
             kernel->def->entry, kernel->reqd_work_group[i], a->local[i]);
-    /* A kernel that was compiled for its size may report less: Mesa 22.3 says 32 of any. */
+    /* Kernels compiled for a required size are exempt: Mesa 22.3 reports 32 for all of them. */
     REQUIRE(group <= kernel->max_work_group || kernel->reqd_work_group[0] != 0, CLPRUNE_UNSUPPORTED,
         "kernel %s needs work-groups of %zu work-items; the device allows at most %zu",
         kernel->def->entry, group, kernel->max_work_group);
@@ -59,9 +59,10 @@ static bool refuses_group(cl_int code)
     return code == CL_INVALID_WORK_GROUP_SIZE || code == CL_INVALID_WORK_ITEM_SIZE;
 }
 
-/* The most work-items below those of the attempt that the kernel allows; 0: none. One alone would
- * be the other family's. Where resources run out it may be memory, which no group is small enough
- * for: then 32 are the least. */
+/* The work-group to try after a refusal: half of the attempt's, rounded down to a multiple of
+ * least_group; 0: give up. If the driver refuses the size, at least 2, since kernels for groups of
+ * 1 are the other family. If it is out of resources, at least 32: the cause may be memory, which
+ * smaller groups do not free. */
 static size_t smaller_group(const clprune__launch *launch, const attempt *a, cl_int code)
 {
     const size_t least = launch->least_group;
@@ -73,7 +74,7 @@ static size_t smaller_group(const clprune__launch *launch, const attempt *a, cl_
     return half >= (refuses_group(code) ? 2 : 32) ? half : 0;
 }
 
-/* As many groups of `local` work-items, by a kernel that is compiled for them. */
+/* Keeps the number of groups, but gives them `local` work-items and a kernel compiled for that. */
 static void shrink(attempt *a, const clprune__kernel *kernel, size_t local)
 {
     a->kernel = kernel;
@@ -94,7 +95,7 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
     const size_t least = launch->least_group;
     for (const clprune__kernel *next; least > 0 && (next = a.kernel->smaller) != NULL;) {
         if (next->reqd_work_group[0] % least != 0)
-            break; /* another launch of the kernel shares its groups among fewer lanes */
+            break; /* shrunk by a launch with a smaller least_group */
         shrink(&a, next, next->reqd_work_group[0]);
     }
     cl_int code;
@@ -142,8 +143,8 @@ done:
     return status;
 }
 
-/* Rectangles as OpenCL wants them. The whole offset goes into the first coordinate, which may pass
- * the pitch. */
+/* Origins of OpenCL's rectangle transfers: all of the byte offset is in the first coordinate, which
+ * may exceed the pitch. */
 static const size_t host_origin[3] = {0, 0, 0};
 
 static clprune_status write_rect(

@@ -21,7 +21,7 @@ typedef struct verbose_backend {
     clprune__verbose verbose;
     bool owns_file;
     const clprune__backend *inner;
-    clprune_cache_stats before; /* the kernel of the next launch was found */
+    clprune_cache_stats before; /* statistics before the next launch looked up its kernel */
     clprune__backend backend;
 } verbose_backend;
 
@@ -37,8 +37,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Notes a command that began at `start`. Its time is the device's, or the host's where the queue
- * does not profile. An error of the command is left to the next blocking call. */
+/* Waits for a command that began at `start` and notes its time: the device's, or the host's if the
+ * queue does not profile. An error of the command is left to the next blocking call. */
 static void note(
     clprune_context *context, clprune__verbose_command *command, cl_event event, double start)
 {
@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* Reads and writes wait by themselves. */
+/* read and write block, so they need no event. */
 static clprune_status run_write(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
@@ -209,7 +209,7 @@ clprune_status clprune__verbose_open(clprune_context *context)
     verbose_backend *made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
     made->verbose.function = "context_create";
-    context->verbose = &made->verbose; /* which the context's end frees */
+    context->verbose = &made->verbose; /* freed by clprune__verbose_close */
     TRY(open_file(context, getenv("CLPRUNE_VERBOSE")));
     made->inner = context->backend;
     made->backend = *context->backend;

@@ -53,7 +53,7 @@ done:
     return status;
 }
 
-/* A region as a window of the whole buffer, where its buffer is a sub-buffer. */
+/* Translates a region of a sub-buffer to its parent buffer; other regions stay. */
 static clprune_status locate(clprune_context *context, clprune__bytes region, clprune__bytes *found)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -94,7 +94,7 @@ static bool are_side_by_side(clprune_mat first, clprune_mat second)
     return first.cols <= shift && second.cols <= ld - shift;
 }
 
-/* A matrix as a window of the whole buffer, and its bytes there. */
+/* A matrix, translated from a sub-buffer to its parent, and its bytes there. */
 typedef struct window {
     clprune_mat mat;
     clprune__bytes bytes;

@@ -29,10 +29,10 @@ typedef struct clprune__bytes {
     size_t begin, count;
 } clprune__bytes;
 
-/* Of a matrix that has passed clprune__check_mat: from its first element to its last. */
+/* The bytes from the first element to the last of a matrix that has passed clprune__check_mat. */
 clprune__bytes clprune__bytes_of(clprune_mat mat);
 
-/* Fails where two regions that lie in their buffers meet. */
+/* Fails if two regions overlap. Both lie inside their buffers. */
 clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
     clprune__bytes a, const char *name_b, clprune__bytes b);
 
@@ -44,26 +44,28 @@ typedef struct clprune__operand {
     const char *name;
     clprune_mat mat;
     size_t rows, cols;
-    bool optional;     /* CLPRUNE_NO_MAT passes, whatever the size */
-    unsigned in_place; /* bit i: it may be operand i, element for element */
+    bool optional;     /* CLPRUNE_NO_MAT is accepted */
+    unsigned in_place; /* bit i: it may alias operand i, element for element */
 } clprune__operand;
 
 enum { CLPRUNE__OPERANDS = 16 }; /* at most */
 
-/* Checks `count` operands, inputs first: the size of each, and that each output, from `inputs` on,
- * lies apart from all before it but those of its in_place. */
+/* Checks `count` operands: first `inputs` inputs, then the outputs. Each must have its size, and
+ * each output must lie apart from all operands before it; exact aliases that its in_place allows
+ * are accepted. */
 clprune_status clprune__check_operands(
     clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
 
-/* Fails unless the reserved fields of a description, `bytes` of them, are zero. `name` is the
- * description's. */
+/* Fails unless all `bytes` of a struct's reserved fields are zero. `name` names the struct in the
+ * message. */
 clprune_status clprune__check_reserved(
     clprune_context *context, const char *name, const void *reserved, size_t bytes);
 
 /* Whether two matrices are the same elements: the aliasing that element-wise operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
 
-/* For operations that turn out to have nothing to do: an event that completes with the queue. */
+/* For operations with nothing to do: sets *event, if event is not NULL, to an event that completes
+ * with all commands so far. */
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event);
 
 #endif

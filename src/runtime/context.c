@@ -21,9 +21,9 @@
 #include "runtime/verbose.h"
 #include "runtime/wrap.h"
 
-/* CPUs whose vectors hold fewer floats run the kernels of GPUs. */
+/* CPUs whose native vectors hold fewer floats run the tiled kernels, which are for GPUs. */
 #define NARROWEST_VECTORS 4
-/* Kernels of GPUs have groups of this size, some of them no smaller ones. */
+/* Some tiled kernels need groups of this size; devices with smaller ones run the vector kernels. */
 #define SMALLEST_GROUPS 64
 
 static cl_mem default_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
@@ -73,7 +73,7 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
-/* The bytes that an environment variable sets; *bytes stays where it sets none. */
+/* Sets *bytes from an environment variable; unset or empty, it leaves *bytes as it is. */
 static clprune_status read_bytes(clprune_context *context, const char *name, uint64_t *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -85,7 +85,8 @@ done:
     return status;
 }
 
-/* The budget: the option, else the environment, else the device's size. And the room on disk. */
+/* Sets the memory budget (the option, else CLPRUNE_MEM_LIMIT, else the device's memory) and the
+ * limit of the disk cache. */
 static clprune_status choose_limits(clprune_context *context, uint64_t option)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -98,7 +99,7 @@ done:
     return status;
 }
 
-/* Takes over the caller's queue, which must be in-order. */
+/* Retains the caller's queue, which must be in-order, and its OpenCL context. */
 static clprune_status adopt_queue(clprune_context *context, cl_command_queue queue)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -146,9 +147,10 @@ done:
     return status;
 }
 
-/* A CPU's driver may make one lane of each work-item, as Mesa's llvmpipe does, which reports native
- * vectors of 1 float: it splits explicit vectors, and one work-item a group fills one lane. A dry
- * context's device may lack the width, 0. */
+/* Some CPU drivers vectorise across work-items: Mesa's llvmpipe makes each work-item a lane and
+ * reports native vectors of 1 float. It splits explicit vectors, and a group of one work-item fills
+ * one lane only; so such CPUs run the tiled kernels. Width 0: the description of a dry context's
+ * device lacks it. */
 static clprune_kernels family_of(const clprune_context *context)
 {
     const uint32_t width = context->facts.vector_width;
@@ -158,7 +160,7 @@ static clprune_kernels family_of(const clprune_context *context)
                                                                          : CLPRUNE_KERNELS_TILED;
 }
 
-/* What follows from the device's facts. */
+/* Sets the kernel family and the limits, which follow from the device's facts and the options. */
 static clprune_status settle(clprune_context *context, const clprune__context_setup *setup)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -206,7 +208,7 @@ done:
 
 /* A context and its parts in one piece of memory. */
 typedef struct whole {
-    clprune_context context; /* first: this is what is freed */
+    clprune_context context; /* first, so that freeing it frees all */
     clprune__ledger ledger;
     clprune__scratch scratch;
     clprune__arena arena;

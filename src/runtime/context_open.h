@@ -9,15 +9,16 @@
 /* What a context is opened with. */
 typedef struct clprune__context_setup {
     cl_command_queue queue;            /* NULL: options->device selects a device */
-    bool dry;                          /* no device is opened ... */
-    const clprune_device_info *device; /* ... but this one assumed; NULL: this machine's CPU */
+    bool dry;                          /* no device is opened */
+    const clprune_device_info *device; /* what a dry context assumes; NULL: this machine's CPU */
     clprune_kernels kernels;           /* AUTO: by device type */
     bool poison;
     const clprune_context_options *options;
 } clprune__context_setup;
 
-/* *context has facts, ledger, scratch and, where commands run, a program cache; context->ops is
- * NULL. On failure it is NULL, and the error is the thread's. */
+/* Opens the runtime's part of *context: device facts, ledger, scratch and, unless dry, the disk
+ * layer of the program cache; context->ops is NULL. On failure *context is NULL, and the error text
+ * is the calling thread's. */
 clprune_status clprune__context_open(
     const clprune__context_setup *setup, clprune_context **context);
 

@@ -29,12 +29,12 @@ struct clprune_context {
     struct clprune__arena *arena;
     struct clprune__program_cache *cache;
     struct clprune__record *record;   /* of a dry context; NULL: commands run */
-    struct clprune__ops *ops;         /* of the room above, which opens and closes it */
+    struct clprune__ops *ops;         /* state of src/ops, which opens and closes it */
     struct clprune__wrap *wraps;      /* host memory */
     struct clprune__lock *lock;       /* NULL: not thread-safe */
     struct clprune__verbose *verbose; /* NULL: CLPRUNE_VERBOSE is off */
     unsigned generation;              /* of the process, see guard.c */
-    char error[CLPRUNE__ERROR_TEXT];  /* without a lock; else each thread has one */
+    char error[CLPRUNE__ERROR_TEXT];  /* the last error; with a lock, per thread */
 };
 
 #endif

@@ -25,9 +25,8 @@ typedef struct device_table {
     char refusal[256]; /* of the last platform that did not list its devices; "": none */
 } device_table;
 
-/* A driver sets itself up in the first call that lists its devices. PoCL lets a second thread pass
- * while the first is still at it, which then sees half of a device; so one thread lists at a time.
- */
+/* Drivers initialise in the first call that lists their devices. In PoCL a second thread does not
+ * wait for that and sees half-initialised devices; so one thread lists at a time. */
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
 
 static cl_int list_platforms(cl_uint capacity, cl_platform_id *platforms, cl_uint *count)
@@ -217,7 +216,8 @@ static bool is_number(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* Whether a device fits a selection: no text, indices or part of a name. */
+/* Whether a device matches a selection, indices or part of a name; without one, whether it is a
+ * GPU. */
 static clprune_status fits(
     clprune_context *context, const found_device *found, const char *selection, bool *result)
 {
@@ -242,7 +242,7 @@ done:
     return status;
 }
 
-/* Why there is no device at all. */
+/* Fails with the reason why no device was found. */
 static clprune_status refuse_all(clprune_context *context, const device_table *table)
 {
     clprune_status status = CLPRUNE_SUCCESS;

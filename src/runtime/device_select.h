@@ -1,4 +1,4 @@
-/* Choosing a device by a selection string, and what is known of one. */
+/* Selection of a device by a string, and the facts of a device. */
 #ifndef CLPRUNE_RUNTIME_DEVICE_SELECT_H
 #define CLPRUNE_RUNTIME_DEVICE_SELECT_H
 
@@ -13,8 +13,9 @@
 clprune_status clprune__device_select(clprune_context *context, const char *selection,
     cl_platform_id *platform, cl_device_id *device);
 
-/* What a device says of itself; its two indices are 0. All queries are made; if any fails, its
- * fields are 0 and "", and the error is the last one's. Errors: OPENCL_ERROR. */
+/* Fills *info from queries of the device; its two indices are 0. A query that fails leaves its
+ * field 0 or "", the others are still made, and the last error is returned. Errors:
+ * OPENCL_ERROR. */
 clprune_status clprune__device_describe(
     clprune_context *context, cl_device_id device, clprune_device_info *info);
 

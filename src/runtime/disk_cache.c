@@ -32,7 +32,7 @@ static void digest_of(const void *data, size_t size, unsigned char digest[CLPRUN
     clprune__sha256_end(&hash, digest);
 }
 
-/* A private thing: ours, and nobody else may write it. */
+/* Whether a file or folder is the user's own and nobody else may write it. */
 static int is_private(const struct stat *info)
 {
     return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -80,7 +80,7 @@ char *clprune__disk_folder(const char *dir, const char **reason)
         *reason = "the folder's name is too long";
         return NULL;
     }
-    /* "link/" and "link/." name what a link points to: the name itself is checked. */
+    /* Strips "/" and "/." at the end: lstat would follow "link/" and "link/.". */
     while (length > 1 &&
            (path[length - 1] == '/' || (path[length - 1] == '.' && path[length - 2] == '/')))
         path[--length] = '\0';

@@ -7,7 +7,7 @@
 #include "runtime/context_private.h"
 #include "runtime/verbose.h"
 
-/* The last error of calls that have no context yet, or one that several threads share. */
+/* The last error of calls without a context, or with a thread-safe one. */
 static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
 
 char *clprune__error_text(clprune_context *context)

@@ -55,20 +55,21 @@
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
     int line, const char *format, ...) CLPRUNE__PRINTF(5, 6);
 
-/* The same for an OpenCL code. `call` is a function or a call of it: "clFinish(context->queue)".
- * The text names the function, the property that a query asked for, and the code. Out-of-memory
- * codes become OUT_OF_DEVICE_MEMORY; the text then has what the context holds. */
+/* The same for an OpenCL code. `call` is the name of a function or its call, as
+ * "clFinish(context->queue)". The text names the function, the property that a query asked for, and
+ * the code. The status is clprune__cl_status(code); with OUT_OF_DEVICE_MEMORY the text also says
+ * how many bytes the context holds. */
 clprune_status clprune__fail_cl(
     clprune_context *context, cl_int code, const char *file, int line, const char *call);
 
-/* The status of an OpenCL code. */
+/* The status of an OpenCL error code: OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY or OPENCL_ERROR. */
 clprune_status clprune__cl_status(cl_int code);
 
-/* Where the last error of a context is kept: in itself, or, where it is thread-safe or NULL, by the
- * calling thread. CLPRUNE__ERROR_TEXT bytes. */
+/* The buffer of the last error, CLPRUNE__ERROR_TEXT bytes: the context's own, or the calling
+ * thread's if the context is thread-safe or NULL. */
 char *clprune__error_text(clprune_context *context);
 
-/* The last error of a context that is about to go becomes that of the thread. */
+/* Copies the last error of a context that will be closed to the calling thread's. */
 void clprune__pass_error(const clprune_context *from);
 
 /* The name of an OpenCL error code, such as "CL_INVALID_VALUE". */

@@ -12,10 +12,10 @@ struct clprune__lock {
     pthread_mutex_t mutex;
 };
 
-/* How often this process and its ancestors were forked since the library watches. */
+/* Forks between the process that first called watch_forks and this one. */
 static unsigned generation;
 
-/* The generation that has used OpenCL, counted from 1 on; 0: none yet. */
+/* 1 + the generation that first used OpenCL; 0: none yet. */
 static atomic_uint opencl_generation;
 
 static pthread_once_t watched = PTHREAD_ONCE_INIT;

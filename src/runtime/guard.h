@@ -1,13 +1,13 @@
-/* What every public function does first: it takes the lock of a thread-safe context and refuses
- * objects of a process that was forked since.
+/* What every public function does first: it refuses contexts that a parent process created before
+ * a fork, and takes the lock of a thread-safe context.
  *
  *     clprune_status clprune_gemm(clprune_context *context, ...)
  *     {
  *         ENTER(context);
  *
- * The lock is given back when the function returns, however it does. It is recursive: public
- * functions may call each other. Without `thread_safe` there is no lock, and entering costs a
- * comparison. NULL contexts pass; the function refuses them itself. tests/test_guards.sh fails
+ * The lock is released wherever the function returns. It is recursive: public functions may call
+ * each other. Without `thread_safe` there is no lock, and entering costs a comparison. A NULL
+ * context is let through; the function refuses it itself. tests/test_guards.sh fails
  * where a public function that takes an object lacks its ENTER. */
 #ifndef CLPRUNE_RUNTIME_GUARD_H
 #define CLPRUNE_RUNTIME_GUARD_H
@@ -28,7 +28,8 @@ typedef struct clprune__guard {
 #define CLPRUNE__GUARD(call)                                                                       \
     __attribute__((cleanup(clprune__leave), unused)) const clprune__guard guard_ = (call)
 
-/* For functions that return a status: CLPRUNE_FORKED in a child. Before any goto. */
+/* For functions that return a status: returns CLPRUNE_FORKED in a forked child. Goes before any
+ * goto. */
 #define ENTER(context)                                                                             \
     CLPRUNE__GUARD(clprune__enter(context, __func__));                                             \
     if (guard_.status != CLPRUNE_SUCCESS)                                                          \
@@ -49,8 +50,8 @@ typedef struct clprune__guard {
     if (guard_.status != CLPRUNE_SUCCESS)                                                          \
     return guard_.status
 
-/* For functions that return no status. In a child they run without the lock, which another thread
- * of the parent may have held for ever: they must not call OpenCL there. */
+/* For functions that return no status. In a forked child they run without the lock, which a thread
+ * of the parent may have held at the fork, and must not call OpenCL. */
 #define ENTER_QUIETLY(context) CLPRUNE__GUARD(clprune__enter_quietly(context))
 
 clprune__guard clprune__enter(clprune_context *context, const char *function);
@@ -59,17 +60,17 @@ clprune__guard clprune__enter_with(
 clprune__guard clprune__enter_quietly(const clprune_context *context);
 void clprune__leave(const clprune__guard *guard);
 
-/* Gives a context its lock, where it is to have one, and notes the process that it belongs to.
- * Errors: OUT_OF_HOST_MEMORY. */
+/* Creates the lock of a thread_safe context, and notes the process that it belongs to. Errors:
+ * OUT_OF_HOST_MEMORY. */
 clprune_status clprune__guard_open(clprune_context *context, bool thread_safe);
 void clprune__guard_close(clprune_context *context);
 
-/* Whether a context was made before the process was forked: nothing of OpenCL may be called for it,
- * not even to release. */
+/* Whether a context was created by a parent process before a fork: OpenCL must not be called for
+ * it, not even to release objects. */
 bool clprune__is_forked(const clprune_context *context);
 
-/* Before the first call of OpenCL in a process. Errors: FORKED (the parent has used OpenCL, which
- * does not survive a fork), OUT_OF_HOST_MEMORY. */
+/* Called before the first OpenCL call of a process. Errors: FORKED (the parent has used OpenCL,
+ * which does not survive a fork), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__claim_opencl(void);
 
 #endif

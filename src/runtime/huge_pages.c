@@ -11,7 +11,7 @@
 #ifdef MADV_HUGEPAGE
 #define HUGE_PAGE    ((size_t)2 << 20)
 #define LARGE_BUFFER (2 * HUGE_PAGE) /* smaller ones would mostly lie in small pages */
-#define LINE         ((size_t)64)    /* so that a device takes the memory as it is */
+#define LINE         ((size_t)64)    /* bytes of a cache line: avoids a copy by the driver */
 
 static void CL_CALLBACK free_memory(cl_mem buffer, void *memory)
 {
@@ -26,7 +26,7 @@ static cl_mem create_large(cl_context cl, size_t bytes)
     void *memory = NULL;
     if (posix_memalign(&memory, HUGE_PAGE, (bytes + LINE - 1) / LINE * LINE) != 0)
         return NULL;
-    (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only a wish */
+    (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint, may fail */
     cl_int error;
     cl_mem buffer =
         clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &error);

@@ -1,4 +1,4 @@
-/* The checked launcher: arguments in order, without positions, and one place that enqueues.
+/* The kernel launcher: arguments are set in order, without indices, and checked on enqueue.
  *
  *     clprune__launch launch;
  *     TRY(clprune__launch_begin(context, &gelu_forward_kernel, &defines, &launch));
@@ -15,7 +15,7 @@
 #include "runtime/defines.h"
 #include "runtime/program_cache.h"
 
-enum { CLPRUNE__LAUNCH_ARGUMENTS = 64, CLPRUNE__LAUNCH_BUFFERS = 16 }; /* a kernel may have */
+enum { CLPRUNE__LAUNCH_ARGUMENTS = 64, CLPRUNE__LAUNCH_BUFFERS = 16 }; /* most of a kernel */
 
 typedef struct clprune__argument {
     size_t size;
@@ -31,9 +31,10 @@ typedef struct clprune__launch {
     clprune_context *context;
     const clprune__kernel_def *def;
     const clprune__kernel *kernel; /* NULL: the backend needs none */
-    size_t least_group; /* 0: groups have the size asked for; else a driver that refuses it may get
-                           fewer work-items, a multiple of this, and as many groups: set after begin
-                           for kernels that only LOCAL tells the size */
+    /* 0: the work-group size is fixed. Else, if the driver refuses it, as many groups of fewer
+     * work-items, a multiple of this, are tried. Set after begin, for kernels that take their group
+     * size from the define LOCAL alone. */
+    size_t least_group;
     size_t arguments_count, buffers_count;
     clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
     cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */

@@ -54,7 +54,7 @@ static bool reserve(clprune__ledger *ledger, size_t more)
     return true;
 }
 
-/* Writes the entries of the parts behind the last one, not yet counted. */
+/* Writes entries for the parts after the last entry, without counting them yet. */
 static bool write_entries(clprune__ledger *ledger, clprune_memory_category category, size_t count,
     const clprune__ledger_part *parts)
 {
@@ -242,7 +242,7 @@ clprune__ledger_entry *clprune__ledger_next(
     return NULL;
 }
 
-/* Its first entry. */
+/* The first entry of a buffer. */
 static clprune_status find(clprune_context *context, cl_mem buffer, clprune__ledger_entry **entry)
 {
     clprune_status status = CLPRUNE_SUCCESS;

@@ -12,12 +12,12 @@ typedef struct clprune__ledger_entry {
     uint64_t bytes;
     clprune_memory_category category;
     bool placed;     /* in the arena, so it is no part of the total */
-    bool planned;    /* by the plan in use, placed or not */
+    bool planned;    /* the plan in use has a place for it, taken or not (poison mode) */
     uint64_t number; /* in order of creation, from 0 on */
-    /* Of dry contexts: between which commands the contents matter. */
+    /* Of dry contexts: the ranges of commands in which the contents matter. */
     clprune_plan_span *spans;
     size_t spans_count, spans_capacity;
-    bool is_live; /* the last span goes on */
+    bool is_live; /* the last span is still open */
 } clprune__ledger_entry;
 
 typedef struct clprune__ledger {
@@ -28,26 +28,27 @@ typedef struct clprune__ledger {
     uint64_t limit;                                            /* bytes; the budget */
 } clprune__ledger;
 
-/* What a buffer is booked as: one name, or several that share it. */
+/* A part of a shared buffer, booked under its own name. */
 typedef struct clprune__ledger_part {
     const char *name; /* copied */
     size_t bytes;
 } clprune__ledger_part;
 
-/* clprune_buffer_create of one buffer for `count` >= 1 parts, each an entry of its own. */
+/* As clprune_buffer_create: one buffer for `count` >= 1 parts, each booked as an entry of its
+ * own. */
 clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
     cl_mem *buffer);
 
-/* The first entry of a buffer behind the entry `last`, or of all where that is NULL; NULL: none. */
+/* The next entry of a buffer after `last`; the first one if `last` is NULL. NULL: there is none. */
 clprune__ledger_entry *clprune__ledger_next(
     clprune__ledger *ledger, cl_mem buffer, const clprune__ledger_entry *last);
 
-/* A command of a dry context touches a buffer: a life begins or goes on. Errors: INVALID_ARGUMENT
- * (a buffer that is not booked), OUT_OF_HOST_MEMORY. */
+/* A command of a dry context touches a buffer: begins a life of its contents, or extends the
+ * current one. Errors: INVALID_ARGUMENT (a buffer that is not booked), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command);
 
-/* Its life is over. Errors: INVALID_ARGUMENT. */
+/* Ends the current life of a buffer's contents. Errors: INVALID_ARGUMENT. */
 clprune_status clprune__ledger_forget(clprune_context *context, cl_mem buffer);
 
 /* Releases every buffer still booked and frees the ledger's own memory. */

@@ -29,7 +29,7 @@ done:
     return status;
 }
 
-/* Elements of a cache line: where vectors of any width should start. */
+/* Floats of a cache line: matrices that start on one have aligned vectors of any width. */
 #define LINE 16
 
 clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
@@ -56,7 +56,8 @@ clprune_status clprune_mats_create(clprune_context *context, clprune_memory_cate
     }
     cl_mem buffer;
     TRY(clprune__buffer_create_shared(context, category, count, parts, &buffer));
-    /* Those of whole lines first: they all start on one, without a gap anywhere. */
+    /* Matrices of whole cache lines come first: they all start on a line, and no gaps are
+     * needed. */
     size_t offset = 0;
     for (int ragged = 0; ragged < 2; ragged++)
         for (size_t i = 0; i < count; i++) {
@@ -107,8 +108,8 @@ done:
     return status;
 }
 
-/* By a kernel: OpenCL's rectangular copies ask for equal pitches within a buffer, and PoCL's crash
- * on sub-buffers (3.1). */
+/* A kernel: clEnqueueCopyBufferRect needs equal pitches within one buffer, and crashes on
+ * sub-buffers in PoCL 3.1. */
 clprune_status clprune_mat_copy(
     clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {
