@@ -57,8 +57,8 @@ done:
     return status;
 }
 
-/* Whether an entry of the ledger is to be placed: not what is borrowed, which has a place anyway.
- */
+/* Whether the plan places an entry: activations and workspace since clprune_plan_begin. Not
+ * scratch, which has the bottom of the arena. */
 static bool is_planned(const clprune_context *context, const clprune__ledger_entry *entry)
 {
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
@@ -105,7 +105,7 @@ done:
     return status;
 }
 
-/* The most that is live at once. */
+/* Sets totals.live_bytes, the most bytes in use at once, and totals.buffer_bytes. */
 static clprune_status sum_up(clprune_context *context, clprune_plan *plan)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -122,7 +122,7 @@ static clprune_status sum_up(clprune_context *context, clprune_plan *plan)
         }
     }
     for (uint64_t k = 0; k < commands; k++) {
-        live += change[k]; /* modulo 2^64, and never below 0 */
+        live += change[k]; /* `change` may wrap, `live` is never below 0 */
         plan->totals.live_bytes = most(plan->totals.live_bytes, live + plan->scratch[k]);
     }
     plan->totals.buffer_bytes += plan->totals.scratch_bytes;

@@ -1,9 +1,10 @@
 /* Offline placement of buffers with known lives: one by one, each at the lowest place that is free
- * during all its lives. What counts is their order: several are tried, and from each one on, again
- * and again, the buffer that ends highest is moved to the front. The lowest end of all wins.
+ * during all its lives. The result depends on their order. Three orders are tried; in each, the
+ * buffer that ends highest is moved to the front, again and again. The placement with the lowest
+ * end wins.
  *
- * The borrowed bytes grow from 0 upwards and shrink again, so a buffer need only stay above what is
- * borrowed while it lives: its floor. */
+ * Scratch is a stack that grows from offset 0, so a buffer need only lie above the most scratch
+ * that is borrowed during its lives: its floor. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "runtime/check.h"
 #include "runtime/plan_private.h"
 
-/* How long to look for better places: rounds from each order, and steps of placing in them all. */
+/* Limits for each order: rounds, and comparisons of two buffers in all rounds. */
 enum { MOST_ROUNDS = 256, MOST_WORK = 1 << 23 };
 
 static bool lives_overlap(const clprune_plan_entry *a, const clprune_plan_entry *b)
@@ -29,7 +30,7 @@ static bool lives_overlap(const clprune_plan_entry *a, const clprune_plan_entry 
     return false;
 }
 
-/* From the first command of a buffer's lives to the last. */
+/* Commands from the beginning of a buffer's first life to the end of its last. */
 static uint64_t reach(const clprune__planned *p)
 {
     const clprune_plan_entry *e = &p->entry;
@@ -41,8 +42,7 @@ static int descending(uint64_t a, uint64_t b)
     return (a < b) - (a > b);
 }
 
-/* The orders; buffers that are equal in one keep the order of their creation: they lie in an array.
- */
+/* The orders. Equal buffers stay in order of creation, which is that of the array. */
 static int by_size(const void *a, const void *b)
 {
     const clprune__planned *p = *(clprune__planned *const *)a, *q = *(clprune__planned *const *)b;
@@ -64,18 +64,18 @@ static int by_floor(const void *a, const void *b)
     return order != 0 ? order : by_reach(a, b);
 }
 
-/* A search for places. Buffers are numbers; all arrays have room for each. */
+/* A search for a placement; each array has room for all buffers. */
 typedef struct search {
     clprune_plan *plan;
     size_t count;
     bool *overlap;            /* (count x count) lives that overlap */
     clprune__planned **order; /* in which they are placed */
-    clprune__planned **low;   /* placed ones, the lowest first */
-    uint64_t *best;           /* offsets */
-    uint64_t lowest;          /* where the best end */
+    clprune__planned **low;   /* those placed so far, by ascending offset */
+    uint64_t *best;           /* offsets of the best placement, by buffer */
+    uint64_t lowest;          /* the end of the best placement */
 } search;
 
-/* Sets the offset of order[i] to the lowest that those before it leave. */
+/* Places order[i] at the lowest offset that order[0 .. i) leave free during its lives. */
 static void place(search *s, size_t i)
 {
     clprune__planned *p = s->order[i], *first = s->plan->buffers;
@@ -118,7 +118,8 @@ static uint64_t place_all(search *s, size_t *highest)
     return top;
 }
 
-/* From one order on. */
+/* Improves the present order: up to `rounds` placements, fewer if one needs no more than
+ * live_bytes. */
 static void improve(search *s, size_t rounds)
 {
     for (size_t round = 0; round < rounds && s->lowest > s->plan->totals.live_bytes; round++) {

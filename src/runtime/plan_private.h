@@ -8,18 +8,17 @@
 typedef struct clprune__planned {
     clprune_plan_entry entry; /* name and spans are owned */
     uint64_t room;            /* entry.bytes, rounded up to CLPRUNE__ARENA_ALIGN */
-    uint64_t floor;           /* the most that is borrowed during its lives */
+    uint64_t floor;           /* the least offset: the most scratch in its lives */
 } clprune__planned;
 
 struct clprune_plan {
     clprune_plan_totals totals;
     clprune__planned *buffers;
     size_t count;
-    uint64_t *scratch; /* (totals.commands) */
+    uint64_t *scratch; /* (totals.commands) bytes borrowed during each */
 };
 
-/* Sets the offsets and totals.arena_bytes; the rest of the plan is known. What operations borrow
- * lies at the bottom, from 0 on. */
+/* Sets all offsets and totals.arena_bytes from the rest of the plan. Scratch lies at offset 0. */
 clprune_status clprune__plan_place(clprune_context *context, clprune_plan *plan);
 
 #endif

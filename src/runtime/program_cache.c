@@ -13,7 +13,7 @@
 #include "runtime/disk_cache.h"
 #include "runtime/kernel_source.h"
 
-/* Raised when the meaning of a cached binary changes though its sources do not. */
+/* Raise it when cached binaries of unchanged sources are no longer valid. */
 #define CACHE_FORMAT 1
 
 /* FNV-1a, for the lookup in memory only. */
@@ -37,7 +37,7 @@ static const clprune__kernel_source *find_source(const char *name)
     return NULL;
 }
 
-/* Files of a program: common.clh, four preludes of its own, the kernel's. */
+/* Files of a program, at most: common.clh, four preludes, the kernel's file. */
 enum { MOST_FILES = 6 };
 
 /* The strings a program is made of: a #line and the text of each of its files. */
@@ -122,8 +122,8 @@ static char *build_log(const clprune_context *context, cl_program program)
     return log;
 }
 
-/* Reports the build log of a failed build as the last error. Compilers name the cause first, so of
- * a log that is longer than the error's text the beginning is kept. */
+/* Fails with the build log. Compilers name the cause first, so a log that is too long loses its
+ * end. */
 static clprune_status build_failed(
     clprune_context *context, cl_program program, cl_int code, const char *key)
 {
@@ -232,7 +232,8 @@ static bool grow(void **array, size_t count, size_t *capacity, size_t size)
     return true;
 }
 
-/* Makes the program of `key`; in a dry context counts it, and *program is NULL. */
+/* How a program that is not in memory is made: program_make loads or builds it, program_count only
+ * counts it and sets *program to NULL (dry contexts). */
 typedef clprune_status program_maker(clprune_context *context, const clprune__kernel_def *def,
     const char *defines, const char *key, cl_program *program);
 
@@ -431,9 +432,9 @@ static bool is_named(const char *dir)
 void clprune__program_cache_open(clprune_context *context, const char *dir)
 {
     const char *reason = NULL;
-    /* PoCL keeps what it compiled in files of its own, for the work-group sizes in use. A binary
-     * has each kernel of its program for any work-group size, too, and PoCL compiles those when it
-     * is asked for the binary: a first start takes twice as long. */
+    /* PoCL caches kernels itself, for the work-group sizes in use. A program's binary also holds
+     * each of its kernels for any work-group size, which PoCL compiles when the binary is
+     * requested: a first start would take twice as long. */
     if (!is_named(dir) && is_pocl(context)) {
         clprune__log(context, CLPRUNE_LOG_INFO,
             "program cache is off: PoCL has its own; CLPRUNE_CACHE_DIR=folder turns it on");

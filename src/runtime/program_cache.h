@@ -1,7 +1,7 @@
 /* Kernels by name and defines: built once, kept in the context, and on disk as a best effort.
  *
- * A program is made of common.clh, the preludes of the kernel and its file, each a string of its
- * own opened by #line, so that build logs name it. */
+ * A program consists of common.clh, the kernel's preludes and its file, each after a #line, so that
+ * build logs name the file. */
 #ifndef CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 #define CLPRUNE_RUNTIME_PROGRAM_CACHE_H
 
@@ -30,7 +30,8 @@ typedef struct clprune__kernel {
     cl_uint arguments;
     size_t max_work_group;
     size_t reqd_work_group[3]; /* zeros: none required */
-    /* The driver refused this one's groups: what runs in its place; NULL: this one. */
+    /* What runs instead, in smaller groups, because the driver refused this kernel's; NULL: this
+     * kernel runs. */
     const struct clprune__kernel *smaller;
 } clprune__kernel;
 
@@ -52,8 +53,8 @@ typedef struct clprune__program_cache {
     char *device_key; /* device, vendor, driver, platform: the part of a file's key that is fixed */
 } clprune__program_cache;
 
-/* Chooses and prepares the cache folder; never fails for reasons of the file system. On PoCL only a
- * folder that the caller or the environment names is used. */
+/* Chooses and prepares the cache folder. An unusable one only turns the disk layer off, with a
+ * warning. On PoCL a folder is used only if the caller or the environment names it. */
 void clprune__program_cache_open(clprune_context *context, const char *dir);
 void clprune__program_cache_close(clprune_context *context);
 
@@ -67,9 +68,8 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
 clprune_status clprune__program_note(
     clprune_context *context, const clprune__kernel_def *def, const char *defines);
 
-/* The same kernel for groups of `local` instead of as many work-items as its define LOCAL says; it
- * has LOCAL, and no less than `local`. From now on kernel->smaller is the result. Errors: those of
- * clprune__kernel_get. */
+/* Sets *smaller to the same kernel with another value of its define LOCAL: `local`, at most the
+ * present one. From now on kernel->smaller is the result. Errors: those of clprune__kernel_get. */
 clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,
     size_t local, const clprune__kernel **smaller);
 

@@ -1,4 +1,4 @@
-/* What a dry context knows of its commands: clprune_plan_create makes a plan of it. */
+/* The commands that a dry context has noted, from which clprune_plan_create makes a plan. */
 #ifndef CLPRUNE_RUNTIME_RECORD_H
 #define CLPRUNE_RUNTIME_RECORD_H
 
@@ -14,7 +14,8 @@ typedef struct clprune__record {
     uint64_t planned_from; /* then: buffers with number >= planned_from are planned */
 } clprune__record;
 
-/* A device where none is described: this machine's processors, with vectors of 16 floats. */
+/* The device of a dry context that was given none: this machine's processors, with vectors of 16
+ * floats. */
 clprune_device_info clprune__dry_device(void);
 
 /* Handles in place of buffers. */

@@ -4,7 +4,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-/* Elements a group should have to itself, so that starting it costs nothing beside its work. */
+/* Elements of a group: enough to make the cost of starting it negligible. */
 #define CPU_GROUP_ELEMENTS 32768
 #define GPU_GROUP_ELEMENTS 4096
 #define MAX_GROUP_ROWS     1024
@@ -20,8 +20,8 @@ size_t clprune__vector_width(const clprune_context *context)
     return context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
 }
 
-/* The launch and the defines for the plan's local size and rows of a group, and vectors of `width`.
- */
+/* Completes a plan that has its local size and group_rows: groups, global size, and the defines for
+ * vectors of `width`. */
 static clprune__rowwise finish(clprune__rowwise plan, size_t width)
 {
     plan.groups = clprune__ceil_div(plan.rows, plan.group_rows);

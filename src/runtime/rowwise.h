@@ -18,18 +18,18 @@ typedef struct clprune__rowwise {
     size_t groups, group_rows; /* groups = ceil(rows / group_rows) */
     size_t lanes;              /* of clprune__lanes_plan, else 0 */
     size_t team;               /* of clprune__team_plan, else 0 */
-    clprune__defines defines;  /* LOCAL, VW, and what else the plan has */
+    clprune__defines defines;  /* LOCAL, VW and those that the plan adds */
 } clprune__rowwise;
 
 /* Each element by itself. */
 clprune__rowwise clprune__rowwise_plan(const clprune_context *context, size_t rows, size_t cols);
 
-/* Sums of columns: each group leaves `sums` rows of a partial result, of (sums * plan.groups) x
- * cols, for clprune__column_sums_final. There are few enough groups for that to be quick. Adds SUMS
- * and STRIP: a group goes through its rows in strips of cpu_strip or gpu_strip rows, 0 for all at
- * once. CLPRUNE__STRIP is best on CPUs where an element takes little time, 1 where it takes long:
- * the partial sums then wait in a near cache at little cost, and rows are read in the order of
- * memory. Without sums, a strip is one row. */
+/* Sums of columns. Each group writes `sums` rows of partial sums, (sums * plan.groups) x cols in
+ * all, for clprune__column_sums_final; there are at most 512 groups. Adds SUMS and STRIP: a group
+ * goes through its rows in strips of cpu_strip or gpu_strip rows, 0 for all at once. On CPUs take
+ * CLPRUNE__STRIP where an element takes little time, and 1 where it takes long: the partial sums
+ * then stay in a near cache, and rows are read in the order of memory. With `sums` 0 a strip is one
+ * row. */
 enum { CLPRUNE__STRIP = 8 };
 clprune__rowwise clprune__sums_plan(const clprune_context *context, size_t rows, size_t cols,
     size_t sums, size_t cpu_strip, size_t gpu_strip);
@@ -38,13 +38,14 @@ clprune__rowwise clprune__sums_plan(const clprune_context *context, size_t rows,
 clprune__rowwise clprune__sums_plan_of(const clprune_context *context, size_t rows, size_t cols,
     size_t sums, size_t cpu_strip, size_t gpu_strip, size_t width);
 
-/* As clprune__sums_plan_of, for matrices of few columns too: on GPUs LANES work-items share a row,
- * and the group's other work-items take further rows. On CPUs a group goes through its rows in
- * strips of CLPRUNE__STRIP, with or without sums. For kernels that begin with LANE_SIZES. */
+/* As clprune__sums_plan_of, but suits few columns too: on GPUs plan.lanes work-items share a row,
+ * and the group's other work-items take other rows. On CPUs a group goes through its rows in strips
+ * of CLPRUNE__STRIP, with or without sums. For kernels whose parameters begin with LANE_SIZES. */
 clprune__rowwise clprune__lanes_plan(
     const clprune_context *context, size_t rows, size_t cols, size_t sums, size_t width);
 
-/* Lanes for rows of `cols` columns in vectors of `width`, and the work-items of a group. */
+/* The lanes that share a row of `cols` columns in vectors of `width`; *local = the work-items of a
+ * group, a multiple of them. */
 size_t clprune__lanes(const clprune_context *context, size_t cols, size_t width, size_t *local);
 
 /* Sums of rows: TEAM work-items, on CPUs one, share a row; a group's teams take rows in turn.

@@ -61,7 +61,7 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     status = clprune_buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
     if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && size > needed) {
-        /* There was more room once. What is needed now may still fit. */
+        /* The remembered size no longer fits; what is needed now may. */
         scratch->reserve = 0;
         size = needed;
         status = clprune_buffer_create(
@@ -94,7 +94,7 @@ clprune_status clprune__scratch_take(
     *offset = scratch->chunk[scratch->open - 1].used;
     scratch->chunk[scratch->open - 1].used += padded;
     scratch->most = clprune__max(scratch->most, clprune__scratch_used(context));
-    if (context->poison) /* what is not written is not read */
+    if (context->poison) /* so that reading unwritten scratch gives NaN */
         TRY(clprune__transfer_poison(context, *buffer, *offset, padded));
 done:
     return status;

@@ -5,10 +5,10 @@
  * done:
  *     clprune__scratch_end(context, mark);
  *
- * The queue is in-order, so memory given back may be taken by the next operation at once. The stack
- * grows by chunks; when it is empty again, several chunks become one of their joint size at the
- * next run, so a repeated step allocates nothing from its third run on. Where that much no longer
- * fits, the next run takes what it needs. */
+ * The queue is in-order, so the next operation may borrow returned memory at once. The stack grows
+ * by chunks. When it is empty again, several chunks are released, and the next run allocates one of
+ * their joint size, or if that no longer fits, of what it needs. So a repeated step allocates
+ * nothing from its third run on. */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
 
@@ -46,14 +46,14 @@ clprune_status clprune__scratch_take(
 clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat);
 
-/* Has `bytes` ready in one piece, so that borrowing up to those creates no buffer. Nothing may be
- * borrowed meanwhile. */
+/* Allocates one chunk of at least `bytes`, so that borrowing up to `bytes` creates no buffer.
+ * Nothing may be borrowed at this time. */
 clprune_status clprune__scratch_reserve(clprune_context *context, size_t bytes);
 
 /* Bytes borrowed now. */
 size_t clprune__scratch_used(const clprune_context *context);
 
-/* Whether a buffer is one to borrow from. */
+/* Whether a buffer is a chunk of scratch. */
 bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer);
 
 void clprune__scratch_close(clprune_context *context);

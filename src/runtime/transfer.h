@@ -1,5 +1,5 @@
-/* Commands that are no kernels, on ranges of bytes of one buffer. Sizes are the caller's to check;
- * 0 bytes enqueue nothing. */
+/* Fills, writes and reads of ranges of bytes of a buffer. The caller has checked the range; 0 bytes
+ * transfer nothing. */
 #ifndef CLPRUNE_RUNTIME_TRANSFER_H
 #define CLPRUNE_RUNTIME_TRANSFER_H
 
@@ -13,7 +13,7 @@ clprune_status clprune__transfer_fill(clprune_context *context, const void *patt
 clprune_status clprune__transfer_poison(
     clprune_context *context, cl_mem buffer, size_t offset, size_t bytes);
 
-/* Both wait for the transfer. */
+/* Both block until the transfer is done. */
 clprune_status clprune__transfer_write(
     clprune_context *context, const void *host, cl_mem buffer, size_t offset, size_t bytes);
 clprune_status clprune__transfer_read(

@@ -48,7 +48,7 @@ void clprune__verbose_leave(clprune__verbose *verbose)
 
 void clprune__verbose_operand(clprune__verbose *verbose, const char *name, clprune_mat mat)
 {
-    /* After the first command come operands that the function made of its own. */
+    /* Operands that come after the first command are the function's own. */
     if (verbose->commands > 0 || verbose->operands_count == CLPRUNE__VERBOSE_OPERANDS)
         return;
     for (size_t i = 0; i < verbose->operands_count; i++) {

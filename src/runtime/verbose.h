@@ -1,6 +1,7 @@
 /* CLPRUNE_VERBOSE: a line of CSV for each call that enqueued commands, with operands, kernels and
- * time; include/clprune/README.md describes the format. Here are the lines; the backend that a
- * verbose context has, which waits for each command and times it, is backend_verbose.c. */
+ * time; include/clprune/README.md describes the format. verbose.c writes the lines;
+ * backend_verbose.c is the backend of a verbose context, which waits for each command and times it.
+ */
 #ifndef CLPRUNE_RUNTIME_VERBOSE_H
 #define CLPRUNE_RUNTIME_VERBOSE_H
 
@@ -11,7 +12,7 @@
 
 enum { CLPRUNE__VERBOSE_OPERANDS = 16, CLPRUNE__VERBOSE_TEXT = 512 };
 
-/* Where a program came from; of several, the last of this list. */
+/* Where a program came from; a call with several reports the last of this list. */
 typedef enum clprune__program_source {
     CLPRUNE__SOURCE_NONE,
     CLPRUNE__SOURCE_MEMORY,
@@ -23,7 +24,7 @@ typedef enum clprune__program_source {
 typedef struct clprune__verbose {
     FILE *file;
     bool each_command;
-    unsigned depth; /* of public functions that call others */
+    unsigned depth; /* public functions entered and not left */
     const char *function;
     clprune_mat operands[CLPRUNE__VERBOSE_OPERANDS];
     size_t operands_count, commands;
@@ -39,20 +40,20 @@ typedef struct clprune__verbose_command {
     double ms;
 } clprune__verbose_command;
 
-/* Makes the context verbose if $CLPRUNE_VERBOSE says so; else context->verbose stays NULL. Backend
- * and facts must be there. Errors: INVALID_ARGUMENT (the value, or a file that cannot be opened),
- * OUT_OF_HOST_MEMORY. */
+/* Makes the context verbose if $CLPRUNE_VERBOSE says so; else context->verbose stays NULL. The
+ * context has its backend and facts. Errors: INVALID_ARGUMENT (the value, or a file that cannot be
+ * opened), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__verbose_open(clprune_context *context);
 void clprune__verbose_close(clprune_context *context);
 bool clprune__verbose_wanted(void);
 
 /* The rest takes the `verbose` of a context, not NULL. */
 
-/* A public function begins and ends; what it calls in turn is part of it. */
+/* A public function begins and ends; public functions that it calls are part of its line. */
 void clprune__verbose_enter(clprune__verbose *verbose, const char *function);
 void clprune__verbose_leave(clprune__verbose *verbose);
 
-/* A checked operand of the call; by another name it is not noted again. */
+/* Notes a checked operand of the call, once, by its first name. */
 void clprune__verbose_operand(clprune__verbose *verbose, const char *name, clprune_mat mat);
 
 void clprune__verbose_command_note(

@@ -16,9 +16,9 @@ struct clprune__wrap {
     size_t rows, cols, ld; /* of host */
     size_t bytes;          /* of the buffer */
     clprune_access access;
-    bool staged;  /* the buffer is a dense copy, in the ledger; else it is the memory itself */
-    bool is_host; /* whose the memory is */
-    void *mapped; /* while it is the host's, zero-copy */
+    bool staged;  /* the buffer is a dense copy in the ledger; else it is the host memory itself */
+    bool is_host; /* the host may use the memory; else the device */
+    void *mapped; /* zero-copy: the mapping, while is_host */
 };
 
 static clprune_status find(clprune_context *context, cl_mem buffer, clprune__wrap **wrap)
@@ -93,9 +93,9 @@ done:
     return status;
 }
 
-/* A buffer on the memory itself. OpenCL takes any address; an aligned one it need not copy. Unlike
- * the base addresses of sub-buffers, which PoCL wants at 128 bytes, 64 are enough, and what the
- * allocators of PyTorch and others give. */
+/* A buffer on the host memory itself. OpenCL accepts any address, but drivers copy unaligned
+ * memory. 64 bytes are enough, and the allocators of PyTorch and others give that; the 128 of PoCL
+ * hold for sub-buffers only. */
 static clprune_status use_memory(clprune_context *context, clprune__wrap *w)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -131,14 +131,14 @@ static void release(clprune_context *context, clprune__wrap *w)
     free(w);
 }
 
-/* Fails where the new wrap meets memory that is wrapped, and one of both is written. */
+/* Fails if the new wrap overlaps memory that is wrapped, and either of the two is written. */
 static clprune_status check_apart(clprune_context *context, const clprune__wrap *new)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     for (const clprune__wrap *w = context->wraps; w != NULL; w = w->next) {
         if (((w->access | new->access) & CLPRUNE_ACCESS_WRITE) == 0)
             continue;
-        /* As windows of one buffer, the address space. */
+        /* Compared as if the address space were one buffer. */
         const clprune_mat old = {
             w->buffer, (uintptr_t)w->host / sizeof(float), w->rows, w->cols, w->ld};
         const clprune_mat mat = {
@@ -240,7 +240,7 @@ clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
     TRY(to_host(context, w));
     if (w->mapped != NULL)
         TRY(to_device(context, w)); /* unmapped, and not touched any more */
-    /* The memory is the caller's when no command refers to it. */
+    /* The caller may use or free the memory once no command refers to it. */
     TRY(context->backend->finish(context));
 done:
     if (status != CLPRUNE_SUCCESS && w != NULL && context->queue != NULL)
