@@ -13,7 +13,7 @@
 static const clprune__kernel_def bspmm_lists_kernel = {"bspmm_lists.cl", "bspmm_lists", ""};
 static const clprune__kernel_def bspmm_nn_kernel = {"bspmm_nn.cl", "bspmm_nn", ""};
 static const clprune__kernel_def bspmm_finish_kernel = {"bspmm_finish.cl", "bspmm_finish", ""};
-/* Of single work-items, which transpose vectors. */
+/* For groups of one work-item, which transposes vectors. */
 static const clprune__kernel_def bspmm_finish_alone_kernel = {
     "bspmm_finish.cl", "bspmm_finish", "panel.clh"};
 
@@ -160,7 +160,7 @@ void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
     clprune__arg_tn_operands(launch, operands);
 }
 
-/* A kernel family of a product: how it is planned, and launched. */
+/* The functions of a kernel family that plan and launch a product. */
 typedef struct family {
     clprune__bspmm_plan (*plan)(const clprune_context *context, const clprune_bsr *xs,
         const clprune_bsr_sizes *sizes, size_t outputs);
@@ -168,8 +168,8 @@ typedef struct family {
         const clprune__bspmm_operands *operands);
 } family;
 
-/* dw = alpha * product + beta * dw, where there is something to sum. `stored` is the matrix as it
- * is stored, operands.xs as the kernels see it. */
+/* dw = alpha * product + beta * dw; the product is not empty. `stored` is the matrix as the caller
+ * passed it, operands.xs the same matrix with samples joined (join_samples). */
 static clprune_status multiply(clprune_context *context, family kernels, float alpha, float beta,
     const clprune_bsr *stored, const clprune_bsr_sizes *stored_sizes,
     clprune__bspmm_operands operands, clprune_mat dw, cl_event *event)
@@ -193,12 +193,13 @@ done:
     return status;
 }
 
-/* Rows that are worth a sample of their own; the most samples. */
+/* Rows of a joined sample, at least; joined samples, at most. */
 enum { JOINED_ROWS = 256, JOINED_SAMPLES = 16 };
 
-/* Samples of one block row, as a plain MLP has them, are lists of an entry or none. The values and
- * columns of several in a row are those of one sample of as many block rows, which tn multiplies
- * faster: as few samples as occupy a CPU, on any CPU as many. Others stay as they are. */
+/* Joins samples of one block row each, as those of a plain MLP, whose lists would have an entry or
+ * none. Values and columns of `run` consecutive samples are those of one sample of `run` block
+ * rows, which tn multiplies faster. The number of joined samples is enough for a CPU and does not
+ * depend on its compute units. Other matrices stay as they are. */
 static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
 {
     clprune_bsr_desc *desc = &xs->desc;

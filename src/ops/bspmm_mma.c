@@ -11,7 +11,7 @@ static const clprune__kernel_def bspmm_tn_mma_kernel = {
 static const clprune__kernel_def bspmm_nt_mma_kernel = {
     "bspmm_nt_mma.cl", "bspmm_nt_mma", "mma.clh tiled.clh tiled_nt.clh mma_gather.clh"};
 
-/* Work-items of a warp, warps of a group, and the tiles of a warp of tn where a block takes one
+/* Work-items of a warp, warps of a group, and tiles of a warp of tn where a block fits one
  * matrix. */
 enum { WARP = 32, TN_WARPS = 8, NT_WARPS = 4, TN_SLOTS = 2 };
 
@@ -37,7 +37,7 @@ static size_t n_tiles(const clprune__bspmm_plan *plan)
     return clprune__ceil_div(plan->tile, 8);
 }
 
-/* Segments are as equal as their number allows, so that the padding of lists pays. */
+/* Segments are of equal length, up to rounding, since each list of a segment is padded. */
 clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {
@@ -64,7 +64,7 @@ clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const c
     return plan;
 }
 
-/* The defines that both kernels have; `columns`: matrices of a tile. */
+/* The defines of both kernels; `columns`: matrices side by side in a tile. */
 static void warp_defines(const clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands, size_t columns, clprune__defines *defines)
 {

@@ -1,5 +1,5 @@
-/* What the kernel families of the block-sparse products share: how a product is planned, the
- * scratch that it needs, and the arguments that their kernels have in common. */
+/* Shared by the kernel families of the block-sparse products: plans, scratch, common kernel
+ * arguments. */
 #ifndef CLPRUNE_OPS_BSPMM_PRIVATE_H
 #define CLPRUNE_OPS_BSPMM_PRIVATE_H
 
@@ -7,21 +7,22 @@
 #include "ops/bsr_private.h"
 #include "runtime/launch.h"
 
-/* A product that is summed in `splits` partial results of panels x inner x panel floats. */
+/* The plan of a product. It is summed in `splits` partial results of panels x inner x panel
+ * floats. */
 typedef struct clprune__bspmm_plan {
-    size_t vectors, tile; /* of the vector kernels: V, and CB (tn) or P (nt) */
+    size_t vectors, tile; /* vector kernels: defines V, and CB (tn) or P (nt) */
     size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
     size_t segment;       /* rows of a segment of the column lists */
-    size_t segment_most;  /* the bound for which the kernel is built; independent of `rows` */
+    size_t segment_most;  /* bound of `segment` in the program (SEG); independent of `rows` */
     size_t segments;      /* of a sample */
-    size_t panel_run;     /* of vector kernels of tn: panels that a group takes in turn */
-    size_t ahead;         /* of the vector kernels: list entries to spare for their prefetches */
-    size_t lanes, teams;  /* of the tiled kernels: work-items of a team, teams of a group */
-    size_t slots;         /* of tn's tiled kernel: tiles of a team */
-    size_t groups;        /* of the tiled kernels, for a panel and a split */
-    bool direct;          /* of the convolutions' vector kernels: they write dw, without a finish */
+    size_t panel_run;     /* vector kernels of tn: panels that a group takes in turn */
+    size_t ahead;         /* vector kernels: padding of the lists, for prefetches */
+    size_t lanes, teams;  /* tiled and mma kernels: work-items of a team, teams of a group */
+    size_t slots;         /* tn, tiled and mma: tiles of a team */
+    size_t groups;        /* tiled and mma kernels: groups for a panel and a split */
+    bool direct;          /* vector kernels of convolutions: write dw themselves, no finish */
 } clprune__bspmm_plan;
 
 /* The scratch of a product; offsets in elements of each part. */
@@ -30,12 +31,13 @@ typedef struct clprune__bspmm_scratch {
     size_t starts_offset, entries_offset, partial_offset;
     clprune__region values; /* in fp32 */
     clprune__index index;
-    bool even_rows; /* each block row keeps as many blocks; index.crow does not apply */
+    bool even_rows; /* joined samples: every block row keeps the same number of blocks, and
+                       index.crow is not read */
 } clprune__bspmm_scratch;
 
 struct clprune__conv; /* ops/conv_private.h */
 
-/* What a launch multiplies. */
+/* The operands of a launch. */
 typedef struct clprune__bspmm_operands {
     clprune_mat dy;
     size_t outputs;
@@ -45,17 +47,17 @@ typedef struct clprune__bspmm_operands {
     const struct clprune__conv *conv; /* of tn's tiled kernel: the rows are pixels; else NULL */
 } clprune__bspmm_operands;
 
-/* The number of 16-wide vectors of a vector kernel's register tile of `tile` rows that wastes least
- * on `outputs` columns: padding beyond the columns, loads beside the tile * V multiplications, and,
- * where the panels of outputs are `wanted` groups or more, compute units that wait for the last of
- * them. The tile has `accumulators` registers at most; tile <= accumulators. */
+/* The number of 16-wide vectors, V, of a register tile of `tile` rows that wastes least on
+ * `outputs` columns. It counts the padding beyond the columns, the loads beside the tile * V
+ * multiplications and, from `wanted` panels on, compute units that idle while the last panels run.
+ * tile * V <= accumulators; tile <= accumulators. */
 size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted);
 
-/* The parts that a vector kernel's sum is cut into, at most `most`: enough for `wanted` groups.
- * They do not depend on the number of compute units, so neither do results. */
+/* The number of parts, 1 to `most`, that a vector kernel's sum is cut into so that there are
+ * `wanted` groups. It does not depend on the number of compute units, so neither do results. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most);
 
-/* Takes the scratch of a plan for a product with xs; the caller has opened it. */
+/* Takes the scratch of a product with xs, inside of the caller's clprune__scratch_begin. */
 clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, const clprune__bspmm_plan *plan,
     clprune__bspmm_scratch *scratch);
@@ -71,7 +73,7 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw,
     cl_event *event);
 
-/* The parameters that all kernels of tn begin with: sizes; and those that they end with. */
+/* The parameters that kernels of tn begin with, sizes, and those that they end with, operands. */
 void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands);
@@ -83,8 +85,8 @@ void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
 /* The largest divisor of n that is at most `limit`. */
 size_t clprune__largest_divisor(size_t n, size_t limit);
 
-/* Rows of a segment: at most `most`, and so many that row_bytes a row and fixed_bytes fit local
- * memory. */
+/* Rows of a segment: at most `most`, no more than fit local memory at row_bytes each beside
+ * fixed_bytes, and at least 1. */
 size_t clprune__fitting_rows(
     const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes);
 
@@ -92,7 +94,8 @@ size_t clprune__fitting_rows(
 size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspmm_plan *plan,
     size_t groups_per_unit, size_t batch);
 
-/* Columns of a tile: a block's, or those of its parts, as equal as its alignment allows. */
+/* Columns of a tile: bc if that is at most `most`, else bc cut into equal parts, rounded up to 4 if
+ * bc is a multiple of 4. */
 size_t clprune__tile_cols(size_t bc, size_t most);
 
 /* Floats of dy that the kernels for GPUs read at once. */

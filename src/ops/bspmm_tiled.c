@@ -10,12 +10,12 @@ static const clprune__kernel_def bspmm_tn_tiled_kernel = {
 static const clprune__kernel_def bspmm_nt_tiled_kernel = {
     "bspmm_nt_tiled.cl", "bspmm_nt_tiled", "tiled.clh tiled_nt.clh"};
 
-/* Teams of a group, the most rows of a segment of nt, the widest tile, and how many narrow ones a
- * team of tn takes. */
+/* Teams of a group, rows of a segment of nt and columns of a tile (at most), and tiles of a team of
+ * tn where blocks are narrow. */
 enum { TILED_TEAMS = 8, NT_TILED_ROWS = 16, TILED_COLS = 16, TN_TILED_SLOTS = 2 };
 
-/* A panel of the tiled kernels, in teams whose work-items hold four outputs each; fewer where the
- * largest work-group is small. */
+/* Chooses the panel and the teams, whose work-items hold four outputs each; fewer teams, or a panel
+ * of 16, where the largest work-group is small. */
 static void choose_teams(
     const clprune_context *context, clprune__bspmm_plan *plan, size_t panel, size_t teams)
 {
@@ -32,7 +32,7 @@ size_t clprune__fitting_rows(
     return clprune__max(1, clprune__min(most, fit));
 }
 
-/* Not more groups than run at once, as a few that are left over take as long as all the others. */
+/* No more groups than run at once: a few left over would take as long as all the others. */
 size_t clprune__tiled_splits(const clprune_context *context, const clprune__bspmm_plan *plan,
     size_t groups_per_unit, size_t batch)
 {

@@ -11,7 +11,7 @@ static const clprune__kernel_def bspmm_tn_vector_kernel = {
 static const clprune__kernel_def bspmm_nt_vector_kernel = {
     "bspmm_nt_vector.cl", "bspmm_nt_vector", "panel.clh"};
 
-/* Most CPUs have a multiple of so many compute units. */
+/* Most CPUs have a multiple of 4 compute units. */
 enum { EVEN = 4 };
 
 /* The widest tile that the kernels are written for. */
@@ -35,8 +35,8 @@ size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators,
     return best;
 }
 
-/* Partial results cost memory, and time to add up: half of the groups wanted are enough where they
- * are even. */
+/* Partial results cost memory, and time to add up: if the groups are a multiple of EVEN, half of
+ * those wanted are enough. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most)
 {
     if (groups % EVEN == 0 && 2 * groups >= wanted)
@@ -69,8 +69,8 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
     return plan;
 }
 
-/* Panels that a group takes in turn: as many as results_bytes allow where that leaves a multiple of
- * EVEN groups, as each panel is the same work; else one. */
+/* Panels that a group takes in turn: the most that results_bytes allow and that leave a multiple of
+ * EVEN groups, as all panels are equal work; else one. */
 static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
 {
     const size_t results = plan->inner * plan->panel * sizeof(float);
@@ -81,8 +81,8 @@ static size_t choose_panel_run(const clprune_context *context, const clprune__bs
     return 1;
 }
 
-/* Wide tiles load less for a product, but their segments have fewer rows, and each list of a
- * segment loads and stores its tile: they are for long lists. */
+/* Wide tiles need fewer loads for a product, but their segments have fewer rows, and each list of a
+ * segment loads and stores its tile once. So they are for long lists. */
 clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs)
 {

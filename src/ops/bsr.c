@@ -20,8 +20,8 @@ size_t clprune_keep_count(size_t blocks, float sparsity)
 {
     if (!(sparsity >= 0.0f && sparsity <= 1.0f))
         return blocks;
-    /* 0.7f is 0.69999998..., but 0.7 was meant: the shortest decimal that reads back as the float,
-     * parts / scale, in exact integers. Floats in [0, 1] that matter have at most nine digits. */
+    /* 0.7f is 0.69999998..., but 0.7 was meant. So take the shortest decimal that reads back as the
+     * float, parts / scale, in exact integers; nine digits suffice in practice. */
     for (uint64_t scale = 1; scale <= 1000000000; scale *= 10) {
         const uint64_t parts = (uint64_t)llround((double)sparsity * (double)scale);
         if ((float)((double)parts / (double)scale) != sparsity)
@@ -60,7 +60,7 @@ static clprune_index_type choose_index(const clprune_bsr_desc *desc, const clpru
 {
     if (desc->index_type != CLPRUNE_INDEX_SMALLEST)
         return desc->index_type;
-    /* Of one sample; no overflow, as there are at most 2^31 - 1 blocks and block rows. */
+    /* Bytes of one sample; no overflow, with at most 2^31 - 1 blocks and block rows. */
     const uint64_t ints = ((uint64_t)sizes->block_rows + 1 + desc->keep) * sizeof(int32_t);
     return clprune__bitmap_bytes(sizes->blocks) < ints ? CLPRUNE_INDEX_BITMAP : CLPRUNE_INDEX_INT32;
 }
@@ -76,7 +76,7 @@ done:
     return status;
 }
 
-/* Of a block: kernels count them in 31 bits, rounded up to whole vectors. */
+/* Of a block: kernels count its elements, rounded up to whole vectors, in 31 bits. */
 #define MOST_ELEMENTS ((size_t)1 << 30)
 
 clprune_status clprune__check_bsr_desc(
@@ -147,7 +147,7 @@ clprune_bsr clprune_bsr_samples(const clprune_bsr *bsr, size_t first, size_t cou
     return part;
 }
 
-/* The sizes of all samples that the buffers of `bsr` hold up to its last one. */
+/* The sizes of samples [0, first + batch), which precede the end of `bsr` in its buffers. */
 static clprune_status sizes_to_end(
     clprune_context *context, const clprune_bsr *bsr, clprune_bsr_sizes *sizes)
 {
@@ -162,7 +162,7 @@ done:
 
 enum { BSR_PARTS = 5 };
 
-/* A part of a matrix; it has no bytes where the matrix has none. */
+/* A part of a matrix; bytes.count is 0 where the matrix has no such part. */
 typedef struct bsr_part {
     const char *name;
     clprune__bytes bytes;
@@ -305,7 +305,7 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
     *bsr = (clprune_bsr){0};
 }
 
-/* Floats of x that a group takes on CPUs: to begin a group costs as much as to read some cache
+/* Floats of x that a group takes on CPUs; beginning a group costs as much as reading some cache
  * lines. */
 enum { GROUP_FLOATS = 4096 };
 
@@ -316,8 +316,8 @@ size_t clprune__block_row_run(size_t local, const clprune_bsr_desc *desc)
                : clprune__max(1, GROUP_FLOATS / desc->block.rows / clprune__max(desc->cols, 1));
 }
 
-/* Begins a launch of bsr_pack.cl, a group for some block rows, up to the arguments both entries
- * share. */
+/* Begins a launch of bsr_pack.cl, whose groups take a run of block rows each, and sets the
+ * arguments that both entries share. */
 static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *id,
     bool weighted, bool centred, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
     clprune__launch *launch, size_t *global, size_t *local)
@@ -350,7 +350,7 @@ done:
     return status;
 }
 
-/* The values and, where there are any, their scales. */
+/* Sets values and, if there are any, scales. */
 static void arg_values(clprune__launch *launch, const clprune_bsr *bsr)
 {
     clprune__arg_region(launch, clprune__bsr_values_region(bsr));

@@ -1,4 +1,4 @@
-/* The index of a BSR matrix: written as each type, and read as int32 crow and col. */
+/* The index of a BSR matrix: written in any form, read as int32 crow and col. */
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "runtime/check.h"
@@ -23,7 +23,7 @@ void clprune__arg_index(clprune__launch *launch, const clprune__index *index)
     clprune__arg_region(launch, index->col);
 }
 
-/* What bsr_index.cl reads, and whether it writes a bitmap beside crow and col. */
+/* What bsr_index.cl reads: the define FROM. */
 enum { FROM_MASK = 0, FROM_BITMAP = 1, FROM_ALL = 2 };
 
 /* Scratch for `count` int32 of each sample. */
@@ -57,7 +57,7 @@ done:
     return status;
 }
 
-/* Enqueues bsr_index. bitmap: to be written; no buffer: none. */
+/* Enqueues bsr_index. `bitmap` is written, too; none if its buffer is NULL. */
 static clprune_status make_index(clprune_context *context, int from, clprune__region mask,
     const clprune_bsr *bsr, const clprune_bsr_sizes *sizes, const clprune__index *index,
     clprune__region bitmap)

@@ -7,7 +7,7 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
-/* A region of a buffer, in elements of what it holds. */
+/* The start of an array in a buffer; the offset counts its elements. */
 typedef struct clprune__region {
     cl_mem buffer; /* NULL: none */
     size_t offset;
@@ -29,16 +29,16 @@ clprune_status clprune__check_bsr_desc(
 clprune_status clprune__check_bsr_apart(
     clprune_context *context, const char *name, clprune__bytes bytes, const clprune_bsr *bsr);
 
-/* clprune__check_bsr; fails also unless `mat` has the size of all samples, one below the other, and
- * lies apart from them. */
+/* As clprune__check_bsr, and fails unless `mat` has the size of all samples, one below the other,
+ * and lies apart from `bsr`. */
 clprune_status clprune__check_bsr_dense(clprune_context *context, const clprune_bsr *bsr,
     const char *name, clprune_mat mat, clprune_bsr_sizes *sizes);
 
-/* Where a part lies from the first sample of `bsr` on; offsets in elements of that part. */
+/* Where the values or scales of the first sample of `bsr` begin; offsets in elements. */
 clprune__region clprune__bsr_values_region(const clprune_bsr *bsr);
 clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr);
 
-/* Bytes of a value; values of a block, which for INT4 are two elements each; whether blocks have
+/* Bytes of a value; values of a block (INT4: bytes, two elements each); whether blocks have
  * scales. */
 size_t clprune__value_bytes(clprune_value_type type);
 size_t clprune__block_values(clprune_value_type type, clprune_block block);
@@ -73,8 +73,8 @@ size_t clprune__row_vector(size_t cols);
 /* Appends the defines of bsr_values.clh. */
 void clprune__value_defines(clprune_value_type type, size_t width, clprune__defines *defines);
 
-/* The kept values of `bsr` in fp32: its own, or scratch, taken from the caller's, to which they are
- * widened. */
+/* Sets *values to the kept values of `bsr` in fp32. Other value types are widened into
+ * caller-scoped scratch. */
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values);
 
@@ -88,12 +88,13 @@ typedef struct clprune__weights {
     size_t scores_offset, thresholds_offset;
 } clprune__weights;
 
-/* Block rows that a group of `local` work-items takes, of those that work on block rows alone. */
+/* Block rows that a group of `local` work-items takes in kernels that handle block rows
+ * independently. */
 size_t clprune__block_row_run(size_t local, const clprune_bsr_desc *desc);
 
-/* As clprune_bsr_pack, of operands that were checked; *sizes are those of `bsr`. mask: bytes; no
- * buffer: all blocks are kept. weights: NULL for ones. centre: subtracted from the rows of each
- * sample, batch x cols; NULL: nothing is. */
+/* As clprune_bsr_pack, with checked operands; *sizes are those of `bsr`. mask: bytes; with a NULL
+ * buffer all blocks are kept. weights: NULL for ones. centre: batch x cols, subtracted from the
+ * rows of its sample; NULL: none. */
 clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const clprune_mat *centre,
     clprune__region mask, const clprune__weights *weights, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, cl_event *event);

@@ -1,4 +1,4 @@
-/* How a context is put together: the runtime's part, then what operations keep for it. */
+/* Creates a context: the runtime's part, then the state of the operations. */
 #include <stdlib.h>
 
 #include "clprune/plan.h"
