@@ -169,7 +169,7 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const axis down = vertical(conv), across = horizontal(conv);
-    /* Pixels that the same taps reach are one launch. */
+    /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. */
     const size_t phases_y = clprune__min(down.stride, down.image),
                  phases_x = clprune__min(across.stride, across.image);
     for (size_t y = 0; y < phases_y; y++)

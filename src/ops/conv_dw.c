@@ -32,22 +32,22 @@ clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__
     return clprune__launch_enqueue(launch, 2, global, local, plan->direct ? event : NULL);
 }
 
-/* How conv_dw_vector.cl cuts the results. */
+/* How conv_dw_vector.cl divides the result pixels, or cells, into segments. */
 typedef struct dw_plan {
     clprune__bspmm_plan sums;
-    size_t height, width; /* of a segment: rows and columns, */
-    size_t images;        /* and images where it has them whole */
+    size_t height, width; /* of a segment: rows and columns */
+    size_t images;        /* of a segment; above 1 only if they are whole */
 } dw_plan;
 
-/* rows x cols: result pixels of an image, or cells, which are not cut across. */
+/* rows x cols: result pixels of an image, or cells, whose rows are not divided. */
 static dw_plan plan_dw(
     const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
 {
     const clprune__tuning *tuning = &context->ops->tuning;
     const size_t narrow = tuning->bspmm_tn.long_list_columns;
     clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
-    /* Tiles of few channels and a wide panel; of more channels where there are few outputs, so that
-     * there are sums enough. */
+    /* Tiles of few channels and a wide panel; with few outputs, tiles of more channels, so that
+     * there are enough sums. */
     const size_t wide = clprune__min(4, clprune__ceil_div(conv->out, 16));
     sums.tile = clprune__largest_divisor(conv->in, 4 * narrow / wide);
     if (sums.tile < narrow)
@@ -56,9 +56,9 @@ static dw_plan plan_dw(
         conv->out, sums.tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
     sums.panel = 16 * sums.vectors;
     sums.panels = clprune__ceil_div(conv->out, sums.panel);
-    /* Segments of as many pixels as the nearest cache holds, at least a row, in equal parts of an
-     * image or whole ones. Longer ones where a panel of results leaves the caches from one to the
-     * next. */
+    /* Segments of as many pixels as the nearest cache holds, at least a row: equal parts of an
+     * image, or whole images. Twice as many if a panel of results does not stay in the caches
+     * between segments. */
     const bool far = sums.inner > tuning->bspmm_tn.results_bytes / (sums.panel * sizeof(float));
     const size_t near = (far ? 2 : 1) * tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
     const size_t fits = clprune__min(
@@ -74,7 +74,7 @@ static dw_plan plan_dw(
     } else {
         plan.images = clprune__min(conv->batch, fits / (rows * cols));
     }
-    /* A panel of results that stays near is worked on alone. */
+    /* A group takes one panel, so that its results stay near. */
     sums.panel_run = 1;
     sums.splits = clprune__vector_splits(
         tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(conv->batch, plan.images));
@@ -99,13 +99,12 @@ done:
     return status;
 }
 
-/* The images of a product. */
+/* The input of a product: images or pooled cells. */
 typedef struct source {
     clprune_mat x;
     size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
-    const clprune__conv *of; /* the layer whose weights dw are, if several of its taps share one of
-                              * the product's; else NULL */
-    size_t side;             /* what they share: clprune__conv_share_taps */
+    const clprune__conv *of; /* if its taps share cells, the layer of dw; else NULL */
+    size_t side;             /* of the shared cells, from clprune__conv_share_taps */
 } source;
 
 clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
@@ -162,11 +161,11 @@ done:
     return status;
 }
 
-/* Few channels: the taps of a row are worth joining. Bytes of images that are copied at a time.
- * Floats of a copied row for each one of the image. */
+/* Channels up to which the taps of a row are joined; bytes of images copied at a time, and images
+ * at least; floats of a copied row for each of the image's row, at most. */
 enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20, JOINED_LEAST = 4, JOINED_MOST = 16 };
 
-/* Floats of a copied row: whole steps, with the padding that is read. */
+/* Floats of a copied row: the padding and pixels that are read, rounded up to whole steps. */
 static size_t joined_row(const clprune__conv *conv)
 {
     const size_t row = (conv->padding.width + conv->image.width) * conv->in,
@@ -175,9 +174,9 @@ static size_t joined_row(const clprune__conv *conv)
     return clprune__round_up(clprune__max(row, reached), step);
 }
 
-/* With few channels, taps that are side by side read side by side: a row of taps becomes one tap of
- * kernel.width * in channels, whose pixels lie stride.width * in floats apart and overlap. For this
- * some images at a time are copied with their padding. */
+/* Joins the taps of a kernel row into one tap of kernel.width * in channels: with few channels,
+ * neighbouring taps read neighbouring floats. The pixels of the joined product lie stride.width *
+ * in floats apart and overlap. Images are copied with their padding, some at a time. */
 static clprune_status join_taps(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
@@ -202,8 +201,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         const size_t rows = joined.batch * conv->image.height;
         const size_t results = conv->output.height * conv->output.width;
         const bool last = n + joined.batch == conv->batch;
-        /* a row of the image each; the rows of x may lie apart only if they are pixels of one
-         * channel */
+        /* One row per image row. Rows of x have no gaps here: x.ld is conv->in. */
         const clprune_mat from = {
             x.buffer, x.offset + n * conv->image.height * row, rows, row, row};
         clprune_mat inside = clprune_mat_rows(padded, 0, rows);
@@ -237,8 +235,8 @@ size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, siz
                     clprune__floor_div(first, (ptrdiff_t)side));
 }
 
-/* Images of whole sides, so that what lies outside does so by whole sides; and no tap of coarse
- * without one of conv. */
+/* Images and cells must consist of whole sides, so that padding is reached by whole sides too; and
+ * each tap of coarse must have one of conv. */
 static bool shares_side(const clprune__conv *conv, size_t cell, size_t side)
 {
     const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;

@@ -1,5 +1,5 @@
-/* Weight gradients of convolutions from kept blocks. The plan here is that of CPUs;
- * conv_dw_tiled.c has that of GPUs. */
+/* Weight gradients of convolutions from kept blocks. The plan in this file is for CPUs;
+ * conv_dw_tiled.c has the one for GPUs. */
 #include "core/checked.h"
 #include "ops/bsr_private.h"
 #include "ops/conv_private.h"
@@ -13,21 +13,21 @@ static const clprune__kernel_def conv_lists_kernel = {"conv_lists.cl", "conv_lis
 static const clprune__kernel_def conv_dw_pruned_kernel = {
     "conv_dw_pruned_vector.cl", "conv_dw_pruned_vector", "panel.clh direct.clh"};
 
-/* Columns of a tile and bytes of a panel of dy: on Zen 5 tiles of 8 columns and panels of 1024
- * pixels took 1.1 to 1.2 times as long. The most images of a panel. */
+/* Columns of a tile, bytes of a panel of dy, images of a panel at most. On Zen 5, tiles of 8
+ * columns and panels of 1024 pixels took 1.1 to 1.2 times as long. */
 enum { TILE_COLUMNS = 4, PANEL_BYTES = 64 << 10, IMAGES = 16 };
 
-/* How conv_dw_pruned_vector.cl cuts the images. */
+/* How conv_dw_pruned_vector.cl divides the images. */
 typedef struct pruned_plan {
-    clprune__bspmm_plan sums; /* its segments, too: rows of pixels / stride */
+    clprune__bspmm_plan sums; /* segments are in rows of pixels / stride */
     size_t images;            /* of a segment */
     ptrdiff_t low_y, low_x;   /* the least shift of a tap */
     size_t margin_y, pitch;   /* of the panel */
-    size_t classes, padded;   /* padded: channels of whole blocks */
+    size_t classes, padded;   /* classes of pixels; channels, padded to whole blocks */
 } pruned_plan;
 
-/* The results of the pixels of a tap, on an axis, are shifted by so many: tap_shift in the kernel.
- */
+/* Along an axis, the result of pixel q under a tap is floor(q / stride) + this: tap_shift in the
+ * kernel. */
 static ptrdiff_t tap_shift(size_t tap, size_t stride, size_t padding, size_t dilation)
 {
     const ptrdiff_t s = (ptrdiff_t)stride, reach = (ptrdiff_t)(tap * dilation) - (ptrdiff_t)padding;
@@ -35,7 +35,7 @@ static ptrdiff_t tap_shift(size_t tap, size_t stride, size_t padding, size_t dil
     return (of - reach) / s;
 }
 
-/* The least of these shifts and how far the largest lies above it. */
+/* Returns the least of these shifts; *range = the largest less the least. */
 static ptrdiff_t shifts(size_t taps, size_t stride, size_t padding, size_t dilation, size_t *range)
 {
     ptrdiff_t low = 0, high = 0;
@@ -48,8 +48,8 @@ static ptrdiff_t shifts(size_t taps, size_t stride, size_t padding, size_t dilat
     return low;
 }
 
-/* False where a row of the panel does not fit local memory, or where strides pass the image, so
- * that lists of classes without pixels would take more room than it does. */
+/* False if a row of the panel does not fit local memory, or if there are more classes than pixels,
+ * as their lists would take more memory than the image. */
 static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     const clprune_bsr *xs, pruned_plan *made)
 {
@@ -102,7 +102,7 @@ bool clprune__conv_prunes(
            conv->output.height <= INT32_MAX / conv->output.width;
 }
 
-/* What the lists take. */
+/* Takes the scratch of the lists. */
 static clprune_status take_lists(clprune_context *context, const pruned_plan *plan,
     const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune__bspmm_scratch *scratch)
 {
@@ -199,7 +199,7 @@ done:
     return status;
 }
 
-/* Where the last block of a pixel overhangs it, tap by tap. */
+/* Tap by tap if the last block of a pixel overhangs its channels (padded > conv->in). */
 clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
     const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
     clprune_mat dw, cl_event *event)

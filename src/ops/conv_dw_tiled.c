@@ -16,14 +16,13 @@ static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
 /* As in gemm_tile.clh: the results of a work-group, in both directions, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };
 
-/* The images of a product: x, or the codes q if that is not NULL. */
+/* The input of a product: x, or the codes q if that is not NULL. */
 typedef struct source {
     clprune_mat x;
     const clprune__quantised *q;
     size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
-    const clprune__conv *of; /* the layer whose weights dw are, if several of its taps share one of
-                              * the product's; else NULL */
-    size_t side;             /* what they share: clprune__conv_share_taps */
+    const clprune__conv *of; /* if its taps share cells, the layer of dw; else NULL */
+    size_t side;             /* of the shared cells, from clprune__conv_share_taps */
 } source;
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
@@ -103,8 +102,8 @@ clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprun
     return multiply(context, conv, (source){.q = q, .cell = 1}, beta, dy, dw, event);
 }
 
-/* The rows of xs are pixels, so this is bspmm_tn with the results under a tap for dy, all taps in
- * one launch over the same lists. */
+/* As bspmm_tn, whose rows are pixels here: dy is replaced by the results under a tap, and one
+ * launch takes all taps over the same lists. */
 clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
     clprune_mat dw, cl_event *event)

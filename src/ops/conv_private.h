@@ -1,5 +1,5 @@
 /* Products of convolutions on channels-last images: forward, dx, and dw from dense images, kept
- * blocks or pooled cells. All operands are checked by the callers; no size is zero. */
+ * blocks, pooled cells, means or codes. Callers have checked all operands; no size is zero. */
 #ifndef CLPRUNE_OPS_CONV_PRIVATE_H
 #define CLPRUNE_OPS_CONV_PRIVATE_H
 
@@ -9,8 +9,8 @@
 #include "ops/quantise_private.h"
 #include "runtime/launch.h"
 
-/* What all products of a layer share: `batch` images of image.height x image.width with `in`
- * channels, whose results are output.height x output.width with `out` channels. */
+/* The sizes of a layer and its images: `batch` images of image.height x image.width with `in`
+ * channels; results are output.height x output.width with `out` channels. */
 typedef struct clprune__conv {
     size_t batch, in, out;
     clprune_extent image, output, kernel, stride, padding, dilation;
@@ -20,7 +20,7 @@ typedef struct clprune__conv {
  * overflows. */
 bool clprune__conv_settle(clprune__conv *conv);
 
-/* Whether the layer is a product of the rows of x: 1 x 1 taps, stride 1, no padding. */
+/* Whether the layer is a matrix product of the rows of x: 1 x 1 taps, stride 1, no padding. */
 bool clprune__conv_is_linear(const clprune__conv *conv);
 
 /* y = x * w + b; b may be CLPRUNE_NO_MAT. */
@@ -35,19 +35,19 @@ clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *c
 clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* ... and from the means p of cells of cell x cell pixels: the product of the upsampled images.
- * Only for cells that clprune__conv_pools. */
+/* ... or from p, the means of cells of cell x cell pixels, as if upsampled. Only if
+ * clprune__conv_pools says true. */
 bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw from m, batch x in: each image's value of all of its pixels. Only for kernels of few enough
- * taps for the registers of a work-item. */
+/* dw from m, batch x in, one vector for all pixels of an image. Only if clprune__conv_sums_taps
+ * says true: at most 256 taps, whose sums a work-item holds. */
 bool clprune__conv_sums_taps(const clprune__conv *conv);
 clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
     float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* dw from codes; only where the kernels do not use vectors. */
+/* dw from codes; only if clprune__conv_uses_vectors says false. */
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
 
@@ -79,13 +79,13 @@ typedef struct clprune__conv_gather {
     clprune_mat from, w, bias, to;
 } clprune__conv_gather;
 
-/* As the kernels take them: the sizes of a layer beside its channels; the images and taps of a
- * gathered product; and which weights its taps have. */
+/* Kernel arguments: the sizes of a layer without its channels; the images and taps of a gathered
+ * product; the indices of its weights. */
 void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
 void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
 void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
 
-/* Whether the vector family multiplies: also where the device has no work-groups of the tiled
+/* Whether the vector kernels are used: on CPUs, and on devices without work-groups of the tiled
  * kernels' size. */
 bool clprune__conv_uses_vectors(const clprune_context *context);
 
@@ -93,9 +93,9 @@ bool clprune__conv_uses_vectors(const clprune_context *context);
 clprune_status clprune__conv_take_partial(
     clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
 
-/* Whether a vector kernel of dw can write it itself (direct.clh): one split, tiles that make up
- * sixteen of a tap's channels, and local memory for them beside the segment. padded: the channels
- * of whole blocks. */
+/* Whether a vector kernel of dw can write dw itself (direct.clh): one split, in a multiple of 16, a
+ * tile that divides 16, and local memory for 16 columns beside the segment. padded: channels of
+ * whole blocks. */
 bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
     const clprune__bspmm_plan *plan, size_t padded);
 
@@ -122,7 +122,8 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
 size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
 size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side);
 
-/* How the cells of an image lie, or, where they are pixels (1), the results that go with those. */
+/* The grid that dw is summed over: the cells of an image or, if a cell is a pixel (1), the result
+ * pixels. */
 clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
 
 /* dw = sum + beta * dw from the partial results of the coarse convolution. */

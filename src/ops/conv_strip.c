@@ -12,7 +12,8 @@ static const clprune__kernel_def conv_weights_kernel = {
 static const clprune__kernel_def conv_strip_kernel = {
     "conv_strip_vector.cl", "conv_strip_vector", "panel.clh"};
 
-/* Terms of a result for which a group has offsets, and floats of its strip. */
+/* Terms of a result that have offsets in local memory, floats of its strip, and floats to spare
+ * behind each line. */
 enum { TERMS = 2048, STRIP = 80 << 10, SPARE = 16 };
 
 /* The taps along one axis of the grid, as coordinates (u + slot) * step + phase of the source. */
@@ -26,7 +27,7 @@ typedef struct strip_plan {
     span down, across;
     size_t vectors, tile; /* V and MR */
     size_t panels, panel_run;
-    size_t images, high, blocks; /* images of a block, rows, blocks of an image */
+    size_t images, high, blocks; /* images and rows of a block; blocks of an image */
     size_t pitch, line, depth;
 } strip_plan;
 
@@ -49,9 +50,9 @@ static span span_of(size_t step, size_t taps, ptrdiff_t first, ptrdiff_t tap_ste
     return made;
 }
 
-/* Register tiles that take the least time for rows of `width` results with n channels:
- * multiply-adds of whole tiles, or the loads for them where those are more. Few sizes, each of
- * which is a program. */
+/* Chooses the register tile that takes the least time for rows of `width` results with n channels,
+ * estimated by the larger of multiply-adds and loads of whole tiles. Few sizes, as each compiles a
+ * program. */
 static void choose_tile(strip_plan *plan, size_t accumulators, size_t width, size_t n)
 {
     static const size_t sizes[] = {1, 4, 7, 8, 14, 16, 28};
@@ -68,8 +69,8 @@ static void choose_tile(strip_plan *plan, size_t accumulators, size_t width, siz
         }
 }
 
-/* Channels of results, or of the source, up to which strips are the faster way: a tile is then too
- * narrow to share a source pixel, or a tap has too few channels to share its addresses. */
+/* Channels of results, or of the source, up to which strips are faster: tiles are then too narrow
+ * to reuse a source pixel, or taps have too few channels to reuse addresses. */
 enum { FEW_RESULTS = 16, FEW_CHANNELS = 15 };
 
 /* False where not even one row of one channel fits, or strips are slower. */
@@ -95,7 +96,7 @@ static bool make_plan(
     const size_t least = phases * (plan.pitch + SPARE); /* of a slot with one channel */
     if (least > STRIP / (1 + plan.down.reach))
         return false;
-    /* About block_rows results a group, of whole images or of equal parts of one. */
+    /* About block_rows results per group: whole images, or equal parts of one. */
     const size_t wanted_rows = clprune__max(1, tuning->gemm.block_rows / job->grid.width);
     const size_t fit_rows = STRIP / least - plan.down.reach;
     plan.images = 1;
@@ -118,7 +119,7 @@ static bool make_plan(
     if (plan.depth > 16 && clprune__round_up(plan.depth, 16) <= deepest)
         plan.depth = clprune__round_up(plan.depth, 16);
     plan.line = plan.depth * plan.pitch + SPARE;
-    /* Runs of panels as long as groups enough for the device remain. */
+    /* Runs of panels: as long as enough groups for the device remain. */
     const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
     const size_t groups = clprune__ceil_div(job->batch, plan.images) * plan.blocks;
     const size_t runs =

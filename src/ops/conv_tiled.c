@@ -1,4 +1,4 @@
-/* How forward products and dx of a convolution run on GPUs. */
+/* The forward product and dx of a convolution on GPUs. */
 #include "core/checked.h"
 #include "ops/conv_private.h"
 #include "runtime/check.h"

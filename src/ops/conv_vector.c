@@ -1,5 +1,5 @@
-/* How the products of a convolution run on CPUs: one work-item a group, register tiles of 16-wide
- * vectors. */
+/* The forward product and dx of a convolution on CPUs: one work-item a group, register tiles of
+ * 16-wide vectors. */
 #include "core/checked.h"
 #include "ops/conv_private.h"
 #include "ops/gemm_private.h"
@@ -11,10 +11,10 @@
 static const clprune__kernel_def conv_vector_kernel = {
     "conv_vector.cl", "conv_vector", "panel.clh"};
 
-/* Vector registers: those of sums leave some for a row of the panel and a source pixel, or they
- * spill. Bytes of a panel that stay in a second-level cache beside the pixels. Images whose pixels
- * of one position are side by side: with fewer, tiles lie in the padding of one tap less often;
- * with more, their sources leave the caches before the next position reads them. */
+/* Vector registers: sums must leave some for a row of the panel and a source pixel, or they spill.
+ * Bytes of a panel, which stays in a second-level cache beside the pixels. Images whose pixels of
+ * one position come side by side: with fewer, tiles lie less often as a whole in the padding of a
+ * tap; with more, their sources leave the caches before the next position reads them. */
 enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
 
 clprune_status clprune__conv_gather_vector(
@@ -34,7 +34,7 @@ clprune_status clprune__conv_gather_vector(
     const size_t fit = clprune__max(1, PANEL_BYTES / sizeof(float) / (16 * vectors) / job->k);
     const size_t run =
         clprune__max(1, clprune__ceil_div(taps, clprune__max(1, clprune__ceil_div(taps, fit))));
-    /* Runs of panels as long as groups enough for the device remain. */
+    /* Runs of panels: as long as enough groups for the device remain. */
     const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
     const size_t most_rows = clprune__round_up(tuning->gemm.block_rows, tile_rows);
     const size_t ranges = clprune__ceil_div(rows, most_rows);
