@@ -91,13 +91,14 @@ clprune__gemm_engine clprune__gemm_choose(
                                                       : CLPRUNE__ENGINE_BY_KIND;
 }
 
-/* Work-items of CLBlast's largest groups: on devices that allow fewer its products of some sizes
+/* Work-items of CLBlast's largest groups; on devices that allow fewer, its products of some sizes
  * fail. */
 enum { BLAST_GROUP = 256 };
 
-/* CLBlast makes the samples of a batch one by one, each too small for a GPU; its batched products
- * abort the process where a hidden temporary cannot be had. The last sample of a batch stored in
- * parts is still one of a batch, so that parts have the bits of the whole. */
+/* Products of samples take the tiled kernel. CLBlast would multiply them one by one, each too small
+ * for a GPU, and its batched products abort the process if a hidden temporary cannot be allocated.
+ * `of_samples` decides, not the batch: a last sample that is multiplied alone then has the bits
+ * that it has in the whole batch. */
 static clprune__gemm_engine engine_of(const clprune_context *context, bool of_samples)
 {
     clprune__gemm_engine engine = context->ops->gemm_engine;
@@ -110,7 +111,8 @@ static clprune__gemm_engine engine_of(const clprune_context *context, bool of_sa
     return engine;
 }
 
-/* Adds the elements of CLBlast's copy of an operand, padded to whole tiles. */
+/* Adds to *sum the elements of CLBlast's copy of an operand, padded to whole tiles; false on
+ * overflow. */
 static bool add_padded(size_t rows, size_t cols, size_t tile, size_t *sum)
 {
     size_t padded;
@@ -118,7 +120,8 @@ static bool add_padded(size_t rows, size_t cols, size_t tile, size_t *sum)
            clprune__add(*sum, padded, sum);
 }
 
-/* Sides of CLBlast's tiles are at most this: its own parameters are, tuned ones may be larger. */
+/* An upper bound of the sides of CLBlast's tiles: 128 in its own parameters, maybe more in tuned
+ * ones. */
 static size_t blast_tile(const clprune_context *context)
 {
     const clprune__blast_tuning tuned = clprune__tuning_blast(&context->ops->tuning, 0);
@@ -128,14 +131,14 @@ static size_t blast_tile(const clprune_context *context)
     return tile;
 }
 
-/* Whether all elements of an operand lie before number 2^31 of its buffer. */
+/* Whether the indices of all elements of an operand in its buffer are below 2^31. */
 static bool ends_early(clprune_mat mat, size_t batch, size_t stride)
 {
     return mat.offset + (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols <= INT_MAX;
 }
 
-/* CLBlast counts elements in ints, those of the operands' buffers and those of its temporary.
- * Beyond, it would read and write wherever they wrap to. */
+/* CLBlast indexes the operands' buffers and its temporary with ints; larger indices would wrap and
+ * reach other memory. */
 static bool blast_reaches(const clprune_context *context, const clprune__gemm_job *job)
 {
     const size_t tile = blast_tile(context);
@@ -148,8 +151,8 @@ static bool blast_reaches(const clprune_context *context, const clprune__gemm_jo
            add_padded(job->m, job->n, tile, &temporary) && temporary <= INT_MAX;
 }
 
-/* b must be k x n, or n x k where it is transposed; a quantised one holds all samples. Its stride
- * then counts rows. */
+/* Checks b: k x n, or n x k if it is transposed. A quantised b holds all samples; its stride then
+ * counts rows. */
 static clprune_status check_b(
     clprune_context *context, clprune__gemm_job *job, size_t rows, size_t cols)
 {

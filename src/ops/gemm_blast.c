@@ -10,9 +10,8 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 
-/* CLBlast keeps one state for the process: a database of parameters, which its first call fills
- * without a lock, and compiled programs. So contexts are not independent within it, and all its
- * calls are made one at a time. */
+/* CLBlast has global state: compiled programs, and a database of parameters that its first call
+ * fills without a lock. So all calls of all contexts are serialised. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Contexts that called CLBlast and are not closed yet, and those closed since its cache was
@@ -23,7 +22,7 @@ static size_t blast_contexts, blast_stale;
 /* Closed contexts whose programs CLBlast may hold, about 2.8 MB each. */
 #define MOST_STALE 8
 
-/* CLBlast hands on OpenCL's codes, which are above -1000; its own are below. */
+/* CLBlast passes on OpenCL's codes, which are above -1000; its own are below. */
 static clprune_status fail_blast(
     clprune_context *context, CLBlastStatusCode code, int line, const char *call)
 {
@@ -37,8 +36,8 @@ static clprune_status fail_blast(
         is_cl ? clprune__cl_name((cl_int)code) : "a status of CLBlast", (int)code);
 }
 
-/* Tells CLBlast this context's parameters; a set it refuses leaves its own default in place. They
- * are CLBlast's for the device in the whole process: of several contexts the last one's hold. */
+/* Sets CLBlast's parameters from the context's tuning; CLBlast keeps its default for a set that it
+ * refuses. They apply to the device in the whole process: the context that comes last wins. */
 static void blast_prepare(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
@@ -63,9 +62,8 @@ static void blast_prepare(clprune_context *context)
 }
 
 /* CLBlast's programs hold the OpenCL context they were built for until its cache is cleared, which
- * takes those of all contexts. So it is done when nobody is left to build them again, or for
- * several closed contexts at once. No call is inside CLBlast then, and enqueued kernels keep their
- * program. */
+ * drops the programs of all contexts. So it is cleared when no context is left, or once for several
+ * closed ones. Here no call is inside CLBlast, and enqueued kernels keep their program. */
 void clprune__gemm_blast_close(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
@@ -111,9 +109,10 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
     const size_t c_offset = c->offset + i * job->stride_c;
     cl_command_queue queue = context->queue;
     clprune__ops *ops = context->ops;
-    /* CLBlast aborts the process where a hidden temporary cannot be had, so it is ours. Its size
-     * and the product are asked for under one lock, as another context may change the parameters
-     * that the size follows from; the temporary grows outside of it. */
+    /* CLBlast aborts the process if its hidden temporary cannot be allocated, so we pass ours.
+     * Query and product are under one lock, because another context may change the parameters that
+     * the size depends on; if the temporary is too small, it grows outside of the lock, and both
+     * are tried again. */
     for (bool asked = false; !asked;) {
         size_t bytes = 0;
         (void)pthread_mutex_lock(&blast_mutex);

@@ -6,7 +6,7 @@
 
 static const clprune__kernel_def sample_sum_kernel = {"sample_sum.cl", "sample_sum", ""};
 
-/* Bytes of products that are made side by side before they are added up. */
+/* Bytes of the products that are made before they are added up. */
 #define SIDE_BY_SIDE ((size_t)8 << 20)
 /* Columns of a work-group, and vectors of a sample that a work-item reads at once, on CPUs. */
 enum { CPU_CHUNK = 2048, CPU_STRIP = 4 };
@@ -70,8 +70,8 @@ done:
     return status;
 }
 
-/* A sample alone is too small for a device, or costs a launch of its own; so as many as fit
- * SIDE_BY_SIDE are multiplied side by side and then added up. */
+/* The product of one sample is too small for a device, or not worth a launch. So as many as fit
+ * SIDE_BY_SIDE are made in one launch and then added up. */
 clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event)
 {
@@ -94,7 +94,7 @@ clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, floa
         cl_event *last = n + count == batch ? event : NULL;
         clprune__quantised part;
         clprune__gemm_job job = {.batch = count,
-            .of_samples = fit > 1, /* large ones are worth a launch each */
+            .of_samples = fit > 1, /* large ones get a launch each */
             .transpose_b = true,
             .alpha = 1.0f,
             .beta = run == 1 ? old : 0.0f,

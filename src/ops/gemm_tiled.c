@@ -10,9 +10,9 @@ static const clprune__kernel_def gemm_tiled_kernel = {
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
     "gemm_tiled.cl", "gemm_tiled_quantised", "gemm_tile.clh quantise.clh"};
 
-/* As in gemm_tiled.cl: the results of a work-group, in both directions, and its work-items. */
+/* As in gemm_tile.clh: sides of the tile of results of a work-group, and its work-items. */
 enum { TILE = 64, LOCAL = 64 };
-/* Samples of a launch: some GPUs take no more groups along the third dimension. */
+/* Samples of a launch: some GPUs allow no more groups along the third dimension. */
 enum { MOST_SAMPLES = 65535 };
 
 /* Floats of an operand that are read or written at once: 4 where all its rows allow it. */
@@ -26,7 +26,7 @@ bool clprune__gemm_tiled_fits(const clprune_context *context)
     return context->facts.max_work_group >= LOCAL;
 }
 
-/* At most MOST_SAMPLES. */
+/* One launch; job->batch <= MOST_SAMPLES. */
 static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {

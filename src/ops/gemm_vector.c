@@ -23,8 +23,8 @@ size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t w
     return rows;
 }
 
-/* The rows of op(a) that pass over a panel: whole tiles, and of a packed transposed a whole
- * vectors. */
+/* The rows of op(a) that a group multiplies with a panel: whole tiles and, if a transposed a is
+ * packed, whole vectors of 16. */
 static size_t block_rows(size_t most, size_t tile_rows, bool packed)
 {
     size_t rows = clprune__round_up(most, tile_rows);
@@ -38,7 +38,7 @@ clprune_status clprune__gemm_vector(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__tuning *tuning = &context->ops->tuning;
-    /* The tiles tuned, but narrower and higher ones where those would mostly be padding. */
+    /* The tuned tiles, but narrower and higher ones where most of a tile would be padding. */
     size_t vectors = tuning->gemm.tile_vectors;
     while (vectors > 1 && job->n <= 16 * (vectors - 1))
         vectors--;
@@ -59,7 +59,7 @@ clprune_status clprune__gemm_vector(
         (depth < job->k && depth % width != 0))
         job->scores.to.buffer = NULL;
     const size_t ranges = clprune__ceil_div(job->m, most_rows);
-    /* Runs of panels as long as groups enough for the device remain. */
+    /* Runs of panels: as long as enough groups for the device remain. */
     const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
     const size_t run = clprune__max(
         1, clprune__min(panels, panels * ranges * job->batch / clprune__max(wanted, 1)));

@@ -22,7 +22,7 @@ static const char *const names[] = {NULL, "fp32", "tf32", "bf16"};
 
 enum { WARP = 32, PRECISIONS = sizeof names / sizeof names[0] };
 
-/* The probe's matrices: tiles, and their rows, columns and most k. */
+/* The probe's product: tiles of 16 x 8, its M x N results, and k at most. */
 enum { M_TILES = 2, N_TILES = 2, M = 16 * M_TILES, N = 8 * N_TILES, MOST_K = 16 };
 
 size_t clprune__mma_depth(const clprune_context *context)
@@ -86,8 +86,8 @@ done:
     return status;
 }
 
-/* x as an operand is rounded: to 10 bits behind the point, ties away from zero, or to 7, to even.
- */
+/* x, rounded as an operand: TF32 to 10 fraction bits, ties away from zero; bf16 to 7, ties to
+ * even. */
 static double rounded(clprune_precision precision, double x)
 {
     int exponent;
@@ -97,9 +97,9 @@ static double rounded(clprune_precision precision, double x)
     return ldexp(rint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* a (M x k), b (k x N) and c (M x N), one after the other. Of the operands, one has 12 bits behind
- * the point and is rounded, ties included; the other one is powers of two, and c so coarse that
- * each sum is exact in whatever order. No two rows, columns or values of k are alike. */
+/* Fills a (M x k), b (k x N) and c (M x N), one after the other. Of a and b, one has 12 fraction
+ * bits, so that it is rounded, ties included; the other has powers of two. c is so coarse that sums
+ * are exact in any order. No two rows, columns or values of k are equal. */
 static void fill_probe(size_t k, bool round_a, float *data)
 {
     uint32_t state = 12345;
@@ -116,7 +116,8 @@ static void fill_probe(size_t k, bool round_a, float *data)
     }
 }
 
-/* Compares what the device made of c with what it must be; writes the reason where they differ. */
+/* Compares the device's c with the exact result; on a difference writes the reason and returns
+ * false. */
 static bool probe_agrees(clprune_precision precision, size_t k, const float *data, const float *got,
     char *reason, size_t size)
 {
@@ -135,7 +136,7 @@ static bool probe_agrees(clprune_precision precision, size_t k, const float *dat
     return true;
 }
 
-/* Runs the probe once; an empty reason afterwards: it gave what it must. */
+/* Runs the probe once; `reason` stays empty if the results are right. */
 static clprune_status run_probe(clprune_context *context, bool round_a, char *reason, size_t size)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -171,7 +172,7 @@ static clprune_status probe(clprune_context *context, char *reason, size_t size)
             reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
         goto done;
     }
-    /* A probe that fails is no error of the caller's. */
+    /* A failed probe is not the caller's error: it is not logged as one. */
     const clprune_log_fn log = context->log;
     context->log = NULL;
     for (int i = 0; i < 2 && reason[0] == '\0'; i++)

@@ -1,11 +1,12 @@
-/* What operations keep for a context: context->ops, opened with it and closed before it. */
+/* The operations' state of a context: context->ops, opened after the runtime's part and closed
+ * before it. */
 #ifndef CLPRUNE_OPS_OPS_STATE_H
 #define CLPRUNE_OPS_OPS_STATE_H
 
 #include "ops/tuning.h"
 
-/* What makes dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or the last two: CLBlast
- * single products, gemm_tiled.cl those of the samples of a batch. */
+/* The engine of dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or by kind: gemm_tiled.cl
+ * for the samples of a batch, CLBlast for single products. */
 typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_VECTOR,
     CLPRUNE__ENGINE_TILED,
