@@ -12,7 +12,7 @@ static const clprune__kernel_def pool_rows_kernel = {"pool.cl", "pool_rows", ""}
 static const clprune__kernel_def pool_spread_kernel = {"pool.cl", "pool_spread", ""};
 static const clprune__kernel_def pool_columns_kernel = {"pool.cl", "pool_columns", ""};
 
-/* Scratch for the sums of dy, of as many samples as fit, one at least. */
+/* Scratch for the sums of dy of as many samples as fit, at least one. */
 #define SUMS_BYTES ((size_t)8 << 20)
 
 size_t clprune__pool_cells(const clprune__pool_grid *grid)
@@ -33,8 +33,8 @@ done:
     return status;
 }
 
-/* Begins a kernel of pool.cl that writes a rows x cols matrix, with the arguments that all share;
- * `name`: one more define. */
+/* Begins a launch of pool.cl that writes a rows x cols matrix, and sets the arguments that all
+ * entries share. `name` = `value` is one more define. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__pool_grid *grid, const char *name, bool value, size_t rows, size_t cols,
     clprune__rowwise *plan, clprune__launch *launch)
@@ -87,7 +87,7 @@ done:
     return status;
 }
 
-/* x: NULL to write the cells themselves. */
+/* y = the cell of each row or, if x is not NULL, x + scale * the cell. */
 static clprune_status spread(clprune_context *context, const clprune__pool_grid *grid, float scale,
     clprune_mat p, const clprune_mat *x, clprune_mat y, cl_event *event)
 {
@@ -152,7 +152,7 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
         TRY(clprune__scale(context, beta, dw, event));
         goto done;
     }
-    /* Runs of samples of equal length, whose sums stay in a cache until they are multiplied. */
+    /* Samples in equal runs, whose sums stay in a cache until they are multiplied. */
     const size_t cells = clprune__pool_cells(grid), sample = grid->height * grid->width;
     const size_t fit = clprune__max(1, SUMS_BYTES / sizeof(float) / dy.cols / cells);
     const size_t run = clprune__ceil_div(batch, clprune__ceil_div(batch, fit));

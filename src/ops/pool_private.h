@@ -1,13 +1,13 @@
-/* Token pooling (arXiv 2409.11902): the mean of cells of neighbouring rows stands for each of them.
- * A weight gradient needs no upsampled copy: it sums dy over cells instead. */
+/* Token pooling (arXiv 2409.11902): the mean of a cell of neighbouring rows stands for each row of
+ * the cell. A weight gradient needs no upsampled copy: it sums dy over cells instead. */
 #ifndef CLPRUNE_OPS_POOL_PRIVATE_H
 #define CLPRUNE_OPS_POOL_PRIVATE_H
 
 #include "clprune/matrix.h"
 
 /* The rows of a sample as a grid, row y * width + x at place (y, x), in cells of cell x cell
- * places. Cells at the lower and right edges hold what exists of them. Height 1 makes runs of
- * `cell` rows. */
+ * places. Cells at the lower and right edges may be smaller. With height 1 cells are runs of `cell`
+ * rows. */
 typedef struct clprune__pool_grid {
     size_t height, width;
     size_t cell; /* >= 1 */

@@ -17,7 +17,7 @@ static const clprune__kernel_def prune_select_kernel = {
 static const clprune__kernel_def prune_select_vector_kernel = {
     "prune_select_vector.cl", "prune_select_vector", "prune_key.clh"};
 
-/* Bits of a digit of the radix selection: small histograms, which many work-items count in. */
+/* Bits of a digit of the radix selection. Few, since many work-items count in one histogram. */
 #define RADIX 8
 
 void clprune__score_defines(
@@ -61,7 +61,8 @@ done:
     return status;
 }
 
-/* thresholds.buffer NULL: none are wanted. */
+/* Writes the mask of the `keep` highest scores of each sample, and the highest dropped one to
+ * thresholds unless its buffer is NULL. */
 static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
     size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
     cl_event *event)

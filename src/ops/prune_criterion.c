@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-/* Priority sampling; the thresholds come from selection. */
+/* Priority sampling; the thresholds come from the selection. */
 static clprune_status sample(clprune_context *context, const clprune_bsr *bsr, size_t blocks,
     uint64_t seed, clprune__region scores, clprune__region priorities, clprune__region thresholds)
 {

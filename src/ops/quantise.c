@@ -10,7 +10,7 @@ static const clprune__kernel_def quantise_kernel = {
 static const clprune__kernel_def dequantise_kernel = {
     "quantise.cl", "dequantise", "draw.clh quantise.clh"};
 
-/* Codes of a unit, which begins with a word of its own. */
+/* Codes of a unit; each unit begins with a new word. */
 #define UNIT 16
 
 /* Words of a row. */
@@ -102,7 +102,7 @@ void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q
     clprune__arg_mat(launch, q->groups);
 }
 
-/* What both ways check: the parts, and a dense matrix of the same size that lies apart. */
+/* Checks both parts of q and a dense matrix, which must have its size and lie apart. */
 static clprune_status check_dense(
     clprune_context *context, const clprune__quantised *q, const char *name, clprune_mat dense)
 {

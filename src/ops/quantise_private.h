@@ -27,7 +27,7 @@ typedef struct clprune__quantised_desc {
  * 2^-21), rounded up to bf16; below 2^-120 it is 0. So all values lie between zero and zero +
  * (2^bits - 1) * scale. With q = (x - zero) / scale, the code is the nearest integer, ties to even,
  * or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which is
- * unbiased. Where the values need no bounding and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
+ * unbiased. If no magnitude was changed and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
  *
  *     nearest     |read - x| <= scale / 2 + e
  *     stochastic  |read - x| <  scale + e,  and the mean over seeds is x +- e
@@ -39,12 +39,13 @@ typedef struct clprune__quantised {
     clprune_mat codes, groups;
 } clprune__quantised;
 
-/* The words of a quantised matrix: first the codes, then the groups.
+/* Sets *words to the 4-byte words that a quantised matrix takes: first the codes, then the groups.
  * Errors: INVALID_ARGUMENT (bits, group), SIZE_OVERFLOW. */
 clprune_status clprune__quantised_words(
     clprune_context *context, const clprune__quantised_desc *desc, size_t *words);
 
-/* The matrix in words of a buffer, `offset` from its start. *desc was accepted by the above. */
+/* The quantised matrix that begins `offset` words into a buffer. clprune__quantised_words has
+ * accepted *desc. */
 clprune__quantised clprune__quantised_of(
     const clprune__quantised_desc *desc, cl_mem buffer, size_t offset);
 
@@ -62,8 +63,8 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
 clprune_status clprune__dequantise(
     clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event);
 
-/* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. The bits are those of clprune_gemm with
- * the dequantised matrix where our own kernels make that (CPUs). */
+/* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
+ * the bits are those of clprune_gemm with the dequantised matrix. */
 clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
     const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
@@ -76,11 +77,11 @@ clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, flo
 clprune_status clprune__check_quantised(
     clprune_context *context, const char *name, const clprune__quantised *q);
 
-/* Fails where `mat` meets a part of q. */
+/* Fails if `mat` overlaps a part of q. */
 clprune_status clprune__check_quantised_apart(
     clprune_context *context, const char *name, clprune_mat mat, const clprune__quantised *q);
 
-/* Writes the defines of quantise.clh. */
+/* Appends the defines of quantise.clh. */
 void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *defines);
 
 /* Kernel parameters QUANTISED_IN(name) or QUANTISED_OUT(name). */

@@ -20,7 +20,8 @@ enum { TRANSPOSE, PRODUCTS, FUNCTIONS, DRAWS, LOOP, PARTS, RESULTS = LOOP * PART
 static const char *const part_names[PARTS] = {"a transpose in local memory", "products of vectors",
     "exp, erf, sqrt and log", "64-bit products", "a long loop"};
 
-/* Devices that passed, by kernel family. A full list asks again. */
+/* Devices that passed, by kernel family. Devices that find the list full are checked again each
+ * time. */
 enum { MOST_PASSED = 32 };
 static struct passed {
     cl_device_id device;
@@ -54,7 +55,7 @@ static float input(size_t i)
     return (float)((int)(i * 37 % 61) - 30) / 8.0f;
 }
 
-/* What element i of a part must be. */
+/* The right value of element i of a part. */
 static double expected(int part, size_t i)
 {
     const double x = (double)input(i);
@@ -82,7 +83,8 @@ static double expected(int part, size_t i)
     }
 }
 
-/* OpenCL allows exp, erf and log 3 to 16 units in the last place, 2e-6; all else is exact. */
+/* OpenCL allows errors of 3 to 16 units in the last place, 2e-6, in exp, erf, sqrt and log; the
+ * other parts are exact. */
 static clprune_status compare(clprune_context *context, const float *got)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -101,7 +103,7 @@ done:
     return status;
 }
 
-/* The kernel on context->queue; results go to `got`. */
+/* Runs the kernel on context->queue; results go to `got`. */
 static clprune_status run(clprune_context *context, float *got)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -114,8 +116,7 @@ static clprune_status run(clprune_context *context, float *got)
     clprune__defines defines = {0};
     for (size_t i = 0; i < PART; i++)
         x[i] = input(i);
-    /* Not of the context's allocator: the caller's has nothing to do yet, and peaks stay his own.
-     */
+    /* Not by the context's allocator: it may be the caller's, and the memory ledger stays empty. */
     in = clCreateBuffer(context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof x, x, &code);
     TRY_CODE("clCreateBuffer", code);
     out = clCreateBuffer(context->cl, CL_MEM_READ_WRITE, RESULTS * sizeof(float), NULL, &code);
@@ -152,7 +153,7 @@ clprune_status clprune__self_check(clprune_context *context)
     const cl_command_queue own = clCreateCommandQueue(context->cl, context->device, 0, &code);
     TRY_CODE("clCreateCommandQueue", code);
     context->queue = own;
-    context->backend = &clprune__opencl_backend; /* prints nothing */
+    context->backend = &clprune__opencl_backend; /* not the verbose one: prints nothing */
     status = run(context, got);
     context->backend = backend;
     context->queue = callers;

@@ -23,7 +23,7 @@ static bool equals(const char *text, size_t length, const char *name)
     return name != NULL && strlen(name) == length && strncmp(text, name, length) == 0;
 }
 
-/* Sets the value of "key=value"; false where there is no such word. */
+/* Reads "key=value" into `chosen`; false for an unknown key or value. */
 static bool read_word(const char *text, size_t length, int chosen[WORDS])
 {
     const char *sign = memchr(text, '=', length);

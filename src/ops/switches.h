@@ -22,8 +22,8 @@ typedef struct clprune__switches {
     bool skip_check;           /* check=on or off */
 } clprune__switches;
 
-/* Reads the environment; a word that is missing has its first value, of a word given twice the last
- * one counts. Errors, in the thread's text: INVALID_ARGUMENT, with the words there are. */
+/* Reads $CLPRUNE_DEBUG. A key that is missing has its first value; of a key given twice, the last
+ * one counts. Errors, in the thread's text: INVALID_ARGUMENT, with the keys and values allowed. */
 clprune_status clprune__switches_read(clprune__switches *switches);
 
 #endif

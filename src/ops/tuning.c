@@ -20,7 +20,7 @@ static const char *const blast_kernels[CLPRUNE__BLAST_KERNELS] = {
         "clblast." kernel, key, offsetof(clprune__tuning, blast[index]), least, most, 1, number    \
     }
 
-/* The ranges are what kernels and launches can do, not what is wise. */
+/* The ranges are what kernels and launches accept, not recommendations. */
 static const clprune__tuning_entry entries[] = {
     PARAMETER(gemm, accumulators, 1, 64, 1),
     PARAMETER(gemm, tile_vectors, 1, 8, 1),
@@ -89,8 +89,9 @@ static const clprune__tuning_entry entries[] = {
     BLAST("Pad", 4, 27, "PAD_WPTY", 1, 16),
 };
 
-/* Not searched for on CPUs, where the tiled kernels, tensor cores and CLBlast are not the engine.
- * CLBlast's kernel does not block the inner size, so a long one would fall out of the caches. */
+/* Parameters that clprune-tune does not search on CPUs, because tiled kernels, tensor cores and
+ * CLBlast are not their engine. inner_run: CLBlast's kernel does not block the inner size, and a
+ * long one would not fit the caches. */
 #define CPU_COMMON                                                                                 \
     .tiled_tn = {.panel = 128, .tile_columns = 16, .segment_rows = 32, .groups_per_unit = 2},      \
     .tiled_nt = {.panel = 64, .groups_per_unit = 4},                                               \
@@ -159,8 +160,8 @@ static const clprune__tuning cpu_avx2 = {
     CPU_COMMON,
 };
 
-/* Measured on Zen 5 (48 KiB and 1 MiB of caches): there an accumulator that finds no register is
- * added up in memory, and costs more than the wider tile brings. */
+/* Measured on Zen 5 (48 KiB and 1 MiB of caches): an accumulator without a register is updated in
+ * memory, which costs more than the wider tile gains. */
 static clprune__tuning cpu_avx512_amd(void)
 {
     clprune__tuning row = cpu_avx512;
@@ -210,7 +211,7 @@ static bool is_power_of_two(uint32_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* What CLBlast's kernels take for granted. */
+/* Returns which requirement of CLBlast's kernels the parameters break; NULL: none. */
 static const char *xgemm_conflict(const uint32_t *v)
 {
     enum {

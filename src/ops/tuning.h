@@ -1,10 +1,10 @@
 /* Tuned parameters are data: a row of numbers, chosen once per context by its device, and
  * overridden by the row for that device in the file $CLPRUNE_TUNING. clprune-tune finds them.
  *
- * The file is text, a "key = value" on each line; # begins a line for people. A row is the lines
- * from one "device" to the next; rows for other devices are passed over. Any parameter may be left
- * out, except of a CLBlast kernel that the built-in row does not set. Unknown keys are errors. The
- * last line tells that the file is whole.
+ * The file is text, a "key = value" on each line; # begins a comment line. A row is the lines from
+ * one "device" to the next; rows for other devices are skipped. Any parameter may be left out, but
+ * a CLBlast kernel that the built-in row does not set needs all of its parameters or none. Unknown
+ * keys are errors. The last line, "end", shows that the file is complete.
  *
  *     clprune_tuning = 1
  *     device = name
@@ -25,27 +25,27 @@
 
 enum { CLPRUNE__BLAST_KERNELS = 5, CLPRUNE__BLAST_PARAMETERS = 28, CLPRUNE__BLAST_MOST = 16 };
 
-/* A register tile has `accumulators` at most, each of 16 floats: as many as leave registers for the
- * operands. groups_per_unit: groups that keep a compute unit busy to the end. groups: of a whole
- * product. Each sums a part where panels are too few; the device has no say in it, so that a CPU
- * gives the same bits with any number of compute units. */
+/* A register tile has at most `accumulators` of 16 floats, so that registers remain for the
+ * operands. groups_per_unit: groups that keep a compute unit busy to the end. groups: wanted of a
+ * whole product; if panels are fewer, the batch is split, and each group sums a part of it. It does
+ * not depend on the device, so that a CPU gives the same bits with any number of compute units. */
 typedef struct clprune__tuning {
     char source[256]; /* the name of the built-in row, or the file */
 
     /* gemm_vector.cl. A tile is tile_vectors wide, less for few columns, and as high as
-     * accumulators allow. Panels are deep although they then leave the first-level cache: c is
-     * updated less often. panel_depth x block_rows floats of op(a) are for the second-level cache,
-     * beside the panel; of a transposed a, packed, it holds packed_depth x packed_rows, and tiles
-     * have packed_accumulators. */
+     * accumulators allow. panel_depth: deep panels update c less often, although they leave the
+     * first-level cache. panel_depth x block_rows floats of op(a) fit the second-level cache beside
+     * the panel. A transposed a is packed, and has packed_depth, packed_rows and
+     * packed_accumulators instead. */
     struct {
         uint32_t accumulators, tile_vectors, panel_depth, block_rows, packed_depth, packed_rows,
             packed_accumulators, groups_per_unit;
     } gemm;
 
-    /* bspmm_tn_vector.cl. Tiles have long_list_columns where the lists of a segment's columns have
-     * long_list entries or more, else tile_columns. panel_bytes of dy in the first-level cache
-     * leave room for values and results; panels of no more than results_bytes of results share a
-     * pass over the values; ahead: rows between the prefetch of a value and its use. */
+    /* bspmm_tn_vector.cl. Tiles have long_list_columns if the lists of a segment's columns have
+     * long_list entries or more, else tile_columns. panel_bytes: of dy in the first-level cache,
+     * with room left for values and results. Panels with up to results_bytes of results share a
+     * pass over the values. ahead: rows between the prefetch of a value and its use. */
     struct {
         uint32_t accumulators, tile_columns, long_list_columns, long_list, panel_bytes,
             results_bytes, ahead, segment_rows, groups;
@@ -73,7 +73,7 @@ typedef struct clprune__tuning {
         uint32_t panel, segment_rows, groups_per_unit;
     } mma_nt;
 
-    /* inner_run: the inner size is cut into runs of so many; 0: not cut. */
+    /* inner_run: the inner size is cut into runs of this length; 0: not cut. */
     struct {
         uint32_t inner_run;
     } clblast;
@@ -92,7 +92,8 @@ typedef struct clprune__tuning_entry {
 const clprune__tuning_entry *clprune__tuning_entries(size_t *count);
 uint32_t *clprune__tuning_value(clprune__tuning *tuning, const clprune__tuning_entry *entry);
 
-/* What the parameters break together, after each is in its range; NULL: nothing. */
+/* Returns a text if parameters, each in its range, conflict with each other or the device; else
+ * NULL. */
 const char *clprune__tuning_conflict(const clprune_context *context, const clprune__tuning *tuning);
 
 /* The built-in row for the context's device, overridden by $CLPRUNE_TUNING. Errors:

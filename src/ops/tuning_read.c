@@ -15,10 +15,10 @@ typedef struct reader {
     clprune_context *context;
     const char *path;
     size_t line;                 /* that is read, from 1 on */
-    bool version, ended;         /* both lines that a file needs were there */
-    bool in_row, matches;        /* a device line was there; it names this device */
+    bool version, ended;         /* the first and the last line were there */
+    bool in_row, matches;        /* below a device line; it names this device */
     size_t row_line;             /* where the row for this device begins; 0: there was none */
-    bool driver;                 /* that row has one */
+    bool driver;                 /* the row for this device has a driver line */
     const clprune__tuning *base; /* the built-in row */
     clprune__tuning tuning;      /* the result so far */
     bool given[MOST_ENTRIES];    /* by the row for this device */
@@ -98,7 +98,7 @@ done:
     return status;
 }
 
-/* What the row for this device breaks as a whole. */
+/* Ends a row; fails if the row for this device is incomplete or has conflicts. */
 static clprune_status end_row(reader *r)
 {
     clprune_status status = CLPRUNE_SUCCESS;
