@@ -8,7 +8,8 @@
 #include "runtime/check.h"
 #include "runtime/scratch.h"
 
-/* Fails unless the store holds the samples, in a form that keeps no other function's derivative. */
+/* Fails unless the store holds the samples of `range`, and if its form keeps the derivative of the
+ * other activation. */
 static clprune_status check(clprune_context *context, clprune_activation activation,
     const clprune_saved *saved, clprune__range range, clprune_saved_info *info)
 {
@@ -40,8 +41,8 @@ static bool is_fused(clprune_form form)
     return form == CLPRUNE_FORM_GELU_CODE || form == CLPRUNE_FORM_MASK;
 }
 
-/* Where x and y may not lie: what is stored, x of GELU and y of ReLU, must not be overwritten
- * before, nor the store behind. */
+/* Checks that nothing is overwritten before it is stored (x of GELU, y of ReLU), and that x and y
+ * do not overlap the store, unless it is DENSE and holds that matrix itself. */
 static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
     clprune_form form, clprune_mat x, clprune_mat y)
 {
@@ -91,7 +92,7 @@ done:
     return status;
 }
 
-/* The backward pass of samples that lie in `kept`, dense: y (ReLU) or x + b (GELU). */
+/* The backward pass of dense samples `kept`: y (ReLU) or x + b (GELU). */
 static clprune_status backward_dense(clprune_context *context, clprune_activation activation,
     float beta, clprune_mat kept, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
 {
@@ -114,7 +115,7 @@ done:
     return status;
 }
 
-/* The same from a store, which is restored to scratch, some samples at a time. */
+/* The same from a store, restored to scratch some samples at a time. */
 static clprune_status backward_restored(clprune_context *context, clprune_activation activation,
     clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat dx,
     clprune_mat db, cl_event *event)
@@ -136,7 +137,7 @@ done:
     return status;
 }
 
-/* Forward: y = f(x + b), and the store has what its form keeps of x + b or y. */
+/* Forward: y = f(x + b); the store keeps y (ReLU) or x + b (GELU) in its form. */
 clprune_status clprune_activation_backward(clprune_context *context, clprune_activation activation,
     size_t first, size_t count, float beta, const clprune_saved *saved, clprune_mat dy,
     clprune_mat dx, clprune_mat db, cl_event *event)

@@ -1,4 +1,4 @@
-/* The affine in front of a linear layer, without its output. */
+/* An affine layer before a linear one, without storing the output of the affine. */
 #include "clprune/affine.h"
 #include "nn/scale_weights.h"
 #include "nn/sums.h"

@@ -22,7 +22,7 @@ static const clprune__kernel_def backward_input_kernel = {"batch_norm_backward_i
 
 /* ---- statistics ---- */
 
-/* Moments of no rows; those of rows before stay. */
+/* The moments of no rows: zeros, or unchanged if there were rows before. */
 static clprune_status no_rows(
     clprune_context *context, size_t rows_before, clprune_mat mean, clprune_mat m2, cl_event *event)
 {
@@ -44,7 +44,7 @@ static clprune_status merge(clprune_context *context, size_t rows_before, size_t
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t width = clprune__vector_width(context);
     size_t local;
-    /* A few lanes a group, so that many slices share the partial moments. */
+    /* Few lanes, so that a group has many slices to share the partial moments. */
     const size_t lanes = clprune__lanes(context, clprune__min(mean.cols, 32), width, &local);
     const size_t global = clprune__ceil_div(mean.cols, lanes * width) * local;
     clprune__defines defines = {0};
@@ -129,7 +129,7 @@ done:
     return status;
 }
 
-/* inv, and with running statistics these; the arguments are checked. */
+/* Computes inv and, if given, the running statistics; the arguments are checked. */
 static clprune_status finish(clprune_context *context, size_t rows, float eps, float momentum,
     clprune_mat mean, clprune_mat m2, clprune_mat inv, clprune_mat running_mean,
     clprune_mat running_var, cl_event *event)
@@ -198,7 +198,7 @@ done:
 
 /* ---- passes ---- */
 
-/* The operands that all passes have, and what follows from them. */
+/* The operands of all passes, and facts that follow from them. */
 enum { MEAN, INV, GAMMA, BETA, X, DY, MASK, RESIDUAL, OWN };
 
 typedef struct pass {
@@ -206,7 +206,8 @@ typedef struct pass {
     bool relu, masked, residual;
 } pass;
 
-/* dy: x in the forward pass. keeps: the forward pass writes the mask. */
+/* Fills *p. In the forward pass `dy` is x. A backward pass accepts a residual only with relu and
+ * without a mask. */
 static clprune_status pass_begin(clprune_context *context, const clprune_batch_norm *bn, bool relu,
     bool forward, clprune_mat x, clprune_mat dy, clprune_mat mask, clprune_mat residual, pass *p)
 {
@@ -235,13 +236,14 @@ done:
     return status;
 }
 
-/* Floats of a vector: whole bytes of a mask, if there is one. */
+/* Floats of a vector; with a mask at least 8, a whole byte of it. */
 static size_t pass_width(const clprune_context *context, const pass *p)
 {
     return clprune__max(p->masked ? 8 : 1, clprune__vector_width(context));
 }
 
-/* What the backward passes know of ReLU. */
+/* The defines of ReLU and residual in the backward passes. GATE: 0 no ReLU, 1 from the mask, 2
+ * recomputed. */
 static void define_gate(const pass *p, clprune__rowwise *plan)
 {
     clprune__define(&plan->defines, "GATE", !p->relu ? 0 : p->masked ? 1 : 2);
@@ -257,7 +259,7 @@ static void set_inputs(clprune__launch *launch, const pass *p)
     clprune__arg_mat(launch, p->operands[p->residual ? RESIDUAL : X].mat);
 }
 
-/* With `gated` the mask is read, else written if there is one. */
+/* With `gated` the mask is read; else it is written, if there is one. */
 static clprune_status forward(clprune_context *context, const clprune_batch_norm *bn, bool relu,
     bool gated, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
     cl_event *event)

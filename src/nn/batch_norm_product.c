@@ -1,4 +1,4 @@
-/* Gradients of a convolution and its batch norm, without the convolution's output. */
+/* Gradients of a convolution and its batch norm, without storing the output of the convolution. */
 #include "clprune/batch_norm.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"

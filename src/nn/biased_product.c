@@ -3,8 +3,8 @@
 #include "nn/bias.h"
 #include "runtime/check.h"
 
-/* The product of a job whose bias_values, one per `count`, may be none; the bias is of `kind`. On
- * return *left says whether it is still to be added, which then makes the event. */
+/* The product of a job. bias_values, one per `count`, may be absent; `kind` is their kind. On
+ * return *left: the bias is still to be added, by a command that makes the event. */
 static clprune_status product(clprune_context *context, clprune__gemm_job *job,
     clprune__gemm_bias kind, size_t count, clprune_mat y, bool *left, cl_event *event)
 {

@@ -1,12 +1,12 @@
-/* Products with a bias, which the engine fuses or another pass adds. */
+/* Products with a bias, fused by the engine or added in another pass. */
 #ifndef CLPRUNE_NN_BIASED_PRODUCT_H
 #define CLPRUNE_NN_BIASED_PRODUCT_H
 
 #include "ops/gemm_private.h"
 
-/* y = x * w^T + 1 * b. x: M x k; w: d x k; b: 1 x d, or CLPRUNE_NO_MAT; y: M x d,
- * apart from the others. scores: NULL, or norms of x's blocks that the product makes on its way
- * where it can; where it cannot scores->to.buffer is NULL afterwards. */
+/* y = x * w^T + 1 * b. x: M x k; w: d x k; b: 1 x d, or CLPRUNE_NO_MAT; y: M x d, apart from the
+ * others. scores: NULL, or the norms of x's blocks that the product computes if it can; if it
+ * cannot, scores->to.buffer is NULL on return. */
 clprune_status clprune__product_rows(clprune_context *context, clprune_mat x, clprune_mat w,
     clprune_mat b, clprune_mat y, clprune__gemm_scores *scores, cl_event *event);
 

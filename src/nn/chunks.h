@@ -1,4 +1,4 @@
-/* Samples of a store that are worked on in scratch, some at a time:
+/* Works on samples of a store in scratch, some at a time:
  *
  *     clprune__chunks chunks;
  *     TRY(clprune__chunks_begin(context, rows, cols, range, &chunks));

@@ -12,7 +12,7 @@
 
 struct clprune_conv2d {
     clprune_context *context;
-    clprune_conv2d_desc desc; /* settled: no zeros but in padding */
+    clprune_conv2d_desc desc; /* with defaults filled in: zeros only in padding */
 };
 
 static clprune_extent or_ones(clprune_extent e)
@@ -20,7 +20,8 @@ static clprune_extent or_ones(clprune_extent e)
     return e.height == 0 && e.width == 0 ? (clprune_extent){1, 1} : e;
 }
 
-/* The layer for so many images. *conv is settled but for a kernel that does not fit: false. */
+/* Sets *conv to the layer's sizes for `batch` images. False if a stride or dilation is 0, or the
+ * kernel does not fit. */
 static bool shape_of(
     const clprune_conv2d_desc *desc, size_t batch, clprune_extent image, clprune__conv *conv)
 {
@@ -114,7 +115,7 @@ done:
     return status;
 }
 
-/* The shapes of a call. */
+/* The sizes of a call; fails if the kernel does not fit, or on overflow. */
 static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
     size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
 {
@@ -149,7 +150,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(context, saved, batch, image.height * image.width, desc->in, x, y));
-        if (batch > 0) /* none leave the store as it is, in any shape */
+        if (batch > 0) /* no images leave the store as it is */
             TRY(clprune_saved_store(saved, 0, batch, x, NULL));
     }
     if (batch == 0)
@@ -239,7 +240,7 @@ done:
     return status;
 }
 
-/* Moves the input channels of the weights from before the taps to behind them, or back. */
+/* Copies weights with the input channels moved behind the taps (`last`) or before them. */
 static clprune_status reorder(
     size_t out, size_t in, clprune_extent kernel, const float *from, float *to, bool last)
 {

@@ -8,7 +8,7 @@ static const clprune__kernel_def cross_entropy_forward_kernel = {
 static const clprune__kernel_def cross_entropy_backward_kernel = {
     "cross_entropy.cl", "cross_entropy_backward", "nn.clh rowwise.clh"};
 
-/* The target is `on` more than `off` at the label and `off` elsewhere. */
+/* The target is `off` for each class, plus `on` at the label. */
 static float target_on(float smoothing)
 {
     return 1 - smoothing;

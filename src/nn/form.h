@@ -20,12 +20,12 @@ typedef struct clprune__kept {
 
 typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
 
-/* Callers have checked that ranges lie inside of the store and that matrices have their shapes. */
+/* A form. Callers have checked that ranges lie inside the store and matrices have their shapes. */
 typedef struct clprune__form {
     const char *name;
 
-    /* Fills in the defaults of what the form reads, and fails where that makes no sense. NULL: the
-     * form reads nothing. */
+    /* Fills in the defaults of the fields that the form reads; fails for invalid values. NULL: the
+     * form reads no field. */
     clprune_status (*settle)(clprune_context *context, clprune_keep *keep);
 
     /* values_bytes, index_bytes and bytes (not yet rounded up) for the shape in `kept`. context may
@@ -33,11 +33,11 @@ typedef struct clprune__form {
     clprune_status (*sizes)(
         clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes);
 
-    /* What clprune_saved_dense, _codes and _mask give: the kept elements of these samples as a
-     * matrix. NULL: they are no matrix. */
+    /* The kept elements of these samples as a matrix, for clprune_saved_dense, _codes and _mask.
+     * NULL: they are no matrix. */
     clprune_mat (*mat)(const clprune__kept *kept, clprune__range range);
 
-    /* Keeps x as these samples. scores: norms of its blocks, or a buffer of NULL. */
+    /* Stores x as these samples. scores: norms of its blocks; its buffer may be NULL. */
     clprune_status (*store)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, clprune__region scores, clprune_mat x, cl_event *event);
 
@@ -45,7 +45,8 @@ typedef struct clprune__form {
     clprune_status (*restore)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, clprune_mat x, cl_event *event);
 
-    /* dw = product + beta * dw. NULL: restored, some samples at a time, for the dense product. */
+    /* dw = product + beta * dw. NULL: the samples are restored, some at a time, and multiplied as
+     * dense ones. */
     clprune_status (*product_tn)(clprune_context *context, const clprune__kept *kept,
         clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
     clprune_status (*product_nt)(clprune_context *context, const clprune__kept *kept,
@@ -56,12 +57,12 @@ typedef struct clprune__form {
         clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
         cl_event *event);
 
-    /* Describes the scores of x that a product may make on its way, with scratch for them where
-     * they are wanted. NULL: never. */
+    /* Describes the norms of x's blocks that the layer's product may compute, and takes scratch for
+     * them if the form uses them. NULL: never. */
     clprune_status (*scores)(clprune_context *context, const clprune__kept *kept, size_t batch,
         clprune__gemm_scores *scores);
 
-    /* Of the forms that are made of clprune__packed_... functions; else NULL. */
+    /* For forms of activations, whose functions are clprune__packed_...; else NULL. */
     const clprune__packing *packing;
 } clprune__form;
 
@@ -78,7 +79,7 @@ typedef struct clprune__form {
 #define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
 CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
 
-/* NULL outside the list. */
+/* NULL if `form` is not a clprune_form. */
 const clprune__form *clprune__form_of(clprune_form form);
 
 /* Fails unless `keep` describes cells: a side, and a grid with both sides or none. */
@@ -102,13 +103,13 @@ bool clprune__kept_conv_pools(
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);
 
-/* dw of a convolution, from images that are restored some at a time. */
+/* dw of a convolution from restored images, some at a time. */
 clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event);
 
 /* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x
- * d; x: (batch * p) x d; not checked but for the products. */
+ * d; x: (batch * p) x d. Only the products check x and dw. */
 clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
 

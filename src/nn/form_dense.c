@@ -50,9 +50,9 @@ static clprune_status product_tn(clprune_context *context, const clprune__kept *
     return clprune_gemm(context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
 }
 
-/* How many samples' products are made side by side before they are added up: a sample alone is too
- * small for a device, or costs a launch of its own. 1 where they would take more than SIDE_BY_SIDE
- * bytes of scratch. */
+/* Samples whose products are made in one launch and then added up, as one sample alone is too small
+ * for a device, or not worth a launch. At most as many as fit SIDE_BY_SIDE bytes of scratch, at
+ * least 1; 1 if rows of dw have gaps. */
 static size_t side_by_side(size_t batch, clprune_mat dw)
 {
     const size_t bytes = dw.rows * dw.cols * sizeof(float);

@@ -19,8 +19,8 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
     return clprune__check_cells(context, keep);
 }
 
-/* Without a grid, the rows lie in one line. A cell ends with the grid, so that a kernel may add its
- * side to a coordinate. */
+/* Without a grid, the rows lie in one line. The cell is at most as long as the grid, so that
+ * kernels can add it to a coordinate. */
 clprune__pool_grid clprune__kept_grid(const clprune__kept *kept)
 {
     const clprune_keep *keep = &kept->keep;

@@ -1,4 +1,5 @@
-/* PRUNED: the kept blocks of each sample, as BSR; with a centre, behind the means of its rows. */
+/* PRUNED: the kept blocks of each sample, as BSR. With a centre, the means come first and the
+ * blocks are of x - mean. */
 #include "clprune/bspmm.h"
 #include "clprune/token_mean.h"
 #include "core/checked.h"
@@ -48,7 +49,8 @@ static bool is_centred(const clprune__kept *kept)
     return kept->keep.centre != CLPRUNE_CENTRE_NONE;
 }
 
-/* Bytes of the means before the blocks. */
+/* Bytes of the means, which lie before the blocks, padded to CLPRUNE_SAVED_ALIGN; 0 without a
+ * centre. */
 static clprune_status mean_bytes(clprune_context *context, const clprune__kept *kept, size_t *bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -63,7 +65,8 @@ done:
     return status;
 }
 
-/* Places a part of `size` bytes behind those before it. */
+/* Places a part of `size` bytes at *end and moves *end behind it, to a multiple of 4; false on
+ * overflow. */
 static bool place(size_t size, size_t *at, size_t *end)
 {
     *at = *end;
@@ -119,7 +122,7 @@ done:
     return status;
 }
 
-/* The means of the cells, then the blocks of x - mean, some samples at a time. */
+/* Stores the means of the cells, then the blocks of x - mean, some samples at a time. */
 static clprune_status store_around_cells(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {
@@ -184,7 +187,7 @@ done:
 typedef clprune_status (*bspmm)(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event);
 
-/* x = mean + blocks, so its product is the sum of theirs. */
+/* x = mean + blocks, so the product is the sum of the products of both. */
 static clprune_status product(bool nt, clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
@@ -241,8 +244,9 @@ done:
     return status;
 }
 
-/* Scores of one-row blocks, which a product meets whole; none where no block is chosen, and none of
- * a centred store, whose blocks no product meets. */
+/* Scores of blocks of one row, which a product reads as a whole. None if all or no blocks are kept,
+ * if the criterion reads no norms, or if the store is centred: then the blocks are not those of
+ * x. */
 static clprune_status scores(
     clprune_context *context, const clprune__kept *kept, size_t batch, clprune__gemm_scores *wanted)
 {

@@ -21,7 +21,7 @@ static clprune_status settle(clprune_context *context, clprune_keep *keep)
         keep->group = DEFAULT_GROUP;
     size_t words;
     const clprune__quantised_desc one = {1, 1, keep->bits, keep->group};
-    TRY(clprune__quantised_words(context, &one, &words)); /* bits and group */
+    TRY(clprune__quantised_words(context, &one, &words)); /* checks bits and group */
 done:
     return status;
 }
@@ -77,7 +77,7 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
     return clprune__quantised_nt(context, range.count, beta, dy, &q, dw, event);
 }
 
-/* The kernels for CPUs read dense images. */
+/* The vector kernels read dense images only. */
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event)

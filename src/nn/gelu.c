@@ -16,7 +16,7 @@ clprune_status clprune_gelu_forward(
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
-    enum { B, H, G, ALL }; /* h is an output with a bias */
+    enum { B, H, G, ALL }; /* with a bias, h is an output */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
         {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H}};
     TRY(clprune__check_operands(context, operands, H, ALL));
@@ -28,7 +28,7 @@ done:
     return status;
 }
 
-/* Forward: g = h * Phi(h). With `again`, g is an output too. */
+/* Forward: g = h * Phi(h). With `again`, g is recomputed as an output. */
 static clprune_status backward(clprune_context *context, float beta, bool again, clprune_mat h,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
@@ -45,7 +45,7 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
     const size_t sums = clprune__is_absent(db) ? 0 : 1;
     clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
     clprune__define(&plan.defines, "AGAIN", again);
-    clprune_mat partial = dh; /* without sums not touched, as g without `again` */
+    clprune_mat partial = dh; /* not touched without sums, like g without `again` */
     if (sums > 0)
         TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
     const clprune_mat mats[] = {h, dg, again ? g : dh, dh, partial};

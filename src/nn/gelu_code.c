@@ -46,7 +46,7 @@ clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits
     clprune_gelu_code_sizes sizes;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
-    enum { B, H, G, CODES, ALL }; /* b lies apart from h too, as gelu_forward has it */
+    enum { B, H, G, CODES, ALL }; /* b must not overlap h, as in gelu_forward */
     const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
         {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H},
         {"codes", codes, h.rows, sizes.cols}};

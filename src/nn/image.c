@@ -50,7 +50,7 @@ void clprune__arg_image_bytes(clprune__launch *launch, clprune_image_bytes image
     clprune__arg_mat(launch, images.levels);
 }
 
-/* Elements of an image and rows of y. */
+/* Channels, pixels of an image, elements of an image, rows of y. */
 typedef struct sizes {
     size_t channels, pixels, image, rows;
 } sizes;
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* One of the kernels; `bytes` is NULL where the images are floats. */
+/* Launches one of the two kernels; `bytes` is NULL if the images are floats. */
 static clprune_status channels_last(clprune_context *context, const sizes *s, clprune_mat images,
     const clprune_image_bytes *bytes, clprune_mat y, cl_event *event)
 {

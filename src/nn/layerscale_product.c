@@ -1,4 +1,4 @@
-/* LayerScale behind a linear layer, without that one's output. */
+/* LayerScale after a linear layer, without storing the output of the linear layer. */
 #include "clprune/layerscale.h"
 #include "nn/scale_weights.h"
 #include "runtime/check.h"

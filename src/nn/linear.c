@@ -11,7 +11,7 @@
 
 struct clprune_linear {
     clprune_context *context;
-    clprune_linear_desc desc; /* its keep is settled */
+    clprune_linear_desc desc; /* desc.keep has its defaults filled in */
 };
 
 clprune_status clprune_linear_create(
@@ -69,7 +69,7 @@ typedef struct sample_sizes {
     size_t x_rows, x_cols, y_rows, y_cols;
 } sample_sizes;
 
-/* Of a layer whose x or y, (batch * rows) x cols, is `mat`. */
+/* Sets *s from `mat`, which is x or y of the layer, (batch * rows) x cols. */
 static clprune_status size_samples(
     const clprune_linear *layer, size_t batch, const char *name, clprune_mat mat, sample_sizes *s)
 {
@@ -117,7 +117,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         open = true;
     }
     if (features) {
-        /* The product meets each row of x and can score its blocks on the way: it comes first. */
+        /* The product comes first: it reads each row of x and can score its blocks meanwhile. */
         if (stores)
             TRY(clprune__saved_scores(saved, batch, &scores));
         TRY(clprune__product_rows(context, x, w, b, y, &scores, stores ? NULL : event));
@@ -137,7 +137,7 @@ done:
     return status;
 }
 
-/* Each output, dx, dw and db, lies apart from dy, w and the outputs before it. */
+/* Fails unless each output, dx, dw and db, lies apart from dy, w and the outputs before it. */
 static clprune_status check_gradients_apart(clprune_context *context, clprune_mat dy, clprune_mat w,
     clprune_mat dx, clprune_mat dw, clprune_mat db)
 {

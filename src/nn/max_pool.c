@@ -10,8 +10,8 @@ static const clprune__kernel_def max_pool_forward_kernel = {
 static const clprune__kernel_def max_pool_backward_kernel = {
     "max_pool.cl", "max_pool_backward", "nn.clh rowwise.clh"};
 
-#define MAX_TAPS     16                /* of 4 bits */
-#define MAX_SIDE     ((size_t)1 << 28) /* so that sums of some fit 32 bits */
+#define MAX_TAPS     16                /* positions have 4 bits */
+#define MAX_SIDE     ((size_t)1 << 28) /* sums of a few fit 32 bits */
 #define CPU_ELEMENTS 32768             /* of a group */
 #define GPU_ELEMENTS 4096
 
@@ -21,7 +21,7 @@ typedef struct window {
     size_t rows, output_rows; /* of x and of y */
 } window;
 
-/* The size of y along one axis; 0 where there is no window. */
+/* The size of y along one axis; 0 if no window fits. */
 static size_t output_of(size_t image, size_t kernel, size_t stride, size_t padding)
 {
     size_t padded;
@@ -109,7 +109,7 @@ done:
 
 enum { KEEP = 1, NORM = 2 };
 
-/* A launch that writes lines of `width` pixels x cols. */
+/* Begins a launch that writes `lines` lines of `width` pixels x cols. */
 static clprune_status begin(clprune_context *context, const clprune__kernel_def *def,
     const window *w, size_t lines, size_t width, size_t cols, unsigned variant,
     clprune__launch *launch, size_t *global, size_t *local)

@@ -15,7 +15,7 @@
 /* Elements of a work-group. */
 #define CPU_CHUNK 16384
 #define GPU_CHUNK 2048
-/* One in so many work-items adds up the partial sums of a tensor, on GPUs. */
+/* On GPUs a group of lamb_ratio has an eighth of the other kernels' work-items. */
 #define GPU_LANES 8
 
 /* A row of the table; optimizer.clh says what it means. */
@@ -84,7 +84,8 @@ done:
     return status;
 }
 
-/* Parameter i meets none before it: a value would be stepped twice, a gradient clipped twice. */
+/* Fails if parameter i overlaps an earlier one, whose value would be stepped twice, or gradient
+ * clipped twice. */
 static clprune_status check_param_apart(
     clprune_context *context, size_t i, const clprune_param *params)
 {
@@ -108,7 +109,7 @@ static clprune__flat_plan plan_flat(const clprune_context *context, bool momentu
 {
     const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     clprune__flat_plan plan = {.chunk = vector ? CPU_CHUNK : GPU_CHUNK};
-    plan.local = vector ? 1 : 128; /* a power of two: all of a group add up together */
+    plan.local = vector ? 1 : 128; /* a power of two: the work-items of a group add up in a tree */
     while (plan.local > context->facts.max_work_group)
         plan.local /= 2;
     plan.slices = clprune__max(plan.local / GPU_LANES, 1);
@@ -217,8 +218,8 @@ static table_row row_of(const clprune_optimizer *optimizer, const clprune__tenso
         .decay = t->param.decay};
 }
 
-/* Writes the rows of all tensors that have elements, and counts rows and groups. The partial sums
- * lie in the order of the parameters, whatever bundle they are in. */
+/* Writes a row for each tensor that has elements, and counts rows and groups. Partial sums are in
+ * the order of the parameters, across bundles. */
 static clprune_status create_table(clprune_optimizer *optimizer)
 {
     clprune_status status = CLPRUNE_SUCCESS;

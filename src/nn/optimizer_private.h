@@ -10,16 +10,16 @@
 typedef struct clprune__tensor {
     clprune_param param;
     size_t count;                                /* elements */
-    size_t bundle;                               /* the one it is in */
+    size_t bundle;                               /* index in optimizer.bundles */
     clprune_mat state[CLPRUNE__OPTIMIZER_SLOTS]; /* as the parameter; SGD: v, others: m, v */
 } clprune__tensor;
 
-/* The tensors whose values lie in one buffer, and whose gradients in one: one launch. Their state
- * is one buffer for each slot, with the same offsets. */
+/* The tensors with values in the same buffer and gradients in the same buffer; one launch takes
+ * them all. Each slot of their state is one buffer, with the same offsets in all slots. */
 typedef struct clprune__bundle {
     cl_mem value, grad, state[CLPRUNE__OPTIMIZER_SLOTS];
     size_t tensors;         /* in the bundle */
-    size_t first_row, rows; /* of the table: those that have elements */
+    size_t first_row, rows; /* of the table; empty tensors have none */
     size_t groups;          /* of a launch */
 } clprune__bundle;
 

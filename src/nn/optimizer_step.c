@@ -22,7 +22,7 @@ static const clprune__kernel_def clip_factor_kernel = {
 static const clprune__kernel_def scale_kernel = {
     "optimizer_clip.cl", "scale", "nn.clh optimizer.clh"};
 
-/* Begins a launch over the tensors of bundle b: its first arguments are the rows of the table. */
+/* Begins a launch over the tensors of bundle b; the first arguments are its rows of the table. */
 static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *id,
     const clprune__bundle *b, clprune__launch *launch)
 {
@@ -61,7 +61,7 @@ done:
     return status;
 }
 
-/* The numbers that the moments of a step depend on, in the precision of the kernels. */
+/* The factors of a step's moments, rounded to fp32. */
 typedef struct moments {
     float b1, b1_rest, b2, b2_rest; /* rest: 1 - b */
     float m_scale, v_scale;         /* 1 / (1 - b^t) */
@@ -148,7 +148,7 @@ done:
     return status;
 }
 
-/* The moments with square sums per group, the ratio of each tensor, the update. */
+/* Three stages: moments and square sums of each group, the ratio of each tensor, the update. */
 static clprune_status step_lamb(const clprune_optimizer *optimizer, const moments *m, float lr)
 {
     clprune_status status = CLPRUNE_SUCCESS;

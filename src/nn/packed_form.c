@@ -38,13 +38,13 @@ clprune_mat clprune__packed_mat(const clprune__kept *kept, clprune__range range)
 {
     size_t words, bytes;
     if (measure(NULL, kept, &words, &bytes) != CLPRUNE_SUCCESS)
-        return CLPRUNE_NO_MAT; /* not of a store: its sizes were computed when it was made */
+        return CLPRUNE_NO_MAT; /* cannot happen in a store: its sizes were checked on creation */
     clprune_mat all = clprune_mat_of(kept->buffer, kept->batch * kept->rows, words);
     all.offset = kept->offset / sizeof(float);
     return clprune_mat_rows(all, range.first * kept->rows, range.count * kept->rows);
 }
 
-/* The activation itself goes to scratch and is dropped. */
+/* Writes the activation to scratch and drops it. */
 clprune_status clprune__packed_store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
@@ -62,7 +62,7 @@ done:
     return status;
 }
 
-/* The backward pass of a gradient of ones. */
+/* The derivative: the backward pass of a gradient of ones. */
 clprune_status clprune__packed_restore(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune_mat x, cl_event *event)
 {

@@ -1,6 +1,6 @@
-/* What the forms of activation functions share. GELU_CODE and MASK keep some bits of each element,
- * in rows of whole 32-bit words, which the function's forward pass writes; its backward pass
- * multiplies by the derivative that they stand for. Such a form is a clprune__packing. */
+/* Shared by the forms of activation functions. GELU_CODE and MASK keep a few bits of each element,
+ * in rows of whole 32-bit words. The forward pass of the function writes them; its backward pass
+ * multiplies by the derivative that they encode. Such a form is a clprune__packing. */
 #ifndef CLPRUNE_NN_PACKED_FORM_H
 #define CLPRUNE_NN_PACKED_FORM_H
 
@@ -12,7 +12,7 @@ struct clprune__packing {
      * clprune_last_error(NULL). */
     clprune_status (*sizes)(size_t rows, size_t cols, unsigned bits, size_t *words, size_t *bytes);
 
-    /* y = the activation of x, and what is kept of it. */
+    /* y = the activation of x; packed = the bits kept of it. */
     clprune_status (*forward)(clprune_context *context, unsigned bits, clprune_mat x, clprune_mat y,
         clprune_mat packed, cl_event *event);
 

@@ -70,12 +70,12 @@ static clprune_status check_apart_from_source(clprune_context *context, const ch
                : clprune__check_apart(context, name, mat, "images", images->floats);
 }
 
-/* patches = cut(images), or where there are none, `to` = put(patches). */
+/* patches = cut(images) or, if images is NULL, to = put(patches). */
 static clprune_status copy_patches(clprune_context *context, const clprune_patch_embed_desc *desc,
     const sizes *s, const source *images, clprune_mat patches, clprune_mat to, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    /* The widest vector that tiles a row of a patch. */
+    /* The widest vector, not of 2, that divides a row of a patch. */
     size_t width = clprune__vector_width(context);
     while (desc->patch % width != 0)
         width /= 2;
@@ -149,7 +149,7 @@ clprune_status clprune_patch_embed_forward_bytes(clprune_context *context,
     return forward(context, desc, batch, &(source){.bytes = &images}, w, b, y, event);
 }
 
-/* What a backward pass reads. w is absent with bytes, which have no gradient. */
+/* The inputs of a backward pass. With bytes, which have no gradient, w is absent. */
 typedef struct inputs {
     source images;
     clprune_mat dy, w;

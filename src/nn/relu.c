@@ -32,7 +32,7 @@ clprune_status clprune_relu_mask_size_query(
     return mask_sizes(NULL, rows, cols, sizes);
 }
 
-/* Vectors of whole bytes of the mask. */
+/* A plan whose vectors cover whole bytes of the mask. */
 static clprune__rowwise plan_bytes(
     const clprune_context *context, size_t rows, size_t cols, size_t sums)
 {

@@ -1,4 +1,4 @@
-/* The store: checks, shapes and memory. What a form does with them is in form_*.c. */
+/* The store: checks, shapes and memory. The forms are in form_*.c. */
 #include "clprune/saved.h"
 
 #include <stdlib.h>
@@ -14,13 +14,14 @@ struct clprune_saved {
     clprune_context *context;
     const clprune__form *form;
     clprune__kept kept;
-    size_t bytes;           /* room of the blob */
-    bool lent;              /* the caller's buffer */
-    clprune__stored stored; /* of a form that is_guarded */
+    size_t bytes;           /* capacity for the blob */
+    bool lent;              /* the buffer is the caller's */
+    clprune__stored stored; /* only if is_guarded */
 };
 
-/* Whether reading samples that were never stored is refused. The index of a PRUNED one would send
- * kernels out of their buffers. Forms that are matrices may have been written as such. */
+/* Whether reading samples that were never stored fails. Garbage in the index of a PRUNED store
+ * would send kernels out of their buffers. Forms that are matrices are not guarded: callers may
+ * write the matrix directly. */
 static bool is_guarded(const clprune_saved *saved)
 {
     return saved->form->mat == NULL;
@@ -103,7 +104,7 @@ done:
     return status;
 }
 
-/* A store without memory; *bytes: what its shape takes. */
+/* Creates a store without memory; *bytes: what its shape needs. */
 static clprune_status begin(clprune_context *context, const clprune_keep *keep, size_t batch,
     size_t rows, size_t cols, clprune_saved **saved, size_t *bytes)
 {
@@ -192,7 +193,7 @@ void clprune_saved_destroy(clprune_saved *saved)
     free(saved);
 }
 
-/* *kept = the store in another shape. */
+/* *kept = the store in another shape, *bytes = its size; fails if that exceeds the store. */
 static clprune_status shape(clprune_context *context, const clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, clprune__kept *kept, size_t *bytes)
 {
@@ -350,7 +351,8 @@ static bool is_form(const clprune_saved *saved, const clprune__form *form)
     return saved != NULL && saved->form == form;
 }
 
-/* Samples [first, first + count), clipped to those that there are, of a store of `form`. */
+/* Samples [first, first + count), clipped to the batch; CLPRUNE_NO_MAT unless the store has form
+ * `form`. */
 static clprune_mat view(
     const clprune_saved *saved, const clprune__form *form, size_t first, size_t count)
 {
@@ -405,8 +407,8 @@ void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
         saved->kept.seed = seed;
 }
 
-/* x has the size of `count` samples. Only a store of form DENSE may be given its own memory: its
- * form checks that. */
+/* Checks that x has the size of `count` samples and, unless the form is DENSE, lies apart from the
+ * store. DENSE also takes its own memory, and checks the rest itself. */
 static clprune_status check_dense(
     clprune_context *context, const clprune_saved *saved, size_t count, clprune_mat x)
 {
@@ -460,7 +462,8 @@ done:
     return status;
 }
 
-/* A product that the form lacks: the dense one of what is restored, some samples at a time. */
+/* The product of a form without its own: restores some samples at a time and multiplies them as
+ * dense ones. */
 static clprune_status product_of_restored(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {

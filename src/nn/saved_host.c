@@ -3,8 +3,8 @@
 #include "nn/saved_private.h"
 #include "runtime/check.h"
 
-/* The rows and columns of samples [first, first + count). Before memory is wrapped, which may be
- * read: no more of it than the caller has. */
+/* The rows and columns of samples [first, first + count). Checks the range before memory is wrapped
+ * and perhaps read, as the caller has no more of it. */
 static clprune_status measure(clprune_context *context, const clprune_saved *saved, size_t first,
     size_t count, size_t *rows, size_t *cols)
 {
@@ -17,7 +17,7 @@ done:
     return status;
 }
 
-/* Ends a call: the memory is the host's again whether it failed or not. The first error counts. */
+/* Ends a call: returns the memory to the host, also on failure. The first error counts. */
 static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune_status status)
 {
     const clprune_status ended =
@@ -25,7 +25,7 @@ static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune
     return status != CLPRUNE_SUCCESS ? status : ended;
 }
 
-/* Memory that is wrapped for READ is not written. */
+/* Drops const: memory wrapped for READ is not written. */
 static float *readable(const float *host)
 {
     return (float *)(uintptr_t)host;

@@ -1,4 +1,4 @@
-/* What the layers ask of a store beyond its public functions. */
+/* Functions of a store that only layers use. */
 #ifndef CLPRUNE_NN_SAVED_PRIVATE_H
 #define CLPRUNE_NN_SAVED_PRIVATE_H
 
@@ -10,19 +10,19 @@
 /* The context of a store; NULL for NULL. */
 clprune_context *clprune__saved_context(const clprune_saved *saved);
 
-/* *keep with all defaults filled in; fails where it makes no sense. */
+/* *settled = *keep with all defaults filled in; fails for invalid settings. */
 clprune_status clprune__keep_settle(
     clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
 
-/* Fails for GELU_CODE and MASK: a layer cannot make dw from what its activation function needs. */
+/* Fails for GELU_CODE and MASK, which keep derivatives: dw cannot be computed from them. */
 clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
 
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
-/* For a layer that stores x, `batch` samples of rows x cols, and writes y, which have passed their
- * own checks: fails unless the store can hold and restore x, and its memory lies apart from x,
- * unless that is a DENSE store's own, and from y. Then gives it that shape where it has another; a
- * call that fails leaves the store as it was. */
+/* For a layer that stores x, `batch` samples of rows x cols, and writes y; both are checked. Fails
+ * unless the store can hold and restore x, and lies apart from y and from x (x may be a DENSE
+ * store's own memory). Then reshapes the store if its shape differs. A call that fails does not
+ * change the store. */
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
     size_t rows, size_t cols, clprune_mat x, clprune_mat y);
 
@@ -39,12 +39,12 @@ clprune_status clprune__saved_check_range(
 clprune_status clprune__saved_check_stored(
     clprune_context *context, const clprune_saved *saved, clprune__range range);
 
-/* Fails where `mat`, which may be CLPRUNE_NO_MAT, meets the store's blob. */
+/* Fails if `mat` overlaps the store's blob; it may be CLPRUNE_NO_MAT. */
 clprune_status clprune__saved_check_apart(
     clprune_context *context, const clprune_saved *saved, const char *name, clprune_mat mat);
 
-/* Scratch for the scores that a product may make of the activation while it multiplies with it; a
- * buffer of NULL where the form needs none. */
+/* Takes scratch for the scores of x that the layer's product may compute; scores->to.buffer is NULL
+ * if the form needs none. */
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
 
@@ -52,7 +52,7 @@ clprune_status clprune__saved_scores(
 clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 
-/* As clprune_saved_store, with the scores of x where scores.buffer is not NULL. */
+/* As clprune_saved_store; scores: the scores of x, or a NULL buffer. */
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
 

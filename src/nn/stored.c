@@ -26,7 +26,7 @@ bool clprune__stored_reserve(clprune__stored *stored)
     return true;
 }
 
-/* `with` ranges in the place of those from `from` to `to`. */
+/* Replaces ranges [from, to) by the `count` ranges `with`. */
 static void replace(
     clprune__stored *stored, size_t from, size_t to, size_t count, const clprune__range *with)
 {

@@ -1,4 +1,4 @@
-/* Which samples of a store hold something: ranges, in order, that neither meet nor touch. */
+/* The samples of a store that were stored: ascending ranges with gaps between them. */
 #ifndef CLPRUNE_NN_STORED_H
 #define CLPRUNE_NN_STORED_H
 
@@ -16,13 +16,14 @@ typedef struct clprune__stored {
     size_t count, room;
 } clprune__stored;
 
-/* Makes room for what one _remove and one _add after it need; false: no memory. */
+/* Makes room for one _remove and one _add after it; false: no memory. */
 bool clprune__stored_reserve(clprune__stored *stored);
 
 void clprune__stored_add(clprune__stored *stored, clprune__range range);
 void clprune__stored_remove(clprune__stored *stored, clprune__range range);
 
-/* Samples of `range` from its first on that are there; range.count if all are. */
+/* The number of samples from the first of `range` on that were stored without a gap, at most
+ * range.count. */
 size_t clprune__stored_run(const clprune__stored *stored, clprune__range range);
 
 /* Empties and releases it. */

@@ -12,11 +12,12 @@ static const clprune__kernel_def column_sum_partial_kernel = {
     "column_sum.cl", "column_sum_partial", "nn.clh rowwise.clh"};
 static const clprune__kernel_def row_sum_kernel = {"row_sum.cl", "row_sum", "nn.clh rowwise.clh"};
 
-/* The second stage on GPUs: vectors of columns of a work-group, the rest of it divides the rows. */
+/* The second stage on GPUs: lanes of a work-group, a vector of columns each; its slices divide the
+ * partial sums. */
 #define FINAL_LANES 8
 
-/* The second stage: sum = the column sums of partial + beta * sum. second: likewise of the rows
- * behind those, as wide; NULL: there is none. */
+/* The second stage: sum = the sums of the rows 0, step, 2 * step, ... of partial + beta * sum.
+ * second: likewise from row 1 on, as wide; NULL: there is none. */
 static clprune_status finish(clprune_context *context, float beta, size_t groups, size_t step,
     clprune_mat partial, clprune_mat sum, const clprune_mat *second, cl_event *event)
 {
@@ -79,7 +80,7 @@ clprune_status clprune__column_sum(
         TRY(finish(context, beta, 0, 1, sum, sum, NULL, event));
         goto done;
     }
-    /* One group's partial sums are the sums. */
+    /* With one group, its partial sums are the result. */
     const bool two_stages = plan.groups > 1 || beta != 0.0f;
     clprune_mat partial = sum;
     if (two_stages)

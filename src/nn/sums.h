@@ -15,16 +15,15 @@ clprune_status clprune__column_sum(
 clprune_status clprune__token_bias_grad(clprune_context *context, float beta, size_t batch,
     size_t tokens, clprune_mat dy, clprune_mat db, cl_event *event);
 
-/* Scratch for the sums of the rows of x, (batch * tokens) x d, which a kernel leaves one after
- * another: as *sums, batch x tokens, their column sums are per token. Without columns in x it has
- * no rows, as then nothing is launched. */
+/* Takes scratch for the row sums of x, (batch * tokens) x d, which a kernel writes one after
+ * another. As *sums, batch x tokens, its column sums are those of each token. If x has no columns,
+ * *sums has no rows: nothing is launched. */
 clprune_status clprune__row_sums(
     clprune_context *context, clprune_mat x, size_t tokens, clprune_mat *sums);
 
-/* The second stage of `count` sums: sums[i][0][c] = sum of partial[g * count + i][c] over the g
- * below `groups` + beta * sums[i][0][c], for the columns of sums[i]. `partial` is scratch,
- * of which only buffer, offset and ld are used; not checked, as are the sums. No groups give zeros.
- */
+/* The second stage of `count` sums: sums[i][0][c] = sum of partial[g * count + i][c] over g <
+ * groups + beta * sums[i][0][c], for the columns of sums[i]. `partial` is scratch, of which only
+ * buffer, offset and ld are used. Neither partial nor sums are checked. No groups give zeros. */
 clprune_status clprune__column_sums_final(clprune_context *context, float beta, size_t groups,
     clprune_mat partial, size_t count, const clprune_mat *sums, cl_event *event);
 

@@ -1,4 +1,4 @@
-/* The two directions of a mean over tokens, with any factor. */
+/* Forward and backward of a mean over tokens, with any factor instead of 1 / tokens. */
 #ifndef CLPRUNE_NN_TOKEN_MEAN_PRIVATE_H
 #define CLPRUNE_NN_TOKEN_MEAN_PRIVATE_H
 

@@ -12,7 +12,7 @@ static const clprune__kernel_def token_mix_input_kernel = {
 static const clprune__kernel_def token_mix_backward_kernel = {
     "token_mix.cl", "token_mix_backward", "nn.clh rowwise.clh row_sums.clh"};
 
-/* Sizes, and each output apart from all that comes before it. */
+/* Checks sizes, and that each output lies apart from the inputs and the outputs before it. */
 static clprune_status check(clprune_context *context, size_t batch, clprune_mat x,
     const clprune_token_mix *p, clprune_mat dx, clprune_mat work, const clprune_token_mix *dp)
 {
@@ -56,7 +56,7 @@ static clprune_status back_through_tokens(
         tokens * u.ld, NULL);
 }
 
-/* dx += alpha * ls * u, and the gradients of the vectors, that of b from the dy that dx held: one
+/* dx += alpha * ls * u, and the gradients of the vectors; b's from dy, which dx holds before. One
  * pass over x, u and dx. */
 static clprune_status finish(clprune_context *context, float beta, clprune_mat x,
     const clprune_token_mix *p, clprune_mat u, clprune_mat dx, const clprune_token_mix *dp,
