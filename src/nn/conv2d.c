@@ -150,7 +150,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
         TRY(clprune__saved_fit(context, saved, batch, image.height * image.width, desc->in, x, y));
-        if (batch > 0) /* no images leave the store as it is */
+        if (batch > 0) /* an empty batch does not change the store, not even its shape */
             TRY(clprune_saved_store(saved, 0, batch, x, NULL));
     }
     if (batch == 0)

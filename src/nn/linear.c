@@ -104,7 +104,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
-    const bool stores = saved != NULL && batch > 0; /* no samples leave the store as it is */
+    const bool stores = saved != NULL && batch > 0; /* an empty batch does not change the store */
     TRY(size_samples(layer, batch, "x", x, &s));
     enum { X, W, B, Y, ALL };
     const clprune__operand operands[ALL] = {{"x", x, batch * s.x_rows, s.x_cols},
