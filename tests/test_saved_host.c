@@ -120,6 +120,34 @@ static void same_bits(void **state)
     free(dw);
 }
 
+/* A call that fails after its memory was staged leaves the outputs as they were. */
+static void kept_on_failure(void **state)
+{
+    (void)state;
+    clprune_saved *saved;
+    float *values = test_new_normal(1, X), *dy = test_new_normal(2, DY);
+    TEST_OK(clprune_saved_create(test_context(), "kept", &keeps[1], BATCH, ROWS, COLS, &saved));
+    for (size_t gap = 0; gap <= GAP; gap += GAP) {
+        host x = host_make(COUNT * ROWS, COLS, gap, 1, values);
+        host dw = host_make(OUT, COLS, gap, 1, values),
+             added = host_make(OUT, COLS, gap, 1, values);
+        TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x.at, x.ld),
+            CLPRUNE_INVALID_ARGUMENT, "was not stored");
+        TEST_FAILS(
+            clprune_saved_product_tn_host(saved, FIRST, COUNT, 0.0f, OUT, dy, OUT, dw.at, dw.ld),
+            CLPRUNE_INVALID_ARGUMENT, "was not stored");
+        TEST_FAILS(clprune_saved_product_tn_host(
+                       saved, FIRST, COUNT, 1.0f, OUT, dy, OUT, added.at, added.ld),
+            CLPRUNE_INVALID_ARGUMENT, "was not stored");
+        host_check(&x, values, "x");
+        host_check(&dw, values, "dw");
+        host_check(&added, values, "dw, beta 1");
+    }
+    clprune_saved_destroy(saved);
+    free(values);
+    free(dy);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -153,6 +181,7 @@ int main(void)
     test_list list = {0};
     for (size_t i = 0; i < sizeof keeps / sizeof keeps[0]; i++)
         test_add(&list, same_bits, &keeps[i], "host memory: %s", names[i]);
+    test_add(&list, kept_on_failure, NULL, "outputs after a failure");
     test_add(&list, refused, NULL, "bad arguments");
     return test_run_on_devices("saved host", &list);
 }

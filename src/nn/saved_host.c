@@ -2,6 +2,7 @@
 
 #include "nn/saved_private.h"
 #include "runtime/check.h"
+#include "runtime/wrap.h"
 
 /* The rows and columns of samples [first, first + count). Checks the range before memory is wrapped
  * and perhaps read, as the caller has no more of it. */
@@ -17,9 +18,12 @@ done:
     return status;
 }
 
-/* Ends a call: returns the memory to the host, also on failure. The first error counts. */
+/* Ends a call: returns the memory to the host, also on failure, with the results only on success.
+ * The first error counts. */
 static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune_status status)
 {
+    if (status != CLPRUNE_SUCCESS && mat->buffer != NULL)
+        clprune__wrap_keep_host(context, *mat);
     const clprune_status ended =
         mat->buffer != NULL ? clprune_mat_unwrap(context, mat) : CLPRUNE_SUCCESS;
     return status != CLPRUNE_SUCCESS ? status : ended;

@@ -216,6 +216,13 @@ clprune_status clprune_mat_sync_to_device(clprune_context *context, clprune_mat 
     return sync(context, mat, to_device);
 }
 
+void clprune__wrap_keep_host(clprune_context *context, clprune_mat mat)
+{
+    for (clprune__wrap *w = context->wraps; w != NULL; w = w->next)
+        if (w->staged && w->buffer == mat.buffer)
+            w->is_host = true;
+}
+
 /* Takes a wrap out of the context's list. */
 static void unlink_wrap(clprune_context *context, const clprune__wrap *w)
 {
