@@ -4,10 +4,9 @@
  *                             the image of dy[n][i][j][o]:
  *                             0 <= i * stride_y + a * dilation_y - padding_y < height, and likewise j
  *
- * dy: (batch * rows * cols) x channels. Group n * parts + g, parts = ceil(channels / (LOCAL * VW)), takes
- * image n and the channels from g * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the
- * last one padded. Pixels of a row that count for all taps are added up once. No local memory. KH, KW: taps
- * per side, any >= 1. */
+ * dy: (batch * rows * cols) x channels. A group takes an image and LOCAL vectors of channels (PART_ROW
+ * in rowwise.clh), the last one padded. Pixels of a row that count for all taps are added up once. No local
+ * memory. KH, KW: taps per side, any >= 1. */
 #if !defined(KH) || !defined(KW)
 #error "conv_tap_sums.cl needs KH and KW"
 #endif
@@ -21,8 +20,7 @@ ROWWISE_KERNEL conv_tap_sums(const ulong height, const ulong width, const ulong 
     const ulong dilation_y, const ulong dilation_x, const ulong channels,
     MAT_IN_RESTRICT(dy), MAT_OUT_RESTRICT(sums))
 {
-    const uint group = (uint)get_group_id(0), parts = (uint)((channels + LOCAL * VW - 1) / (LOCAL * VW));
-    const ulong n = group / parts, c = (group % parts * LOCAL + get_local_id(0)) * VW;
+    const ulong n = PART_ROW(channels), c = PART_COLUMN(channels);
     if (c >= channels)
         return;
     ulong all = cols, end = 0; /* columns [all, end) count for all taps */

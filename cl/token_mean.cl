@@ -3,9 +3,8 @@
  *     forward    y[n][c] = (sum over p < tokens of x[n * tokens + p][c]) * scale
  *     with       scale = 1 / tokens; NaN for no tokens
  *
- * Group n * parts + i, parts = ceil(cols / (LOCAL * VW)), takes sample n and the columns from
- * i * LOCAL * VW on, a vector of VW for each of its LOCAL work-items, the last one padded. Tokens are
- * added up in order.
+ * A group takes a sample and LOCAL vectors of columns (PART_ROW in rowwise.clh), the last one padded.
+ * Tokens are added up in order.
  *
  *     backward   dx[r][c] = dy[r / tokens][c] * scale
  *
@@ -14,8 +13,7 @@
 ROWWISE_KERNEL token_mean_forward(const ulong tokens, const ulong cols, const float scale,
     MAT_IN_RESTRICT(x), MAT_OUT_RESTRICT(y))
 {
-    const uint group = (uint)get_group_id(0), parts = (uint)((cols + LOCAL * VW - 1) / (LOCAL * VW));
-    const ulong n = group / parts, c = (group % parts * LOCAL + get_local_id(0)) * VW;
+    const ulong n = PART_ROW(cols), c = PART_COLUMN(cols);
     if (c >= cols)
         return;
     vec sum = 0;

@@ -29,8 +29,6 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
     TRY(clprune__check_mat(context, "y", y, batch, x.cols));
     TRY(clprune__check_apart(context, "y", y, "x", x));
     const clprune__rowwise plan = clprune__rowwise_plan(context, batch, x.cols);
-    const size_t width = clprune__vector_width(context);
-    const size_t global = batch * clprune__round_up(clprune__ceil_div(x.cols, width), plan.local);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &token_mean_forward_kernel, &plan.defines, &launch));
     clprune__arg_ulong(&launch, tokens);
@@ -38,7 +36,7 @@ clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t
     clprune__arg_float(&launch, scale);
     clprune__arg_mat(&launch, x);
     clprune__arg_mat(&launch, y);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &plan.local, event));
+    TRY(clprune__rowwise_end_parts(&launch, &plan, event));
 done:
     return status;
 }

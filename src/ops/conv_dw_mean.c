@@ -24,9 +24,6 @@ static clprune_status sum_taps(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__rowwise plan = clprune__rowwise_plan(context, conv->batch, conv->out);
-    const size_t width = clprune__vector_width(context);
-    const size_t global =
-        conv->batch * clprune__round_up(clprune__ceil_div(conv->out, width), plan.local);
     clprune__define(&plan.defines, "KH", conv->kernel.height);
     clprune__define(&plan.defines, "KW", conv->kernel.width);
     clprune__launch launch;
@@ -44,7 +41,7 @@ static clprune_status sum_taps(
     clprune__arg_ulong(&launch, conv->out);
     clprune__arg_mat(&launch, dy);
     clprune__arg_mat(&launch, sums);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &plan.local, NULL));
+    TRY(clprune__rowwise_end_parts(&launch, &plan, NULL));
 done:
     return status;
 }

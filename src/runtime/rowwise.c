@@ -143,6 +143,14 @@ clprune_status clprune__rowwise_end(
     return clprune__launch_enqueue(launch, 1, &plan->global, &plan->local, event);
 }
 
+clprune_status clprune__rowwise_end_parts(
+    clprune__launch *launch, const clprune__rowwise *plan, cl_event *event)
+{
+    const size_t vectors = clprune__ceil_div(plan->cols, clprune__vector_width(launch->context));
+    const size_t global = plan->rows * clprune__round_up(vectors, plan->local);
+    return clprune__launch_enqueue(launch, 1, &global, &plan->local, event);
+}
+
 clprune_status clprune__rowwise_run(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, size_t count, const clprune_mat *mats, cl_event *event)
 {

@@ -64,6 +64,12 @@ clprune_status clprune__rowwise_begin(clprune_context *context, const clprune__k
 clprune_status clprune__rowwise_end(
     clprune__launch *launch, const clprune__rowwise *plan, cl_event *event);
 
+/* clprune__launch_enqueue for kernels whose groups take one row of the plan each, and LOCAL vectors
+ * of its columns (PART_ROW in rowwise.clh). All groups lie along one dimension: some GPUs allow no
+ * more than 65535 along the others. */
+clprune_status clprune__rowwise_end_parts(
+    clprune__launch *launch, const clprune__rowwise *plan, cl_event *event);
+
 /* Both, for a kernel whose other arguments are `count` matrices. */
 clprune_status clprune__rowwise_run(clprune_context *context, const clprune__kernel_def *def,
     const clprune__rowwise *plan, size_t count, const clprune_mat *mats, cl_event *event);
