@@ -4,8 +4,8 @@
 #include "runtime/check.h"
 #include "runtime/wrap.h"
 
-/* The rows and columns of samples [first, first + count). Checks the range before memory is wrapped
- * and perhaps read, as the caller has no more of it. */
+/* The rows and columns of samples [first, first + count). Checks the range before wrapping,
+ * which may read the caller's array: it ends with these samples. */
 static clprune_status measure(clprune_context *context, const clprune_saved *saved, size_t first,
     size_t count, size_t *rows, size_t *cols)
 {
@@ -22,10 +22,11 @@ done:
  * The first error counts. */
 static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune_status status)
 {
-    if (status != CLPRUNE_SUCCESS && mat->buffer != NULL)
+    if (mat->buffer == NULL)
+        return status;
+    if (status != CLPRUNE_SUCCESS)
         clprune__wrap_keep_host(context, *mat);
-    const clprune_status ended =
-        mat->buffer != NULL ? clprune_mat_unwrap(context, mat) : CLPRUNE_SUCCESS;
+    const clprune_status ended = clprune_mat_unwrap(context, mat);
     return status != CLPRUNE_SUCCESS ? status : ended;
 }
 

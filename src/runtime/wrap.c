@@ -218,9 +218,9 @@ clprune_status clprune_mat_sync_to_device(clprune_context *context, clprune_mat 
 
 void clprune__wrap_keep_host(clprune_context *context, clprune_mat mat)
 {
-    for (clprune__wrap *w = context->wraps; w != NULL; w = w->next)
-        if (w->staged && w->buffer == mat.buffer)
-            w->is_host = true;
+    clprune__wrap *w = NULL;
+    if (find(context, mat.buffer, &w) == CLPRUNE_SUCCESS && w->staged)
+        w->is_host = true;
 }
 
 /* Takes a wrap out of the context's list. */
