@@ -38,6 +38,13 @@ static clprune_context *create(void)
     return context;
 }
 
+static void close_context(clprune_context *context, size_t count, const clprune_mat *mats)
+{
+    for (size_t i = 0; i < count; i++)
+        clprune_buffer_release(context, mats[i].buffer);
+    clprune_context_destroy(context);
+}
+
 /* Operations of ROWS x COLS floats: x to y, all of them written. */
 typedef clprune_status operation(clprune_context *context, clprune_mat x, clprune_mat y);
 
@@ -242,10 +249,7 @@ static void local_memory(void **state)
     assert_true(results[0] == 8);      /* a corner: 1 tap of 4 channels */
     assert_true(results[5 * 4] == 32); /* inside: 4 taps */
     clprune_conv2d_destroy(layer);
-    const clprune_mat mats[] = {x, w, y};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        clprune_buffer_release(context, mats[i].buffer);
-    clprune_context_destroy(context);
+    close_context(context, 3, (const clprune_mat[]){x, w, y});
 }
 
 /* Products of many rows and images of many pixels take no more groups along the second and the
@@ -381,10 +385,7 @@ static void many_samples(void **state)
             free(got);
             free(want[i]);
         }
-        const clprune_mat mats[] = {x, dy, y[0], y[1], y[2]};
-        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-            clprune_buffer_release(context, mats[i].buffer);
-        clprune_context_destroy(context);
+        close_context(context, 5, (const clprune_mat[]){x, dy, y[0], y[1], y[2]});
     }
     free(values);
     device_layer_set(NULL);
@@ -419,10 +420,7 @@ static void many_products(void **state)
     for (size_t i = 0; i < SAMPLES; i++)
         if (values[i] != (float)(i % 7 * FEATURES))
             fail_msg("sample %zu: %g", i, (double)values[i]);
-    const clprune_mat mats[] = {x, y, dy, dw};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        clprune_buffer_release(context, mats[i].buffer);
-    clprune_context_destroy(context);
+    close_context(context, 4, (const clprune_mat[]){x, y, dy, dw});
     free(values);
     device_layer_set(NULL);
 }
