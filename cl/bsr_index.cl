@@ -114,7 +114,9 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const u
     marked_in_run[me] = marked;
     barrier(CLK_LOCAL_MEM_FENCE);
     marked = 0;
-    for (uint i = 0; i < LOCAL; i++)
+    /* Not LOCAL: if the compiler knows that a loop right after a barrier has two turns, PoCL 6 makes an
+     * endless one. */
+    for (uint i = 0; i < get_local_size(0); i++)
         marked += marked_in_run[i];
     fill = marked < keep ? (uint)keep - marked : 0;
     for (uint i = 0; i < me; i++) {
