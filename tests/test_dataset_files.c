@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "dataset.h"
@@ -415,6 +416,36 @@ static void out_of_memory(void **state)
     test_folder_remove(folder);
 }
 
+/* Nor where no file can be opened any more. */
+static void out_of_descriptors(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], err[512];
+    const dataset_options wanted = {.usual_image_size = 16, .skip_broken = true};
+    const uint32_t indices[4] = {0, 1, 2, 3};
+    uint8_t images[4 * 3 * 16 * 16];
+    int32_t labels[4];
+    struct rlimit limit, none;
+    dataset *data;
+    test_folder_make(folder);
+    put_folders(folder);
+    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const dataset_status status =
+        dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(status, DATASET_NO_MEMORY);
+    assert_non_null(strstr(err, strerror(EMFILE)));
+    assert_int_equal(dataset_skipped(data), 0);
+    assert_int_equal(
+        dataset_batch(data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err),
+        DATASET_OK);
+    dataset_close(data);
+    test_folder_remove(folder);
+}
+
 /* A folder that cannot be read to its end is no smaller set. */
 static void unreadable_folder(void **state)
 {
@@ -501,6 +532,7 @@ int main(void)
     test_add(&list, resizing, NULL, "resizing");
     test_add(&list, folders, NULL, "folders");
     test_add(&list, out_of_memory, NULL, "memory runs out");
+    test_add(&list, out_of_descriptors, NULL, "file descriptors run out");
     test_add(&list, unreadable_folder, NULL, "a folder that cannot be read to its end");
     test_add(&list, crops, NULL, "random windows");
 #endif

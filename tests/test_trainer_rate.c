@@ -45,11 +45,16 @@ static void refused(void **state)
     (void)state;
     static const char *const lists[] = {"", "0", "1", "0.5,", ",0.5", "0.5,0.5", "0.75,0.5", "0.5 ",
         " 0.5", "0.5;0.75", "-0.5", "nan", "0x.8p0", "5e-1", ".1,.2,.3,.4,.5,.6,.7,.8,.9"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    char longest[MILESTONES_TEXT + 2] = "0.5"; /* a checkpoint has room for the longest */
+    memset(longest + 3, '0', MILESTONES_TEXT - 3);
+    (void)rate_of(longest, 0, 1);
+    longest[MILESTONES_TEXT] = '0';
+    for (size_t i = 0; i <= sizeof lists / sizeof *lists; i++) {
+        const char *text = i < sizeof lists / sizeof *lists ? lists[i] : longest;
         learning_rate rate;
         fault f = {0};
-        if (learning_rate_milestones(lists[i], &rate, &f))
-            fail_msg("'%s' is taken", lists[i]);
+        if (learning_rate_milestones(text, &rate, &f))
+            fail_msg("'%s' is taken", text);
         assert_int_equal(f.code, CODE_USAGE);
         assert_non_null(strstr(f.text, "--milestones"));
     }

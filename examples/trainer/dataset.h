@@ -35,7 +35,7 @@ typedef enum dataset_status {
     DATASET_BAD_ARGUMENT, /* an option, index or pointer that makes no sense for this set */
     DATASET_NOT_FOUND,    /* a file, or any known set of files, is missing */
     DATASET_BAD_FILE,     /* a file was found, but its size, content or reading is wrong */
-    DATASET_NO_MEMORY
+    DATASET_NO_MEMORY     /* or no file descriptor; the files may be good */
 } dataset_status;
 
 typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;

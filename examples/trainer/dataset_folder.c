@@ -292,20 +292,26 @@ static bool draws_mirror(const augment_options *augment, uint32_t index)
     return rng_next(&r) >> 31 != 0;
 }
 
-/* A whole file. */
-static uint8_t *read_bytes(const char *path, size_t *count, const char **why)
+/* A whole file. On failure *status is NO_MEMORY if the file may be good. */
+static uint8_t *read_bytes(
+    const char *path, size_t *count, dataset_status *status, const char **why)
 {
     uint8_t *bytes = NULL;
     uint64_t size;
     FILE *stream = plain_file_open(path, &size, why);
-    if (stream == NULL)
+    *status = DATASET_BAD_FILE;
+    if (stream == NULL) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+            *status = DATASET_NO_MEMORY;
         return NULL;
+    }
     *why = "reading it failed";
     if (size > 0 && size < INT32_MAX) {
         *count = (size_t)size;
         bytes = malloc(*count);
         if (bytes == NULL) {
             *why = image_file_no_memory;
+            *status = DATASET_NO_MEMORY;
         } else if (fread(bytes, 1, *count, stream) != *count) {
             free(bytes);
             bytes = NULL;
@@ -328,15 +334,20 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
     const char *why = image_file_no_memory;
     char message[256], *path = join(split->folder, name_at(&split->files, at));
     size_t count = 0;
-    uint8_t *bytes = path != NULL ? read_bytes(path, &count, &why) : NULL;
+    dataset_status status = DATASET_NO_MEMORY;
+    uint8_t *bytes = path != NULL ? read_bytes(path, &count, &status, &why) : NULL;
     const bool mirror = augment != NULL && draws_mirror(augment, index);
     *label = split->label[at];
-    const bool good = bytes != NULL && image_file_decode(bytes, count, choose_window, &c, set->side,
-                                           mirror, pixels, &why, message);
-    dataset_status status = DATASET_OK;
-    if (!good)
-        status = dataset_fail(why == image_file_no_memory ? DATASET_NO_MEMORY : DATASET_BAD_FILE,
-            err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
+    if (bytes != NULL) {
+        const bool good = image_file_decode(
+            bytes, count, choose_window, &c, set->side, mirror, pixels, &why, message);
+        status = good                          ? DATASET_OK
+                 : why == image_file_no_memory ? DATASET_NO_MEMORY
+                                               : DATASET_BAD_FILE;
+    }
+    if (status != DATASET_OK)
+        (void)dataset_fail(
+            status, err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
     free(bytes);
     free(path);
     return status;

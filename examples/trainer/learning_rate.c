@@ -7,9 +7,9 @@
 bool learning_rate_milestones(const char *text, learning_rate *rate, fault *f)
 {
     const char *p = text;
-    bool good = true;
+    bool good = strlen(text) <= MILESTONES_TEXT;
     rate->count = 0;
-    do {
+    while (good) {
         char *end;
         const double value = strtod(p, &end);
         good = *p != '\0' && strspn(p, "0123456789.") == (size_t)(end - p) && value > 0 &&
@@ -21,7 +21,7 @@ bool learning_rate_milestones(const char *text, learning_rate *rate, fault *f)
         p = end + 1;
         if (good && *end == '\0')
             break;
-    } while (good);
+    }
     return good || fault_set(f, CODE_USAGE,
                        "--milestones: '%s' is not up to %d increasing fractions between 0 and 1, "
                        "such as 0.5,0.75; try --help",

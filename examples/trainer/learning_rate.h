@@ -10,7 +10,7 @@
 
 #include "fault.h"
 
-enum { MILESTONES_MOST = 8 };
+enum { MILESTONES_MOST = 8, MILESTONES_TEXT = 1000 /* characters */ };
 
 typedef struct learning_rate {
     clprune_schedule schedule;

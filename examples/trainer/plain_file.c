@@ -22,12 +22,16 @@ const char *plain_file_refusal(mode_t mode)
 static int open_regular(const char *path, struct stat *status, const char **why)
 {
     const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, status) != 0)
-        *why = strerror(errno);
-    else if ((*why = plain_file_refusal(status->st_mode)) == NULL)
+    int error = 0;
+    if (descriptor < 0 || fstat(descriptor, status) != 0) {
+        error = errno;
+        *why = strerror(error);
+    } else if ((*why = plain_file_refusal(status->st_mode)) == NULL) {
         return descriptor;
+    }
     if (descriptor >= 0)
         (void)close(descriptor);
+    errno = error;
     return -1;
 }
 
@@ -41,8 +45,10 @@ FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
         *bytes = (uint64_t)status.st_size;
     FILE *stream = fdopen(descriptor, "rb");
     if (stream == NULL) {
-        *why = strerror(errno);
+        const int error = errno;
+        *why = strerror(error);
         (void)close(descriptor);
+        errno = error;
     }
     return stream;
 }

@@ -11,7 +11,7 @@
 
 /* Opens a regular file for reading; *bytes, unless NULL, is its size. NULL where that fails; *why
  * is then the reason, a constant or strerror's text: "No such file or directory", "it is a FIFO,
- * not a regular file". */
+ * not a regular file"; errno is the system's, or 0 for a file that is refused. */
 FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 
 /* NULL for a regular file, else "it is a folder, not a regular file" and the like. */
