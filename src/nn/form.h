@@ -108,9 +108,4 @@ clprune_status clprune__restored_product_conv(clprune_context *context, const cl
     clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
     cl_event *event);
 
-/* dw = sum over the samples of dy_n * x_n^T + beta * dw, o x p, in their order. dy: (batch * o) x
- * d; x: (batch * p) x d. Only the products check x and dw. */
-clprune_status clprune__dense_product_nt(clprune_context *context, size_t batch, float beta,
-    clprune_mat dy, clprune_mat x, clprune_mat dw, cl_event *event);
-
 #endif

@@ -480,8 +480,8 @@ static clprune_status product_of_restored(const clprune_saved *saved, clprune__r
         cl_event *last = chunks.last ? event : NULL;
         TRY(saved->form->restore(context, kept, chunks.range, x, NULL));
         if (nt)
-            TRY(clprune__dense_product_nt(
-                context, chunks.range.count, part_beta, part, x, dw, last));
+            TRY(clprune__gemm_sum_nt(
+                context, chunks.range.count, part_beta, part, x, NULL, dw, last));
         else
             TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part, x, dw, last));
     }

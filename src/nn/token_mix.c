@@ -1,8 +1,8 @@
 #include "clprune/token_mix.h"
 
 #include "core/checked.h"
-#include "nn/form.h"
 #include "nn/sums.h"
+#include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
@@ -104,7 +104,7 @@ clprune_status clprune_token_mix_backward(clprune_context *context, float beta, 
     TRY(clprune__check_reserved(context, "grads", grads->reserved, sizeof grads->reserved));
     TRY(check(context, batch, x, params, dx, work, grads));
     TRY(scaled_input(context, x, params, work));
-    TRY(clprune__dense_product_nt(context, batch, beta, dx, work, grads->w, NULL));
+    TRY(clprune__gemm_sum_nt(context, batch, beta, dx, work, NULL, grads->w, NULL));
     TRY(back_through_tokens(context, batch, dx, params->w, work));
     TRY(finish(context, beta, x, params, work, dx, grads, event));
 done:
