@@ -199,17 +199,26 @@ static void put_png(const char *path, uint32_t width, uint32_t height, const uin
     assert_int_not_equal(png_image_write_to_file(&png, path, 0, rgb, 0, NULL), 0);
 }
 
-static void put_jpeg(const char *path, int width, int height, const uint8_t *rgb)
+/* To be freed with tjFree. */
+static uint8_t *make_jpeg(int width, int height, const uint8_t *rgb, int flags, size_t *count)
 {
     unsigned char *bytes = NULL;
     unsigned long size = 0;
     tjhandle handle = tjInitCompress();
-    assert_int_equal(tjCompress2(handle, rgb, width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444,
-                         95, TJFLAG_ACCURATEDCT),
+    assert_int_equal(
+        tjCompress2(handle, rgb, width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444, 95, flags),
         0);
+    assert_int_equal(tjDestroy(handle), 0);
+    *count = size;
+    return bytes;
+}
+
+static void put_jpeg(const char *path, int width, int height, const uint8_t *rgb)
+{
+    size_t size;
+    uint8_t *bytes = make_jpeg(width, height, rgb, TJFLAG_ACCURATEDCT, &size);
     test_file_write(path, bytes, size);
     tjFree(bytes);
-    assert_int_equal(tjDestroy(handle), 0);
 }
 
 static image_window given(void *user, uint32_t width, uint32_t height)
@@ -279,6 +288,45 @@ static void resizing(void **state)
     free(bytes);
     test_folder_remove(folder);
 }
+
+#ifdef TJFLAG_LIMITSCANS
+/* A progressive file whose last scan is repeated, each time over all of the image. */
+static void many_scans(void **state)
+{
+    (void)state;
+    enum { EDGE = 16, FEW = 400, MANY = 600 };
+    uint8_t rgb[EDGE * EDGE * 3], pixels[3 * EDGE * EDGE];
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(i * 37);
+    size_t size;
+    uint8_t *jpeg = make_jpeg(EDGE, EDGE, rgb, TJFLAG_PROGRESSIVE, &size);
+    size_t last = 0; /* where the last scan begins; it ends before the two bytes of the end */
+    for (size_t i = 0; i + 1 < size; i++)
+        if (jpeg[i] == 0xff && jpeg[i + 1] == 0xda)
+            last = i;
+    const size_t scan = size - 2 - last;
+    assert_true(last > 0 && scan > 8);
+    uint8_t *file = malloc(size + MANY * scan);
+    assert_non_null(file);
+    for (int repeats = FEW; repeats <= MANY; repeats += MANY - FEW) {
+        size_t count = size - 2;
+        memcpy(file, jpeg, count);
+        for (int i = 0; i < repeats; i++, count += scan)
+            memcpy(file + count, jpeg + last, scan);
+        memcpy(file + count, jpeg + size - 2, 2);
+        image_window window = {0, 0, EDGE, EDGE};
+        const char *why = "";
+        char message[256];
+        const bool good =
+            image_file_decode(file, count + 2, given, &window, EDGE, false, pixels, &why, message);
+        assert_int_equal(good, repeats == FEW);
+        if (!good && strstr(why, "scans") == NULL)
+            fail_msg("'%s' does not speak of scans", why);
+    }
+    free(file);
+    tjFree(jpeg);
+}
+#endif
 
 /* train/{a,b}, val/b; each image is of one colour. */
 static void put_folders(const char *folder)
@@ -530,6 +578,9 @@ int main(void)
     test_add(&list, idx_refused, NULL, "IDX, refused");
 #if TRAINER_IMAGES
     test_add(&list, resizing, NULL, "resizing");
+#ifdef TJFLAG_LIMITSCANS
+    test_add(&list, many_scans, NULL, "a JPEG of many scans");
+#endif
     test_add(&list, folders, NULL, "folders");
     test_add(&list, out_of_memory, NULL, "memory runs out");
     test_add(&list, out_of_descriptors, NULL, "file descriptors run out");

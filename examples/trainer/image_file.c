@@ -8,6 +8,11 @@
 #if TRAINER_IMAGES
 #include <png.h>
 #include <turbojpeg.h>
+/* A progressive JPEG file of more than 500 scans is refused: each goes over all pixels, so a small
+ * file could take hours. From libjpeg-turbo 2.1 on. */
+#ifndef TJFLAG_LIMITSCANS
+#define TJFLAG_LIMITSCANS 0
+#endif
 #endif
 
 /* Larger images are refused before memory is allocated for them. The limit is lower for fuzzers
@@ -186,7 +191,8 @@ static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *cho
         goto done;
     }
     good = tjDecompress2(handle, bytes, (unsigned long)count, cmyk ? inks : image->rgb,
-               (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB, 0) == 0 ||
+               (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB,
+               TJFLAG_LIMITSCANS) == 0 ||
            tjGetErrorCode(handle) == TJERR_WARNING; /* odd, but all there is */
     if (good && cmyk)
         from_cmyk(inks, pixels, image->rgb);
