@@ -24,6 +24,15 @@ static void told(const char *what, const char *part)
         fail_msg("%s: \"%s\" is not in \"%s\"", what, part, clprune_last_error(NULL));
 }
 
+/* Whether a failed call may be of a platform that is not needed: there are several. */
+static bool may_be_passed_over(const char *function)
+{
+    cl_uint count = 0;
+    assert_int_equal(clGetPlatformIDs(0, NULL, &count), CL_SUCCESS);
+    return count > 1 &&
+           (strcmp(function, "clGetPlatformInfo") == 0 || strcmp(function, "clGetDeviceIDs") == 0);
+}
+
 /* Every query that a choice depends on fails in turn. */
 static void queries(void **state)
 {
@@ -47,6 +56,8 @@ static void queries(void **state)
             clprune_context_destroy(context);
             if (!failed && status == CLPRUNE_SUCCESS)
                 break;
+            if (status == CLPRUNE_SUCCESS && may_be_passed_over(function))
+                continue;
             failures++;
             assert_null(context);
             assert_int_equal(status, CLPRUNE_OPENCL_ERROR);
@@ -91,8 +102,8 @@ static void platform_without_devices(void **state)
     arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
     assert_int_equal(clprune_device_list(0, NULL, &count), CLPRUNE_SUCCESS);
     assert_non_null(fired());
-    if (count > 0)
-        skip(); /* of another platform */
+    if (count > 0 || may_be_passed_over("clGetDeviceIDs"))
+        skip(); /* of another platform; or the text names another one without devices */
     arm("clGetDeviceIDs", 1, CL_DEVICE_NOT_FOUND);
     assert_int_equal(clprune_context_create(NULL, NULL, &context), CLPRUNE_NO_DEVICE);
     arm(NULL, 0, 0);
@@ -219,8 +230,7 @@ static void in_turn(void **state)
         const char *function = fired();
         arm(NULL, 0, 0);
         more = function != NULL;
-        /* Where one platform fails, another one may serve. */
-        if (status == CLPRUNE_SUCCESS && more && strcmp(function, "clGetDeviceIDs") != 0)
+        if (status == CLPRUNE_SUCCESS && more && !may_be_passed_over(function))
             fail_msg("call %u, %s, failed and nobody noticed", at, function);
         if (status != CLPRUNE_SUCCESS) {
             failures++;
