@@ -140,6 +140,13 @@ static const struct version_row {
         "activations=paper;", "--rounding nearest: the run in c has stochastic", 0, 0, NULL},
     {"before --pool, given otherwise", {"--resume", "c", "--pool", "3", NULL}, "activations=paper;",
         "--pool 3: the run in c has 2", 0, 0, NULL},
+    {"of dense, with the --sparsity that it ignores",
+        {"--resume", "c", "--activations", "dense", "--sparsity=0.7", NULL},
+        "activations=dense;sparsity=0;criterion=largest;", NULL, CLPRUNE_CRITERION_LARGEST,
+        CLPRUNE_VALUES_FP32, "dense"},
+    {"of paper, another --sparsity",
+        {"--resume", "c", "--activations", "paper", "--sparsity=0.7", NULL},
+        "activations=paper;sparsity=0.5;", "--sparsity 0.7: the run in c has 0.5", 0, 0, NULL},
     {"of a newer program", {"--resume", "c", NULL}, "activations=paper;rotation=on;",
         "c: the setting 'rotation=on' is unknown; a newer resmlp-train", 0, 0},
 };

@@ -336,6 +336,13 @@ static const struct {
     {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
     {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
 
+/* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
+static bool ignores_sparsity(const options *o, const option_row *row)
+{
+    return strcmp(row->name, "sparsity") == 0 && options_given(o, "activations") &&
+           !keep_preset_prunes(o->model->keep, o->activations);
+}
+
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
     const option_row row = option_row_at(o->model, index);
@@ -347,7 +354,7 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
     }
     char now[TEXT_MOST - 32];
     option_print(&row, o, now, sizeof now);
-    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0)
+    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0 && !ignores_sparsity(o, &row))
         return fault_set(f, CODE_USAGE,
             "--%s %s: the run in %s has %s; leave it out, or train anew", row.name, now, o->resume,
             value);
