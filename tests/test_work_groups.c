@@ -289,7 +289,7 @@ static void many_groups(void **state)
                 test_same_floats("y", rows[i], CHANNELS, got[1][i], got[0][i], "result %d", i);
         }
         clprune_conv2d_destroy(layer);
-        clprune_context_destroy(context);
+        close_context(context, 5, (const clprune_mat[]){x, w, y[0], y[1], y[2]});
     }
     for (int i = 0; i < 6; i++)
         free(got[i / 3][i % 3]);
