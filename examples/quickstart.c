@@ -44,12 +44,16 @@ static clprune_mat make(const char *name, size_t rows, size_t cols, unsigned see
 static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
     clprune_mat dy, clprune_mat dw, float *host_dw)
 {
-    const clprune_linear_desc desc = {
-        .in = IN, .out = OUT, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = sparsity}};
+    const clprune_linear_desc desc = {.in = IN,
+        .out = OUT,
+        .keep = {.form = CLPRUNE_FORM_PRUNED,
+            .sparsity = sparsity,
+            .criterion = CLPRUNE_CRITERION_SAMPLED}}; /* dw is unbiased */
     clprune_linear *layer;
     clprune_saved *saved;
     CHECK(clprune_linear_create(context, &desc, &layer));
     CHECK(clprune_linear_saved_create(layer, BATCH, TOKENS, "x", &saved));
+    clprune_saved_set_seed(saved, 1);                                     /* another in each step */
     CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
     CHECK(clprune_linear_backward(                                        /* x is not needed */
         layer, BATCH, 0.0f, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));

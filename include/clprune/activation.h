@@ -23,11 +23,12 @@ typedef enum clprune_activation {
 } clprune_activation;
 
 /* y = f(x + b) for samples [first, first + count), and stores in `saved` what dx needs. x, y:
- * (count * rows) x cols; y may be x. b: 1 x cols, must not overlap other arguments, or
- * CLPRUNE_NO_MAT; use it after a linear layer without its bias, see clprune_linear_fuses_bias. x is
- * unchanged unless it is y, or GELU has a b, which overwrites x by x + b. saved: NULL for
- * inference. With a DENSE store, x (GELU) or y (RELU) may be the store's own memory
- * (clprune_saved_target). Errors: INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE), and as
+ * (count * rows) x cols; y may be x, except for GELU with a store other than GELU_CODE, which keeps
+ * x + b. b: 1 x cols, must not overlap other arguments, or CLPRUNE_NO_MAT; use it after a linear
+ * layer without its bias, see clprune_linear_fuses_bias. GELU with a b overwrites x by x + b,
+ * except with GELU_CODE; otherwise x is unchanged unless it is y. saved: NULL for inference. With a
+ * DENSE store, x (GELU) or y (RELU) may be the store's own memory (clprune_saved_target). Errors:
+ * INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE, y = x where the store keeps x + b), and as
  * clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,

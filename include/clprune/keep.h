@@ -1,5 +1,5 @@
-/* clprune_keep: how a tensor is kept from the forward to the backward pass. Stores, linear layers
- * and training programs take it as one value. */
+/* clprune_keep: how a tensor is kept from the forward to the backward pass. Stores, linear layers,
+ * convolutions and the training programs take it as one value. */
 #ifndef CLPRUNE_KEEP_H
 #define CLPRUNE_KEEP_H
 
@@ -83,8 +83,9 @@ typedef struct clprune_keep {
     unsigned group;                /* QUANTISED: a multiple of 16, 16 to 256; 0 means 64 */
     clprune_rounding rounding;     /* QUANTISED */
     unsigned cell;                 /* POOLED, CENTRE_CELLS: side of a cell, at least 1 */
-    unsigned grid_height;  /* the same: grid_height * grid_width = rows of a sample. If both */
-    unsigned grid_width;   /* are 0, a cell is a run of `cell` rows */
+    unsigned grid_height;          /* POOLED, CENTRE_CELLS: grid_height * grid_width = rows of a
+                                      sample; if both are 0, a cell is a run of `cell` rows */
+    unsigned grid_width;
     clprune_centre centre; /* PRUNED */
     uint64_t reserved[2];  /* zeros */
 } clprune_keep;

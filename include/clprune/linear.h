@@ -32,7 +32,7 @@ typedef struct clprune_linear clprune_linear;
 typedef struct clprune_linear_desc {
     size_t in, out; /* w is out x in */
     clprune_axis axis;
-    clprune_keep keep;    /* of the input; zeros: a dense layer, bit for bit */
+    clprune_keep keep;    /* of the input; zeros: kept dense */
     uint64_t reserved[4]; /* zeros */
 } clprune_linear_desc;
 
