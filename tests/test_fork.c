@@ -114,6 +114,7 @@ static int destroy_parents_objects(void *what)
     clprune_context_destroy(w->safe);
     clprune_context_destroy(w->dry);
     CHECK(calls_in_child == 0);
+    CHECK(strstr(clprune_last_error(NULL), "fork") == NULL); /* none of these calls failed */
     return 0;
 }
 

@@ -530,6 +530,32 @@ static void layer(void **state)
     }
 }
 
+/* Samples without rows add nothing: dw = beta * dw. */
+static void no_rows(void **state)
+{
+    const form_row *row = *state;
+    clprune_context *context = test_context();
+    const clprune_linear_desc desc = {.in = COLS, .out = OUT, .keep = row->keep};
+    clprune_linear *linear = NULL;
+    clprune_saved *saved = NULL;
+    float *old = test_new_normal(34, OUT * COLS);
+    test_mat x = test_mat_make(0, COLS, 0, NULL), y = test_mat_make(0, OUT, 0, NULL);
+    test_mat w = test_mat_make(OUT, COLS, 0, old), dw = test_mat_make(OUT, COLS, 0, old);
+    TEST_OK(clprune_linear_create(context, &desc, &linear));
+    TEST_OK(clprune_linear_saved_create(linear, BATCH, 0, "x", &saved));
+    TEST_OK(
+        clprune_linear_forward(linear, BATCH, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+    TEST_OK(clprune_linear_backward(
+        linear, BATCH, 2, saved, y.mat, w.mat, x.mat, dw.mat, CLPRUNE_NO_MAT, NULL));
+    float *got = test_mat_get(&dw, "dw");
+    for (size_t i = 0; i < OUT * COLS; i++)
+        assert_true(got[i] == 2 * old[i]);
+    free(got);
+    free(old);
+    test_mat_free(&dw);
+    free_layers(&x, &w, &y, linear, NULL, saved);
+}
+
 /* What is kept of x, where that can be said in a line. */
 static void meaning(void **state)
 {
@@ -637,6 +663,7 @@ int main(void)
         } else {
             test_add(&list, layer, &rows[i], "layers: %s", rows[i].name);
             test_add(&list, refused, &rows[i], "refused: %s", rows[i].name);
+            test_add(&list, no_rows, &rows[i], "no rows: %s", rows[i].name);
         }
         test_add(&list, lent, &rows[i], "memory of the caller's: %s", rows[i].name);
         test_add(&list, shapes, &rows[i], "shapes: %s", rows[i].name);

@@ -29,8 +29,8 @@
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.
- * clprune_context_wait makes later commands wait for events. After the first step with given
- * shapes, nothing is allocated or built.
+ * clprune_context_wait makes later commands wait for events. With given shapes nothing is built
+ * after the first step, and nothing allocated after the second.
  *
  * Errors. A function that can fail returns a clprune_status; clprune_last_error has the details.
  * Any function may return INVALID_ARGUMENT (NULL, a bad enumerator, a reserved field that is not

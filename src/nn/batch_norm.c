@@ -215,15 +215,13 @@ static clprune_status pass_begin(clprune_context *context, const clprune_batch_n
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
     const size_t rows = x.rows, cols = x.cols;
-    clprune_relu_mask_sizes sizes;
-    TRY(clprune_relu_mask_size_query(rows, cols, &sizes));
     *p = (pass){.operands = {[MEAN] = {"mean", bn->mean, 1, cols},
                     [INV] = {"inv", bn->inv, 1, cols},
                     [GAMMA] = {"gamma", bn->gamma, 1, cols},
                     [BETA] = {"beta", bn->beta, 1, cols},
                     [X] = {"x", x, rows, cols},
                     [DY] = {"dy", dy, rows, cols},
-                    [MASK] = {"mask", mask, rows, sizes.cols, .optional = true},
+                    [MASK] = {"mask", mask, rows, clprune__ceil_div(cols, 32), .optional = true},
                     [RESIDUAL] = {"residual", residual, rows, cols, .optional = true}},
         .relu = relu,
         .masked = !clprune__is_absent(mask),

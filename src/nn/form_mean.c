@@ -29,8 +29,9 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
     clprune__range range, clprune__region scores, clprune_mat x, cl_event *event)
 {
     (void)scores;
-    return clprune_token_mean_forward(
-        context, range.count, kept->rows, x, means(kept, range), event);
+    const float scale = kept->rows > 0 ? 1 / (float)kept->rows : 0; /* no rows add nothing to dw */
+    return clprune__token_sum(
+        context, range.count, kept->rows, scale, x, means(kept, range), event);
 }
 
 static clprune_status restore(clprune_context *context, const clprune__kept *kept,

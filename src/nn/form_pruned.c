@@ -158,7 +158,7 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
         goto done;
     }
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
-    if (centred)
+    if (centred && kept->rows > 0)
         TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means, NULL));
     TRY(samples(context, kept, range, &bsr));
     TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x,

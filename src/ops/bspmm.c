@@ -209,7 +209,8 @@ static void join_samples(clprune_bsr *xs, clprune_bsr_sizes *sizes)
     const size_t samples =
         clprune__largest_divisor(desc->batch, clprune__min(worth, JOINED_SAMPLES));
     const size_t run = desc->batch / samples;
-    if (run > INT_MAX / desc->keep) /* crow and col are 32 bits */
+    if (run > INT_MAX / desc->keep || /* crow, col and the entries of a list are 32 bits */
+        run > UINT32_MAX / (desc->keep * desc->rows))
         return;
     desc->batch = samples;
     desc->rows *= run;

@@ -80,7 +80,8 @@ void clprune_context_destroy(clprune_context *context)
     if (context == NULL)
         return;
     if (context->ops != NULL) {
-        (void)clprune_context_finish(context);
+        if (!clprune__is_forked(context) && context->queue != NULL)
+            (void)clFinish(context->queue); /* no call of the API: the last error stays */
         clprune__gemm_blast_close(context);
         free(context->ops);
     }
