@@ -176,19 +176,40 @@ static cl_program load_binary(clprune_context *context, const char *key)
     return program;
 }
 
+/* The caller frees *binary. The program belongs to all devices of the OpenCL context, but was built
+ * for one: of the others drivers have empty binaries, or, as PoCL, none. */
+static bool get_binary(
+    const clprune_context *context, cl_program program, unsigned char **binary, size_t *size)
+{
+    enum { MOST = 256 };
+    cl_device_id devices[MOST];
+    size_t sizes[MOST], bytes = 0, size_bytes = 0, i = 0;
+    unsigned char *binaries[MOST] = {NULL}; /* those that stay NULL are skipped */
+    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &bytes) !=
+            CL_SUCCESS ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &size_bytes) !=
+            CL_SUCCESS)
+        return false;
+    const size_t count = size_bytes / sizeof *sizes;
+    while (count == bytes / sizeof *devices && i < count && devices[i] != context->device)
+        i++;
+    if (i >= count || sizes[i] == 0)
+        return false;
+    *size = sizes[i];
+    *binary = binaries[i] = malloc(sizes[i]);
+    return *binary != NULL && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binaries,
+                                  (void *)binaries, NULL) == CL_SUCCESS;
+}
+
 static void save_binary(clprune_context *context, const char *key, cl_program program)
 {
+    unsigned char *binary = NULL;
     size_t size = 0;
     const char *reason = NULL;
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
-            CL_SUCCESS ||
-        size == 0)
-        return;
-    unsigned char *binary = malloc(size);
-    if (binary == NULL)
-        return;
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+    if (get_binary(context, program, &binary, &size))
         (void)clprune__disk_store(context->cache->dir, key, binary, size, &reason);
+    else
+        reason = "the driver gives no binary of a program";
     if (reason != NULL)
         clprune__log(context, CLPRUNE_LOG_WARNING, "program cache: %s", reason);
     else

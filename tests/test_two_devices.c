@@ -1,0 +1,88 @@
+/* A context on one device of an OpenCL context that has two. PoCL makes two of $POCL_DEVICES, which
+ * tests/CMakeLists.txt sets; other drivers may have one, then this is skipped. */
+#include <CL/cl.h>
+#include <string.h>
+
+#include "support/test_cache.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+enum { DEVICES = 2 };
+
+/* Of a program that was built for one of its devices, drivers have an empty binary for the other;
+ * PoCL has none. */
+static bool lists_all;
+static cl_device_id device[DEVICES], built_for;
+
+cl_int __real_clGetProgramInfo(cl_program, cl_program_info, size_t, void *, size_t *);
+cl_int __wrap_clGetProgramInfo(cl_program, cl_program_info, size_t, void *, size_t *);
+
+cl_int __wrap_clGetProgramInfo(
+    cl_program program, cl_program_info info, size_t size, void *value, size_t *size_found)
+{
+    const size_t index = built_for == device[1];
+    if (!lists_all || (info != CL_PROGRAM_BINARY_SIZES && info != CL_PROGRAM_BINARIES))
+        return __real_clGetProgramInfo(program, info, size, value, size_found);
+    if (size < DEVICES * sizeof(void *))
+        return CL_INVALID_VALUE;
+    if (size_found != NULL)
+        *size_found = DEVICES * sizeof(void *);
+    if (info == CL_PROGRAM_BINARIES)
+        return __real_clGetProgramInfo(
+            program, info, sizeof(void *), (unsigned char **)value + index, NULL);
+    memset(value, 0, DEVICES * sizeof(size_t));
+    return __real_clGetProgramInfo(program, info, sizeof(size_t), (size_t *)value + index, NULL);
+}
+
+static void each_device(void **state)
+{
+    lists_all = *(const bool *)*state;
+    cl_platform_id platform;
+    cl_uint count = 0;
+    cl_int code;
+    char dir[TEST_PATH];
+    assert_int_equal(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
+    assert_int_equal(
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, device, &count), CL_SUCCESS);
+    if (count < DEVICES)
+        skip();
+    test_folder_make(dir);
+    cl_context cl = clCreateContext(NULL, DEVICES, device, NULL, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    for (int i = 0; i < 2 * DEVICES; i++) { /* each twice: built, then loaded */
+        built_for = device[i % DEVICES];
+        cl_command_queue queue = clCreateCommandQueue(cl, built_for, 0, &code);
+        assert_int_equal(code, CL_SUCCESS);
+        test_warnings seen = {0};
+        const clprune_context_options options = {
+            .cache_dir = dir, .log = test_note, .log_user = &seen};
+        clprune_context *context = NULL;
+        clprune_mat mat;
+        float values[12];
+        assert_int_equal(clprune_context_create(queue, &options, &context), CLPRUNE_SUCCESS);
+        assert_int_equal(
+            clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 3, 4, &mat), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+        for (int k = 0; k < 12; k++)
+            assert_true(values[k] == 2.5f);
+        const clprune_cache_stats stats = clprune_context_cache_stats(context);
+        assert_true(i < DEVICES ? stats.builds > 0 : stats.builds == 0);
+        assert_true(i < DEVICES ? stats.disk_hits == 0 : stats.disk_hits > 0);
+        assert_string_equal(seen.last, "");
+        clprune_buffer_release(context, mat.buffer);
+        clprune_context_destroy(context);
+        assert_int_equal(clReleaseCommandQueue(queue), CL_SUCCESS);
+    }
+    assert_int_equal(clReleaseContext(cl), CL_SUCCESS);
+    test_folder_remove(dir);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    static const bool all[] = {false, true};
+    test_add(&list, each_device, &all[0], "each device");
+    test_add(&list, each_device, &all[1], "each device, with a binary for each");
+    return test_run_on_host("two devices", &list);
+}
