@@ -100,6 +100,20 @@ static int close_context(void **state)
     return 0;
 }
 
+/* A filter that selects nothing is a mistake, not a success. */
+static bool selects_nothing(const char *group, const test_list *list)
+{
+    const char *kernels = getenv("CLPRUNE_TEST_KERNELS");
+    const bool known = kernels == NULL || kernels[0] == '\0' || strcmp(kernels, "vector") == 0 ||
+                       strcmp(kernels, "tiled") == 0;
+    if (!known)
+        fprintf(
+            stderr, "%s: CLPRUNE_TEST_KERNELS is '%s', expected vector or tiled\n", group, kernels);
+    if (list->count == 0)
+        fprintf(stderr, "%s: no name of a case contains CLPRUNE_TEST_CASES\n", group);
+    return !known || list->count == 0;
+}
+
 /* Whether any case failed on one device with one family. */
 static int run_family(const char *group, const test_list *list, const clprune_device_info *info,
     clprune_kernels kernels)
@@ -121,7 +135,7 @@ static int run_on_devices(const char *group, test_list *list, bool both_families
 {
     clprune_device_info devices[MAX_DEVICES];
     size_t count = 0;
-    int failed = 0;
+    int failed = selects_nothing(group, list);
     if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
         fprintf(stderr, "%s: %s\n", group, clprune_last_error(NULL));
         failed = 1;
@@ -153,7 +167,8 @@ int test_run_on_each_device(const char *group, test_list *list)
 
 int test_run_on_host(const char *group, test_list *list)
 {
-    const int failed = _cmocka_run_group_tests(group, list->tests, list->count, NULL, NULL);
+    const int failed = selects_nothing(group, list) ||
+                       _cmocka_run_group_tests(group, list->tests, list->count, NULL, NULL) != 0;
     free_list(list);
     return failed != 0;
 }
