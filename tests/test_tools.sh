@@ -60,6 +60,19 @@ mkfifo "$folder/fifo"
 timeout 20 "$programs/clprune-bench" bspmm --json "$folder/fifo" >"$folder/out" 2>"$folder/err"
 [ $? = 2 ] && grep -q -- '--json: cannot write' "$folder/err" || fail "a FIFO as --json: $(cat "$folder/err")"
 
+# Output that cannot be written is no success; a run that cannot begin leaves an older file as it is.
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    for command in "clprune-info" "clprune-bench token_mean --repeat 1" "clprune-bench token_mean --repeat 1 --json -"; do
+        "$programs/"$command >/dev/full 2>"$folder/err"
+        [ $? = 1 ] && grep -q 'standard output' "$folder/err" || fail "$command, disk full: $(cat "$folder/err")"
+    done
+    "$programs/clprune-bench" token_mean --repeat 1 --json /dev/full >"$folder/out" 2>"$folder/err"
+    [ $? = 1 ] && grep -q -- '--json was not written' "$folder/err" || fail "--json, disk full: $(cat "$folder/err")"
+fi
+echo before >"$folder/json"
+CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
+[ $? = 3 ] && [ "$(cat "$folder/json")" = before ] || fail "no device, and an older file of --json: $(cat "$folder/json")"
+
 # A search that is interrupted writes what it found, and a second signal is not needed.
 if "$programs/clprune-info" --list >/dev/null 2>&1; then
     "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$folder/row" 2>"$folder/err" &

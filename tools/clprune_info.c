@@ -136,9 +136,15 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     printf("clprune %s\n\n", CLPRUNE_VERSION);
-    const int status = list_devices();
-    if (status != EXIT_SUCCESS || list_only)
-        return status;
-    printf("\n");
-    return show_choices(selection);
+    int status = list_devices();
+    if (status == EXIT_SUCCESS && !list_only) {
+        printf("\n");
+        status = show_choices(selection);
+    }
+    const bool broken = ferror(stdout) != 0;
+    if (fclose(stdout) != 0 || broken) {
+        perror("clprune-info: standard output");
+        return EXIT_RUN;
+    }
+    return status;
 }

@@ -19,6 +19,9 @@ enum { MAX_LIST = 64, MAX_REPETITIONS = 1000 };
 
 _Noreturn void bench_fail(const clprune_context *context, clprune_status status);
 
+/* Closes a file; ends the program unless all of it was written. */
+void bench_close(FILE *stream, const char *what);
+
 /* Values of a numeric option: a list, a range or the default. */
 typedef struct bench_list {
     double values[MAX_LIST];

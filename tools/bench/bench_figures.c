@@ -37,15 +37,6 @@ static FILE *open_file(const char *dir, const char *name, const char *ending)
     return stream;
 }
 
-static void close_file(FILE *stream, const char *what)
-{
-    const bool broken = ferror(stream) != 0;
-    if (fclose(stream) != 0 || broken) {
-        fprintf(stderr, "clprune-bench: %s was not written: %s\n", what, strerror(errno));
-        exit(EXIT_RUN);
-    }
-}
-
 /* Writes a string of a gnuplot script; quotes and non-printable characters become spaces. */
 static void plot_text(FILE *script, const char *key, const char *value)
 {
@@ -68,7 +59,7 @@ static void write_script(
         fprintf(script, i == 0 ? "%.0f" : " %.0f", blocks->values[i]);
     fprintf(script, "'\n");
     fwrite(body, 1, size, script);
-    close_file(script, "a plot script");
+    bench_close(script, "a plot script");
 }
 
 /* Runs gnuplot on a script in the output folder; without gnuplot says so and goes on. */
@@ -105,8 +96,8 @@ static void figure_open(figure *f, const bench *b, const char *name, const char 
 static void figure_close(
     figure *f, const bench_list *blocks, const unsigned char *body, size_t size)
 {
-    close_file(f->csv, "a CSV");
-    close_file(f->json, "a file of JSON lines");
+    bench_close(f->csv, "a CSV");
+    bench_close(f->json, "a file of JSON lines");
     write_script(f, blocks, body, size);
     draw(f);
 }

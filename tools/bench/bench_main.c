@@ -6,8 +6,10 @@
 #include "bench.h"
 
 #include <CL/cl.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const bench_op *const bench_tables[BENCH_TABLES] = {
     bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
@@ -17,6 +19,15 @@ _Noreturn void bench_fail(const clprune_context *context, clprune_status status)
     fprintf(stderr, "clprune-bench: %s\n  %s\n", clprune_status_string(status),
         clprune_last_error(context));
     exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
+}
+
+void bench_close(FILE *stream, const char *what)
+{
+    const bool broken = ferror(stream) != 0; /* a line that was flushed, perhaps long ago */
+    if (fclose(stream) != 0 || broken) {
+        fprintf(stderr, "clprune-bench: %s was not written: %s\n", what, strerror(errno));
+        exit(EXIT_RUN);
+    }
 }
 
 const bench_op *bench_op_find(const char *name, const char *form)
@@ -95,6 +106,12 @@ int main(int argc, char **argv)
     const clprune_context_options options = {
         .device = settings.device, .precision = settings.precision};
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
+    /* Only now: a run that cannot begin leaves an older file as it is. A pipe has no length. */
+    if (settings.json != NULL && settings.json != stdout &&
+        ftruncate(fileno(settings.json), 0) != 0 && errno != EINVAL) {
+        perror("clprune-bench: --json");
+        return EXIT_RUN;
+    }
     if (settings.precision != CLPRUNE_PRECISION_DEFAULT &&
         clprune_context_precision(b.context) != settings.precision)
         fprintf(stderr,
@@ -112,9 +129,8 @@ int main(int argc, char **argv)
     else
         run_selected(&b);
     clprune_context_destroy(b.context);
-    if (settings.json != NULL && fclose(settings.json) != 0) {
-        perror("clprune-bench: --json");
-        return EXIT_RUN;
-    }
+    if (settings.json != NULL && settings.json != stdout)
+        bench_close(settings.json, "--json");
+    bench_close(stdout, "standard output");
     return EXIT_SUCCESS;
 }

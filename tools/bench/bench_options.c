@@ -222,7 +222,7 @@ static FILE *open_json(const char *path)
     if (strcmp(path, "-") == 0)
         return stdout;
     /* O_NONBLOCK while opening: a FIFO without a reader is an error, not a wait. */
-    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC;
+    const int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC;
     const int descriptor = open(path, flags, 0666);
     if (descriptor >= 0)
         (void)fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
