@@ -86,7 +86,7 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     wait $child
     [ $? = 143 ] || fail "clprune-tune does not end with 143 after SIGTERM: $(cat "$folder/err")"
     head -n 1 "$folder/row" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$folder/row" | grep -qx end &&
-        grep -q '^bspmm_nt\.' "$folder/row" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$folder/row" ||
+        grep -q '_nt\.' "$folder/row" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$folder/row" ||
         fail "an interrupted search leaves $(ls "$folder"): $(cat "$folder/err")"
     CLPRUNE_TUNING=$folder/row "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/row" "$folder/out" ||
         fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
