@@ -20,26 +20,11 @@
 #include "rng.h"
 #include "try.h"
 
-static const double pi = 3.14159265358979323846;
-
-/* In (0, 1), never 0: the normal draw takes its logarithm. */
-static double uniform(rng *r)
-{
-    return (rng_next(r) + 0.5) * 0x1p-32;
-}
-
-/* Box and Muller, A note on the generation of random normal deviates (1958). */
-static double normal(rng *r)
-{
-    const double radius = sqrt(-2.0 * log(uniform(r)));
-    return radius * cos(2.0 * pi * uniform(r));
-}
-
 static double cut_normal(rng *r, double deviation)
 {
     double x;
     do
-        x = deviation * normal(r);
+        x = deviation * rng_normal(r);
     while (fabs(x) > 2.0);
     return x;
 }
@@ -50,7 +35,7 @@ static double draw(rng *r, const resmlp_arch *arch, const resmlp_tensor *tensor)
     case RESMLP_STEM_WEIGHT:
     case RESMLP_STEM_BIAS: {
         const double fan_in = (double)(RESMLP_CHANNELS * arch->patch * arch->patch);
-        return (2.0 * uniform(r) - 1.0) / sqrt(fan_in);
+        return (2.0 * rng_uniform(r) - 1.0) / sqrt(fan_in);
     }
     case RESMLP_WEIGHT:
         return cut_normal(

@@ -13,29 +13,16 @@
 #include "rng.h"
 #include "try.h"
 
-/* In (0, 1), never 0: the normal draw takes its logarithm. */
-static double uniform(rng *r)
-{
-    return (rng_next(r) + 0.5) * 0x1p-32;
-}
-
-/* Box and Muller, A note on the generation of random normal deviates (1958). */
-static double normal(rng *r)
-{
-    const double radius = sqrt(-2.0 * log(uniform(r)));
-    return radius * cos(2.0 * 3.14159265358979323846 * uniform(r));
-}
-
 static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
 {
     switch (tensor->kind) {
     case RESNET_CONV_WEIGHT:
-        return sqrt(2.0 / (double)tensor->fan_out) * normal(r);
+        return sqrt(2.0 / (double)tensor->fan_out) * rng_normal(r);
     case RESNET_GAMMA:
         return 1.0;
     case RESNET_HEAD_WEIGHT:
     case RESNET_HEAD_BIAS:
-        return (2.0 * uniform(r) - 1.0) / sqrt((double)arch->channels[arch->stages - 1]);
+        return (2.0 * rng_uniform(r) - 1.0) / sqrt((double)arch->channels[arch->stages - 1]);
     default: /* RESNET_BETA */
         return 0.0;
     }

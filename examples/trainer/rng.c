@@ -1,5 +1,6 @@
 #include "rng.h"
 
+#include <math.h>
 #include <string.h> /* memcpy */
 
 enum { ROUNDS = 10, WORDS_PER_BLOCK = 4 };
@@ -63,4 +64,17 @@ uint32_t rng_below(rng *r, uint32_t bound)
 int32_t rng_between(rng *r, int32_t low, int32_t high)
 {
     return low + (int32_t)rng_below(r, (uint32_t)(high - low) + 1);
+}
+
+double rng_uniform(rng *r)
+{
+    return (rng_next(r) + 0.5) * 0x1p-32;
+}
+
+/* Box and Muller, A note on the generation of random normal deviates (1958). */
+double rng_normal(rng *r)
+{
+    const double pi = 3.14159265358979323846;
+    const double radius = sqrt(-2.0 * log(rng_uniform(r)));
+    return radius * cos(2.0 * pi * rng_uniform(r));
 }

@@ -42,6 +42,12 @@ uint32_t rng_below(rng *r, uint32_t bound);
 /* Uniform in [low, high], both included; low <= high, high - low < 2^31. */
 int32_t rng_between(rng *r, int32_t low, int32_t high);
 
+/* Uniform in (0, 1), never 0 or 1. */
+double rng_uniform(rng *r);
+
+/* Normal with mean 0 and deviation 1. */
+double rng_normal(rng *r);
+
 /* The bijection underneath: out = Philox4x32-10(counter, key). out may alias counter.
  * Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), section 4.3.
  */
