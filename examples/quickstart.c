@@ -40,9 +40,10 @@ static clprune_mat make(const char *name, size_t rows, size_t cols, unsigned see
     return mat;
 }
 
-/* Forward and backward through one layer; returns the bytes that were kept in between. */
-static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
-    clprune_mat dy, clprune_mat dw, float *host_dw)
+/* `steps` times forward and backward through one layer, with dw summed; returns the bytes that were
+ * kept in between. */
+static double run(int steps, float sparsity, clprune_mat x, clprune_mat w, clprune_mat b,
+    clprune_mat y, clprune_mat dy, clprune_mat dw, float *host_dw)
 {
     const clprune_linear_desc desc = {.in = IN,
         .out = OUT,
@@ -53,10 +54,12 @@ static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, c
     clprune_saved *saved;
     CHECK(clprune_linear_create(context, &desc, &layer));
     CHECK(clprune_linear_saved_create(layer, BATCH, TOKENS, "x", &saved));
-    clprune_saved_set_seed(saved, 1);                                     /* another in each step */
-    CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
-    CHECK(clprune_linear_backward(                                        /* x is not needed */
-        layer, BATCH, 0.0f, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    for (int step = 0; step < steps; ++step) {
+        clprune_saved_set_seed(saved, (uint64_t)step); /* other blocks in each step */
+        CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
+        CHECK(clprune_linear_backward(                                        /* x is not needed */
+            layer, BATCH, step > 0, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    }
     CHECK(clprune_mat_read(context, dw, host_dw));
     const double kept = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     clprune_saved_destroy(saved);
@@ -64,9 +67,22 @@ static double run(float sparsity, clprune_mat x, clprune_mat w, clprune_mat b, c
     return kept;
 }
 
+/* Of the angle between two weight gradients: 1 if they point the same way. */
+static double cosine(const float *a, const float *b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < OUT * IN; ++i) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
 int main(void)
 {
-    static float host[ROWS * OUT], dense[OUT * IN], pruned[OUT * IN];
+    enum { STEPS = 32 };
+    static float host[ROWS * OUT], dense[OUT * IN], one[OUT * IN], many[OUT * IN];
     cl_platform_id platform;
     cl_device_id device;
     cl_int code = clGetPlatformIDs(1, &platform, NULL);
@@ -83,17 +99,12 @@ int main(void)
     const clprune_mat x = make("x", ROWS, IN, 1, host), dy = make("dy", ROWS, OUT, 2, host);
     const clprune_mat w = make("w", OUT, IN, 3, host), b = make("b", 1, OUT, 4, host);
     const clprune_mat y = make("y", ROWS, OUT, 5, host), dw = make("dw", OUT, IN, 6, host);
-    const double all = run(0.0f, x, w, b, y, dy, dw, dense);
-    const double kept = run(0.7f, x, w, b, y, dy, dw, pruned);
-
-    double dot = 0, dd = 0, pp = 0;
-    for (size_t i = 0; i < OUT * IN; ++i) {
-        dot += (double)dense[i] * (double)pruned[i];
-        dd += (double)dense[i] * (double)dense[i];
-        pp += (double)pruned[i] * (double)pruned[i];
-    }
-    printf("kept %.0f of %.0f bytes (%.1f %%); cosine of dw with the dense one: %.4f\n", kept, all,
-        100 * kept / all, dot / sqrt(dd * pp));
+    const double all = run(1, 0.0f, x, w, b, y, dy, dw, dense);
+    const double kept = run(1, 0.7f, x, w, b, y, dy, dw, one);
+    (void)run(STEPS, 0.7f, x, w, b, y, dy, dw, many);
+    printf("kept %.0f of %.0f bytes (%.1f %%); cosine of dw with the dense one: %.4f in one step, "
+           "%.4f over %d\n",
+        kept, all, 100 * kept / all, cosine(one, dense), cosine(many, dense), STEPS);
 
     const clprune_mat mats[] = {x, dy, w, b, y, dw};
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)
