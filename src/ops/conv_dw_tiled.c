@@ -2,6 +2,7 @@
  */
 #include "core/checked.h"
 #include "ops/conv_private.h"
+#include "ops/gemm_tile.h"
 #include "ops/ops_state.h"
 #include "ops/quantise_private.h"
 #include "runtime/check.h"
@@ -12,9 +13,6 @@ static const clprune__kernel_def conv_dw_tiled_kernel = {
     "conv_dw_tiled.cl", "conv_dw_tiled", "gemm_tile.clh"};
 static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
     "conv_dw_tiled.cl", "conv_dw_tiled_quantised", "gemm_tile.clh quantise.clh"};
-
-/* As in gemm_tile.clh: the results of a work-group, in both directions, and its work-items. */
-enum { TILE = 64, LOCAL = 64 };
 
 /* The input of a product: x, or the codes q if that is not NULL. */
 typedef struct source {
@@ -32,17 +30,18 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const clprune_extent grid = clprune__conv_grid(conv, from.cell);
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
-    const size_t parts = taps * clprune__ceil_div(conv->in, TILE);
+    const size_t parts = taps * clprune__ceil_div(conv->in, CLPRUNE__TILE);
     clprune__bspmm_plan sums = {.inner = taps * conv->in,
-        .panel = TILE,
-        .panels = clprune__ceil_div(conv->out, TILE),
+        .panel = CLPRUNE__TILE,
+        .panels = clprune__ceil_div(conv->out, CLPRUNE__TILE),
         .groups = parts};
-    sums.splits = clprune__tiled_splits(context, &sums,
-        context->ops->tuning.tiled_tn.groups_per_unit, clprune__ceil_div(pixels, 4 * TILE));
+    sums.splits =
+        clprune__tiled_splits(context, &sums, context->ops->tuning.tiled_tn.groups_per_unit,
+            clprune__ceil_div(pixels, 4 * CLPRUNE__TILE));
     const size_t run = clprune__ceil_div(pixels, sums.splits);
     sums.splits = clprune__ceil_div(pixels, run);
-    const size_t local[3] = {LOCAL, 1, 1};
-    const size_t global[3] = {sums.panels * LOCAL, parts, sums.splits};
+    const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
+    const size_t global[3] = {sums.panels * CLPRUNE__TILE_LOCAL, parts, sums.splits};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__bspmm_scratch scratch = {.partial = NULL};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));

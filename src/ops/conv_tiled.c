@@ -1,13 +1,11 @@
 /* The forward product and dx of a convolution on GPUs. */
 #include "core/checked.h"
 #include "ops/conv_private.h"
+#include "ops/gemm_tile.h"
 #include "runtime/check.h"
 
 static const clprune__kernel_def conv_tiled_kernel = {
     "conv_tiled.cl", "conv_tiled", "gemm_tile.clh"};
-
-/* As in gemm_tile.clh: the results of a work-group, in both directions, and its work-items. */
-enum { TILE = 64, LOCAL = 64 };
 
 size_t clprune__conv_row_vector(clprune_mat mat, size_t unit)
 {
@@ -19,8 +17,9 @@ clprune_status clprune__conv_gather_tiled(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t rows = job->batch * job->grid.height * job->grid.width;
-    const size_t local = LOCAL;
-    const size_t global = clprune__ceil_div(job->n, TILE) * clprune__ceil_div(rows, TILE) * LOCAL;
+    const size_t local = CLPRUNE__TILE_LOCAL;
+    const size_t global = clprune__ceil_div(job->n, CLPRUNE__TILE) *
+                          clprune__ceil_div(rows, CLPRUNE__TILE) * CLPRUNE__TILE_LOCAL;
     const bool bias = !clprune__is_absent(job->bias);
     clprune__defines defines = {0};
     clprune__define(&defines, "BACK", job->back);

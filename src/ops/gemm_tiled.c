@@ -1,6 +1,7 @@
-
+/* Dense products of samples on GPUs, of floats and of codes. */
 #include "core/checked.h"
 #include "ops/gemm_private.h"
+#include "ops/gemm_tile.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
@@ -10,8 +11,6 @@ static const clprune__kernel_def gemm_tiled_kernel = {
 static const clprune__kernel_def gemm_tiled_quantised_kernel = {
     "gemm_tiled.cl", "gemm_tiled_quantised", "gemm_tile.clh quantise.clh"};
 
-/* As in gemm_tile.clh: sides of the tile of results of a work-group, and its work-items. */
-enum { TILE = 64, LOCAL = 64 };
 /* Samples of a launch: some GPUs allow no more groups along the third dimension. */
 enum { MOST_SAMPLES = 65535 };
 
@@ -23,7 +22,7 @@ static size_t row_vector(clprune_mat mat, size_t stride)
 
 bool clprune__gemm_tiled_fits(const clprune_context *context)
 {
-    return context->facts.max_work_group >= LOCAL;
+    return context->facts.max_work_group >= CLPRUNE__TILE_LOCAL;
 }
 
 /* One launch; job->batch <= MOST_SAMPLES. */
@@ -31,9 +30,10 @@ static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local[3] = {LOCAL, 1, 1};
-    const size_t tiles = clprune__ceil_div(job->n, TILE) * clprune__ceil_div(job->m, TILE);
-    const size_t global[3] = {tiles * LOCAL, 1, job->batch};
+    const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
+    const size_t tiles =
+        clprune__ceil_div(job->n, CLPRUNE__TILE) * clprune__ceil_div(job->m, CLPRUNE__TILE);
+    const size_t global[3] = {tiles * CLPRUNE__TILE_LOCAL, 1, job->batch};
     const clprune__quantised *q = job->quantised_b;
     clprune__defines defines = {0};
     clprune__define(&defines, "TRANSPOSE_A", job->transpose_a);

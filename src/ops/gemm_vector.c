@@ -1,4 +1,3 @@
-
 #include "core/checked.h"
 #include "ops/gemm_private.h"
 #include "ops/ops_state.h"
