@@ -99,7 +99,10 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     const char *first = parts[0].name;
     clprune__ledger *ledger = context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
-    if (count == 1)
+    REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory to book %s", first);
+    written = ledger->entries + ledger->count;
+    if (count == 1) /* from here on nothing fails that has a place */
         TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
         CLPRUNE_OUT_OF_DEVICE_MEMORY,
@@ -109,10 +112,6 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         ledger->limit < context->facts.global_memory
             ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
             : "the device has no more: make the batch smaller");
-    REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory to book %s", first);
-    written = ledger->entries + ledger->count;
-
     cl_int code = CL_SUCCESS;
     cl_mem made = place;
     if (made == NULL)
