@@ -15,7 +15,7 @@ typedef struct setting {
     size_t count, calls;
     clprune_mat good[MOST];
     test_buf mats[MOST];
-    cl_mem foreign, picture;
+    cl_mem foreign, dry, picture;
 } setting;
 
 static size_t elements_of(const operand *o)
@@ -103,13 +103,17 @@ static void break_buffer(setting *s, size_t i)
         clprune_status status;
         const char *fault;
     } rows[] = {{NULL, bad, "no buffer"}, {s->foreign, bad, "a foreign buffer"},
-        {s->picture, bad, "an image"}, {small.buffer, CLPRUNE_INVALID_SIZE, "a byte too small"}};
+        {s->dry, bad, "a buffer of a dry context"}, {s->picture, bad, "an image"},
+        {small.buffer, CLPRUNE_INVALID_SIZE, "a byte too small"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         if (rows[k].buffer == NULL && (o->flags & OPTIONAL) != 0)
             continue;
         memcpy(m, s->good, sizeof m);
         m[i].buffer = rows[k].buffer;
         fails(s, m, rows[k].status, rows[k].status, o->name, rows[k].fault);
+        if (strstr(clprune_last_error(context), o->name) == NULL)
+            fail_msg("%s, %s, %s: \"%s\"", s->f->name, o->name, rows[k].fault,
+                clprune_last_error(context));
     }
     test_buf_unchanged(&small, "the small buffer");
     test_buf_free(&small);
@@ -270,13 +274,16 @@ static size_t all_calls;
 static void bad_arguments(void **state)
 {
     setting s = {.f = *state};
-    clprune_context *other = NULL;
+    clprune_context *other = NULL, *dry = NULL;
     context = test_context();
     open_objects();
     assert_int_equal(test_create((clprune_context_options){0}, &other), CLPRUNE_SUCCESS);
     assert_int_equal(
         clprune_buffer_create(other, CLPRUNE_MEMORY_INPUT, "foreign", 65536, &s.foreign),
         CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_context_create_dry(NULL, NULL, &dry), CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clprune_buffer_create(dry, CLPRUNE_MEMORY_INPUT, "dry", 65536, &s.dry), CLPRUNE_SUCCESS);
     s.picture = make_picture();
     s.count = count_of(s.f);
     for (size_t i = 0; i < s.count; i++) {
@@ -302,6 +309,7 @@ static void bad_arguments(void **state)
     all_calls += s.calls;
     if (s.picture != NULL)
         assert_int_equal(clReleaseMemObject(s.picture), CL_SUCCESS);
+    clprune_context_destroy(dry);
     clprune_context_destroy(other);
     close_objects();
 }

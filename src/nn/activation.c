@@ -72,6 +72,7 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     if (saved != NULL) {
         TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
         TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
+        TRY(clprune__check_mat(context, "y", y, count * info.rows, info.cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
     const bool fused = saved != NULL && is_fused(info.keep.form);

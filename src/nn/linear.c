@@ -137,16 +137,6 @@ done:
     return status;
 }
 
-/* Fails unless each output, dx, dw and db, lies apart from dy, w and the outputs before it. */
-static clprune_status check_gradients_apart(clprune_context *context, clprune_mat dy, clprune_mat w,
-    clprune_mat dx, clprune_mat dw, clprune_mat db)
-{
-    enum { INPUTS = 2, ALL = 5 };
-    const clprune__operand operands[ALL] = {{"dy", dy, dy.rows, dy.cols}, {"w", w, w.rows, w.cols},
-        {"dx", dx, dx.rows, dx.cols}, {"dw", dw, dw.rows, dw.cols}, {"db", db, db.rows, db.cols}};
-    return clprune__check_operands(context, operands, INPUTS, ALL);
-}
-
 /* dx_n = w^T * dy_n */
 static clprune_status back_through_rows(clprune_linear *layer, size_t batch, clprune_mat dy,
     clprune_mat w, clprune_mat dx, cl_event *event)
@@ -173,20 +163,18 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     TRY(size_samples(layer, batch, "dy", dy, &s));
-    TRY(clprune__check_mat(context, "dy", dy, batch * s.y_rows, s.y_cols));
-    if (want_dx) {
-        TRY(clprune__check_mat(context, "w", w, desc->out, desc->in));
-        TRY(clprune__check_mat(context, "dx", dx, batch * s.x_rows, s.x_cols));
-    }
+    enum { DY, W, DX, DW, DB, ALL };
+    const clprune__operand operands[ALL] = {{"dy", dy, batch * s.y_rows, s.y_cols},
+        {"w", w, desc->out, desc->in, .optional = !want_dx},
+        {"dx", dx, batch * s.x_rows, s.x_cols, .optional = true},
+        {"dw", dw, desc->out, desc->in, .optional = true},
+        {"db", db, 1, desc->out, .optional = true}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
     if (want_dw) {
-        TRY(clprune__check_mat(context, "dw", dw, desc->out, desc->in));
         TRY(clprune__saved_check(context, saved, batch, s.x_rows, s.x_cols));
         TRY(clprune__saved_check_apart(context, saved, "dw", dw));
         TRY(clprune__saved_check_apart(context, saved, "db", db));
     }
-    if (want_db)
-        TRY(clprune__check_mat(context, "db", db, 1, desc->out));
-    TRY(check_gradients_apart(context, dy, w, dx, dw, db));
 
     /* Forward: y = x * w^T + 1 * b, or y_n = w * x_n + b^T * 1. So: db = the sums of dy ... */
     cl_event *last = want_dw || want_dx ? NULL : event;

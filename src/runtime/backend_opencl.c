@@ -234,6 +234,8 @@ static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *wh
     cl_mem parent = NULL;
     *whole = buffer;
     *origin = 0;
+    REQUIRE(!clprune__is_dry_buffer(buffer), CLPRUNE_INVALID_ARGUMENT,
+        "a buffer was created in a dry context, which has no device memory");
     TRY_CL(clGetMemObjectInfo(
         buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
     /* Places of the arena are buffers of their own: those that share memory never live at once. */
