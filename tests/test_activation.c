@@ -177,11 +177,66 @@ static void refused(void **state)
     test_mat_free(&y);
 }
 
+/* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
+ */
+static void own_memory(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 3, ROWS = 2, COLS = 9, COUNT = 2 };
+    const clprune_activation relu = CLPRUNE_ACTIVATION_RELU, gelu = CLPRUNE_ACTIVATION_GELU;
+    clprune_context *context = test_context();
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    float *values = test_new_normal(7, (SAMPLES + 1) * ROWS * COLS);
+    test_mat memory = test_mat_make((SAMPLES + 1) * ROWS, COLS, 0, values);
+    test_mat other = test_mat_make(COUNT * ROWS, COLS, 0, values);
+    test_mat out = test_mat_make(COUNT * ROWS, COLS, 0, NULL);
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create_in(context, &dense, SAMPLES, ROWS, COLS, memory.mat.buffer,
+        memory.mat.offset * sizeof(float), memory.elements * sizeof(float) / 2, &saved));
+    const clprune_mat own = clprune_saved_dense(saved, 0, COUNT);
+    const clprune_mat shifted = clprune_mat_rows(memory.mat, 1, COUNT * ROWS);
+    const clprune_mat next = clprune_saved_dense(saved, 1, 1);
+    const clprune_mat dy = clprune_mat_rows(other.mat, 0, ROWS);
+    const clprune_mat dx = clprune_mat_rows(out.mat, 0, ROWS);
+#define FORWARD(f, x, y) clprune_activation_forward(context, f, 0, COUNT, x, none, y, saved, NULL)
+#define BACKWARD(f, dx, db)                                                                        \
+    clprune_activation_backward(context, f, 0, 1, 0, saved, dy, dx, db, NULL)
+    TEST_FAILS(FORWARD(relu, other.mat, shifted), bad, "y overlaps saved");
+    TEST_FAILS(FORWARD(relu, own, out.mat), bad, "x overlaps saved");
+    TEST_FAILS(FORWARD(gelu, shifted, out.mat), bad, "x overlaps saved");
+    TEST_FAILS(FORWARD(gelu, own, shifted), bad, "overlaps");
+    for (int f = relu; f <= (int)gelu; f++) {
+        TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
+        TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,
+            "db overlaps saved");
+    }
+    test_mat_unchanged(&memory, "the store");
+    test_mat_unchanged(&other, "x");
+    test_mat_unchanged(&out, "y");
+    TEST_OK(FORWARD(gelu, own, out.mat));
+    test_mat_unchanged(&memory, "the store");
+    TEST_OK(FORWARD(relu, other.mat, own));
+    TEST_OK(FORWARD(relu, own, own));
+    TEST_OK(BACKWARD(relu, dx, none));
+    float *kept = test_mat_get(&memory, "the store");
+    for (size_t i = 0; i < COUNT * ROWS * COLS; i++)
+        assert_true(kept[i] == fmaxf(values[i], 0));
+    free(kept);
+    free(values);
+    clprune_saved_destroy(saved);
+    test_mat_free(&memory);
+    test_mat_free(&other);
+    test_mat_free(&out);
+}
+
 int main(void)
 {
     test_list list = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
     test_add(&list, refused, NULL, "what is refused");
+    test_add(&list, own_memory, NULL, "the memory of a dense store");
     return test_run_on_devices("activations", &list);
 }

@@ -26,18 +26,18 @@ typedef enum clprune_activation {
  * (count * rows) x cols; y may be x, except for GELU with a store other than GELU_CODE, which keeps
  * x + b. b: 1 x cols, must not overlap other arguments, or CLPRUNE_NO_MAT; use it after a linear
  * layer without its bias, see clprune_linear_fuses_bias. GELU with a b overwrites x by x + b,
- * except with GELU_CODE; otherwise x is unchanged unless it is y. saved: NULL for inference. With a
- * DENSE store, x (GELU) or y (RELU) may be the store's own memory (clprune_saved_target). Errors:
- * INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE, y = x where the store keeps x + b), and as
- * clprune_saved_store. */
+ * except with GELU_CODE; otherwise x is unchanged unless it is y. saved: NULL for inference. x and
+ * y must not overlap the store; with a DENSE store, x (GELU) or y (RELU) may be the memory of these
+ * samples (clprune_saved_target). Errors: INVALID_ARGUMENT (GELU with MASK, RELU with GELU_CODE,
+ * y = x where the store keeps x + b), and as clprune_saved_store. */
 CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_saved *saved, cl_event *event);
 
 /* dx = dy * f'(x + b) for samples [first, first + count) of the store. Also db = sum of the rows of
  * dx + beta * db, the gradient of b: beta = 0 never reads db, beta = 1 accumulates. dy, dx:
- * (count * rows) x cols; dx may be dy. db: 1 x cols, must not overlap other arguments;
- * CLPRUNE_NO_MAT skips it. */
+ * (count * rows) x cols; dx may be dy, but must not overlap the store. db: 1 x cols, must not
+ * overlap other arguments; CLPRUNE_NO_MAT skips it. */
 CLPRUNE_API clprune_status clprune_activation_backward(clprune_context *context,
     clprune_activation activation, size_t first, size_t count, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event);

@@ -42,9 +42,9 @@ static bool is_fused(clprune_form form)
 }
 
 /* Checks that nothing is overwritten before it is stored (x of GELU, y of ReLU), and that x and y
- * do not overlap the store, unless it is DENSE and holds that matrix itself. */
+ * do not overlap the store, unless it is DENSE and the matrix that it keeps is its samples. */
 static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
-    clprune_form form, clprune_mat x, clprune_mat y)
+    clprune_form form, clprune__range range, clprune_mat x, clprune_mat y)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (!relu && !is_fused(form)) {
@@ -53,9 +53,11 @@ static clprune_status check_memory(clprune_context *context, bool relu, const cl
             clprune_form_name(form));
         TRY(clprune__check_apart(context, "y", y, "x", x));
     }
-    if (!relu || form != CLPRUNE_FORM_DENSE)
+    const clprune_mat own = clprune_saved_dense(saved, range.first, range.count);
+    const bool in_own = clprune__same_mat(relu ? y : x, own); /* false unless DENSE */
+    if (!in_own || !relu)
         TRY(clprune__saved_check_apart(context, saved, "y", y));
-    if (form != CLPRUNE_FORM_DENSE)
+    if (!in_own || !clprune__same_mat(x, own))
         TRY(clprune__saved_check_apart(context, saved, "x", x));
 done:
     return status;
@@ -77,7 +79,8 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
     const bool fused = saved != NULL && is_fused(info.keep.form);
     if (saved != NULL)
-        TRY(check_memory(context, relu, saved, info.keep.form, x, y));
+        TRY(check_memory(
+            context, relu, saved, info.keep.form, (clprune__range){first, count}, x, y));
     cl_event *last = saved == NULL || fused ? event : NULL;
     if (relu)
         TRY(clprune_relu_forward(context, x, b, y,
@@ -154,10 +157,8 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
         {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
     TRY(clprune__saved_check_stored(context, saved, (clprune__range){first, count}));
-    if (info.keep.form != CLPRUNE_FORM_DENSE) {
-        TRY(clprune__saved_check_apart(context, saved, "dx", dx));
-        TRY(clprune__saved_check_apart(context, saved, "db", db));
-    }
+    TRY(clprune__saved_check_apart(context, saved, "dx", dx));
+    TRY(clprune__saved_check_apart(context, saved, "db", db));
     if (info.keep.form == CLPRUNE_FORM_GELU_CODE)
         TRY(clprune_gelu_code_backward(context, beta, info.keep.bits, dy,
             clprune_saved_codes(saved, first, count), dx, db, event));
