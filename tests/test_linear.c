@@ -440,7 +440,8 @@ static void narrow_values(void **state)
     }
 }
 
-/* A forward pass without samples leaves the store as it is, also one of another layer's shape. */
+/* A forward pass without samples leaves the store as it is, also one of another layer's shape; the
+ * backward pass scales dw and db. */
 static void no_samples(void **state)
 {
     (void)state;
@@ -459,6 +460,16 @@ static void no_samples(void **state)
         TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
         y.mat.cols = token ? 4 : 5;
         TEST_OK(clprune_linear_forward(layer, 0, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+        test_mat dw = test_mat_make(5, 4, 0, values), db = test_mat_make(1, 5, 0, values);
+        TEST_OK(clprune_linear_backward(
+            layer, 0, 0.5f, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
+        float *scaled_w = test_mat_get(&dw, "dw"), *scaled_b = test_mat_get(&db, "db");
+        for (size_t i = 0; i < 5 * 4; i++)
+            assert_true(scaled_w[i] == 0.5f * values[i] && scaled_b[i % 5] == 0.5f * values[i % 5]);
+        free(scaled_w);
+        free(scaled_b);
+        test_mat_free(&dw);
+        test_mat_free(&db);
         clprune_linear_destroy(layer);
     }
     TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));

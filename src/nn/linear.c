@@ -184,12 +184,12 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
         TRY(clprune__token_bias_grad(context, beta, batch, desc->out, dy, db, last));
     /* ... dw = dy^T * x, or sum over n of dy_n * x_n^T, from the kept x ... */
     last = want_dx ? NULL : event;
-    if (want_dw && features)
-        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
-    else if (want_dw && batch > 0)
-        TRY(clprune_saved_product_nt(saved, 0, batch, beta, dy, dw, last));
-    else if (want_dw)
+    if (want_dw && batch == 0) /* the store may have another shape */
         TRY(clprune__scale(context, beta, dw, last));
+    else if (want_dw && features)
+        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+    else if (want_dw)
+        TRY(clprune_saved_product_nt(saved, 0, batch, beta, dy, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
         TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
