@@ -26,6 +26,8 @@ static const activation_row rows[] = {
     {"gelu, fp16", CLPRUNE_ACTIVATION_GELU,
         {.form = CLPRUNE_FORM_PRUNED, .value_type = CLPRUNE_VALUES_FP16}, 3, 7, 41},
     {"gelu, mean", CLPRUNE_ACTIVATION_GELU, {.form = CLPRUNE_FORM_MEAN}, 3, 7, 41},
+    {"relu, dense, several chunks", CLPRUNE_ACTIVATION_RELU, {.form = CLPRUNE_FORM_DENSE}, 5, 400,
+        2000},
     {"relu, several chunks", CLPRUNE_ACTIVATION_RELU,
         {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f}, 5, 400, 2000},
     {"gelu, several chunks", CLPRUNE_ACTIVATION_GELU,
@@ -231,6 +233,29 @@ static void own_memory(void **state)
     test_mat_free(&out);
 }
 
+/* A DENSE store is read in place: GELU takes no scratch, ReLU 8 MiB and their bits. */
+static void dense_scratch(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 10, ROWS = 400, COLS = 2000 };
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const size_t most[] = {[CLPRUNE_ACTIVATION_RELU] = 9 << 20, [CLPRUNE_ACTIVATION_GELU] = 0};
+    for (size_t f = 0; f < 2; f++) {
+        clprune_context *dry = NULL;
+        clprune_saved *saved = NULL;
+        clprune_mat dx;
+        TEST_OK(clprune_context_create_dry(NULL, NULL, &dry));
+        TEST_OK(clprune_saved_create(dry, "s", &dense, SAMPLES, ROWS, COLS, &saved));
+        TEST_OK(clprune_mat_create(dry, CLPRUNE_MEMORY_INPUT, "dx", SAMPLES * ROWS, COLS, &dx));
+        TEST_OK(clprune_activation_backward(
+            dry, (clprune_activation)f, 0, SAMPLES, 0, saved, dx, dx, CLPRUNE_NO_MAT, NULL));
+        assert_true(clprune_memory_query(dry, CLPRUNE_MEMORY_WORKSPACE).peak <= most[f]);
+        clprune_buffer_release(dry, dx.buffer);
+        clprune_saved_destroy(saved);
+        clprune_context_destroy(dry);
+    }
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -238,5 +263,6 @@ int main(void)
         test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
     test_add(&list, refused, NULL, "what is refused");
     test_add(&list, own_memory, NULL, "the memory of a dense store");
+    test_add(&list, dense_scratch, NULL, "scratch of a dense store");
     return test_run_on_devices("activations", &list);
 }

@@ -96,31 +96,27 @@ done:
     return status;
 }
 
-/* The backward pass of dense samples `kept`: y (ReLU) or x + b (GELU). */
-static clprune_status backward_dense(clprune_context *context, clprune_activation activation,
-    float beta, clprune_mat kept, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
+/* The backward pass of ReLU from y, which is written once more, to `again`; that may be y. */
+static clprune_status backward_relu(clprune_context *context, float beta, clprune_mat y,
+    clprune_mat again, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    if (activation == CLPRUNE_ACTIVATION_GELU) {
-        TRY(clprune_gelu_backward(context, beta, kept, dy, dx, db, event));
-        goto done;
-    }
     clprune_relu_mask_sizes sizes;
-    clprune_mat bits, again;
-    status = clprune_relu_mask_size_query(kept.rows, kept.cols, &sizes);
+    clprune_mat bits;
+    status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
-    TRY(clprune__scratch_mat(context, kept.rows, sizes.cols, &bits));
-    TRY(clprune__scratch_mat(context, kept.rows, kept.cols, &again));
-    TRY(clprune_relu_forward(context, kept, CLPRUNE_NO_MAT, again, bits, NULL));
+    TRY(clprune__scratch_mat(context, y.rows, sizes.cols, &bits));
+    TRY(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
     TRY(clprune_relu_backward(context, beta, dy, bits, dx, db, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
 }
 
-/* The same from a store, restored to scratch some samples at a time. */
-static clprune_status backward_restored(clprune_context *context, clprune_activation activation,
+/* The backward pass of y (ReLU) or x + b (GELU), some samples at a time: DENSE in place, other
+ * forms restored to scratch. */
+static clprune_status backward_chunks(clprune_context *context, clprune_activation activation,
     clprune__range range, float beta, const clprune_saved *saved, clprune_mat dy, clprune_mat dx,
     clprune_mat db, cl_event *event)
 {
@@ -130,11 +126,17 @@ static clprune_status backward_restored(clprune_context *context, clprune_activa
     clprune__chunks chunks;
     TRY(clprune__chunks_begin(context, info.rows, info.cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
-        TRY(clprune_saved_restore(
-            saved, chunks.range.first, chunks.range.count, chunks.room, NULL));
-        TRY(backward_dense(context, activation, chunks.before == 0 ? beta : 1.0f, chunks.room,
-            clprune__chunk_of(&chunks, dy, info.rows), clprune__chunk_of(&chunks, dx, info.rows),
-            db, chunks.last ? event : NULL));
+        const size_t first = chunks.range.first, count = chunks.range.count;
+        const clprune_mat kept = clprune_saved_target(saved, first, count, chunks.room);
+        const clprune_mat part_dy = clprune__chunk_of(&chunks, dy, info.rows);
+        const clprune_mat part_dx = clprune__chunk_of(&chunks, dx, info.rows);
+        const float part_beta = chunks.before == 0 ? beta : 1.0f;
+        cl_event *last = chunks.last ? event : NULL;
+        TRY(clprune_saved_restore(saved, first, count, kept, NULL)); /* DENSE: a no-op */
+        if (activation == CLPRUNE_ACTIVATION_RELU)
+            TRY(backward_relu(context, part_beta, kept, chunks.room, part_dy, part_dx, db, last));
+        else
+            TRY(clprune_gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
     }
 done:
     clprune__scratch_end(context, mark);
@@ -165,11 +167,11 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     else if (info.keep.form == CLPRUNE_FORM_MASK)
         TRY(clprune_relu_backward(
             context, beta, dy, clprune_saved_mask(saved, first, count), dx, db, event));
-    else if (info.keep.form == CLPRUNE_FORM_DENSE)
-        TRY(backward_dense(context, activation, beta, clprune_saved_dense(saved, first, count), dy,
-            dx, db, event));
+    else if (info.keep.form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU)
+        TRY(clprune_gelu_backward(
+            context, beta, clprune_saved_dense(saved, first, count), dy, dx, db, event));
     else
-        TRY(backward_restored(
+        TRY(backward_chunks(
             context, activation, (clprune__range){first, count}, beta, saved, dy, dx, db, event));
 done:
     return status;
