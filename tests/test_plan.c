@@ -579,7 +579,8 @@ static void refusals(void **state)
 
     /* No room for the arena: nothing is held, and the context goes on. */
     clprune_context *narrow = NULL;
-    const clprune_context_options options = {.mem_limit = 30000};
+    const clprune_context_options options = {
+        .mem_limit = 30000, .kernels = clprune_context_kernels(test_context())};
     good(NULL, test_create(options, &narrow));
     assert_int_equal(clprune_context_use_plan(narrow, plan), CLPRUNE_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(live(narrow, CLPRUNE_MEMORY_TOTAL), 0);

@@ -1,15 +1,18 @@
 /* Memory planning: places the buffers of a repeated step, such as a training step, in one arena
  * before the run. Buffers that are never live at once share a place.
  *
+ *     clprune_device_info device = clprune_context_device_info(context);
+ *     clprune_context_options options = {.kernels = clprune_context_kernels(context),
+ *         .precision = clprune_context_precision(context)};   // as the context that will run it
  *     clprune_context *dry;                                   // no device is opened
- *     clprune_context_create_dry(NULL, NULL, &dry);
+ *     clprune_context_create_dry(&device, &options, &dry);
  *     clprune_plan_begin(dry);
  *     ... create buffers and layers, enqueue a step: nothing runs ...
  *     clprune_plan_end_step(dry);
  *     clprune_plan_create(dry, &plan);
- *     clprune_plan_sizes(plan).arena_bytes                    // known without a device
+ *     clprune_plan_sizes(plan).arena_bytes                    // known before anything runs
  *
- *     clprune_context_use_plan(context, plan);                // a context with a device
+ *     clprune_context_use_plan(context, plan);
  *     ... create the same buffers: they lie in the arena ...
  *     ... enqueue the same step as often as you like ...
  *
@@ -18,6 +21,12 @@
  * step, because another buffer may use the same place. To plan several kinds of step, such as a
  * smaller last batch or a forward pass alone, enqueue each in the dry context, with
  * clprune_plan_end_step after it. The program may then run these kinds in any order, but no others.
+ *
+ * Setup. Which commands a call enqueues, and how much scratch they borrow, depends on the context:
+ * on its kernels, precision, tuning parameters and engine of dense products, on the device's local
+ * memory and largest work-group, and, except for vector kernels in fp32, on its compute units. A
+ * plan serves contexts that agree with its dry context in all of these; others refuse it. With
+ * `device` NULL a dry context estimates the bytes of a step, but a device may refuse its plan.
  *
  * The scratch of operations is planned too, except for CLBlast's temporary buffers, whose use only
  * CLBlast knows. */
@@ -111,8 +120,9 @@ CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t com
  * place is used once. It counts in its category; the total counts the arena instead. The plan may
  * be destroyed afterwards. A context has at most one arena, which it keeps. With `plan` NULL,
  * buffers created later are not placed in it. Errors: INVALID_ARGUMENT (the context is dry, or has
- * an arena already), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED (the device needs a
- * larger alignment than the plan's 1024 bytes). */
+ * an arena already, or has another setup than the plan's dry context: the text says what differs),
+ * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED (the device needs a larger alignment than
+ * the plan's 1024 bytes). */
 CLPRUNE_API clprune_status clprune_context_use_plan(
     clprune_context *context, const clprune_plan *plan);
 

@@ -1,4 +1,5 @@
 /* Creates a context: the runtime's part, then the state of the operations. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "clprune/plan.h"
@@ -10,6 +11,36 @@
 #include "runtime/check.h"
 #include "runtime/context_open.h"
 #include "runtime/context_private.h"
+
+/* Sets context->setup: all that operations read of a context when they choose their commands and
+ * take scratch. Compute units count for tiled kernels and tensor cores only: CPUs' kernels take the
+ * same scratch with any number. */
+static clprune_status write_setup(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ops *ops = context->ops;
+    const clprune_device_info *facts = &context->facts;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const bool fp32 = ops->precision == CLPRUNE_PRECISION_FP32;
+    size_t count;
+    const clprune__tuning_entry *entries = clprune__tuning_entries(&count);
+    int length = snprintf(ops->setup, sizeof ops->setup,
+        "kernels %s\nprecision %s%s\ngemm engine %d\ndevice.local_memory %llu\n"
+        "device.max_work_group %zu\ndevice.compute_units %u\n",
+        vector ? "vector" : "tiled", clprune_precision_name(ops->precision),
+        !fp32 && ops->mma_emulated ? ", emulated" : "", (int)ops->gemm_engine,
+        (unsigned long long)facts->local_memory, facts->max_work_group,
+        vector && fp32 ? 0 : (unsigned)facts->compute_units);
+    for (size_t i = 0; i < count && (size_t)length < sizeof ops->setup; i++)
+        length += snprintf(ops->setup + length, sizeof ops->setup - (size_t)length, "%s.%s %u\n",
+            entries[i].section, entries[i].key,
+            (unsigned)*clprune__tuning_value(&ops->tuning, &entries[i]));
+    REQUIRE((size_t)length < sizeof ops->setup, CLPRUNE_INTERNAL_ERROR,
+        "the setup of a context exceeds %zu bytes", sizeof ops->setup);
+    context->setup = ops->setup;
+done:
+    return status;
+}
 
 /* Opens context->ops; the runtime's part is open, so kernels can be launched. */
 static clprune_status open_ops(clprune_context *context, const clprune_context_options *options,
@@ -24,6 +55,7 @@ static clprune_status open_ops(clprune_context *context, const clprune_context_o
         TRY(clprune__self_check(context));
     TRY(clprune__tuning_open(context, &context->ops->tuning));
     TRY(clprune__mma_open(context, options->precision));
+    TRY(write_setup(context));
 done:
     return status;
 }

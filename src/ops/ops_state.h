@@ -14,8 +14,11 @@ typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_BY_KIND
 } clprune__gemm_engine;
 
+enum { CLPRUNE__SETUP_TEXT = 4096 }; /* bytes, with the zero at the end */
+
 typedef struct clprune__ops {
     clprune__tuning tuning;
+    char setup[CLPRUNE__SETUP_TEXT]; /* context->setup */
     clprune__gemm_engine gemm_engine;
     clprune_precision precision; /* operands of bspmm_tn and bspmm_nt */
     bool mma_emulated;           /* OpenCL C emulates tensor cores */

@@ -30,6 +30,8 @@ struct clprune_context {
     struct clprune__program_cache *cache;
     struct clprune__record *record;   /* of a dry context; NULL: commands run */
     struct clprune__ops *ops;         /* state of src/ops, which opens and closes it */
+    const char *setup;                /* text of src/ops; where it is equal, calls enqueue the same
+                                         commands, with the same scratch */
     struct clprune__wrap *wraps;      /* host memory */
     struct clprune__lock *lock;       /* NULL: not thread-safe */
     struct clprune__verbose *verbose; /* NULL: CLPRUNE_VERBOSE is off */

@@ -149,8 +149,9 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     plan->totals.scratch_bytes = context->scratch->most;
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
-    REQUIRE(plan->scratch != NULL && plan->buffers != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
-        "no memory for a plan of %zu buffers", ledger->count);
+    plan->setup = strdup(context->setup);
+    REQUIRE(plan->scratch != NULL && plan->buffers != NULL && plan->setup != NULL,
+        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
         if (is_planned(context, entry))
@@ -177,6 +178,7 @@ void clprune_plan_destroy(clprune_plan *plan)
     }
     free(plan->buffers);
     free(plan->scratch);
+    free(plan->setup);
     free(plan);
 }
 

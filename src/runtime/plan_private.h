@@ -16,6 +16,7 @@ struct clprune_plan {
     clprune__planned *buffers;
     size_t count;
     uint64_t *scratch; /* (totals.commands) bytes borrowed during each */
+    char *setup;       /* the dry context's */
 };
 
 /* Sets all offsets and totals.arena_bytes from the rest of the plan. Scratch lies at offset 0. */

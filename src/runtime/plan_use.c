@@ -19,6 +19,25 @@ done:
     return status;
 }
 
+/* Fails unless the setup is that of the plan's dry context. With other commands a buffer would live
+ * longer than planned, with more scratch one would be overwritten. */
+static clprune_status check_setup(clprune_context *context, const clprune_plan *plan)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const char *planned = plan->setup, *here = context->setup;
+    size_t line = 0, same = 0; /* the line of the first difference, and what is equal before it */
+    for (; planned[same] == here[same] && here[same] != '\0'; same++)
+        if (here[same] == '\n')
+            line = same + 1;
+    REQUIRE(planned[same] == here[same], CLPRUNE_INVALID_ARGUMENT,
+        "the plan was made for %.*s, the context has %.*s; give clprune_context_create_dry the "
+        "clprune_context_device_info, _kernels and _precision of the context",
+        (int)strcspn(planned + line, "\n"), planned + line, (int)strcspn(here + line, "\n"),
+        here + line);
+done:
+    return status;
+}
+
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
 {
     ENTER(context);
@@ -33,6 +52,7 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     }
     clprune__arena *arena = context->arena;
     REQUIRE(!arena->used, CLPRUNE_INVALID_ARGUMENT, "the context has an arena already");
+    TRY(check_setup(context, plan));
     cl_uint align;
     TRY_CL(clGetDeviceInfo(
         context->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align, &align, NULL));

@@ -1,0 +1,195 @@
+/* A plan is used only in contexts that enqueue the same commands, with the same scratch, as its dry
+ * context. */
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+/* Tiled kernels take as much scratch for FEW rows as vector kernels for MANY. KEPT: floats. */
+enum { COLS = 64, FEW = 2048, MANY = 8 * FEW, KEPT = 1024 };
+
+/* What the dry context has other than the real one. */
+typedef struct change {
+    const char *name;
+    void (*make)(clprune_device_info *device, clprune_context_options *options);
+    const char *refused[2]; /* by vector and tiled kernels, with this text; NULL: accepted */
+} change;
+
+static void nothing(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)device;
+    (void)options;
+}
+
+static void kernels(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)device;
+    options->kernels =
+        options->kernels == CLPRUNE_KERNELS_VECTOR ? CLPRUNE_KERNELS_TILED : CLPRUNE_KERNELS_VECTOR;
+}
+
+static void precision(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)strcpy(device->vendor, "NVIDIA"); /* assumed to have tensor cores */
+    options->precision = CLPRUNE_PRECISION_TF32;
+}
+
+/* Another built-in row of parameters. */
+static void tuning(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)options;
+    const bool narrow = device->type == CL_DEVICE_TYPE_CPU && device->vector_width < 16;
+    device->type = CL_DEVICE_TYPE_CPU;
+    device->vector_width = narrow ? 16 : 8;
+}
+
+static void local_memory(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)options;
+    device->local_memory /= 2;
+}
+
+static void work_groups(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)options;
+    device->max_work_group /= 2;
+}
+
+static void compute_units(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)options;
+    device->compute_units += 3;
+}
+
+static void memory(clprune_device_info *device, clprune_context_options *options)
+{
+    device->global_memory *= 2;
+    options->mem_limit = UINT64_MAX;
+}
+
+static void engine(clprune_device_info *device, clprune_context_options *options)
+{
+    (void)device;
+    (void)options;
+    test_debug("gemm=clblast");
+}
+
+static const change changes[] = {
+    {"nothing", nothing, {NULL, NULL}},
+    {"memory", memory, {NULL, NULL}},
+    {"compute units", compute_units, {NULL, "device.compute_units"}},
+    {"local memory", local_memory, {"device.local_memory", "device.local_memory"}},
+    {"work-groups", work_groups, {"device.max_work_group", "device.max_work_group"}},
+    {"tuning", tuning, {"gemm.accumulators", "gemm.accumulators"}},
+    {"products", engine, {"gemm engine", "gemm engine"}},
+    {"precision", precision, {"precision tf32", "precision tf32"}},
+    {"kernels", kernels, {"kernels tiled", "kernels vector"}},
+};
+
+/* `kept` lives while FEW rows borrow scratch. MANY rows make room in the arena for more. */
+typedef struct program {
+    clprune_context *context;
+    clprune_mat t, dy, ls, dls, out, kept;
+} program;
+
+static clprune_mat create(clprune_context *context, const char *name, size_t rows, size_t cols)
+{
+    clprune_mat mat;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
+    TEST_OK(clprune_mat_fill(context, 0.0f, mat, NULL));
+    return mat;
+}
+
+static program open_program(clprune_context *context, bool plan)
+{
+    program p = {.context = context,
+        .t = create(context, "t", MANY, COLS),
+        .dy = create(context, "dy", MANY, COLS),
+        .ls = create(context, "ls", 1, COLS),
+        .dls = create(context, "dls", 1, COLS),
+        .out = create(context, "out", 1, KEPT)};
+    if (plan)
+        TEST_OK(clprune_plan_begin(context));
+    p.kept = create(context, "kept", 1, KEPT);
+    TEST_OK(clprune_plan_end_step(context));
+    return p;
+}
+
+static void run_step(const program *p)
+{
+    TEST_OK(clprune_mat_fill(p->context, 1.0f, p->kept, NULL));
+    for (size_t rows = FEW; rows <= MANY; rows += MANY - FEW) {
+        const clprune_mat t = clprune_mat_rows(p->t, 0, rows),
+                          dy = clprune_mat_rows(p->dy, 0, rows);
+        TEST_OK(clprune_layerscale_backward(
+            p->context, 0, t, p->ls, dy, t, p->dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+        if (rows == FEW)
+            TEST_OK(clprune_mat_copy(p->context, p->kept, p->out, NULL));
+    }
+    TEST_OK(clprune_plan_end_step(p->context));
+}
+
+static void close_program(const program *p)
+{
+    const clprune_mat mats[] = {p->t, p->dy, p->ls, p->dls, p->out, p->kept};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+        clprune_buffer_release(p->context, mats[i].buffer);
+    clprune_context_destroy(p->context);
+}
+
+static clprune_plan *make_plan(void (*make)(clprune_device_info *, clprune_context_options *))
+{
+    clprune_device_info device = clprune_context_device_info(test_context());
+    clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
+        .precision = clprune_context_precision(test_context())};
+    clprune_context *dry;
+    clprune_plan *plan;
+    make(&device, &options);
+    TEST_OK(clprune_context_create_dry(&device, &options, &dry));
+    test_debug(NULL);
+    const program p = open_program(dry, true);
+    run_step(&p);
+    TEST_OK(clprune_plan_create(dry, &plan));
+    close_program(&p);
+    return plan;
+}
+
+/* A refusal names the difference, and a plan of the context's own may follow it. With a plan that
+ * is accepted, scratch overwrites no live buffer. */
+static void run_change(void **state)
+{
+    const change *row = *state;
+    const clprune_kernels family = clprune_context_kernels(test_context());
+    const char *refused = row->refused[family == CLPRUNE_KERNELS_TILED];
+    clprune_context *context;
+    float out[KEPT];
+    clprune_plan *other = make_plan(row->make), *own = make_plan(nothing);
+    TEST_OK(test_create((clprune_context_options){.kernels = family}, &context));
+    const clprune_status status = clprune_context_use_plan(context, other);
+    if (status != CLPRUNE_SUCCESS) {
+        const char *error = clprune_last_error(context);
+        if (refused == NULL || strstr(error, refused) == NULL)
+            fail_msg("%s", error);
+        assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
+        assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, 0);
+        TEST_OK(clprune_context_use_plan(context, own));
+    }
+    const program p = open_program(context, false);
+    run_step(&p);
+    TEST_OK(clprune_mat_read(context, p.out, out));
+    for (size_t i = 0; i < KEPT; i++)
+        if (out[i] != 1.0f)
+            fail_msg("element %zu of a live buffer is %g", i, (double)out[i]);
+    assert_true((status == CLPRUNE_SUCCESS) == (refused == NULL));
+    close_program(&p);
+    clprune_plan_destroy(own);
+    clprune_plan_destroy(other);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        test_add(&list, run_change, &changes[i], "other %s", changes[i].name);
+    return test_run_on_devices("plan device", &list);
+}
