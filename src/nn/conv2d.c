@@ -53,7 +53,6 @@ clprune_status clprune_conv2d_create(
     clprune_keep keep;
     size_t taps;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
-    *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
         "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
@@ -99,7 +98,6 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
     clprune_context *context = layer != NULL ? layer->context : NULL;
     size_t pixels;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    *saved = NULL;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
     REQUIRE(clprune__mul(image.height, image.width, &pixels) && image.height <= UINT32_MAX &&
                 image.width <= UINT32_MAX,

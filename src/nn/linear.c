@@ -21,7 +21,6 @@ clprune_status clprune_linear_create(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_keep keep;
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
-    *layer = NULL;
     REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(desc->axis == CLPRUNE_AXIS_FEATURES || desc->axis == CLPRUNE_AXIS_ROWS,
         CLPRUNE_INVALID_ARGUMENT, "axis is %d, expected a clprune_axis", (int)desc->axis);
@@ -48,8 +47,6 @@ clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved)
 {
     ENTER_CREATE(layer != NULL ? layer->context : NULL, saved);
-    if (saved != NULL)
-        *saved = NULL;
     if (layer == NULL)
         return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;

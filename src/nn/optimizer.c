@@ -264,7 +264,6 @@ clprune_status clprune_optimizer_create(clprune_context *context,
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_optimizer *made = NULL;
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
-    *optimizer = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(check_desc(context, desc));
     REQUIRE(count == 0 || params != NULL, CLPRUNE_INVALID_ARGUMENT, "params is NULL");

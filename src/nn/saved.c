@@ -132,7 +132,6 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    *saved = NULL;
     REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
     size_t bytes;
     TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
@@ -155,7 +154,6 @@ clprune_status clprune_saved_create_in(clprune_context *context, const clprune_k
     clprune_saved *made = NULL;
     size_t needed, end;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    *saved = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(begin(context, keep, batch, rows, cols, &made, &needed));
     REQUIRE(needed <= bytes, CLPRUNE_INVALID_SIZE,
@@ -541,8 +539,9 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clp
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__range range = {0, conv->batch};
-    return saved->form->product_conv != NULL ? saved->form->product_conv(saved->context,
-                                                   &saved->kept, range, conv, beta, dy, dw, event)
-                                             : clprune__restored_product_conv(saved->context,
-                                                   &saved->kept, range, conv, beta, dy, dw, event);
+    if (saved->form->product_conv == NULL)
+        return clprune__restored_product_conv(
+            saved->context, &saved->kept, range, conv, beta, dy, dw, event);
+    return saved->form->product_conv(
+        saved->context, &saved->kept, range, conv, beta, dy, dw, event);
 }

@@ -262,7 +262,6 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
     clprune_bsr made = {0};
     clprune_bsr_sizes sizes;
     REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
-    *bsr = made;
     REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
     TRY(clprune__check_bsr_desc(context, desc, &sizes));
     const bool bitmap = sizes.index_type == CLPRUNE_INDEX_BITMAP;

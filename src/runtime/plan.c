@@ -137,7 +137,6 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_plan *plan = NULL;
     REQUIRE(out != NULL, CLPRUNE_INVALID_ARGUMENT, "plan is NULL");
-    *out = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record != NULL && context->record->begun, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry, or clprune_plan_begin was not called");
