@@ -68,9 +68,32 @@ for script in test demo; do
         $user "$folder/checkout/tools/$script.sh"
 done
 
+# tools/demo.sh: paths in options are from the folder of the call.
+machine apt-get sudo cmake gnuplot
+chmod -R u+w "$folder/checkout"
+mkdir -p "$folder/checkout/build/release/bin" "$folder/call/data"
+touch "$folder/call/my.keep"
+cat >"$folder/checkout/build/release/bin/resmlp-train" <<'TRAINER'
+#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    --data) [ -d "$2" ] || exit 4 ;;
+    --keep-file) [ -f "$2" ] || exit 4 ;;
+    --summary-json) mkdir -p "${2%/*}" && echo '"top1": 50' >"$2" ;;
+    esac
+    shift
+done
+TRAINER
+chmod +x "$folder/checkout/build/release/bin/resmlp-train"
+(cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --data data --keep-file my.keep) \
+    >"$folder/out" 2>&1 && [ "$(grep -c ',50.00,' "$folder/checkout/demo/table.csv")" = 3 ] || {
+    echo "FAILED: the demo with paths from another folder"
+    cat "$folder/out"
+    failures=$((failures + 1))
+}
+
 # tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
 machine apt-get sudo cmake ctest
-chmod -R u+w "$folder/checkout"
 asks() {
     words=$1
     shift

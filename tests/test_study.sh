@@ -6,7 +6,8 @@ study=$(realpath "$1")/tools/study.sh
 real=$(realpath "$2")
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 2
+mkdir "$folder/R&D" # an & in a path stays an &
+cd "$folder/R&D" || exit 2
 failures=0
 fail() {
     echo "FAILED: $*"
@@ -26,7 +27,8 @@ while [ $# -gt 0 ]; do
     --summary-json) summary=$2 ;;
     --top1) top1=$2 ;;
     --resume) resumed=$2 ;;
-    --keep-file) [ -f "$2" ] || exit 4 ;;
+    --keep-file | --import) [ -f "$2" ] || exit 4 ;;
+    --data) [ -d "$2" ] || exit 4 ;;
     --broken) exit 6 ;;
     esac
     shift
@@ -44,12 +46,12 @@ echo "{ \"epochs_done\": 2, \"top1\": $((top1 + seed)).5, \"test_loss\": 0.25, \
     tr , '\n' >"$summary"
 TRAINER
 chmod +x trainer
-export FOLDER=$folder
-mkdir files
-touch files/some.keep
+export FOLDER=$PWD
+mkdir files d
+touch files/some.keep files/w.st
 cat >files/four.study <<'STUDY'
 title a study   # with a comment
-options --arch x
+options --arch x --import @/w.st
 
 seeds 1 3
 arm base --top1 80
@@ -78,7 +80,7 @@ once 3
 WANT
 sed 's/.*--top1 80.*--seed \([0-9]*\).*/base \1/; s/.*--top1 81.*--seed \([0-9]*\).*/better \1/; s/.*--top1 70.*--seed \([0-9]*\).*/once \1/' \
     calls | cmp -s - want || fail "the runs are: $(cat calls)"
-[ "$(grep -c -- "^--test-every 0 --arch x --top1 81 --keep-file $(realpath files)/some.keep --seed [13] --data d " calls)" = 2 ] ||
+[ "$(grep -c -- "^--test-every 0 --arch x --import $(realpath files)/w.st --top1 81 --keep-file $(realpath files)/some.keep --seed [13] --data d " calls)" = 2 ] ||
     fail "the options are: $(cat calls)"
 cat >want <<'WANT'
 arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds
@@ -112,7 +114,7 @@ expect 143 $run cut
 [ ! -e cut/base-1/summary.json ] || fail "half a run counts as finished"
 : >calls
 expect 0 $run cut
-[ "$(grep -c -- '--resume base-1/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
+[ "$(grep -c -- '--resume cut/base-1/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
     fail "after an interruption: $(cat calls)"
 cmp -s cut/table.csv want || fail "the table after an interruption is: $(cat cut/table.csv)"
 

@@ -8,7 +8,6 @@
 export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-start=$PWD
 options=()
 data=generated
 epochs=4
@@ -22,21 +21,18 @@ while [ $# -gt 0 ]; do
     esac
 done
 if [ "$data" != generated ]; then
-    case $data in /*) ;; *) data=$start/$data ;; esac
     [ -d "$data" ] || { echo "demo: no folder $data" >&2; exit 4; }
     options+=(--data "$data")
 fi
-cd "$here"
-[ -w . ] || { echo "demo: cannot write to $here; copy it to a folder of yours: cp -r $here ~/clprune" >&2; exit 1; }
+[ -w "$here" ] || { echo "demo: cannot write to $here; copy it to a folder of yours: cp -r $here ~/clprune" >&2; exit 1; }
 # Without a folder for its cache PoCL offers no device.
 [ -w "${XDG_CACHE_HOME:-${HOME:-/nonexistent}}" ] || export XDG_CACHE_HOME=$here/build/cache
-mkdir -p "${XDG_CACHE_HOME:-build}"
+mkdir -p "${XDG_CACHE_HOME:-$here/build}" "$here/demo"
 
-tools/install-packages.sh
-cmake --preset release >/dev/null
-cmake --build --preset release --parallel "$(nproc)" --target resmlp-train
-train=build/release/bin/resmlp-train
-mkdir -p demo
+# Paths in options are from the folder of the call, where the runs are made.
+(cd "$here" && tools/install-packages.sh && cmake --preset release >/dev/null &&
+    cmake --build --preset release --parallel "$(nproc)" --target resmlp-train)
+train=$here/build/release/bin/resmlp-train
 # Gives each PoCL thread a core of its own; two on one core halve the speed. PoCL aborts if a core is
 # not allowed, as in many containers.
 [ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
@@ -46,12 +42,13 @@ run() {
     local name=$1
     shift
     echo "== $name"
-    "$train" --arch resmlp_tiny --epochs "$epochs" --output-dir "demo/$name" --overwrite \
-        --summary-json "demo/$name/summary.json" "${options[@]}" "$@"
+    "$train" --arch resmlp_tiny --epochs "$epochs" --output-dir "$here/demo/$name" --overwrite \
+        --summary-json "$here/demo/$name/summary.json" "${options[@]}" "$@"
 }
 run dense --activations dense
 run pruned-50 --activations pruned --sparsity 0.5 --block 16
 run pruned-80 --activations pruned --sparsity 0.8 --block 16
+cd "$here"
 
 # field FILE KEY: a number or string of a flat JSON object
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }

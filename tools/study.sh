@@ -54,7 +54,7 @@ while read -r -a words || [ ${#words[@]} -gt 0 ]; do
     words=("${words[@]:1}")
     case $key in
     title) title="${words[*]}" ;;
-    options) common+=("${words[@]/#@\//$home/}") ;;
+    options) common+=("${words[@]/#@\//"$home"/}") ;; # quoted: bash 5.2 would replace an & in it
     seeds) seeds=("${words[@]}") ;;
     arm)
         name=${words[0]}
@@ -76,7 +76,6 @@ for seed in "${seeds[@]}" ${only[@]+"${only[@]}"}; do
     case ${seed// /} in *[!0-9]* | '') wrong "$study: '$seed' is no seed" ;; esac
 done
 mkdir -p "$out"
-cd "$out"
 
 # The runs, NAME SEED, seed by seed: arms can then be compared after an interruption.
 runs() {
@@ -91,8 +90,8 @@ runs() {
 # field FILE KEY: the first number or text of a key
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
 
-report() {
-    local name seed s
+report() (
+    cd "$out" || exit
     {
         echo "arm,seed,epochs,top1_percent,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,seconds,cpu_seconds"
         runs | while read -r name seed; do
@@ -141,31 +140,31 @@ report() {
             "$plot" 2>plot.err || cat plot.err >&2
         rm -f plot.err
     fi
-}
+)
 
 # train_one NAME SEED: succeeds if the run is finished, or another process has it.
 train_one() {
-    local name=$1-$2 arm_options more=()
-    [ ! -s "$name/summary.json" ] || return 0
-    mkdir -p "$name"
-    exec 7>"$name/study.lock" # never removed: a lock on a removed file would lock nobody out
-    if ! flock -n 7 || [ -s "$name/summary.json" ]; then # finished meanwhile
+    local dir=$out/$1-$2 arm_options more=()
+    [ ! -s "$dir/summary.json" ] || return 0
+    mkdir -p "$dir"
+    exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
+    if ! flock -n 7 || [ -s "$dir/summary.json" ]; then # finished meanwhile
         exec 7>&-
         return 0
     fi
     read -r -a arm_options <<<"${options[$1]}"
-    if [ -s "$name/last.ckpt" ]; then
-        more=(--resume "$name/last.ckpt")
+    if [ -s "$dir/last.ckpt" ]; then
+        more=(--resume "$dir/last.ckpt")
     else
         more=(--overwrite)
     fi
-    echo "== $name"
+    echo "== $1-$2"
     local code=0
-    "$train" --test-every 0 ${common[@]+"${common[@]}"} ${arm_options[@]+"${arm_options[@]/#@\//$home/}"} --seed "$2" \
-        "${@:3}" --output-dir "$name" --summary-json "$name/summary.tmp" "${more[@]}" 7>&- || code=$?
+    "$train" --test-every 0 ${common[@]+"${common[@]}"} ${arm_options[@]+"${arm_options[@]/#@\//"$home"/}"} --seed "$2" \
+        "${@:3}" --output-dir "$dir" --summary-json "$dir/summary.tmp" "${more[@]}" 7>&- || code=$?
     # after a signal, the summary is of a part of the run
-    [ $code != 0 ] || mv "$name/summary.tmp" "$name/summary.json"
-    rm -f "$name/summary.tmp"
+    [ $code != 0 ] || mv "$dir/summary.tmp" "$dir/summary.json"
+    rm -f "$dir/summary.tmp"
     exec 7>&-
     [ $code -lt 128 ] || exit $code
     return $code
@@ -178,8 +177,8 @@ while [ "$train" != - ] && read -r name seed <&3; do
 done 3< <(runs)
 report
 while read -r name seed; do
-    [ -s "$name-$seed/summary.json" ] || unfinished=$((unfinished + 1))
+    [ -s "$out/$name-$seed/summary.json" ] || unfinished=$((unfinished + 1))
 done < <(runs)
-cat table.csv
+cat "$out/table.csv"
 [ ${#failed[@]} = 0 ] || echo "study: failed: ${failed[*]}" >&2
 [ $unfinished = 0 ]
