@@ -14,12 +14,13 @@ fail() {
     failures=$((failures + 1))
 }
 
-# A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and stops
-# the first time as by a signal where there is a file `interrupt`, or fails with --broken.
+# A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and the
+# table at its start in `table`; stops the first time as by a signal if the file `interrupt` has its seed; fails with
+# --fail CODE; and does not test with --untested SEED.
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
 echo "$*" >>"$FOLDER/calls"
-seed= dir= summary= top1= resumed=
+seed= dir= summary= top1= resumed= untested= loss=0.25
 while [ $# -gt 0 ]; do
     case $1 in
     --seed) seed=$2 ;;
@@ -29,11 +30,13 @@ while [ $# -gt 0 ]; do
     --resume) resumed=$2 ;;
     --keep-file | --import) [ -f "$2" ] || exit 4 ;;
     --data) [ -d "$2" ] || exit 4 ;;
-    --broken) exit 6 ;;
+    --fail) exit "$2" ;;
+    --untested) untested=$2 ;;
     esac
     shift
 done
-if [ -f "$FOLDER/interrupt" ]; then
+cp "$dir/../table.csv" "$FOLDER/table" 2>/dev/null
+if grep -qsx "$seed" "$FOLDER/interrupt"; then
     rm "$FOLDER/interrupt"
     echo half >"$dir/last.ckpt"
     echo '{"top1": 0}' >"$summary"
@@ -41,8 +44,10 @@ if [ -f "$FOLDER/interrupt" ]; then
 fi
 [ -z "$resumed" ] || grep -q half "$resumed" || exit 5
 printf 'epoch,step,lr,train_loss\n1,1,0,2\n2,2,0,1\n' >"$dir/log.csv"
-echo "{ \"epochs_done\": 2, \"top1\": $((top1 + seed)).5, \"test_loss\": 0.25, \"train_loss\": $seed," \
-    "\"saved_activation_bytes\": $((1000 * top1)), \"peak_bytes\": 7, \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
+saved=$((1000 * top1)) top1=$((top1 + seed)).5
+[ "$seed" != "$untested" ] || top1=null loss=null
+echo "{ \"epochs_done\": 2, \"top1\": $top1, \"test_loss\": $loss, \"train_loss\": $seed," \
+    "\"saved_activation_bytes\": $saved, \"peak_bytes\": 7, \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
     tr , '\n' >"$summary"
 TRAINER
 chmod +x trainer
@@ -108,13 +113,19 @@ cmp -s all/table.csv want || fail "the table alone is: $(cat all/table.csv)"
 expect 1 "$study" files/four.study - empty
 [ ! -s calls ] && [ ! -e empty/base-1 ] || fail "runs are made for a table: $(cat calls; ls empty)"
 
-# A signal ends it; the next start continues that run from its checkpoint, and only that one.
-touch interrupt
+# A signal ends it, with a table; the next start makes the table anew, and continues that run from its checkpoint, and
+# only that one.
+echo 3 >interrupt
 expect 143 $run cut
-[ ! -e cut/base-1/summary.json ] || fail "half a run counts as finished"
+[ ! -e cut/base-3/summary.json ] || fail "half a run counts as finished"
+[ "$(cut -d, -f1-3 cut/table.csv | tail -n +2 | tr '\n' ' ')" = 'base,1,81.50 better,1,82.50 ' ] ||
+    fail "the table of an interrupted study is: $(cat cut/table.csv)"
+mv cut/table.csv interrupted
 : >calls
+rm -f table
 expect 0 $run cut
-[ "$(grep -c -- '--resume cut/base-1/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
+cmp -s table interrupted || fail "the table at a start is: $(cat table)"
+[ "$(grep -c -- '--resume cut/base-3/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
     fail "after an interruption: $(cat calls)"
 cmp -s cut/table.csv want || fail "the table after an interruption is: $(cat cut/table.csv)"
 
@@ -128,11 +139,29 @@ sort calls | uniq -d | grep . && fail "a run is made twice"
 expect 0 $run shared
 cmp -s shared/table.csv want || fail "the table of two processes is: $(cat shared/table.csv)"
 
-# A run that fails is told; the others are made.
-printf 'arm bad --broken\narm good --top1 5\nseeds 2' >files/bad.study # and no newline
+# A run that fails or aborts is told; the others are made.
+printf 'arm bad --fail 6\narm aborted --fail 134\narm good --top1 5\nseeds 2' >files/bad.study # and no newline
 expect 1 "$study" files/bad.study ./trainer bad
-grep -q '^study: failed: bad-2$' err || fail "it says of a failed run: $(cat err)"
+grep -q '^study: failed: bad-2 aborted-2$' err || fail "it says of a failed run: $(cat err)"
 grep -q '^good,1,7.50,,,,' bad/table.csv || fail "beside a failed run: $(cat bad/table.csv)"
+
+# A run without a test has empty cells, which no mean counts.
+cat >files/untested.study <<'STUDY'
+seeds 1 2
+arm base --top1 80
+arm part --top1 81 --untested 2
+arm none --top1 80 --untested 2
+only none 2
+STUDY
+expect 0 "$study" files/untested.study ./trainer untested
+tail -n +2 untested/table.csv >have
+cat >want <<'WANT'
+base,2,82.00,0.71,,,0.2500,1.5000,80000,7,1.5,4
+part,2,82.50,,+1.00,,0.2500,1.5000,81000,7,1.5,4
+none,1,,,,,,2.0000,80000,7,2.0,4
+WANT
+cmp -s have want && grep -q '^none,2,2,,,2,80000,7,2,9,4' untested/runs.csv && [ ! -s err ] ||
+    fail "the table of runs without a test is: $(cat err untested/runs.csv untested/table.csv)"
 
 # says WORDS LINES: studies that make no sense
 says() {

@@ -16,15 +16,18 @@
 # come last and win: --data DIR, --test-every 1. Without --test-every, a run tests only after its last epoch.
 #
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
-# checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails is
-# reported, and the others go on. At the end, and at each start with finished runs, OUT gets:
+# checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails or
+# crashes is reported, and the others go on; SIGINT and SIGTERM end the study. At its end, and at each start with
+# finished runs, OUT gets:
 #
 #     runs.csv     a row for each finished run
 #     table.csv    a row for each arm: mean and standard deviation over its seeds, and the difference from
-#                  the first arm, seed by seed
+#                  the first arm, seed by seed; a run without a value, such as top1 after --steps, does not
+#                  count in its mean
 #     study.png    accuracy over the bytes kept, and training loss over epochs (if gnuplot is installed)
 #
-# Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong.
+# Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong;
+# 130 and 143 after SIGINT and SIGTERM.
 export LC_ALL=C # a decimal point in every locale
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -87,11 +90,12 @@ runs() {
     done
 }
 
-# field FILE KEY: the first number or text of a key
-field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | head -1; }
+# field FILE KEY: the first number or text of a key, nothing if that is null
+field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | sed 's/^null$//; q'; }
 
 report() (
     cd "$out" || exit
+    exec 7<. && flock 7 # other processes report, too
     {
         echo "arm,seed,epochs,top1_percent,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,seconds,cpu_seconds"
         runs | while read -r name seed; do
@@ -109,27 +113,31 @@ report() (
                 s += (list[i] - m) ^ 2
             return sprintf("%.2f", sqrt(s / (n - 1)))
         }
+        function average(column, format) {
+            return cells[arm, column] ? sprintf(format, sum[arm, column] / cells[arm, column]) : ""
+        }
         NR == 1 { next }
         !($1 in count) { order[++arms] = $1 }
-        { n = ++count[$1]; top1[$1, n] = $4; by_seed[$1, $2] = $4; seed[$1, n] = $2
-          test[$1] += $5; loss[$1] += $6; saved[$1] = $7; peak[$1] = $8; ms[$1] += $9; cpu[$1] += $11 }
+        { seed[$1, ++count[$1]] = $2; top1[$1, $2] = $4; saved[$1] = $7; peak[$1] = $8
+          for (i = 1; i <= NF; i++) if ($i != "") { sum[$1, i] += $i; cells[$1, i]++ } }
         END {
             print "arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds"
             for (a = 1; a <= arms; a++) {
                 arm = order[a]
-                n = count[arm]
-                pairs = 0
-                for (i = 1; i <= n; i++) {
-                    own[i] = top1[arm, i]
-                    if ((first, seed[arm, i]) in by_seed)
-                        beside[++pairs] = own[i] - by_seed[first, seed[arm, i]]
+                n = pairs = 0
+                for (i = 1; i <= count[arm]; i++) {
+                    s = seed[arm, i]
+                    if (top1[arm, s] == "")
+                        continue
+                    own[++n] = top1[arm, s]
+                    if (top1[first, s] != "")
+                        beside[++pairs] = own[n] - top1[first, s]
                 }
-                m = mean(own, n)
                 d = mean(beside, pairs)
-                printf "%s,%d,%.2f,%s,%s,%s,%.4f,%.4f,%s,%s,%.1f,%.0f\n", arm, n, m, deviation(own, n, m), \
-                    arm == first || !pairs ? "" : sprintf("%+.2f", d), \
-                    arm == first ? "" : deviation(beside, pairs, d), \
-                    test[arm] / n, loss[arm] / n, saved[arm], peak[arm], ms[arm] / n, cpu[arm] / n
+                printf "%s,%d,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", arm, count[arm], average(4, "%.2f"), \
+                    deviation(own, n, mean(own, n)), arm == first || !pairs ? "" : sprintf("%+.2f", d), \
+                    arm == first ? "" : deviation(beside, pairs, d), average(5, "%.4f"), average(6, "%.4f"), \
+                    saved[arm], peak[arm], average(9, "%.1f"), average(11, "%.0f")
             }
         }' runs.csv >table.csv
     if [ "$(wc -l <runs.csv)" -gt 1 ] && command -v gnuplot >/dev/null; then
@@ -166,19 +174,18 @@ train_one() {
     [ $code != 0 ] || mv "$dir/summary.tmp" "$dir/summary.json"
     rm -f "$dir/summary.tmp"
     exec 7>&-
-    [ $code -lt 128 ] || exit $code
+    case $code in 130 | 143) report; exit $code ;; esac # by SIGINT or SIGTERM
     return $code
 }
 
+finished() { runs | while read -r name seed; do [ ! -s "$out/$name-$seed/summary.json" ] || echo; done | wc -l; }
+
 failed=()
-unfinished=0
+[ "$train" = - ] || [ "$(finished)" = 0 ] || report
 while [ "$train" != - ] && read -r name seed <&3; do
     train_one "$name" "$seed" "$@" || failed+=("$name-$seed")
 done 3< <(runs)
 report
-while read -r name seed; do
-    [ -s "$out/$name-$seed/summary.json" ] || unfinished=$((unfinished + 1))
-done < <(runs)
 cat "$out/table.csv"
 [ ${#failed[@]} = 0 ] || echo "study: failed: ${failed[*]}" >&2
-[ $unfinished = 0 ]
+[ "$(finished)" = "$(runs | wc -l)" ]
