@@ -434,13 +434,12 @@ awk -F, 'NR == 1 { columns = NF; next } NF != columns { exit 1 }
 [ "$(cat have)" = "$(bytes '  live at once' 1 out)" ] ||
     fail "the timeline's peak is $(cat have), not as in $(cat out)"
 expect 2 "--plan-csv needs --plan" --plan-csv plan.csv
-peak_of() {
-    "$program" $small --plan "$@" >peak 2>err || fail "no plan: $*"
-    bytes 'peak of everything' 1 peak
-}
-exact=$(peak_of --activations exact)
-bits4=$(peak_of --activations compact)
-bits2=$(peak_of --activations compact --code-bits 2)
+expect 0 "" $small --plan --activations exact
+exact=$(bytes 'peak of everything' 1 out)
+expect 0 "" $small --plan --activations compact
+bits4=$(bytes 'peak of everything' 1 out)
+expect 0 "" $small --plan --activations compact --code-bits 2
+bits2=$(bytes 'peak of everything' 1 out)
 expect 0 "" $small --plan --memory-limit "$exact"
 grep -q "activations exact, batch 32: $exact bytes" out || fail "exact does not fit itself: $(cat out)"
 expect 0 "" $small --plan --memory-limit $((exact - 1))

@@ -72,7 +72,8 @@ error() {
 for form in $forms; do
     run "$form" --batch-size 4 --train-limit 4 --steps 1 --gradient-check 1 \
         --gradient-draws "$(draws_of "$form")" --quiet --summary-json "$folder/$form.check" >/dev/null
-    echo "$form $(error "$form")" >&2
+    error=$(error "$form")
+    echo "$form $error" >&2
 done
 for round in $(seq "$rounds"); do
     for form in $forms; do
@@ -92,9 +93,10 @@ for form in $forms; do
         [ "$form" != dense ] || dense_ms=$ms
         ratio=$(awk -v t="$ms" -v d="$dense_ms" 'BEGIN { printf "%.3f", t / d }')
     fi
+    error=$(error "$form")
     # 12 blocks; norm1 and norm2 have 384 columns, gelu 1536
     awk -v f="$form" -v b="$bytes" -v d="$dense_bytes" -v t="$ms,$ratio" -v k="$(draws_of "$form")" \
-        -v e="$(error "$form")" 'BEGIN {
+        -v e="$error" 'BEGIN {
             inputs = 12 * 32 * 196 * (384 + 384 + 1536) * 4
             kept = b - (d - inputs)
             printf "%s,%.2f,%.2f,%.1f,%s,%d,%s\n", f, b / 1048576, kept / 1048576,

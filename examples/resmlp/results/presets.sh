@@ -65,8 +65,8 @@ for preset in $presets; do
     done)
     ms=$(sort -n <<<"$times" | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')
     [ "$preset" != dense ] || { dense_ms=$ms && dense_bytes=$(field dense saved_activation_bytes); }
-    awk -v p="$preset" -v b="$(field "$preset" saved_activation_bytes)" -v d="$dense_bytes" \
-        -v a="$(pass_peak "$preset")" \
+    peak=$(pass_peak "$preset")
+    awk -v p="$preset" -v b="$(field "$preset" saved_activation_bytes)" -v d="$dense_bytes" -v a="$peak" \
         -v t="$ms" -v dt="$dense_ms" -v l="$(field "$preset" train_loss)" 'BEGIN {
             printf "%s,%.2f,%.1f,%.2f,%.0f,%.3f,%s\n", p, b / 1048576, 100 * b / d,
                 a / 1048576, t, t / dt, l }'
