@@ -42,6 +42,9 @@ installs() {
 }
 
 machine
+rm "$folder/bin/dpkg-query"
+says 0 'no dpkg-query.*install what is missing: gcc .*libcmocka-dev.* extra$' installs none
+machine
 says 1 'no apt-get.*install these yourself: gcc .*libcmocka-dev.* extra$' installs none
 machine apt-get
 says 1 'not root, and no sudo; run as root.*: apt-get install gcc .* extra$' installs none
