@@ -622,6 +622,14 @@ class Processes(Case):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
         self.assertIn("set CLPRUNE_LIBRARY", text.splitlines()[-1])
 
+    def test_fewer_images_than_a_batch(self):
+        for options in ["--images", "100"], ["--batch-size", "0"]:
+            run = subprocess.run(
+                [sys.executable, "-W", "ignore", os.path.join(EXAMPLE, "train.py"), *options],
+                text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(run.returncode, 2, run.stdout)
+            self.assertRegex(run.stdout, "error: argument --batch-size: .*, the number of images$")
+
 
 FIRST_IN_CHILD = f"""
 import os, sys

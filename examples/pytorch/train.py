@@ -174,13 +174,9 @@ def saved_mib(model: nn.Module, batch: Tensor, labels: Tensor) -> float:
     return saved.total / 2**20
 
 
-def train(args: argparse.Namespace) -> dict:
+def train(args: argparse.Namespace, data: Tuple[Tensor, Tensor, Tensor, Tensor]) -> dict:
     torch.manual_seed(args.seed)
-    if args.data:
-        images, labels, test_images, test_labels = read_cifar(args.data)
-    else:
-        images, labels, test_images, test_labels = generate()
-    images, labels = images[:args.images], labels[:args.images]
+    images, labels, test_images, test_labels = data
     model = build(args.model, args.keep, args.sparsity)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.05)
     steps = args.epochs * (len(images) // args.batch_size)
@@ -237,7 +233,12 @@ def main() -> None:
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    result = train(args)
+    images, labels, *test = read_cifar(args.data) if args.data else generate()
+    images, labels = images[:args.images], labels[:args.images]
+    if not 0 < args.batch_size <= len(images):
+        parser.error(f"argument --batch-size: {args.batch_size} is not in 1 to {len(images)}, "
+                     "the number of images")
+    result = train(args, (images, labels, *test))
     if args.json:
         with open(args.json, "a") as file:
             file.write(json.dumps(result) + "\n")
