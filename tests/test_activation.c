@@ -209,6 +209,9 @@ static void own_memory(void **state)
     TEST_FAILS(FORWARD(relu, own, out.mat), bad, "x overlaps saved");
     TEST_FAILS(FORWARD(gelu, shifted, out.mat), bad, "x overlaps saved");
     TEST_FAILS(FORWARD(gelu, own, shifted), bad, "overlaps");
+    TEST_FAILS(clprune_activation_forward(context, relu, 0, COUNT, other.mat,
+                   clprune_mat_rows(next, 0, 1), out.mat, saved, NULL),
+        bad, "b overlaps saved");
     for (int f = relu; f <= (int)gelu; f++) {
         TEST_FAILS(BACKWARD((clprune_activation)f, next, none), bad, "dx overlaps saved");
         TEST_FAILS(BACKWARD((clprune_activation)f, dx, clprune_mat_rows(next, 0, 1)), bad,

@@ -396,9 +396,15 @@ static void refused(void **state)
     clprune_mat bad_x = clprune_mat_of(room.buffer, x.mat.rows, COLS);
     bad_x.offset = 1; /* else a DENSE store's own */
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_mat bad_w = clprune_mat_of(room.buffer, OUT, COLS);
+    const clprune_mat bad_b = clprune_mat_of(room.buffer, 1, OUT);
     const clprune_extent image = {1, FEWER};
     TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, w.mat, none, bad_y, saved, NULL), bad,
         "y overlaps saved");
+    TEST_FAILS(clprune_linear_forward(linear, BATCH, x.mat, bad_w, none, y.mat, saved, NULL), bad,
+        "w overlaps saved");
+    TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, bad_b, y.mat, saved, NULL),
+        bad, "b overlaps saved");
     TEST_FAILS(clprune_linear_forward(linear, BATCH, bad_x, w.mat, none, y.mat, saved, NULL), bad,
         "x overlaps saved");
     TEST_FAILS(clprune_conv2d_forward(conv, BATCH, image, x.mat, w.mat, none, bad_y, saved, NULL),

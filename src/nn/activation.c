@@ -41,10 +41,10 @@ static bool is_fused(clprune_form form)
     return form == CLPRUNE_FORM_GELU_CODE || form == CLPRUNE_FORM_MASK;
 }
 
-/* Checks that nothing is overwritten before it is stored (x of GELU, y of ReLU), and that x and y
- * do not overlap the store, unless it is DENSE and the matrix that it keeps is its samples. */
+/* Checks that nothing is overwritten before it is stored (x of GELU, y of ReLU), and that x, b and
+ * y do not overlap the store, unless it is DENSE and the matrix that it keeps is its samples. */
 static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
-    clprune_form form, clprune__range range, clprune_mat x, clprune_mat y)
+    clprune_form form, clprune__range range, clprune_mat x, clprune_mat b, clprune_mat y)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (!relu && !is_fused(form)) {
@@ -59,6 +59,7 @@ static clprune_status check_memory(clprune_context *context, bool relu, const cl
         TRY(clprune__saved_check_apart(context, saved, "y", y));
     if (!in_own || !clprune__same_mat(x, own))
         TRY(clprune__saved_check_apart(context, saved, "x", x));
+    TRY(clprune__saved_check_apart(context, saved, "b", b));
 done:
     return status;
 }
@@ -75,12 +76,14 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
         TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
         TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
         TRY(clprune__check_mat(context, "y", y, count * info.rows, info.cols));
+        if (!clprune__is_absent(b))
+            TRY(clprune__check_mat(context, "b", b, 1, info.cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
     const bool fused = saved != NULL && is_fused(info.keep.form);
     if (saved != NULL)
         TRY(check_memory(
-            context, relu, saved, info.keep.form, (clprune__range){first, count}, x, y));
+            context, relu, saved, info.keep.form, (clprune__range){first, count}, x, b, y));
     cl_event *last = saved == NULL || fused ? event : NULL;
     if (relu)
         TRY(clprune_relu_forward(context, x, b, y,

@@ -147,7 +147,8 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
         {"b", b, 1, desc->out, .optional = true}, {"y", y, y_rows, desc->out}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
-        TRY(clprune__saved_fit(context, saved, batch, image.height * image.width, desc->in, x, y));
+        TRY(clprune__saved_fit(
+            context, saved, batch, image.height * image.width, desc->in, ALL, operands));
         if (batch > 0) /* an empty batch does not change the store, not even its shape */
             TRY(clprune_saved_store(saved, 0, batch, x, NULL));
     }

@@ -109,7 +109,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         {"y", y, batch * s.y_rows, s.y_cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
     if (saved != NULL) {
-        TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols, x, y));
+        TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols, ALL, operands));
         mark = clprune__scratch_begin(context);
         open = true;
     }

@@ -249,9 +249,10 @@ static bool has_shape(const clprune_saved *saved, size_t rows, size_t cols)
 }
 
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
-    size_t rows, size_t cols, clprune_mat x, clprune_mat y)
+    size_t rows, size_t cols, size_t count, const clprune__operand *operands)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat x = operands[0].mat;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     TRY(clprune__keep_restores(context, &saved->kept.keep));
     const bool fits = batch == 0 || (has_shape(saved, rows, cols) && batch <= saved->kept.batch);
@@ -262,7 +263,9 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     const clprune__bytes blob = {kept.buffer, kept.offset, bytes};
     const bool dense = saved->form == &clprune__form_dense;
     const clprune_mat own = dense ? saved->form->mat(&kept, (clprune__range){0, batch}) : x;
-    TRY(clprune__check_bytes_apart(context, "y", clprune__bytes_of(y), "saved", blob));
+    for (size_t i = 1; i < count; i++)
+        TRY(clprune__check_bytes_apart(
+            context, operands[i].name, clprune__bytes_of(operands[i].mat), "saved", blob));
     if (!dense)
         TRY(clprune__check_bytes_apart(context, "x", clprune__bytes_of(x), "saved", blob));
     else if (!clprune__same_mat(x, own))

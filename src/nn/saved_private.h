@@ -19,12 +19,12 @@ clprune_status clprune__keep_restores(clprune_context *context, const clprune_ke
 
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
-/* For a layer that stores x, `batch` samples of rows x cols, and writes y; both are checked. Fails
- * unless the store can hold and restore x, and lies apart from y and from x (x may be a DENSE
+/* For a layer that stores operands[0], x, `batch` samples of rows x cols; all operands are checked.
+ * Fails unless the store can hold and restore x, and lies apart from the operands (x may be a DENSE
  * store's own memory). Then reshapes the store if its shape differs. A call that fails does not
  * change the store. */
 clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
-    size_t rows, size_t cols, clprune_mat x, clprune_mat y);
+    size_t rows, size_t cols, size_t count, const clprune__operand *operands);
 
 /* Fails unless samples [0, batch) of rows x cols were stored, and can be restored. */
 clprune_status clprune__saved_check(
