@@ -67,6 +67,14 @@ for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "com
         fail "the arena is not as planned: $form: $(cat plan out)"
     [ "$(bytes 'saved activations' 1 plan)" = "$(bytes 'activations   ' 1 out)" ] ||
         fail "saved activations are not as planned: $form"
+    [ "$form" != dense ] || dense=$(bytes together 1 out)
+    awk -v dense="$dense" '/^together/ { saved = 100 * (1 - $(NF - 1) / dense) }
+        /^saved, %/ && ($NF - saved) ^ 2 > 0.01 { exit 1 }' out ||
+        fail "what is saved of the $dense bytes of dense: $form: $(cat out)"
+    case $form in
+    pruned*) ;;
+    *) [ "$(bytes 'pruned: blocks' 1 out)" = 0 ] || fail "pruned blocks in $form: $(cat out)" ;;
+    esac
     CLPRUNE_DEBUG=forget=poison run $small --epochs 2 --output-dir poisoned --overwrite --activations $form
     results whole >want
     results poisoned >got

@@ -110,16 +110,17 @@ static void print_tensors(const ledger *l)
 
 /* Bytes of kept activations, from their shapes. */
 typedef struct kept_bytes {
-    uint64_t dense;           /* if everything were kept dense */
+    uint64_t dense;           /* if everything that can be dense were kept so */
     uint64_t as_is;           /* of dense tensors and means */
     uint64_t values, indices; /* of the pruned ones */
     uint64_t codes;           /* of GELU's derivative */
     uint64_t quantised;       /* codes, scales and zeros */
     uint64_t pooled;          /* means of cells */
+    uint64_t masks;           /* signs */
 } kept_bytes;
 
-static bool add_tensor(
-    const trainer *t, const keep_rule *rule, keep_shape shape, kept_bytes *bytes, fault *f)
+static bool add_tensor(const trainer *t, const keep_entry *entry, const keep_rule *rule,
+    keep_shape shape, kept_bytes *bytes, fault *f)
 {
     clprune_saved_sizes sizes;
     if (!fault_check(f, NULL,
@@ -127,7 +128,8 @@ static bool add_tensor(
                 &rule->keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
-    bytes->dense += sizes.dense_bytes;
+    if (entry->only == 0 || (entry->only & KEEP_SET(CLPRUNE_FORM_DENSE)) != 0)
+        bytes->dense += sizes.dense_bytes;
     if (rule->recomputed)
         return true;
     switch (rule->keep.form) {
@@ -144,6 +146,9 @@ static bool add_tensor(
     case CLPRUNE_FORM_POOLED:
         bytes->pooled += sizes.values_bytes;
         break;
+    case CLPRUNE_FORM_MASK:
+        bytes->masks += sizes.values_bytes;
+        break;
     default:
         bytes->values += sizes.values_bytes;
         bytes->indices += sizes.index_bytes;
@@ -158,7 +163,7 @@ static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
     bytes->dense = bytes->as_is = t->options->batch_size * t->sizes.fixed * sizeof(float);
     for (size_t i = 0; i < table->count; ++i)
         for (size_t block = 0; block < (i < table->in_block ? blocks : 1); ++block)
-            if (!add_tensor(t, &t->rules[keep_rule_at(table, blocks, block, i)],
+            if (!add_tensor(t, &table->entries[i], &t->rules[keep_rule_at(table, blocks, block, i)],
                     table->shape(&t->sizes, block, i), bytes, f))
                 return false;
     return true;
@@ -235,6 +240,8 @@ static void print_kept(const kept_bytes *bytes, uint64_t kept)
         print_line("quantised: codes, scales, zeros", bytes->quantised);
     if (bytes->pooled != 0)
         print_line("pooled: means of cells", bytes->pooled);
+    if (bytes->masks != 0)
+        print_line("masks: signs as bits", bytes->masks);
     print_line("together", kept);
     print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
