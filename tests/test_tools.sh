@@ -59,6 +59,9 @@ refused 2 "--json: cannot write \"$folder/none/x\"" clprune-bench bspmm --json "
 mkfifo "$folder/fifo"
 timeout 20 "$programs/clprune-bench" bspmm --json "$folder/fifo" >"$folder/out" 2>"$folder/err"
 [ $? = 2 ] && grep -q -- '--json: cannot write' "$folder/err" || fail "a FIFO as --json: $(cat "$folder/err")"
+refused 1 "--output: cannot write $folder: Is a directory" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder"
+ln -s nothing "$folder/dangling"
+refused 1 "--output: cannot write $folder/dangling: No such file" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/dangling"
 
 # Output that cannot be written is no success; a run that cannot begin leaves an older file as it is.
 if "$programs/clprune-info" --list >/dev/null 2>&1; then
@@ -73,9 +76,10 @@ echo before >"$folder/json"
 CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
 [ $? = 3 ] && [ "$(cat "$folder/json")" = before ] || fail "no device, and an older file of --json: $(cat "$folder/json")"
 
-# A search that is interrupted writes what it found, and a second signal is not needed.
-if "$programs/clprune-info" --list >/dev/null 2>&1; then
-    "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$folder/row" 2>"$folder/err" &
+# interrupted OUTPUT FILE: a search is stopped by a signal; a second one is not needed. What it found is in FILE.
+interrupted() {
+    : >"$folder/err" # before the child does so: what an earlier one said is waited for below
+    "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$1" >"$folder/printed" 2>"$folder/err" &
     child=$!
     tries=0
     until grep -q '^device ' "$folder/err" || [ $tries -ge 300 ]; do
@@ -85,9 +89,19 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     kill -s TERM $child
     wait $child
     [ $? = 143 ] || fail "clprune-tune does not end with 143 after SIGTERM: $(cat "$folder/err")"
-    head -n 1 "$folder/row" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$folder/row" | grep -qx end &&
-        grep -q '_nt\.' "$folder/row" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$folder/row" ||
+    head -n 1 "$2" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$2" | grep -qx end &&
+        grep -q '_nt\.' "$2" && grep -q '^# bspmm-nt: the search was stopped by a signal' "$2" ||
         fail "an interrupted search leaves $(ls "$folder"): $(cat "$folder/err")"
+}
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    interrupted "$folder/row" "$folder/row"
+    # Symbolic links stay.
+    echo before >"$folder/target"
+    ln -s target "$folder/link"
+    ln -s /proc/self/fd/1 "$folder/standard"
+    interrupted "$folder/link" "$folder/target"
+    interrupted "$folder/standard" "$folder/printed"
+    [ -L "$folder/link" ] && [ -L "$folder/standard" ] || fail "--output replaces a link: $(ls -l "$folder")"
     CLPRUNE_TUNING=$folder/row "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/row" "$folder/out" ||
         fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
 fi

@@ -205,6 +205,22 @@ done
 "$program" $small --steps 1 --quiet --summary-json /dev/stdout 2>err | grep -q '"steps": 1' ||
     fail "no summary in a pipe: $(cat err)"
 program=$unbounded
+# So is a file that it has open, behind what was written there; a link stays, and what it names is replaced.
+ln -s /proc/self/fd/1 standard
+echo before >open
+"$program" $small --plan --plan-csv standard >>open 2>err || fail "a plan in a file that is open: $(cat err)"
+[ -L standard ] && [ "$(head -n 1 open)" = before ] && sed -n '/^peak of everything/,$p' open | grep -q '^command,' ||
+    fail "not plan and timeline behind what was there: $(ls -l standard; cat open)"
+mkdir elsewhere
+echo before >elsewhere/file
+ln elsewhere/file elsewhere/old
+ln -s elsewhere/file link
+expect 0 "" $small --plan --plan-csv link
+[ -L link ] && grep -q '^command,' elsewhere/file && [ "$(cat elsewhere/old)" = before ] && [ "$(ls elsewhere)" = "$(printf 'file\nold')" ] ||
+    fail "a link to a file: $(ls -l link elsewhere)"
+ln -s nothing dangling
+expect 4 "cannot write dangling: it is a link to nothing" $small --plan --plan-csv dangling
+[ -L dangling ] || fail "a link to nothing was replaced"
 
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report

@@ -1,3 +1,5 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "atomic_file.h"
 
 #include <dirent.h>
@@ -57,7 +59,7 @@ static int open_temporary(atomic_file *file)
 }
 
 /* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
-static int open_direct(const char *path)
+static int open_device(const char *path)
 {
     const int descriptor = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
@@ -66,34 +68,64 @@ static int open_direct(const char *path)
     return descriptor;
 }
 
-/* Sets *direct if the name is written to directly: a device or an open pipe. Fails for folders,
- * named FIFOs and the like. */
-static bool look_at(const char *path, bool *direct, fault *f)
+/* A descriptor, from standard output on, that has the file open for writing; -1: none. */
+static int find_open(const struct stat *status)
+{
+    for (int i = STDOUT_FILENO; i < 10; ++i) {
+        struct stat other;
+        if (fstat(i, &other) == 0 && other.st_dev == status->st_dev &&
+            other.st_ino == status->st_ino && (fcntl(i, F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return i;
+    }
+    return -1;
+}
+
+/* Opens what is written directly: a device, a pipe, or what the process has open, behind what was
+ * written there. *descriptor is -1 for other names. Fails for folders, named FIFOs and the like. */
+static bool open_direct(const char *path, int *descriptor, fault *f)
 {
     struct stat status;
     const size_t length = strlen(path);
-    *direct = false;
+    *descriptor = -1;
     if (length > 0 && path[length - 1] == '/')
         return fault_set(f, CODE_DATA, "cannot write %s: it names a folder", path);
-    if (stat(path, &status) != 0 || S_ISREG(status.st_mode))
+    if (stat(path, &status) != 0)
+        return lstat(path, &status) != 0 ||
+               fault_set(f, CODE_DATA, "cannot write %s: it is a link to nothing", path);
+    const int found = find_open(&status);
+    if (found < 0 && S_ISREG(status.st_mode))
         return true;
-    *direct =
-        S_ISCHR(status.st_mode) || (S_ISFIFO(status.st_mode) && strncmp(path, "/dev/", 5) == 0);
-    return *direct ||
-           fault_set(f, CODE_DATA, "cannot write %s: %s", path, plain_file_refusal(status.st_mode));
+    if (found >= 0) {
+        (void)fflush(stdout);
+        *descriptor = fcntl(found, F_DUPFD_CLOEXEC, 0);
+    } else if (S_ISCHR(status.st_mode) ||
+               (S_ISFIFO(status.st_mode) && strncmp(path, "/dev/", 5) == 0)) {
+        *descriptor = open_device(path);
+    } else {
+        return fault_set(
+            f, CODE_DATA, "cannot write %s: %s", path, plain_file_refusal(status.st_mode));
+    }
+    return *descriptor >= 0 || fail("write", path, f);
+}
+
+static char *without_links(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) ? realpath(path, NULL)
+                                                                : strdup(path);
 }
 
 bool atomic_file_open(const char *path, atomic_file *file, fault *f)
 {
-    bool direct;
+    int descriptor;
     *file = (atomic_file){0};
-    if (!look_at(path, &direct, f))
+    if (!open_direct(path, &descriptor, f))
         return false;
-    file->path = strdup(path);
-    if (file->path == NULL)
-        return fault_set(f, CODE_MEMORY, "out of memory");
-    const int descriptor = direct ? open_direct(path) : open_temporary(file);
-    file->stream = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    const bool direct = descriptor >= 0;
+    file->path = direct ? strdup(path) : without_links(path);
+    if (file->path != NULL && !direct)
+        descriptor = open_temporary(file);
+    file->stream = file->path == NULL || descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (file->stream == NULL) {
         (void)fail("write", path, f);
         if (descriptor >= 0) {

@@ -4,8 +4,11 @@
  *
  * The temporary name is NAME.XXXXXXXX.tmp with eight hexadecimal digits; no two writers share it.
  *
- * A device (/dev/null, a terminal) and a pipe that the process has open (/dev/stdout, /dev/fd/N)
- * are written directly. A named FIFO is refused: opening it would wait for a reader.
+ * A symbolic link stays, and the file that it names is replaced.
+ *
+ * A device (/dev/null, a terminal), a pipe below /dev, and the file or pipe behind descriptors 1 to
+ * 9 (/dev/stdout, redirected or not) are written directly, the latter behind what was written there
+ * before. A named FIFO is refused: opening it would wait for a reader.
  */
 #ifndef TRAINER_ATOMIC_FILE_H
 #define TRAINER_ATOMIC_FILE_H
