@@ -86,6 +86,12 @@ for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "com
     cmp -s want got || fail "a resumed run differs: $form: $(cat want got)"
 done
 
+# Each column of a plan has a name of its own: the stem has saved activations and workspace.
+run $small --arch resnet18 --image-size 32 --plan --plan-csv plan.csv
+head -n 1 plan.csv | tr , '\n' >columns
+[ -z "$(sort columns | uniq -d)" ] && grep -qx 'stem (activations)' columns && grep -qx 'stem (workspace)' columns ||
+    fail "columns of a plan: $(cat columns)"
+
 # exact has dense's gradients, but for rounding.
 run $small --steps 3 --activations exact --gradient-check 1 --summary-json summary
 awk '/"relative_error"/ && $2 + 0 > 1e-5 { exit 1 }' summary || fail "exact is not: $(cat summary)"

@@ -167,6 +167,17 @@ static void print_totals(const memory_plan *plan)
     print_line("peak of everything", memory_plan_bytes(plan));
 }
 
+/* A tensor's name, and its category where another tensor has the same name. */
+static void print_name(FILE *file, const timeline *line, const tensor *named)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < line->count; ++i)
+        same += strcmp(line->tensors[i].name, named->name) == 0;
+    (void)fprintf(file, ",%s", named->name);
+    if (same > 1)
+        (void)fprintf(file, " (%s)", clprune_memory_category_name(named->category));
+}
+
 /* One line for each command. */
 static bool write_csv(const char *path, const memory_plan *plan, const timeline *line, fault *f)
 {
@@ -175,7 +186,7 @@ static bool write_csv(const char *path, const memory_plan *plan, const timeline 
         return false;
     (void)fputs("command,part", file.stream);
     for (size_t i = 0; i < line->count; ++i)
-        (void)fprintf(file.stream, ",%s", line->tensors[i].name);
+        print_name(file.stream, line, &line->tensors[i]);
     (void)fputs(",borrowed\n", file.stream);
     for (size_t p = 0; p < plan->parts_count; ++p) {
         char name[64];
