@@ -146,6 +146,40 @@ static void idx_images(void **state)
     test_folder_remove(folder);
 }
 
+/* Which of two kinds is meant is not guessed; nor which of two sets of a kind a run had. */
+static void two_sets(void **state)
+{
+    (void)state;
+    static const char *const made[] = {"MNIST", "MNIST/raw", "cifar-10-batches-bin"};
+    char folder[TEST_PATH], path[2 * TEST_PATH], err[256];
+    const dataset_options few = {.train_limit = 2, .test_limit = 1};
+    uint8_t pixels[TRAIN * SIDE * SIDE] = {1};
+    dataset *data;
+    test_folder_make(folder);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        path_in(path, folder, made[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    path_in(path, folder, "MNIST/raw");
+    put_set(path);
+    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
+    const uint64_t checksum = dataset_checksum(data);
+    dataset_close(data);
+    assert_int_equal(dataset_open(folder, &few, &data, err, sizeof err), DATASET_OK);
+    assert_true(dataset_checksum(data) == checksum);
+    dataset_close(data);
+    put_idx(path, "train-images-idx3-ubyte", 0x803, 3, (const uint32_t[]){TRAIN, SIDE, SIDE},
+        pixels, sizeof pixels);
+    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
+    assert_true(dataset_checksum(data) != checksum);
+    dataset_close(data);
+    path_in(path, folder, "cifar-10-batches-bin/data_batch_1.bin");
+    test_file_write(path, "", 0);
+    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_BAD_ARGUMENT);
+    assert_non_null(strstr(err, "holds more than one kind of set"));
+    test_folder_remove(folder);
+}
+
 typedef struct idx_fault {
     const char *what, *name;
     uint32_t magic, size[3];
@@ -404,7 +438,25 @@ static void folders(void **state)
         dataset_batch(data, DATASET_TRAIN, both, 2, NULL, images, labels, err, sizeof err),
         DATASET_OK);
     assert_true(labels[0] == 0 && labels[1] == 1);
+    const uint64_t checksum = dataset_checksum(data);
     dataset_close(data);
+    /* another name of a class, or number of images, is another set */
+    char other[2 * TEST_PATH];
+    path_in(path, folder, "train/a");
+    path_in(other, folder, "train/A");
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(rename(turn == 0 ? path : other, turn == 0 ? other : path), 0);
+        assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+        assert_true((dataset_checksum(data) == checksum) == (turn == 1));
+        dataset_close(data);
+    }
+    path_in(path, folder, "train/a/1.png");
+    path_in(other, folder, "train/a/1");
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+    assert_true(dataset_checksum(data) != checksum);
+    dataset_close(data);
+    assert_int_equal(rename(other, path), 0);
     /* a broken file is named, or passed over and counted */
     wanted.train_limit = 0;
     path_in(path, folder, "train/a/2.JPEG");
@@ -575,6 +627,7 @@ int main(void)
 {
     test_list list = {0};
     test_add(&list, idx_images, NULL, "IDX");
+    test_add(&list, two_sets, NULL, "two sets");
     test_add(&list, idx_refused, NULL, "IDX, refused");
 #if TRAINER_IMAGES
     test_add(&list, resizing, NULL, "resizing");

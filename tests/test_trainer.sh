@@ -222,6 +222,22 @@ ln -s nothing dangling
 expect 4 "cannot write dangling: it is a link to nothing" $small --plan --plan-csv dangling
 [ -L dangling ] || fail "a link to nothing was replaced"
 
+# ---- the data of a run ---------------------------------------------------------------------------
+# grey FOLDER DIGIT: 16 images of 16 x 16 pixels, all of one grey.
+grey() {
+    mkdir "$1"
+    for split in train t10k; do
+        { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero | tr '\0' "$2"; } >"$1/$split-images-idx3-ubyte"
+        { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >"$1/$split-labels-idx1-ubyte"
+    done
+}
+grey digits 1
+grey fashion 2
+expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 1 --train-limit 12 --output-dir grey
+expect 2 "--data fashion: these images are not those of the run in grey/last.ckpt" --resume grey/last.ckpt --data fashion
+mv digits moved
+expect 0 "" --resume grey/last.ckpt --data moved --test-limit 8
+
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report
 grep -q "$(printf '\r')" out && fail "there is a carriage return where there is no terminal"

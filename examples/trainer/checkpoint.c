@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fnv.h"
 #include "plain_file.h"
 
 /* Two fixed parts of the file, laid out without padding. */
@@ -29,17 +30,6 @@ static const file_header expected = {
 enum { NAME_MOST = 255 };
 static const uint32_t trailer_mark = UINT32_C(0xFFFFFFFF);
 
-/* FNV-1a with 64 bits (Fowler, Noll, Vo; RFC 9923). */
-static const uint64_t hash_start = UINT64_C(0xCBF29CE484222325);
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; ++i)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001B3);
-    return hash;
-}
-
 static size_t element_size(uint32_t type)
 {
     switch (type) {
@@ -64,7 +54,7 @@ static uint64_t padding(uint64_t size)
 
 static void put(checkpoint_writer *writer, const void *data, size_t size)
 {
-    writer->hash = hash_bytes(writer->hash, data, size);
+    writer->hash = fnv1a(writer->hash, data, size);
     writer->size += size;
     if (size > 0)
         (void)fwrite(data, 1, size, writer->file.stream); /* commit asks ferror */
@@ -79,7 +69,7 @@ static void put_padded(checkpoint_writer *writer, const void *data, size_t size)
 
 bool checkpoint_create(const char *path, checkpoint_writer *writer, fault *f)
 {
-    *writer = (checkpoint_writer){.hash = hash_start};
+    *writer = (checkpoint_writer){.hash = FNV_START};
     if (!atomic_file_open(path, &writer->file, f))
         return false;
     put(writer, &expected, sizeof expected);
@@ -157,7 +147,7 @@ static bool check_frame(checkpoint *c, fault *f)
             header.version, expected.version);
     if (trailer.mark != trailer_mark || trailer.size != c->size)
         return damaged(c, "it is cut off or has something appended", f);
-    if (trailer.hash != hash_bytes(hash_start, c->bytes, c->size - sizeof trailer.hash))
+    if (trailer.hash != fnv1a(FNV_START, c->bytes, c->size - sizeof trailer.hash))
         return damaged(c, "its checksum is wrong", f);
     if (trailer.records > c->size / sizeof(record_header))
         return damaged(c, "it has more records than room", f);

@@ -83,11 +83,17 @@ dataset_status dataset_open(
     data = calloc(1, sizeof *data);
     if (data == NULL)
         return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
-    if (strcmp(source, "generated") == 0)
+    const bool generated = strcmp(source, "generated") == 0;
+    const bool idx = !generated && dataset_idx_found(source);
+    const bool folder = !generated && dataset_folder_found(source);
+    if (generated)
         status = dataset_generated(options, &data->source, err, err_size);
-    else if (dataset_idx_found(source))
+    else if (idx + folder + dataset_cifar_found(source) > 1)
+        status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+            "%s: holds more than one kind of set; name the folder of the one you want", source);
+    else if (idx)
         status = dataset_idx(source, options, &data->source, err, err_size);
-    else if (dataset_folder_found(source))
+    else if (folder)
         status = dataset_folder(source, options, &data->source, err, err_size);
     else
         status = dataset_cifar(source, options, &data->source, err, err_size);
@@ -112,6 +118,11 @@ void dataset_close(dataset *data)
 const char *dataset_name(const dataset *data)
 {
     return data->source.name;
+}
+
+uint64_t dataset_checksum(const dataset *data)
+{
+    return data->source.checksum;
 }
 
 uint64_t dataset_skipped(const dataset *data)

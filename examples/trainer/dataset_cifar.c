@@ -136,6 +136,12 @@ static dataset_status find_place(const char *dir, cifar_place *found, char *err,
     return DATASET_OK;
 }
 
+bool dataset_cifar_found(const char *dir)
+{
+    cifar_place place;
+    return find_place(dir, &place, NULL, 0) != DATASET_NOT_FOUND;
+}
+
 /* Number of whole records in a file of `bytes`. */
 static dataset_status count_records(
     const char *path, uint64_t bytes, size_t record, uint32_t *count, char *err, size_t err_size)

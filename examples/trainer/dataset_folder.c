@@ -22,6 +22,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "fnv.h"
 #include "image_file.h"
 #include "plain_file.h"
 #include "rng.h"
@@ -404,6 +405,12 @@ dataset_status dataset_folder(const char *dir, const dataset_options *options,
     for (int i = 0; i < 2; ++i) {
         const uint32_t count = (uint32_t)set->split[i].files.count;
         source->count[i] = set->count[i] = limit[i] != 0 && limit[i] < count ? limit[i] : count;
+    }
+    const uint64_t train = set->split[DATASET_TRAIN].files.count;
+    source->checksum = fnv1a(FNV_START, &train, sizeof train);
+    for (size_t i = 0; i < classes; ++i) {
+        const char *name = name_at(&set->classes, i);
+        source->checksum = fnv1a(source->checksum, name, strlen(name) + 1);
     }
     /* of ImageNet, as torchvision has them */
     const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};

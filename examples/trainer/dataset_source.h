@@ -18,6 +18,7 @@ typedef struct dataset_source {
     uint32_t classes;
     uint32_t image_size;
     uint32_t count[2]; /* by dataset_split */
+    uint64_t checksum; /* see dataset_checksum */
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];
 
@@ -34,6 +35,7 @@ typedef struct dataset_source {
 } dataset_source;
 
 /* Whether a folder holds such a set. */
+bool dataset_cifar_found(const char *dir);
 bool dataset_idx_found(const char *dir);
 bool dataset_folder_found(const char *dir);
 

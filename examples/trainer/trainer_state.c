@@ -5,6 +5,7 @@
  *     options               the settings of the run, "name=value" strings
  *     keep                  the text of --keep-file; only if there is one
  *     dataset               name of the data set
+ *     checksum              of the data set, where its name does not identify it (dataset.h)
  *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
@@ -122,6 +123,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
         t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
+    const uint64_t checksum = dataset_checksum(t->data);
     char *text;
     size_t size;
     if (!options_save(t->options, &text, &size, f))
@@ -131,6 +133,8 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
         checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
             t->options->keep_text);
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
+    if (checksum != 0)
+        checkpoint_put(writer, "checksum", CHECKPOINT_U64, 1, 1, &checksum);
     checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &t->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
@@ -165,7 +169,14 @@ static bool check_data(const trainer *t, const checkpoint *c, fault *f)
         return fault_set(f, CODE_USAGE,
             "--data %s: these images are %s, not those of the run in %s", t->options->data, now,
             c->path);
-    return true;
+    if (checkpoint_find(c, "checksum") == NULL) /* no need, or an older program */
+        return true;
+    const uint64_t *checksum = checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, f);
+    if (checksum == NULL)
+        return false;
+    return *checksum == dataset_checksum(t->data) ||
+           fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s",
+               t->options->data, c->path);
 }
 
 static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
@@ -286,7 +297,7 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {
-        "options", "keep", "dataset", "streams", "position", "sums", "log"};
+        "options", "keep", "dataset", "checksum", "streams", "position", "sums", "log"};
     static const char *const folders[] = {"param/", "state0/", "state1/", "model/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
