@@ -466,6 +466,9 @@ awk -F, 'NR == 1 { columns = NF; next } NF != columns { exit 1 }
 [ "$(cat have)" = "$(bytes '  live at once' 1 out)" ] ||
     fail "the timeline's peak is $(cat have), not as in $(cat out)"
 expect 2 "--plan-csv needs --plan" --plan-csv plan.csv
+for option in "--export x" "--gradient-check 1" --memory-report "--summary-json x" "--tensorboard x"; do
+    expect 2 "${option% *} does not go with --plan" $small --plan $option
+done
 expect 0 "" $small --plan --activations exact
 exact=$(bytes 'peak of everything' 1 out)
 expect 0 "" $small --plan --activations compact

@@ -191,8 +191,13 @@ static bool check_chooser(const options *o, fault *f)
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
+    static const char *const of_runs[] = {
+        "export", "gradient-check", "memory-report", "summary-json", "tensorboard"};
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
+    for (size_t i = 0; o->plan && i < sizeof of_runs / sizeof *of_runs; ++i)
+        if (options_given(o, of_runs[i]))
+            return fault_set(f, CODE_USAGE, "--%s does not go with --plan", of_runs[i]);
     if (o->gradient_draws > 1 && o->gradient_check == 0)
         return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
     learning_rate rate;
