@@ -139,6 +139,12 @@ static void lines(void **state)
     only(&o, rules, 1, 2, KEEP_X2, &rule);
     apply(&o, "blocks.0 x pruned criterion=random\n", rules);
     assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.criterion, CLPRUNE_CRITERION_RANDOM);
+    /* all blocks, in fewer bytes */
+    const options unpruned = options_of(DENSE);
+    apply(&unpruned, "blocks.0 x pruned values=fp16\n", rules);
+    assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.form, CLPRUNE_FORM_PRUNED);
+    assert_int_equal(rule_of(rules, 0, KEEP_X)->keep.value_type, CLPRUNE_VALUES_FP16);
+    assert_true(rule_of(rules, 0, KEEP_X)->keep.sparsity <= 0);
 }
 
 /* What is pooled has the grid of the model's tokens, whichever line or preset pools it. */

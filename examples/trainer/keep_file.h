@@ -15,8 +15,8 @@
  * Settings have the options' names: sparsity, block, norm, criterion, centre, values and indices
  * for pruned; bits (--code-bits), group and rounding for quantised; cell (--pool) for pooled, and
  * for pruned with centre=cells; bits (--gelu-code) for code. A setting that a line leaves out has
- * the run's option. Later lines win. A comment starts with #. indices=int16, of older files, is
- * read as bitmap.
+ * the run's option; without a sparsity, all blocks are kept in values that are not fp32. Later
+ * lines win. A comment starts with #. indices=int16, of older files, is read as bitmap.
  */
 #ifndef TRAINER_KEEP_FILE_H
 #define TRAINER_KEEP_FILE_H
