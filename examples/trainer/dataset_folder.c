@@ -187,7 +187,10 @@ static int32_t class_of(const names *classes, const char *name)
         const int order = strcmp(name, name_at(classes, middle));
         if (order == 0)
             return (int32_t)middle;
-        *(order < 0 ? &high : &low) = order < 0 ? middle : middle + 1;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return -1;
 }

@@ -22,7 +22,7 @@
 #include "fnv.h"
 #include "plain_file.h"
 
-enum { IMAGES = 0x803, LABELS = 0x801, SIZES = 4, NAMES = 4, MOST_SIDE = 1024 };
+enum { IMAGES = 0x803, LABELS = 0x801, SIZES = 4, MOST_SIDE = 1024 };
 
 /* The folders below DIR that are searched: DIR itself, then where torchvision unpacks. */
 static const char *const folders[] = {
@@ -62,15 +62,21 @@ static char *find(const char *dir, const char *folder, const char *const names[2
     return join(dir, folder, names[0]);
 }
 
+static bool has_file(const char *dir, const char *folder, const char *name)
+{
+    char *path = join(dir, folder, name);
+    const bool found = path != NULL && access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
 static bool has_any_file(const char *dir, const char *folder)
 {
-    bool found = false;
-    for (int i = 0; i < 8 && !found; ++i) {
-        char *path = join(dir, folder, (i < 4 ? images : labels)[i / 2 % 2][i % 2]);
-        found = path != NULL && access(path, F_OK) == 0;
-        free(path);
-    }
-    return found;
+    for (int split = 0; split < 2; ++split)
+        for (int i = 0; i < 2; ++i)
+            if (has_file(dir, folder, images[split][i]) || has_file(dir, folder, labels[split][i]))
+                return true;
+    return false;
 }
 
 bool dataset_idx_found(const char *dir)

@@ -252,7 +252,7 @@ size_t option_index(const trainer_model *model, const char *name, size_t length)
     return i;
 }
 
-static void append(char *text, size_t size, const char *format, ...)
+void options_append(char *text, size_t size, const char *format, ...)
 {
     const size_t used = strlen(text);
     va_list args;
@@ -290,17 +290,17 @@ void option_needed(const trainer_model *model, option_needs needs, char *text, s
             fit[count++] = i;
     text[0] = '\0';
     for (size_t i = 0; i < count; ++i)
-        append(text, size, "%s%s",
+        options_append(text, size, "%s%s",
             i == 0          ? "--activations "
             : i + 1 < count ? ", "
                             : " or ",
             keep->preset_names[fit[i]]);
     if (count == 0)
-        append(text, size, "--keep-file");
+        options_append(text, size, "--keep-file");
     else if (needs == NEEDS_POOLING_OR_FILE)
-        append(text, size, ", --centre cells, or --keep-file");
+        options_append(text, size, ", --centre cells, or --keep-file");
     else if (option_takes_file(needs))
-        append(text, size, ", or --keep-file");
+        options_append(text, size, ", or --keep-file");
 }
 
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
@@ -309,17 +309,18 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
     (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
     if (row->offset == FIELD(arch))
         for (size_t i = 0; model->archs[i] != NULL; ++i)
-            append(text, size, "%s%s%s",
+            options_append(text, size, "%s%s%s",
                 i == 0                        ? ""
                 : model->archs[i + 1] == NULL ? " or "
                                               : ", ",
                 model->archs[i], i == model->arch ? " (the default)" : "");
     if (row->offset == FIELD(activations))
         for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
-            append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ", model->keep->preset_names[i],
-                i == 0 ? " (the default)" : "", model->keep->presets[i].help);
+            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ",
+                model->keep->preset_names[i], i == 0 ? " (the default)" : "",
+                model->keep->presets[i].help);
     if (row->needs == NEEDS_NOTHING)
         return;
     option_needed(model, row->needs, needed, sizeof needed);
-    append(text, size, "; needs %s", needed);
+    options_append(text, size, "; needs %s", needed);
 }

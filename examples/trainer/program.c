@@ -31,40 +31,36 @@ static void say_start(trainer *t)
     else
         (void)snprintf(kept, sizeof kept, "%s", options_preset(o));
     if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_SAMPLE)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", centred");
+        options_append(kept, sizeof kept, ", centred");
     if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_CELLS)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
-            ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
+        options_append(
+            kept, sizeof kept, ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
     if (o->values != CLPRUNE_VALUES_FP32)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", values in %s",
-            options_values[o->values]);
+        options_append(kept, sizeof kept, ", values in %s", options_values[o->values]);
     if (options_index_type(o) != CLPRUNE_INDEX_INT32)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", indices in %s",
+        options_append(kept, sizeof kept, ", indices in %s",
             options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
                                                             : options_indices[o->indices]);
     const clprune_precision precision = clprune_context_precision(t->context);
     if (precision != CLPRUNE_PRECISION_FP32)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", multiplied in %s",
-            clprune_precision_name(precision));
+        options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
     if (keep_preset_codes(t->type->keep, o->activations))
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
-            ", GELU's derivative in %u bits", options_gelu_code_bits(o));
+        options_append(
+            kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
     if (keep_preset_quantises(t->type->keep, o->activations))
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept),
-            ", codes of %u bits in groups of %u, %s rounding", options_quantised_bits(o),
-            options_quantised_group(o), options_roundings[o->rounding]);
+        options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
+            options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
     if (keep_preset_pools(t->type->keep, o->activations))
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", cells of %llu x %llu",
-            (unsigned long long)o->pool, (unsigned long long)o->pool);
+        options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
+            (unsigned long long)o->pool);
     if (t->automatic != NULL)
-        (void)snprintf(
-            kept + strlen(kept), sizeof kept - strlen(kept), ", chosen by measured errors");
+        options_append(kept, sizeof kept, ", chosen by measured errors");
     else if (o->keep_text != NULL)
-        (void)snprintf(kept + strlen(kept), sizeof kept - strlen(kept), ", overridden by %s",
+        options_append(kept, sizeof kept, ", overridden by %s",
             o->keep_file != NULL ? o->keep_file : o->resume);
     for (size_t i = 0; i < t->type->extras_count; ++i)
-        (void)snprintf(extras + strlen(extras), sizeof extras - strlen(extras), ", %s %llu",
-            t->type->extras[i].name, (unsigned long long)t->sizes.extra[i]);
+        options_append(extras, sizeof extras, ", %s %llu", t->type->extras[i].name,
+            (unsigned long long)t->sizes.extra[i]);
     progress_say(&t->progress, "%s, %llu parameters, %zu px%s, %zu classes", trainer_arch_name(t),
         (unsigned long long)t->sizes.parameters, t->sizes.image, extras, t->sizes.classes);
     progress_say(&t->progress, "data %s, %u train and %u test images; device %s",
