@@ -195,6 +195,17 @@ class Gradients(Case):
         clprune.convert_(model, 0.0, criterion="largest")
         self.assert_close(gradients(converted, x), gradients(model, x), 1e-2)
 
+    def test_default_dtype(self):
+        model = clprune.convert_(mlp(64, 32, 10), criterion="largest")
+        x = torch.randn(8, 9, 64)
+        want = gradients(model, x)
+        for dtype in torch.bfloat16, torch.float64:
+            torch.set_default_dtype(dtype)
+            try:
+                self.assert_same(gradients(model, x), want)
+            finally:
+                torch.set_default_dtype(torch.float32)
+
     def test_autocast(self):
         model = mlp(64, 32, 10)
         converted = clprune.convert_(copy.deepcopy(model), form="dense")
@@ -316,8 +327,8 @@ class Bytes(Case):
         kept = []
         store = clprune._Library.store
 
-        def spy(library, keep, x):
-            blob = store(library, keep, x)
+        def spy(library, keep, x, seed):
+            blob = store(library, keep, x, seed)
             kept.append(weakref.ref(blob))
             return blob
 
@@ -487,6 +498,27 @@ class Checkpointing(Case):
                 again = gradients(lambda_module(
                     model, lambda x: checkpoint(model, x, use_reentrant=reentrant)), x)
                 self.assert_same(again, plain)
+
+    def test_dropout_is_the_same(self):
+        """Draws of the layers do not shift those of dropout, also where a blob is shared."""
+        for reentrant in True, False:
+            model = clprune.convert_(nn.Sequential(
+                nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.5), nn.Linear(64, 64), nn.Dropout(0.5)))
+            beside = clprune.convert_(nn.Linear(64, 8))
+            x = torch.randn(4, 8, 64)
+            biases, held = [], []  # gradients of biases depend on dropout, not on what is drawn
+            for again in False, True:
+                model.zero_grad()
+                torch.manual_seed(3)
+                given = x.clone().requires_grad_()
+                if again:
+                    y = checkpoint(model, given, use_reentrant=reentrant)
+                    held.append(beside(given))  # its blob is alive in the backward pass
+                else:
+                    y = model(given)
+                y.sum().backward()
+                biases.append([p.grad.clone() for p in model.parameters() if p.dim() == 1])
+            self.assert_same(biases[1], biases[0])
 
     def test_nothing_is_kept_meanwhile(self):
         model = clprune.convert_(mlp(256, 256, 256, 32))

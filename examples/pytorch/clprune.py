@@ -130,11 +130,11 @@ class Keep:
             grid_width=self.grid[1],
         )
 
-    @property
-    def draws(self) -> bool:
-        """Whether storing needs a seed."""
-        return (self.form == "pruned" and self.criterion != "largest"
-                or self.form == "quantised" and self.rounding == "stochastic")
+    def draw_seed(self) -> int:
+        """A seed for storing, from PyTorch's generator; 0 without a draw if storing needs none."""
+        draws = (self.form == "pruned" and self.criterion != "largest"
+                 or self.form == "quantised" and self.rounding == "stochastic")
+        return int(torch.randint(2**63 - 1, (), dtype=torch.int64, device="cpu")) if draws else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,11 +298,10 @@ class _Library:
                   byref(sizes))
         return sizes
 
-    def store(self, keep: Keep, x: Tensor) -> Tensor:
+    def store(self, keep: Keep, x: Tensor, seed: int) -> Tensor:
         """The kept form of x: a new tensor of bytes. x: float32, contiguous."""
         shape = Shape.of(x)
-        blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8)
-        seed = int(torch.randint(2**63 - 1, (), dtype=torch.int64)) if keep.draws else 0
+        blob = torch.empty(self.sizes(keep, shape).bytes, dtype=torch.uint8, device="cpu")
         with self.lock, self._store(keep, shape, blob, _WRITE) as saved:
             self.call("saved_set_seed", saved, seed)
             self.call("saved_store_host", saved, 0, shape.batch, x.data_ptr(), shape.cols)
@@ -311,7 +310,7 @@ class _Library:
     def product_tn(self, keep: Keep, shape: Shape, blob: Tensor, dy: Tensor) -> Tensor:
         """dw = dy^T * x of the kept x. dy: (batch * rows) x out, float32, contiguous."""
         out = dy.shape[1]
-        dw = torch.empty(out, shape.cols)
+        dw = torch.empty(out, shape.cols, dtype=torch.float32, device="cpu")
         with self.lock, self._store(keep, shape, blob, _READ) as saved:
             self.call("saved_product_tn_host", saved, 0, shape.batch, 0.0, out, dy.data_ptr(), out,
                       dw.data_ptr(), shape.cols)
@@ -376,8 +375,8 @@ class _Shared:
 _shared: Dict[int, _Shared] = {}
 
 
-def _keep_input(keep: Keep, x: Tensor) -> Tensor:
-    """The blob of x; layers that read the same x share it."""
+def _keep_input(keep: Keep, x: Tensor, seed: int) -> Tensor:
+    """The blob of x; layers that read the same x share it, and its seed."""
     entry = _shared.get(id(x))
     if entry is None or entry.x() is not x or (entry.version, entry.data) != (
             x._version, x.data_ptr()):
@@ -388,13 +387,13 @@ def _keep_input(keep: Keep, x: Tensor) -> Tensor:
     known = entry.blobs.get(keep)
     blob = known() if known is not None else None
     if blob is None:
-        blob = _keep(keep, x)
+        blob = _keep(keep, x, seed)
         entry.blobs[keep] = weakref.ref(blob)
     return blob
 
 
-def _keep(keep: Keep, x: Tensor) -> Tensor:
-    return _library().store(keep, _floats(x))
+def _keep(keep: Keep, x: Tensor, seed: int = 0) -> Tensor:
+    return _library().store(keep, _floats(x), seed)
 
 
 def _floats(x: Tensor) -> Tensor:
@@ -495,12 +494,16 @@ class Linear(_Converted, nn.Linear):
 
     @_not_compiled
     def forward(self, input: Tensor) -> Tensor:
-        if not (self.training and torch.is_grad_enabled() and self.weight.requires_grad
-                and input.numel()):
+        if not (self.training and self.weight.requires_grad and input.numel()):
+            return super().forward(input)
+        # One draw a call, also where nothing is kept: a checkpoint makes its forward pass again,
+        # and what else it draws, such as dropout, must be the same as before.
+        seed = self.keep.draw_seed()
+        if not torch.is_grad_enabled():
             return super().forward(input)
         _check(self, input)
         _warn_where_kept_anyway(self, input)
-        blob = _keep_input(self.keep, input)
+        blob = _keep_input(self.keep, input, seed)
         self._note(input, blob)
         x, weight, bias = _under_autocast(input, self.weight, self.bias)
         return _LinearFunction.apply(x, weight, bias, self.keep, blob)
