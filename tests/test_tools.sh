@@ -63,6 +63,10 @@ refused 1 "--output: cannot write $folder: Is a directory" clprune-tune --op bsp
 ln -s nothing "$folder/dangling"
 refused 1 "--output: cannot write $folder/dangling: No such file" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/dangling"
 
+# Words of a line that is not indented are what the completion of --device offers.
+"$programs/clprune-info" --list 2>/dev/null | grep -v '^ ' | grep -qv '^[0-9]*:[0-9]*  ' &&
+    fail "clprune-info --list has more than devices: $("$programs/clprune-info" --list | head -n 3)"
+
 # Output that cannot be written is no success; a run that cannot begin leaves an older file as it is.
 if "$programs/clprune-info" --list >/dev/null 2>&1; then
     for command in "clprune-info" "clprune-bench token_mean --repeat 1" "clprune-bench token_mean --repeat 1 --json -"; do

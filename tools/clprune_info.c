@@ -135,7 +135,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "clprune-info: unexpected argument \"%s\"\n", argv[optind]);
         return EXIT_USAGE;
     }
-    printf("clprune %s\n\n", CLPRUNE_VERSION);
+    if (!list_only) /* whose first words the shell completes */
+        printf("clprune %s\n\n", CLPRUNE_VERSION);
     int status = list_devices();
     if (status == EXIT_SUCCESS && !list_only) {
         printf("\n");

@@ -71,6 +71,10 @@ install(FILES ${PROJECT_BINARY_DIR}/clprune-config.cmake
 # Beside itself, wherever cmake --install --prefix or a stage has put it. Programs that link the static
 # library need what it needs.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+if(IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
+    set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
 set(pc_static_libs "-lclblast -lpthread -lm")
 set(pc_libs "-lclprune\nLibs.private: ${pc_static_libs}")
 if(NOT CLPRUNE_SHARED)
