@@ -12,6 +12,8 @@
 
 enum { DEPTH = 4, DENSE = 0, EXACT = 3, COMPACT_PRUNED = 6, RULES = DEPTH * KEEP_TENSORS + 1 };
 
+static const trainer_sizes depth = {.blocks = DEPTH};
+
 static options options_of(size_t preset)
 {
     options o = options_defaults(&resmlp_model);
@@ -38,7 +40,7 @@ static void apply(const options *o, const char *text, keep_rule *rules)
 {
     fault f = {0};
     base(o, rules);
-    if (!keep_file_apply(text, "rules", o, DEPTH, rules, &f))
+    if (!keep_file_apply(text, "rules", o, &depth, rules, &f))
         fail_msg("%s", f.text);
     assert_int_equal(f.code, CODE_OK);
 }
@@ -258,7 +260,7 @@ static void refused(void **state)
         keep_rule rules[RULES];
         fault f = {0};
         base(&o, rules);
-        assert_false(keep_file_apply(cases[i].text, "rules", &o, DEPTH, rules, &f));
+        assert_false(keep_file_apply(cases[i].text, "rules", &o, &depth, rules, &f));
         assert_int_equal(f.code, CODE_DATA);
         if (strstr(f.text, cases[i].part) == NULL)
             fail_msg("\"%s\" does not say \"%s\"", f.text, cases[i].part);
@@ -269,7 +271,7 @@ static void refused(void **state)
     keep_rule rules[RULES];
     fault f = {0};
     base(&o, rules);
-    assert_false(keep_file_apply(wide, "rules", &o, DEPTH, rules, &f));
+    assert_false(keep_file_apply(wide, "rules", &o, &depth, rules, &f));
     assert_non_null(strstr(f.text, "rules:1: longer than 511 bytes"));
 }
 
@@ -326,11 +328,11 @@ static void written(void **state)
     char *out, *twice;
     fault f = {0};
     base(&o, rules);
-    if (!keep_file_apply(text, "rules", &o, DEPTH, rules, &f))
+    if (!keep_file_apply(text, "rules", &o, &depth, rules, &f))
         fail_msg("%s", f.text);
     assert_true(keep_file_write(o.model->keep, &sizes, rules, &out, &f));
     base(&o, again);
-    if (!keep_file_apply(out, "out", &o, DEPTH, again, &f))
+    if (!keep_file_apply(out, "out", &o, &depth, again, &f))
         fail_msg("%s", f.text);
     assert_true(keep_file_write(o.model->keep, &sizes, again, &twice, &f));
     assert_string_equal(out, twice);

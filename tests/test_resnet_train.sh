@@ -56,6 +56,8 @@ printf 'blocks.0 conv1 recomputed\n' >wrong
 refuse 4 "conv1 cannot be recomputed: the product would run twice" $small --keep-file wrong --plan
 printf 'blocks.0 mask1 dense\n' >wrong
 refuse 4 "mask1 cannot be kept as dense" $small --keep-file wrong --plan
+printf 'blocks.0 out pruned sparsity=0.5\nblocks.5 out dense\n' >wrong
+refuse 4 "wrong:1: blocks.1: mask2 cannot be recomputed while blocks.0 out is pruned" $small --keep-file wrong --plan
 refuse 2 "image-size: .5000. is not" $small --image-size 5000 --plan
 
 for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "compact --code-bits 4"; do

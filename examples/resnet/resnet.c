@@ -114,24 +114,6 @@ done:
     return status;
 }
 
-/* Whether recomputing a block's mask2 gives the same signs: its shortcut must be a downsample, or x
- * itself must be kept dense or recomputed exactly. */
-static bool masks_fit(const resnet *model, size_t i)
-{
-    const resnet_block *block = &model->blocks[i];
-    if (!block->rule[KEEP_MASK2].recomputed || block->down != NULL)
-        return true;
-    for (size_t k = i; k-- > 0;) { /* back to the store that x comes from */
-        const keep_rule *out = &model->blocks[k].rule[KEEP_OUT];
-        if (!out->recomputed)
-            return keep_has_form(out, CLPRUNE_FORM_DENSE);
-        if (model->blocks[k].down != NULL)
-            return true;
-    }
-    const keep_rule *first = &model->rule[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
-    return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE);
-}
-
 /* A matrix of the workspace: one row, which resnet_room shapes. With a view, also a dense store on
  * it, whose shape the passes set. */
 static clprune_status create_work(const resnet *model, const char *owner, const char *name,
@@ -284,6 +266,9 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     *model = (resnet){0};
     if (resnet_arch_check(arch) != NULL || batch == 0)
         return CLPRUNE_INVALID_ARGUMENT;
+    for (size_t i = 0, other; i <= resnet_arch_blocks(arch); ++i)
+        if (!resnet_keep_check(arch, i, rules, &other, NULL, 0))
+            return CLPRUNE_INVALID_ARGUMENT;
     model->context = context;
     model->arch = *arch;
     model->batch = batch;
@@ -314,11 +299,6 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     model->head_w = tail[0].value, model->head_dw = tail[0].grad;
     model->head_b = tail[1].value, model->head_db = tail[1].grad;
     TRY(create_stores(model, rules));
-    for (size_t i = 0; i < model->blocks_count; ++i)
-        if (!masks_fit(model, i)) {
-            status = CLPRUNE_INVALID_ARGUMENT;
-            goto done;
-        }
     TRY(create_tail(model));
     TRY(create_workspace(model));
 done:

@@ -1,5 +1,7 @@
 #include "resnet_keep.h"
 
+#include <stdio.h> /* snprintf */
+
 #include "trainer_model.h"
 
 #define ONLY_MASK KEEP_SET(CLPRUNE_FORM_MASK)
@@ -128,11 +130,59 @@ static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
     return (keep_shape){s.side * s.side, s.channels, .grid_height = s.side, .grid_width = s.side};
 }
 
+/* What keeps a block's x from being kept dense or recomputed exactly: an entry of block *at;
+ * KEEP_ALL: nothing. */
+static size_t inexact_x(const resnet_arch *arch, size_t block, const keep_rule *rules, size_t *at)
+{
+    const size_t blocks = resnet_arch_blocks(arch);
+    size_t entry = arch->pools ? KEEP_POOL : KEEP_STEM_RELU;
+    for (size_t i = block; i-- > 0;) { /* back to the store that x comes from */
+        const keep_rule *out = &rules[keep_rule_at(&resnet_keep_table, blocks, i, KEEP_OUT)];
+        if (!out->recomputed) {
+            *at = i;
+            return keep_has_form(out, CLPRUNE_FORM_DENSE) ? KEEP_ALL : KEEP_OUT;
+        }
+        if (resnet_keep_shape(arch, i, KEEP_DOWN).side > 0)
+            return KEEP_ALL;
+    }
+    *at = blocks;
+    const keep_rule *first = &rules[keep_rule_at(&resnet_keep_table, blocks, 0, entry)];
+    return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE) ? KEEP_ALL : entry;
+}
+
+bool resnet_keep_check(const resnet_arch *arch, size_t block, const keep_rule *rules, size_t *other,
+    char *why, size_t size)
+{
+    const size_t blocks = resnet_arch_blocks(arch);
+    if (block == blocks ||
+        !rules[keep_rule_at(&resnet_keep_table, blocks, block, KEEP_MASK2)].recomputed ||
+        resnet_keep_shape(arch, block, KEEP_DOWN).side > 0)
+        return true;
+    const size_t entry = inexact_x(arch, block, rules, other);
+    if (entry == KEEP_ALL)
+        return true;
+    char where[32];
+    (void)snprintf(where, sizeof where, "blocks.%zu", *other);
+    (void)snprintf(why, size, "mask2 cannot be recomputed while %s %s is %s",
+        entry < KEEP_IN_BLOCK ? where : entries[entry].place, entries[entry].name,
+        clprune_form_name(
+            rules[keep_rule_at(&resnet_keep_table, blocks, *other, entry)].keep.form));
+    return false;
+}
+
+static bool check(const trainer_sizes *sizes, size_t block, const keep_rule *rules, size_t *other,
+    char *why, size_t size)
+{
+    const resnet_arch arch = resnet_arch_of(sizes);
+    return resnet_keep_check(&arch, block, rules, other, why, size);
+}
+
 const keep_table resnet_keep_table = {
     .entries = entries,
     .in_block = KEEP_IN_BLOCK,
     .count = KEEP_ALL,
     .shape = shape,
+    .check = check,
     .preset_names = preset_names,
     .presets = presets,
     .ladder = ladder,

@@ -45,4 +45,8 @@ typedef struct resnet_shape {
 
 resnet_shape resnet_keep_shape(const resnet_arch *arch, size_t block, size_t entry);
 
+/* keep_table.check: recomputed signs must be those of the forward pass. */
+bool resnet_keep_check(const resnet_arch *arch, size_t block, const keep_rule *rules, size_t *other,
+    char *why, size_t size);
+
 #endif

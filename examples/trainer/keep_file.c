@@ -290,9 +290,11 @@ static bool apply_line(
     return true;
 }
 
-bool keep_file_apply(const char *text, const char *source, const options *o, size_t blocks,
-    keep_rule *rules, fault *f)
+bool keep_file_apply(const char *text, const char *source, const options *o,
+    const trainer_sizes *sizes, keep_rule *rules, fault *f)
 {
+    const keep_table *table = o->model->keep;
+    const size_t blocks = sizes->blocks;
     line l = {.source = source};
     size_t *changed = calloc(blocks + 1, sizeof *changed); /* 0: by no line */
     bool good = changed != NULL || fault_set(f, CODE_MEMORY, "out of memory");
@@ -305,10 +307,15 @@ bool keep_file_apply(const char *text, const char *source, const options *o, siz
     }
     for (size_t i = 0; good && i <= blocks; ++i) {
         char why[256], where[32] = "outside of the blocks";
+        size_t other = i;
         if (i < blocks)
             (void)snprintf(where, sizeof where, "blocks.%zu", i);
-        if (changed[i] > 0 && !keep_check(o->model->keep, blocks, i, rules, why, sizeof why))
-            good = fault_set(f, CODE_DATA, "%s:%zu: %s: %s", source, changed[i], where, why);
+        good = changed[i] == 0 || keep_check(table, blocks, i, rules, why, sizeof why);
+        if (good && table->check != NULL)
+            good = table->check(sizes, i, rules, &other, why, sizeof why);
+        if (!good)
+            (void)fault_set(f, CODE_DATA, "%s:%zu: %s: %s", source,
+                changed[changed[other] > changed[i] ? other : i], where, why);
     }
     free(changed);
     return good;

@@ -26,11 +26,11 @@
 /* The whole text of a file, for the caller to free. Faults: CODE_DATA, CODE_MEMORY. */
 bool keep_file_read(const char *path, char **text, fault *f);
 
-/* Overrides `rules`, the rules of a model with `blocks` blocks; o: the options of the run. Faults
- * (CODE_DATA) name `source` and a line: if the rules of a block contradict each other, the last
- * line about that block. After a fault the rules are undefined. */
-bool keep_file_apply(const char *text, const char *source, const options *o, size_t blocks,
-    keep_rule *rules, fault *f);
+/* Overrides `rules`, the rules of a model of these settled sizes; o: the options of the run. Faults
+ * (CODE_DATA) name `source` and a line: if the rules of a block contradict each other or those of
+ * another block, the last line about these blocks. After a fault the rules are undefined. */
+bool keep_file_apply(const char *text, const char *source, const options *o,
+    const trainer_sizes *sizes, keep_rule *rules, fault *f);
 
 /* Writes lines that set these rules, for a model of these sizes, over any preset; all settings are
  * written out. Tensors without rows are skipped. The caller frees *text. Faults: CODE_MEMORY. */

@@ -93,6 +93,10 @@ typedef struct keep_table {
     const keep_entry *entries; /* first those of a block, as the forward pass makes them */
     size_t in_block, count;    /* entries of a block; all entries */
     keep_shape (*shape)(const struct trainer_sizes *sizes, size_t block, size_t entry);
+    /* Like keep_check, for demands on other blocks. After false *other is the block at fault, as in
+     * keep_check, or `block` itself. NULL: keep_check is enough. */
+    bool (*check)(const struct trainer_sizes *sizes, size_t block, const keep_rule *rules,
+        size_t *other, char *why, size_t size);
     const char *const *preset_names; /* ends with NULL; the first preset is dense */
     const keep_preset_row *presets;  /* in the same order */
     const keep_rung *ladder; /* the mildest first, each with less memory than the one before; none:

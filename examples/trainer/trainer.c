@@ -140,7 +140,7 @@ static bool create_model(trainer *t, fault *f)
     if (good)
         keep_preset_rules(table, o->activations, &how, blocks, rules);
     if (good && o->keep_text != NULL)
-        good = keep_file_apply(o->keep_text, source, o, blocks, rules, f);
+        good = keep_file_apply(o->keep_text, source, o, &t->sizes, rules, f);
     if (good)
         keep_set_grids(table, &t->sizes, rules);
     good =

@@ -67,7 +67,8 @@ static void use_settings(const checkpoint *c, const char *path)
         keep_rule *rules = calloc(count, sizeof *rules);
         FUZZ_CHECK(rules != NULL);
         f = (fault){0};
-        if (!keep_file_apply(text, "the checkpoint", &o, BLOCKS, rules, &f))
+        if (!keep_file_apply(
+                text, "the checkpoint", &o, &(trainer_sizes){.blocks = BLOCKS}, rules, &f))
             FUZZ_CHECK(f.code == CODE_DATA);
         free(rules);
     }

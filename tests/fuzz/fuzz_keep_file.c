@@ -46,13 +46,13 @@ void fuzz_target(fuzz_input in)
     const keep_how how = options_how(&o);
     keep_preset_rules(model->keep, 0, &how, sizes->blocks, rules);
     memcpy(again, rules, count * sizeof *rules);
-    if (!keep_file_apply(text, "rules", &o, sizes->blocks, rules, &f)) {
+    if (!keep_file_apply(text, "rules", &o, sizes, rules, &f)) {
         FUZZ_CHECK(f.code == CODE_DATA);
         fuzz_check_text(f.text, "rules:");
     } else {
         keep_set_grids(model->keep, sizes, rules);
         FUZZ_CHECK(keep_file_write(model->keep, sizes, rules, &written, &f));
-        if (!keep_file_apply(written, "written", &o, sizes->blocks, again, &f))
+        if (!keep_file_apply(written, "written", &o, sizes, again, &f))
             fuzz_check(false, f.text, __FILE__, __LINE__);
         for (size_t i = 0; i < count; ++i)
             FUZZ_CHECK(same(&rules[i], &again[i]));
