@@ -58,6 +58,18 @@ printf 'blocks.0 mask1 dense\n' >wrong
 refuse 4 "mask1 cannot be kept as dense" $small --keep-file wrong --plan
 printf 'blocks.0 out pruned sparsity=0.5\nblocks.5 out dense\n' >wrong
 refuse 4 "wrong:1: blocks.1: mask2 cannot be recomputed while blocks.0 out is pruned" $small --keep-file wrong --plan
+printf 'stem conv quantised bits=2\n' >wrong # block 0's x is recomputed from it
+refuse 4 "wrong:1: blocks.0: mask2 cannot be recomputed while stem conv is quantised" \
+    $small --activations exact --keep-file wrong --plan
+printf 'stem conv quantised bits=2\nstem relu dense\n' >wrong
+refuse 4 "wrong:2: outside of the blocks: mask cannot be recomputed while stem conv is quantised" \
+    $small --activations exact --keep-file wrong --plan
+printf 'stem mask mask\n' >>wrong
+run $small --activations exact --keep-file wrong --plan
+run $small --arch resnet18 --image-size 32 --activations pruned --sparsity 0.5 --keep-file wrong --plan
+printf 'blocks.1 conv2 quantised bits=2\nblocks.1 mask2 mask\n' >wrong # block 1's out is recomputed from it
+refuse 4 "wrong:2: blocks.2: mask2 cannot be recomputed while blocks.1 conv2 is quantised" \
+    $small --activations exact --keep-file wrong --plan
 refuse 2 "image-size: .5000. is not" $small --image-size 5000 --plan
 
 for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "compact --code-bits 4"; do

@@ -130,43 +130,64 @@ static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
     return (keep_shape){s.side * s.side, s.channels, .grid_height = s.side, .grid_width = s.side};
 }
 
-/* What keeps a block's x from being kept dense or recomputed exactly: an entry of block *at;
- * KEEP_ALL: nothing. */
+static const keep_rule *rule_of(
+    const resnet_arch *arch, const keep_rule *rules, size_t block, size_t entry)
+{
+    return &rules[keep_rule_at(&resnet_keep_table, resnet_arch_blocks(arch), block, entry)];
+}
+
+/* entry if it is kept, but not dense; else KEEP_ALL. */
+static size_t inexact(const resnet_arch *arch, const keep_rule *rules, size_t block, size_t entry)
+{
+    const keep_rule *rule = rule_of(arch, rules, block, entry);
+    return rule->recomputed || keep_has_form(rule, CLPRUNE_FORM_DENSE) ? KEEP_ALL : entry;
+}
+
+static bool has_down(const resnet_arch *arch, size_t block)
+{
+    return resnet_keep_shape(arch, block, KEEP_DOWN).side > 0;
+}
+
+/* What makes a block's x of the backward pass differ from the forward pass's: an entry of block
+ * *at, or KEEP_ALL: nothing. */
 static size_t inexact_x(const resnet_arch *arch, size_t block, const keep_rule *rules, size_t *at)
 {
-    const size_t blocks = resnet_arch_blocks(arch);
-    size_t entry = arch->pools ? KEEP_POOL : KEEP_STEM_RELU;
-    for (size_t i = block; i-- > 0;) { /* back to the store that x comes from */
-        const keep_rule *out = &rules[keep_rule_at(&resnet_keep_table, blocks, i, KEEP_OUT)];
-        if (!out->recomputed) {
-            *at = i;
-            return keep_has_form(out, CLPRUNE_FORM_DENSE) ? KEEP_ALL : KEEP_OUT;
-        }
-        if (resnet_keep_shape(arch, i, KEEP_DOWN).side > 0)
-            return KEEP_ALL;
+    for (size_t i = block; i-- > 0;) { /* back to the stores that x comes from */
+        *at = i;
+        if (!rule_of(arch, rules, i, KEEP_OUT)->recomputed)
+            return inexact(arch, rules, i, KEEP_OUT);
+        if (inexact(arch, rules, i, KEEP_CONV2) != KEEP_ALL)
+            return KEEP_CONV2;
+        if (has_down(arch, i))
+            return inexact(arch, rules, i, KEEP_DOWN);
     }
-    *at = blocks;
-    const keep_rule *first = &rules[keep_rule_at(&resnet_keep_table, blocks, 0, entry)];
-    return first->recomputed || keep_has_form(first, CLPRUNE_FORM_DENSE) ? KEEP_ALL : entry;
+    *at = resnet_arch_blocks(arch);
+    if (arch->pools)
+        return inexact(arch, rules, *at, KEEP_POOL);
+    return inexact(arch, rules, *at,
+        rule_of(arch, rules, *at, KEEP_STEM_RELU)->recomputed ? KEEP_STEM : KEEP_STEM_RELU);
 }
 
 bool resnet_keep_check(const resnet_arch *arch, size_t block, const keep_rule *rules, size_t *other,
     char *why, size_t size)
 {
-    const size_t blocks = resnet_arch_blocks(arch);
-    if (block == blocks ||
-        !rules[keep_rule_at(&resnet_keep_table, blocks, block, KEEP_MASK2)].recomputed ||
-        resnet_keep_shape(arch, block, KEEP_DOWN).side > 0)
+    const bool stem = block == resnet_arch_blocks(arch);
+    const size_t mask = stem ? KEEP_STEM_MASK : KEEP_MASK2;
+    size_t entry = KEEP_ALL;
+    *other = block;
+    if (!rule_of(arch, rules, block, mask)->recomputed)
         return true;
-    const size_t entry = inexact_x(arch, block, rules, other);
+    if (!stem && !has_down(arch, block))
+        entry = inexact_x(arch, block, rules, other);
+    else if (stem && !(arch->pools && rule_of(arch, rules, block, KEEP_STEM_RELU)->recomputed))
+        entry = inexact(arch, rules, block, KEEP_STEM); /* resnet_stem_fused needs no signs */
     if (entry == KEEP_ALL)
         return true;
     char where[32];
     (void)snprintf(where, sizeof where, "blocks.%zu", *other);
-    (void)snprintf(why, size, "mask2 cannot be recomputed while %s %s is %s",
+    (void)snprintf(why, size, "%s cannot be recomputed while %s %s is %s", entries[mask].name,
         entry < KEEP_IN_BLOCK ? where : entries[entry].place, entries[entry].name,
-        clprune_form_name(
-            rules[keep_rule_at(&resnet_keep_table, blocks, *other, entry)].keep.form));
+        clprune_form_name(rule_of(arch, rules, *other, entry)->keep.form));
     return false;
 }
 
