@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "golden/golden_images.h"
+#include "keep_file.h"
 #include "resnet.h"
+#include "resnet_model.h"
 #include "support/test_compare.h"
 #include "support/test_device.h"
 
@@ -103,7 +105,9 @@ static void fill_params(fixture *f)
     }
 }
 
-static fixture make(const golden_resnet_case *c, const char *preset, clprune_keep how)
+/* text: a keep file */
+static fixture make_with(
+    const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
 {
     fixture f = {.batch = c->batch};
     const resnet_arch arch = arch_of(c);
@@ -118,6 +122,10 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
     while (strcmp(resnet_arch_names[sizes.arch], c->name) != 0)
         sizes.arch++;
     keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
+    const options o = options_defaults(&resnet_model);
+    fault wrong = {0};
+    if (!keep_file_apply(text, "rules", &o, &sizes, rules, &wrong))
+        fail_msg("%s", wrong.text);
     keep_set_grids(&resnet_keep_table, &sizes, rules);
     TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
     TEST_OK(resnet_init(&f.model, 1));
@@ -128,6 +136,11 @@ static fixture make(const golden_resnet_case *c, const char *preset, clprune_kee
     TEST_OK(clprune_buffer_create(
         test_context(), CLPRUNE_MEMORY_INPUT, "labels", c->batch * sizeof(int32_t), &f.labels));
     return f;
+}
+
+static fixture make(const golden_resnet_case *c, const char *preset, clprune_keep how)
+{
+    return make_with(c, preset, how, "");
 }
 
 static void destroy(fixture *f)
@@ -390,10 +403,10 @@ typedef struct mean_error {
 } mean_error;
 
 /* Sums the errors of all convolutions' weights whose inputs are codes. */
-static mean_error error_of_mean(
-    const golden_resnet_case *c, const fixture *dense, clprune_keep how, size_t draws)
+static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dense, clprune_keep how,
+    const char *text, size_t draws)
 {
-    fixture f = make(c, "compact", how);
+    fixture f = make_with(c, "compact", how, text);
     mean_error sum = {0};
     double *means[128] = {0}, *squares[128] = {0};
     assert_true(f.model.tensors <= 128);
@@ -450,15 +463,20 @@ static void unbiased(void **state)
     write_batch(&dense, c, c->seed, 0);
     (void)forward(&dense, true, smoothing);
     TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
-    const mean_error few = error_of_mean(c, &dense, how, FEW),
-                     many = error_of_mean(c, &dense, how, MANY),
-                     fixed = error_of_mean(c, &dense, nearest, 2);
+    const mean_error few = error_of_mean(c, &dense, how, "", FEW),
+                     many = error_of_mean(c, &dense, how, "", MANY),
+                     fixed = error_of_mean(c, &dense, nearest, "", 2),
+                     stem = error_of_mean(
+                         c, &dense, how, "stem conv quantised bits=2\nstem mask mask\n", MANY);
     if (!(few.off <= 1.1 * few.noise && many.off <= 1.1 * many.noise))
         fail_msg("biased: after %d draws |mean - dense|^2 is %.3g, the noise left %.3g; after %d "
                  "%.3g, %.3g",
             FEW, few.off, few.noise, MANY, many.off, many.noise);
     if (!(many.off * 6 <= few.off))
         fail_msg("the error falls from %.3g to %.3g only", few.off, many.off);
+    if (!(stem.off <= 1.1 * stem.noise))
+        fail_msg("biased by the stem's codes: |mean - dense|^2 is %.3g, the noise left %.3g",
+            stem.off, stem.noise);
     if (!(fixed.off > 10 * many.off))
         fail_msg("rounding to nearest errs by %.3g, no more than %.3g", fixed.off, many.off);
     destroy(&dense);

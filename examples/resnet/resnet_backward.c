@@ -84,8 +84,8 @@ clprune_status resnet_x_again(
         clprune_mat conv;
         TRY(resnet_stem_again(model, batch, images, &conv));
         *x = resnet_room(work->made[KEEP_STEM_RELU], conv.rows, conv.cols);
-        TRY(clprune_batch_norm_forward(
-            model->context, &bn, true, conv, CLPRUNE_NO_MAT, *x, CLPRUNE_NO_MAT, NULL));
+        TRY(relu_again(model, &bn, conv, CLPRUNE_NO_MAT,
+            clprune_saved_mask(model->kept[KEEP_STEM_MASK], 0, batch), *x));
         TRY(resnet_forget(model, work->conv_again));
     }
     for (size_t j = from; j < i; ++j) {
