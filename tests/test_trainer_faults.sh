@@ -51,6 +51,7 @@ train() {
 must_train() {
     train "$@"
     [ $code = 0 ] || fail "$what: exit code $code: $*: $(cat err)"
+    grep -q '^opencl: [1-9]' report || fail "$what: the layer was not loaded: $*"
 }
 
 without_time() {
@@ -147,6 +148,7 @@ walk() {
     local scenario=$1 kind forever count i at armed
     for kind in opencl memory:# files:# memory files; do
         count=$(cd "$2" && count_of $kind)
+        [ "${count:-0}" -gt 0 ] || fail "$scenario: no call of $kind was counted"
         for forever in "" ":forever"; do
             for ((i = 0; i < positions && i < count; i++)); do
                 # Spread, and not in step with what repeats; all of them where there are no more.
