@@ -15,8 +15,25 @@ build=${1:-build/tsan}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# A race that must be found: else nothing was watched.
-cat >"$folder/race.c" <<'CODE'
+# ours REPORT: the warnings with a function of this project on top, the first frame below the sanitizer's, of the
+# stacks that say what was done.
+ours() {
+    awk '
+        /^WARNING: ThreadSanitizer/ { mine = 0; text = ""; top = 1 }
+        { text = text $0 "\n" }
+        /^  [A-Z]/ { top = /^  (Write|Read|Previous|Atomic|Mutex .* acquired|Use|Destroy)/ }
+        top && /^    #[0-9]+ / {
+            if (/libsanitizer|libtsan/) next
+            if (/ [^ ]*(src|tests|examples)\/[a-z0-9_\/]+\.[ch]:[0-9]/) mine = 1
+            top = 0
+        }
+        /^SUMMARY/ && mine { printf "%s", text }
+    ' "$1"
+}
+
+# A race that must be found, and be called ours: else nothing was watched.
+mkdir "$folder/src"
+cat >"$folder/src/race2d.c" <<'CODE'
 #include <pthread.h>
 static int shared;
 static void *add(void *unused) { shared++; return unused; }
@@ -29,12 +46,13 @@ int main(void)
     return 0;
 }
 CODE
-"${CC:-cc}" -g -fsanitize=thread -o "$folder/race" "$folder/race.c" -lpthread 2>"$folder/err" || {
+"${CC:-cc}" -g -fsanitize=thread -o "$folder/race" "$folder/src/race2d.c" -lpthread 2>"$folder/err" || {
     echo "tsan: this compiler has no thread sanitizer: $(head -1 "$folder/err")"
     exit 77
 }
 export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp exitcode=0 log_path=$folder/report halt_on_error=0"
-TSAN_OPTIONS="exitcode=66" "$folder/race" 2>/dev/null && { echo "tsan: a planted race was not found"; exit 1; }
+TSAN_OPTIONS="exitcode=66" "$folder/race" 2>"$folder/planted" && { echo "tsan: a planted race was not found"; exit 1; }
+[ -n "$(ours "$folder/planted")" ] || { echo "tsan: a planted race is not called ours:" && cat "$folder/planted" && exit 1; }
 
 targets=(test_threads test_threads_cold test_queue test_feed test_dataset_files resmlp-train resnet-train)
 cmake --preset tsan -B "$build" >/dev/null
@@ -55,18 +73,7 @@ check() {
         [ -e "$report" ] || continue
         ! grep -q FATAL "$report" || { head -3 "$report" && code=fatal; }
         all=$((all + $(grep -c '^WARNING: ThreadSanitizer' "$report" || true)))
-        # The first frame below the sanitizer's, of the stacks that say what was done.
-        awk '
-            /^WARNING: ThreadSanitizer/ { mine = 0; text = ""; top = 1 }
-            { text = text $0 "\n" }
-            /^  [A-Z]/ { top = /^  (Write|Read|Previous|Atomic|Mutex .* acquired|Use|Destroy)/ }
-            top && /^    #[0-9]+ / {
-                if (/libsanitizer|libtsan/) next
-                if (/ [^ ]*(src|tests|examples)\/[a-z_\/]+\.[ch]:[0-9]/) mine = 1
-                top = 0
-            }
-            /^SUMMARY/ && mine { printf "%s", text }
-        ' "$report" >"$folder/mine"
+        ours "$report" >"$folder/mine"
         if [ -s "$folder/mine" ]; then
             ours=$((ours + $(grep -c '^WARNING' "$folder/mine")))
             head -60 "$folder/mine"
