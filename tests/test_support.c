@@ -4,6 +4,7 @@
 
 #include "support/test_buffer.h"
 #include "support/test_compare.h"
+#include "support/test_index.h"
 #include "support/test_rng.h"
 
 static void matrix_round_trip(void **state)
@@ -17,6 +18,33 @@ static void matrix_round_trip(void **state)
     free(back);
     free(values);
     test_mat_free(&m);
+}
+
+static void buffer_round_trip(void **state)
+{
+    (void)state;
+    const unsigned char values[3] = {1, 2, 3};
+    test_buf b = test_buf_make(3, values);
+    unsigned char *back = test_buf_get(&b, "b");
+    test_same_bytes("b", 3, back, values, "fresh");
+    test_buf_unchanged(&b, "b");
+    free(back);
+    test_buf_free(&b);
+}
+
+/* A copy that the library refuses, and what is expected of it. */
+static void refused_copy(clprune_status expected, const char *part)
+{
+    test_mat m = test_mat_make(3, 4, 0, NULL);
+    TEST_FAILS(clprune_mat_copy(test_context(), m.mat, m.mat, NULL), expected, part);
+    test_mat_free(&m);
+}
+
+static void right_failure(void **state)
+{
+    (void)state;
+    refused_copy(CLPRUNE_INVALID_ARGUMENT, "from overlaps to");
+    refused_copy(CLPRUNE_INVALID_ARGUMENT, NULL);
 }
 
 static void poke(cl_mem buffer, size_t byte)
@@ -52,6 +80,66 @@ static void write_behind_buffer(void **state)
     free(test_buf_get(&b, "b"));
 }
 
+static void write_behind(void **state)
+{
+    (void)state;
+    test_mat m = test_mat_make(3, 4, 2, NULL);
+    poke(m.mat.buffer, (m.mat.offset + 2 * m.mat.ld + 4) * sizeof(float));
+    free(test_mat_get(&m, "m"));
+}
+
+static void write_inside(void **state)
+{
+    (void)state;
+    test_mat m = test_mat_make(3, 4, 2, NULL);
+    poke(m.mat.buffer, (m.mat.offset + m.mat.ld + 1) * sizeof(float));
+    test_mat_unchanged(&m, "m");
+}
+
+static void write_in_front_of_buffer(void **state)
+{
+    (void)state;
+    test_buf b = test_buf_make(10, NULL);
+    poke(b.whole, b.front - 1);
+    free(test_buf_get(&b, "b"));
+}
+
+static void write_inside_buffer(void **state)
+{
+    (void)state;
+    test_buf b = test_buf_make(10, NULL);
+    poke(b.whole, b.front + 5);
+    test_buf_unchanged(&b, "b");
+}
+
+static void write_to_scales(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc desc = {1, 4, 8, {1, 4}, 3, CLPRUNE_VALUES_INT8, 0, {0}};
+    test_bsr bsr = test_bsr_make(desc);
+    poke(bsr.scales.whole, bsr.scales.front);
+    test_bsr_unchanged(&bsr);
+}
+
+static void wrong_status(void **state)
+{
+    (void)state;
+    refused_copy(CLPRUNE_INVALID_SIZE, "from overlaps to");
+}
+
+static void wrong_text(void **state)
+{
+    (void)state;
+    refused_copy(CLPRUNE_INVALID_ARGUMENT, "to overlaps from");
+}
+
+static void failed_call(void **state)
+{
+    (void)state;
+    test_mat m = test_mat_make(3, 4, 0, NULL);
+    TEST_OK(clprune_mat_copy(test_context(), m.mat, m.mat, NULL));
+}
+
 static void not_close(void **state)
 {
     (void)state;
@@ -64,8 +152,24 @@ static void wrong_nan(void **state)
 {
     (void)state;
     const float got[1] = {NAN};
-    const double want[1] = {1}, bound[1] = {INFINITY};
+    const double want[1] = {1}, bound[1] = {1e30};
     test_close("x", 1, 1, got, want, bound, "a NaN");
+}
+
+static void not_infinite(void **state)
+{
+    (void)state;
+    const float got[1] = {7};
+    const double want[1] = {INFINITY}, bound[1] = {INFINITY};
+    test_close("x", 1, 1, got, want, bound, "a number for an infinity");
+}
+
+static void no_bound(void **state)
+{
+    (void)state;
+    const float got[1] = {7};
+    const double want[1] = {1}, bound[1] = {INFINITY};
+    test_close("x", 1, 1, got, want, bound, "a bound that allows anything");
 }
 
 static void not_same(void **state)
@@ -75,16 +179,34 @@ static void not_same(void **state)
     test_same_floats("x", 1, 1, got, want, "signs of zero");
 }
 
+static void not_same_ints(void **state)
+{
+    (void)state;
+    const int32_t got[3] = {1, 2, 3}, want[3] = {1, 2, 4};
+    test_same_ints("x", 3, got, want, "the last");
+}
+
+static void not_same_bytes(void **state)
+{
+    (void)state;
+    const unsigned char got[3] = {1, 2, 3}, want[3] = {1, 2, 4};
+    test_same_bytes("x", 3, got, want, "the last");
+}
+
 int main(void)
 {
     test_list good = {0};
     test_add(&good, matrix_round_trip, NULL, "a matrix reads back as written");
+    test_add(&good, buffer_round_trip, NULL, "a buffer reads back as written");
+    test_add(&good, right_failure, NULL, "a call fails as expected");
     const int failed = test_run_on_devices("support", &good);
     if (failed != 0)
         return failed;
 
-    static const CMUnitTestFunction faults[] = {
-        write_in_front, write_in_gap, write_behind_buffer, not_close, wrong_nan, not_same};
+    static const CMUnitTestFunction faults[] = {write_in_front, write_in_gap, write_behind,
+        write_inside, write_in_front_of_buffer, write_behind_buffer, write_inside_buffer,
+        write_to_scales, wrong_status, wrong_text, failed_call, not_close, wrong_nan, not_infinite,
+        no_bound, not_same, not_same_ints, not_same_bytes};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         test_list bad = {0};
         test_add(&bad, faults[i], NULL, "fault %zu, which must fail", i);

@@ -13,7 +13,8 @@ static const char *describe(const char *format, va_list arguments)
     return text;
 }
 
-/* The error of an element in units of its bound; infinite for an unexpected NaN. */
+/* The error of an element in units of its bound; infinite for an unexpected NaN or infinity, and
+ * where the bound is none. */
 static double badness(float got, double want, double bound)
 {
     if (isnan(want) || isnan(got))
@@ -21,6 +22,8 @@ static double badness(float got, double want, double bound)
     if ((double)got == want) /* also equal infinities */
         return 0;
     const double error = fabs((double)got - want);
+    if (!isfinite(error) || !isfinite(bound))
+        return INFINITY;
     return error <= bound ? error / bound : error / fmax(bound, 0x1p-149) + 1;
 }
 

@@ -14,8 +14,8 @@ static inline double test_bound(size_t k, double sum_abs, double result)
 }
 
 /* Fails unless |got - want| <= bound in every element of a rows x cols matrix; a NaN in `got` fails
- * unless `want` is NaN too. Prints the worst element (largest error / bound), its indices and the
- * parameters of the case. */
+ * unless `want` is NaN too. A bound that is not finite allows `want` alone. Prints the worst
+ * element (largest error / bound), its indices and the parameters of the case. */
 void test_close(const char *what, size_t rows, size_t cols, const float *got, const double *want,
     const double *bound, const char *parameters, ...) __attribute__((__format__(__printf__, 7, 8)));
 

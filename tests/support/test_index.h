@@ -104,6 +104,7 @@ static inline void test_index_validates(
 static inline void test_bsr_unchanged(const test_bsr *bsr)
 {
     test_buf_unchanged(&bsr->values, "values");
+    test_buf_unchanged(&bsr->scales, "scales");
     test_buf_unchanged(&bsr->crow, "crow");
     test_buf_unchanged(&bsr->col, "col");
     test_buf_unchanged(&bsr->bitmap, "bitmap");
