@@ -79,6 +79,20 @@ static void print_log(void *user, clprune_log_level level, const char *message)
     printf("[ %7s  ] %s\n", names[level], message);
 }
 
+/* Whether $DEVICE_LAYER (support/device_layer.h) says group=N, and groups of the device are larger:
+ * no layer is loaded. */
+static bool layer_is_missing(void)
+{
+    const char *layer = getenv("DEVICE_LAYER"),
+               *group = layer == NULL ? NULL : strstr(layer, "group=");
+    size_t most = SIZE_MAX;
+    if (group == NULL)
+        return false;
+    (void)clGetDeviceInfo(
+        clprune_context_device(context), CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+    return most > strtoull(group + strlen("group="), NULL, 10);
+}
+
 static int open_context(void **state)
 {
     (void)state;
@@ -87,6 +101,13 @@ static int open_context(void **state)
         .log = is_set("CLPRUNE_TEST_VERBOSE") ? print_log : NULL};
     if (clprune_context_create(NULL, &options, &context) != CLPRUNE_SUCCESS) {
         fprintf(stderr, "%s\n", clprune_last_error(NULL));
+        return -1;
+    }
+    if (layer_is_missing()) {
+        fprintf(stderr,
+            "the device is larger than DEVICE_LAYER=%s: OPENCL_LAYERS names no layer, "
+            "or the loader does not know layers\n",
+            getenv("DEVICE_LAYER"));
         return -1;
     }
     return 0;
