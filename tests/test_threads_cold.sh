@@ -26,7 +26,7 @@ run() {
 # settle NAME: what it printed must be the hash that the first printed.
 settle() {
     [ -n "$hash" ] || hash=$(grep '^hash' "$folder/$1")
-    [ "$(grep -v '^[0-9]* warnings* generated\.$' "$folder/$1")" = "$hash" ] && return
+    [ -n "$hash" ] && [ "$(grep -v '^[0-9]* warnings* generated\.$' "$folder/$1")" = "$hash" ] && return
     echo "$1, expected '$hash':"
     sed 's/^/    /' "$folder/$1" | head -40
     wrong=$((wrong + 1))
