@@ -5,7 +5,7 @@
 #                                            its build; FILE: the bugs of one file only; OLD: only
 #                                            the one that replaces this
 # A missing barrier that PoCL's order of work-items hides is for oclgrind.sh to find.
-# Exits 0 if every bug was caught. Lists of shapes are short (CLPRUNE_TEST_SMALL).
+# Exits 0 if every bug was caught, 2 if a test fails without one. Lists of shapes are short (CLPRUNE_TEST_SMALL).
 export LC_ALL=C # a decimal point in every locale
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$(mktemp -d)}
@@ -17,7 +17,7 @@ export CLPRUNE_TEST_SMALL=1 CLPRUNE_CACHE_DIR=off POCL_CACHE_DIR="$folder/pocl"
 mkdir -p "$POCL_CACHE_DIR"
 only=${2:-}
 only_old=${3:-}
-missed=0
+missed=0 sound=
 
 # mutant TEST FILE OLD NEW: replaces the first OLD (a fixed string) of FILE, in cl/ or src/ops/, by NEW.
 mutant() {
@@ -26,6 +26,22 @@ mutant() {
     case $2 in
     *.c) file=src/ops/$2 ;;
     *) file=cl/$2 ;;
+    esac
+    case $2 in
+    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large images take several parts
+    *) all= ;;
+    esac
+    case " $sound " in
+    *" $1,$all, "*) ;;
+    *)
+        cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
+        $all "$folder/build/bin/$1" >"$folder/out" 2>&1 || {
+            echo "$1 fails without a bug:"
+            tail -20 "$folder/out"
+            exit 2
+        }
+        sound="$sound $1,$all,"
+        ;;
     esac
     OLD=$3 NEW=$4 awk '!done && (at = index($0, ENVIRON["OLD"])) {
         $0 = substr($0, 1, at - 1) ENVIRON["NEW"] substr($0, at + length(ENVIRON["OLD"])); done = 1 }
@@ -36,12 +52,11 @@ mutant() {
         return
     }
     cmake --build "$folder/build" --target "$1" >/dev/null || exit 2
-    case $2 in
-    conv_vector.cl | conv_strip_vector.cl | conv_dw_vector.cl) all="env -u CLPRUNE_TEST_SMALL" ;; # only many or large images take several parts
-    *) all= ;;
-    esac
     if $all "$folder/build/bin/$1" >"$folder/out" 2>&1; then
         echo "MISSED  $2: '$3' -> '$4'"
+        missed=1
+    elif grep -q 'clBuildProgram failed\|BUILD_FAILED' "$folder/out"; then
+        echo "INVALID $2: '$3' -> '$4' does not compile"
         missed=1
     else
         echo "caught  $2: '$3' -> '$4' ($(grep -c '^\[  FAILED  \]' "$folder/out") lines of $1)"
