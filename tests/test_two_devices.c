@@ -10,7 +10,7 @@
 enum { DEVICES = 2 };
 
 /* Of a program that was built for one of its devices, drivers have an empty binary for the other;
- * PoCL has none. */
+ * PoCL 3.1 has none. */
 static bool lists_all;
 static cl_device_id device[DEVICES], built_for;
 
@@ -21,7 +21,10 @@ cl_int __wrap_clGetProgramInfo(
     cl_program program, cl_program_info info, size_t size, void *value, size_t *size_found)
 {
     const size_t index = built_for == device[1];
-    if (!lists_all || (info != CL_PROGRAM_BINARY_SIZES && info != CL_PROGRAM_BINARIES))
+    size_t bytes = 0;
+    if (lists_all && (info == CL_PROGRAM_BINARY_SIZES || info == CL_PROGRAM_BINARIES))
+        (void)__real_clGetProgramInfo(program, info, 0, NULL, &bytes);
+    if (bytes != sizeof(void *)) /* of another value, or the driver lists all itself */
         return __real_clGetProgramInfo(program, info, size, value, size_found);
     if (size < DEVICES * sizeof(void *))
         return CL_INVALID_VALUE;

@@ -177,7 +177,7 @@ static cl_program load_binary(clprune_context *context, const char *key)
 }
 
 /* The caller frees *binary. The program belongs to all devices of the OpenCL context, but was built
- * for one: of the others drivers have empty binaries, or, as PoCL, none. */
+ * for one: of the others drivers have empty binaries, or, as PoCL 3.1, none. */
 static bool get_binary(
     const clprune_context *context, cl_program program, unsigned char **binary, size_t *size)
 {
