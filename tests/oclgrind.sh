@@ -22,9 +22,9 @@ command -v oclgrind >/dev/null 2>&1 || {
     echo "oclgrind is not installed"
     exit 77
 }
-operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_random test_prune_sampled test_bspmm test_quantise test_saved test_linear test_pool
+operations="test_matrix test_gemm test_bsr test_bsr_index test_bsr_values test_prune test_prune_sampled test_bspmm test_quantise test_saved test_linear test_pool
     test_conv2d"
-layers="test_accumulate test_activation test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_image test_layerscale test_max_pool test_relu test_optimizer
+layers="test_accumulate test_affine test_bias test_cross_entropy test_gelu test_gelu_code test_image test_layerscale test_max_pool test_relu test_optimizer
     test_optimizer_many test_optimizer_state
     test_patch_embed test_token_mean test_token_mix test_batch_norm test_batch_norm_product
     test_batch_norm_statistics"
@@ -76,7 +76,7 @@ for test in $tests; do
     for family in vector tiled; do
         plain=
         case $test,$family in
-        test_max_pool,* | test_prune,* | test_prune_random,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan,*) plain=$unoptimised ;;
+        test_max_pool,* | test_prune,* | test_prune_sampled,* | test_saved,* | test_linear,* | test_plan,*) plain=$unoptimised ;;
         test_resmlp_compact,* | test_gelu_code,* | test_bsr_index,vector) plain=$unoptimised ;;
         test_bsr,vector | test_bsr_values,*) plain=$unoptimised ;;
         test_batch_norm*,* | test_conv2d,tiled) plain=$unoptimised ;;
@@ -95,7 +95,7 @@ for test in $tests; do
         check "$test" $family races "--data-races --check-api $plain"
         [ "$test,$family" != test_max_pool,vector ] || continue # it joins the halves of positions
         case $test in
-        test_gemm | test_bspmm | test_bsr_index | test_bsr_values | test_prune_random | test_prune_sampled) continue ;;
+        test_gemm | test_bspmm | test_bsr_index | test_bsr_values | test_prune_sampled) continue ;;
         test_saved | test_linear | test_plan | test_resmlp_compact) continue ;;
         test_accumulate | test_affine | test_bias | test_cross_entropy | test_layerscale) continue ;;
         test_pool | test_conv2d | test_batch_norm*) continue ;;
