@@ -60,20 +60,12 @@ static void each_device(void **state)
         const clprune_context_options options = {
             .cache_dir = dir, .log = test_note, .log_user = &seen};
         clprune_context *context = NULL;
-        clprune_mat mat;
-        float values[12];
         assert_int_equal(clprune_context_create(queue, &options, &context), CLPRUNE_SUCCESS);
-        assert_int_equal(
-            clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 3, 4, &mat), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
-        assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
-        for (int k = 0; k < 12; k++)
-            assert_true(values[k] == 2.5f);
+        test_run_fill(context);
         const clprune_cache_stats stats = clprune_context_cache_stats(context);
         assert_true(i < DEVICES ? stats.builds > 0 : stats.builds == 0);
         assert_true(i < DEVICES ? stats.disk_hits == 0 : stats.disk_hits > 0);
         assert_string_equal(seen.last, "");
-        clprune_buffer_release(context, mat.buffer);
         clprune_context_destroy(context);
         assert_int_equal(clReleaseCommandQueue(queue), CL_SUCCESS);
     }

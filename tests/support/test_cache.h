@@ -25,6 +25,20 @@ static inline void test_note(void *user, clprune_log_level level, const char *me
     (void)snprintf(w->last, sizeof w->last, "%s", message);
 }
 
+/* Runs a kernel and checks its result. */
+static inline void test_run_fill(clprune_context *context)
+{
+    clprune_mat mat;
+    float values[40];
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    for (int i = 0; i < 40; i++)
+        assert_true(values[i] == 2.5f);
+    clprune_buffer_release(context, mat.buffer);
+}
+
 /* Opens a context on the cache folder `dir`, runs a kernel, checks its result and returns the
  * counters. */
 static inline clprune_cache_stats test_use(const char *dir, test_warnings *seen)
@@ -36,14 +50,7 @@ static inline clprune_cache_stats test_use(const char *dir, test_warnings *seen)
     *seen = here;
     const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = seen};
     assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
-    clprune_mat mat;
-    float values[40];
-    assert_int_equal(
-        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 2, 20, &mat), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_fill(context, 2.5f, mat, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
-    for (int i = 0; i < 40; i++)
-        assert_true(values[i] == 2.5f);
+    test_run_fill(context);
     const clprune_cache_stats stats = clprune_context_cache_stats(context);
     assert_int_equal(stats.builds + stats.disk_hits, 1);
     clprune_context_destroy(context);
