@@ -3,10 +3,10 @@
  * partial is [splits][panels][inner][PANEL], inner >= cols. Splits are added in order, so the result
  * does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not read.
  *
- * Group (g, h) takes rows [g * STRIP, (g + 1) * STRIP) and columns [h * COLS, (h + 1) * COLS); its LOCAL
- * work-items take columns in turn, each a vector of STRIP partial sums. LOCAL 1 needs panel.clh in front,
- * STRIP 16, and 1 KiB of local memory; else none. STRIP divides PANEL, and 4 divides STRIP; rows of
- * partial begin at multiples of 16 bytes. */
+ * Group h * ceil(rows / STRIP) + g takes rows [g * STRIP, (g + 1) * STRIP) and columns
+ * [h * COLS, (h + 1) * COLS); its LOCAL work-items take columns in turn, each a vector of STRIP partial
+ * sums. LOCAL 1 needs panel.clh in front, STRIP 16, and 1 KiB of local memory; else none. STRIP divides
+ * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
 #if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
 #error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
 #endif
@@ -22,11 +22,13 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(cons
     const float alpha, const float beta, const ulong partial_offset,
     global const float *restrict partial, MAT_OUT_RESTRICT(dw))
 {
-    const ulong first = get_group_id(0) * STRIP;
+    const uint group = (uint)get_group_id(0), strips = (uint)((rows - 1) / STRIP + 1);
+    const ulong first = (ulong)(group % strips) * STRIP;
+    const ulong first_column = (ulong)(group / strips) * COLS;
     const uint count = (uint)min((ulong)STRIP, rows - first);
-    const ulong last_column = min((get_group_id(1) + 1) * COLS, cols);
+    const ulong last_column = min(first_column + COLS, cols);
     partial += partial_offset + first / PANEL * inner * PANEL + first % PANEL;
-    ulong c = get_group_id(1) * COLS + get_local_id(0);
+    ulong c = first_column + get_local_id(0);
 #if LOCAL == 1
     /* STRIP x 16 results at a time, so that rows of dw are written 16 floats at once. */
     local float16 columns[16];

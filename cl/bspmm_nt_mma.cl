@@ -126,10 +126,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nt_mma(NT_P
     local uint count[2][TEAMS];
     MMA_LOCAL(TEAMS)
     const uint me = get_local_id(0) % LOCAL, lane = me % LANES, team = me / LANES;
-    const ulong split = get_group_id(2), splits = get_num_groups(2);
-    const uint first_output = (uint)get_group_id(0) * PANEL;
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    const uint first_output = GROUP_PANEL * PANEL;
     const uint last_output = (uint)min((ulong)PANEL, outputs - first_output) - 1;
-    const uint segment = (uint)get_group_id(1) * TEAMS + team;
+    const uint segment = GROUP_TILES * TEAMS + team;
     uint n = (uint)(split * batch / splits), j = 0, offset = 0; /* the run that is read */
     const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)block_cols * (BC / CT);
     global const uint *bounds =

@@ -111,12 +111,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_mma(TN_P
     local uint count[2][TEAMS * SLOTS];
     MMA_LOCAL(TEAMS)
     const uint me = get_local_id(0), lane = me % LANES, team = me / LANES;
-    const ulong split = get_group_id(2), splits = get_num_groups(2);
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
     uint n = (uint)(split * batch / splits), s = 0; /* the segment that is read */
     const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)segments;
-    const uint tile = ((uint)get_group_id(1) * TEAMS + team) * SLOTS;
+    const uint tile = (GROUP_TILES * TEAMS + team) * SLOTS;
     const uint j = tile / CHUNKS, offset = min(tile % CHUNKS * CT, (uint)(BC - CT));
-    const uint first_output = (uint)get_group_id(0) * PANEL + me % QUADS * 4;
+    const uint first_output = GROUP_PANEL * PANEL + me % QUADS * 4;
     global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
     uint begin[SLOTS], end[SLOTS]; /* of the team's lists in the segment that is read */
 #pragma unroll

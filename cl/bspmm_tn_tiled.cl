@@ -64,12 +64,12 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_tn_tiled(TN
     local uint count[2][TEAMS * SLOTS];
     RESULTS
     const uint me = get_local_id(0), lane = me % LANES, team = me / LANES;
-    const ulong split = get_group_id(2), splits = get_num_groups(2);
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
     uint n = (uint)(split * batch / splits), s = 0; /* the segment that is read */
     const uint steps = ((uint)((split + 1) * batch / splits) - n) * (uint)segments;
     const uint tile = (TAP_GROUP * TEAMS + team) * SLOTS;
     const uint j = tile / CHUNKS, offset = min(tile % CHUNKS * CT, (uint)(BC - CT));
-    const uint first_output = (uint)get_group_id(0) * PANEL + 4 * lane;
+    const uint first_output = GROUP_PANEL * PANEL + 4 * lane;
     /* The bounds of the team's lists, of the segment after the one that is read. */
     global const uint *bounds = starts + starts_offset + n * segments * (block_cols + 1) + j;
     uint begin[SLOTS], end[SLOTS];

@@ -4,8 +4,9 @@
  *                                       dy[r][P * TILE + i] * x[source(r, t)][c]
  *
  * with source(r, t) as in conv_dw_vector.cl; r counts the result pixels of all images. Group
- * (P, t * parts + G, split), parts = ceil(C / TILE), computes the TILE outputs of panel P for tap t and the
- * TILE channels from G * TILE on; gemm_tile.clh has the tiles. Split s takes pixels [s * run, (s + 1) * run).
+ * ((t * parts + G) * panels + P, split), parts = ceil(C / TILE) and panels = ceil(outputs / TILE), computes
+ * the TILE outputs of panel P for tap t and the TILE channels from G * TILE on; gemm_tile.clh has the
+ * tiles. Split s takes pixels [s * run, (s + 1) * run).
  *
  * POOLED: x holds the means of cells of `cell` x `cell` source pixels, r counts the cells of all images,
  * and dy[r] is replaced by the sum of dy over the result pixels whose source under the tap is in the
@@ -84,11 +85,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(con
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
     local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
     const uint parts = (channels + TILE - 1) / TILE;
-    const uint t = (uint)get_group_id(1) / parts;
-    const uint first_channel = (uint)get_group_id(1) % parts * TILE;
+    const uint panels = (outputs - 1) / TILE + 1;
+    const uint panel = (uint)get_group_id(0) % panels, part = (uint)get_group_id(0) / panels;
+    const uint t = part / parts, first_channel = part % parts * TILE;
     const uint channel = min(first_channel + (uint)get_local_id(0) % 16 * 4, channels);
-    const uint output =
-        min((uint)get_group_id(0) * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
+    const uint output = min(panel * TILE + (uint)get_local_id(0) % 16 * 4, outputs);
     const int shift_y = (int)(t / kernel_width) * dilation_y - padding_y;
     const int shift_x = (int)(t % kernel_width) * dilation_x - padding_x;
 #ifdef BITS
@@ -100,7 +101,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(con
 #else
     const ulong count = batch * height * width;
 #endif
-    const ulong begin = get_group_id(2) * run, last = min(begin + run, count);
+    const ulong begin = get_group_id(1) * run, last = min(begin + run, count);
     const uint mine_y = get_local_id(0) / 8, mine_x = get_local_id(0) % 8;
     float4 a_read[2], b_read[2], sum[8][2];
 #pragma unroll
@@ -124,7 +125,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void CONV_DW_TILED(con
     /* y and x are swapped: work-item (y, x) holds outputs 4 x .. of channels 4 y .., as rows of partial run
      * along the outputs. */
     global float *to = partial + partial_offset +
-                       ((get_group_id(2) * get_num_groups(0) + get_group_id(0)) * taps + t) * channels * TILE;
+                       ((get_group_id(1) * panels + panel) * taps + t) * channels * TILE;
 #pragma unroll
     for (uint h = 0; h < 2; h++)
 #pragma unroll

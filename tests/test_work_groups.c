@@ -391,6 +391,88 @@ static void many_samples(void **state)
     device_layer_set(NULL);
 }
 
+/* Prunes x in blocks of one value to 1 of 10 and multiplies: dw = dy^T * x, or with nt dy * x^T. */
+static void pruned_product(
+    clprune_context *context, bool nt, clprune_mat dy, clprune_mat x, clprune_mat dw)
+{
+    const size_t keep = x.rows * x.cols / 10;
+    const clprune_bsr_desc desc = {1, x.rows, x.cols, {1, 1}, keep, CLPRUNE_VALUES_FP32, 0, {0}};
+    clprune_bsr bsr;
+    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "bsr", &desc, &bsr));
+    TEST_OK(clprune_prune(context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, x, &bsr, NULL));
+    if (nt)
+        TEST_OK(clprune_bspmm_nt(context, 1, 0, dy, &bsr, dw, NULL));
+    else
+        TEST_OK(clprune_bspmm_tn(context, 1, 0, dy, &bsr, dw, NULL));
+    clprune_bsr_destroy(context, &bsr);
+}
+
+/* A convolution with one result for an image: its dw from x that is kept as `keep` says. */
+static void large_kernel(clprune_context *context, clprune_extent image, clprune_keep keep,
+    clprune_mat dy, clprune_mat x, clprune_mat dw)
+{
+    const clprune_conv2d_desc desc = {.in = x.cols, .out = dy.cols, .kernel = image, .keep = keep};
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_conv2d_create(context, &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, dy.rows, image, "x", &saved));
+    TEST_OK(clprune_saved_store(saved, 0, dy.rows, x, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, dy.rows, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+/* Nor do long rows of dw: from kept blocks along columns or rows, and of convolutions. */
+static void many_columns(void **state)
+{
+    (void)state;
+    enum { OUT = 3, COLS_OF_X = 4, LONG = 7800, IN = 62, RESULTS = 4 };
+    const clprune_extent image = {7, 9};
+    const size_t pixels = image.height * image.width,
+                 cols[RESULTS] = {LONG, LONG, pixels * IN, pixels * IN};
+    float *values = test_new_normal(11, LONG * COLS_OF_X), *want[RESULTS];
+    for (int run = 0; run < 2; run++) {
+        device_layer_set(run == 0 ? NULL : "groups=60");
+        clprune_context *context = create();
+        clprune_mat wide, tall, pixel, dy, dw[RESULTS];
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", COLS_OF_X, LONG, &wide));
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", LONG, COLS_OF_X, &tall));
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", pixels, IN, &pixel));
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", COLS_OF_X, COLS_OF_X, &dy));
+        for (int i = 0; i < RESULTS; i++)
+            TEST_OK(
+                clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "dw", OUT, cols[i], &dw[i]));
+        TEST_OK(clprune_mat_write(context, wide, values));
+        TEST_OK(clprune_mat_write(context, tall, values));
+        TEST_OK(clprune_mat_write(context, pixel, values));
+        TEST_OK(clprune_mat_write(context, dy, values));
+        clprune_mat narrow = dy, one = clprune_mat_rows(dy, 0, 1);
+        narrow.cols = one.cols = OUT;
+        pruned_product(context, false, narrow, wide, dw[0]);
+        pruned_product(context, true, clprune_mat_rows(dy, 0, OUT), tall, dw[1]);
+        large_kernel(context, image, (clprune_keep){.form = CLPRUNE_FORM_DENSE}, one, pixel, dw[2]);
+        large_kernel(context, image,
+            (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 1}}, one,
+            pixel, dw[3]);
+        for (int i = 0; i < RESULTS; i++) {
+            float *got = calloc(OUT * cols[i], sizeof(float));
+            TEST_OK(clprune_mat_read(context, dw[i], got));
+            if (run == 0) {
+                want[i] = got;
+                continue;
+            }
+            test_same_floats("dw", OUT, cols[i], got, want[i], "product %d", i);
+            free(got);
+            free(want[i]);
+        }
+        close_context(
+            context, 8, (const clprune_mat[]){wide, tall, pixel, dy, dw[0], dw[1], dw[2], dw[3]});
+    }
+    free(values);
+    device_layer_set(NULL);
+}
+
 /* Dense products of more samples than a launch takes, also of codes. */
 static void many_products(void **state)
 {
@@ -455,6 +537,7 @@ int main(void)
     test_add(&list, local_memory, NULL, "local memory");
     test_add(&list, many_groups, NULL, "many groups");
     test_add(&list, many_samples, NULL, "many samples");
+    test_add(&list, many_columns, NULL, "many columns");
     test_add(&list, many_products, NULL, "many products");
     test_add(&list, families, NULL, "families");
     return test_run_on_host("work-groups", &list);

@@ -97,19 +97,19 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
 {
     clprune_status status = CLPRUNE_SUCCESS;
     enum { COLS = 64 };
-    const size_t local[2] = {clprune__group_size(context, 64), 1};
-    const size_t strip = local[0] == 1 ? 16 : 8;
-    const size_t global[2] = {
-        clprune__ceil_div(dw.rows, strip) * local[0], clprune__ceil_div(dw.cols, COLS)};
+    const size_t local = clprune__group_size(context, 64);
+    const size_t strip = local == 1 ? 16 : 8;
+    const size_t global =
+        clprune__ceil_div(dw.rows, strip) * clprune__ceil_div(dw.cols, COLS) * local;
     clprune__defines defines = {0};
-    clprune__define(&defines, "LOCAL", local[0]);
+    clprune__define(&defines, "LOCAL", local);
     clprune__define(&defines, "PANEL", plan->panel);
     clprune__define(&defines, "STRIP", strip);
     clprune__define(&defines, "COLS", COLS);
     clprune__define(&defines, "READ_DW", beta != 0.0f);
     clprune__launch launch;
     TRY(clprune__launch_begin(context,
-        local[0] == 1 ? &bspmm_finish_alone_kernel : &bspmm_finish_kernel, &defines, &launch));
+        local == 1 ? &bspmm_finish_alone_kernel : &bspmm_finish_kernel, &defines, &launch));
     launch.least_group = 1;
     clprune__arg_ulong(&launch, dw.rows);
     clprune__arg_ulong(&launch, dw.cols);
@@ -120,7 +120,7 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__arg_float(&launch, beta);
     arg_partial(&launch, scratch);
     clprune__arg_mat(&launch, dw);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
 }

@@ -67,9 +67,9 @@ void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm
 
 clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan)
 {
-    const size_t local[3] = {plan->lanes * plan->teams, 1, 1};
-    const size_t global[3] = {plan->panels * local[0], plan->groups, plan->splits};
-    return clprune__launch_enqueue(launch, 3, global, local, NULL);
+    const size_t local[2] = {plan->lanes * plan->teams, 1};
+    const size_t global[2] = {plan->panels * plan->groups * local[0], plan->splits};
+    return clprune__launch_enqueue(launch, 2, global, local, NULL);
 }
 
 clprune__bspmm_plan clprune__plan_tn_tiled(const clprune_context *context, const clprune_bsr *xs,

@@ -40,8 +40,8 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
             clprune__ceil_div(pixels, 4 * CLPRUNE__TILE));
     const size_t run = clprune__ceil_div(pixels, sums.splits);
     sums.splits = clprune__ceil_div(pixels, run);
-    const size_t local[3] = {CLPRUNE__TILE_LOCAL, 1, 1};
-    const size_t global[3] = {sums.panels * CLPRUNE__TILE_LOCAL, parts, sums.splits};
+    const size_t local[2] = {CLPRUNE__TILE_LOCAL, 1};
+    const size_t global[2] = {sums.panels * parts * CLPRUNE__TILE_LOCAL, sums.splits};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__bspmm_scratch scratch = {.partial = NULL};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
@@ -69,7 +69,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_mat(&launch, dy);
     clprune__arg_ulong(&launch, scratch.partial_offset);
     clprune__arg_mem(&launch, scratch.partial);
-    TRY(clprune__launch_enqueue(&launch, 3, global, local, NULL));
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
     if (from.of == NULL)
         TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
     else
