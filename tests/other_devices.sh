@@ -21,7 +21,7 @@ build=${1:-build/other}
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES CLPRUNE_DEVICE
 
-cmake --preset release -B "$build" -DCLPRUNE_TESTS=ON >/dev/null
+cmake --preset release -B "$build" -DCLPRUNE_TESTS=ON -DCLPRUNE_TEST_PATIENCE=8 >/dev/null
 cmake --build "$build" --parallel "$(nproc)" >"$build/build.log" || { tail -20 "$build/build.log"; exit 1; }
 
 failed=0 ran=0
@@ -40,7 +40,7 @@ for icd in /etc/OpenCL/vendors/*.icd ${CLPRUNE_TEST_ICDS:-}; do
     # Kernels that another driver compiled are of no use, and its cached files may be refused.
     export XDG_CACHE_HOME=$build/cache-$name
     mkdir -p "$XDG_CACHE_HOME"
-    ctest --test-dir "$build" -LE 'slow|long|fuzz' --parallel "$(nproc)" --timeout 1200 "$@" \
+    ctest --test-dir "$build" -LE 'slow|long|fuzz' --parallel "$(nproc)" --timeout 9600 "$@" \
         >"$build/$name.log" 2>&1 || failed=1
     awk -v name="$name" -v device="$device" '
         /^ *[0-9]+\/[0-9]+ Test/ { all++ }
