@@ -168,6 +168,12 @@ static void two_sets(void **state)
     assert_int_equal(dataset_open(folder, &few, &data, err, sizeof err), DATASET_OK);
     assert_true(dataset_checksum(data) == checksum);
     dataset_close(data);
+    put_idx(path, "train-labels-idx1-ubyte", 0x801, 1, (const uint32_t[]){TRAIN},
+        (const uint8_t[TRAIN]){2, 0, 1, 3, 2}, TRAIN); /* the same, for other images */
+    assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
+    assert_true(dataset_checksum(data) != checksum);
+    dataset_close(data);
+    put_set(path);
     put_idx(path, "train-images-idx3-ubyte", 0x803, 3, (const uint32_t[]){TRAIN, SIDE, SIDE},
         pixels, sizeof pixels);
     assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_OK);
