@@ -16,6 +16,14 @@
 #endif
 #define BLOCK STORED_OF(BR * BC)
 #define AHEAD 4 /* block rows from a block's prefetch to its copy, on CPUs */
+/* On GPUs a group takes one block row: run is 1. */
+#if LOCAL > 1
+#define RUN            1
+#define RUN_END(first) ((first) + 1)
+#else
+#define RUN            run
+#define RUN_END(first) min((first) + run, block_rows)
+#endif
 #if SCALED
 #define SCALE(k) WIDEN_SCALE(scales[k])
 #else
@@ -79,10 +87,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
 #endif
 )
 {
-    const ulong groups = (block_rows + run - 1) / run;
+    const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
-    const ulong first = get_group_id(0) % groups * run;
-    const ulong last = min(first + run, block_rows);
+    const ulong first = get_group_id(0) % groups * RUN;
+    const ulong last = RUN_END(first);
     global const float *centre_row = CENTRE_ROW(n);
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
@@ -150,10 +158,10 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
     global const int *restrict col, MAT_OUT_RESTRICT(y))
 {
-    const ulong groups = (block_rows + run - 1) / run;
+    const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;
-    const ulong first = get_group_id(0) % groups * run;
-    const ulong last = min(first + run, block_rows);
+    const ulong first = get_group_id(0) % groups * RUN;
+    const ulong last = RUN_END(first);
     crow += crow_offset + n * (block_rows + 1);
     col += col_offset + n * keep;
     values += values_offset + n * keep * BLOCK;
@@ -187,11 +195,11 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
             row[e / cols * y_ld + e % cols] = 0.0f;
         barrier(CLK_GLOBAL_MEM_FENCE);
         for (ulong e = begin * BR * BC + get_local_id(0); e < end * BR * BC; e += LOCAL) {
-            const ulong r = e / BC % BR;
-            const ulong c = (ulong)col[e / (BR * BC)] * BC + e % BC;
+            const ulong k = e / (BR * BC);
+            const uint i = (uint)(e % (BR * BC)), r = i / BC;
+            const ulong c = (ulong)col[k] * BC + i % BC;
             if (r < height && c < cols)
-                row[r * y_ld + c] = widen(
-                    CODE_AT(values + e / (BR * BC) * BLOCK, e % (BR * BC)), SCALE(e / (BR * BC)));
+                row[r * y_ld + c] = widen(CODE_AT(values + k * BLOCK, i), SCALE(k));
         }
 #endif
     }
