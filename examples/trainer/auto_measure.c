@@ -1,5 +1,4 @@
 /* Measuring the errors of gradients, item by item. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

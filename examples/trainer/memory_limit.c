@@ -2,7 +2,6 @@
  * tensor by tensor. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "auto_keep.h"

@@ -1,7 +1,6 @@
 /* Making a plan. */
 #include "memory_plan.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "try.h"

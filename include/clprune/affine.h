@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_AFFINE_H
 #define CLPRUNE_AFFINE_H
 
-#include <stdbool.h>
-
 #include "clprune/matrix.h"
 
 #ifdef __cplusplus

@@ -2,8 +2,6 @@
 #ifndef CLPRUNE_GELU_H
 #define CLPRUNE_GELU_H
 
-#include <stdbool.h>
-
 #include "clprune/matrix.h"
 
 #ifdef __cplusplus

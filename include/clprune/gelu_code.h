@@ -17,8 +17,6 @@
 #ifndef CLPRUNE_GELU_CODE_H
 #define CLPRUNE_GELU_CODE_H
 
-#include <stdbool.h>
-
 #include "clprune/matrix.h"
 
 #ifdef __cplusplus

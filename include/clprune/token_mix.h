@@ -7,8 +7,6 @@
 #ifndef CLPRUNE_TOKEN_MIX_H
 #define CLPRUNE_TOKEN_MIX_H
 
-#include <stdbool.h>
-
 #include "clprune/gemm.h"
 
 #ifdef __cplusplus

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/checked.h"
 #include "runtime/backend.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
