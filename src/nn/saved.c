@@ -182,7 +182,7 @@ done:
 
 void clprune_saved_destroy(clprune_saved *saved)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     if (saved == NULL)
         return;
     if (!saved->lent)
@@ -212,9 +212,9 @@ done:
 
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
-    ENTER(saved != NULL ? saved->context : NULL);
+    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
+    clprune_context *context = clprune__saved_context(saved);
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
     clprune__kept kept;
     size_t bytes = 0;
@@ -227,7 +227,7 @@ done:
 
 clprune_saved_info clprune_saved_describe(const clprune_saved *saved)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     clprune_saved_info info = {0};
     if (saved == NULL)
         return info;
@@ -366,13 +366,13 @@ static clprune_mat view(
 
 clprune_mat clprune_saved_dense(const clprune_saved *saved, size_t first, size_t count)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     return view(saved, &clprune__form_dense, first, count);
 }
 
 clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t count)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     clprune_bsr bsr = {0};
     clprune_saved_sizes sizes;
     if (!is_form(saved, &clprune__form_pruned) ||
@@ -383,27 +383,27 @@ clprune_bsr clprune_saved_bsr(const clprune_saved *saved, size_t first, size_t c
 
 clprune_mat clprune_saved_codes(const clprune_saved *saved, size_t first, size_t count)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     return view(saved, &clprune__form_gelu_code, first, count);
 }
 
 clprune_mat clprune_saved_mask(const clprune_saved *saved, size_t first, size_t count)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     return view(saved, &clprune__form_mask, first, count);
 }
 
 clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     return is_form(saved, &clprune__form_dense) ? clprune_saved_dense(saved, first, count)
                                                 : scratch;
 }
 
 void clprune_saved_set_seed(clprune_saved *saved, uint64_t seed)
 {
-    ENTER_QUIETLY(saved != NULL ? saved->context : NULL);
+    ENTER_QUIETLY(clprune__saved_context(saved));
     if (saved != NULL)
         saved->kept.seed = seed;
 }
@@ -425,7 +425,7 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
     clprune__region scores, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
+    clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
@@ -444,16 +444,16 @@ done:
 clprune_status clprune_saved_store(
     clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    ENTER(saved != NULL ? saved->context : NULL);
+    ENTER(clprune__saved_context(saved));
     return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
 }
 
 clprune_status clprune_saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    ENTER(saved != NULL ? saved->context : NULL);
+    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
+    clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
@@ -494,9 +494,9 @@ done:
 clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    ENTER(saved != NULL ? saved->context : NULL);
+    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
+    clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     const clprune__kept *kept = &saved->kept;
@@ -516,9 +516,9 @@ done:
 clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first, size_t count,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    ENTER(saved != NULL ? saved->context : NULL);
+    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = saved != NULL ? saved->context : NULL;
+    clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     size_t dy_rows;
     TRY(clprune__saved_check_range(context, saved, range));

@@ -131,7 +131,7 @@ clprune_status clprune_context_tuning(const clprune_context *context, size_t cap
         const clprune__tuning_entry *e = &entries[i];
         parameters[i] = (clprune_tuning_parameter){.section = e->section,
             .key = e->key,
-            .value = *(const uint32_t *)((const char *)&context->ops->tuning + e->offset),
+            .value = *clprune__tuning_value(&context->ops->tuning, e),
             .least = e->least,
             .most = e->most,
             .multiple = e->multiple,

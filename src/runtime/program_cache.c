@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clprune/clprune.h"
+#include "clprune/version.h"
 #include "core/checked.h"
 #include "core/sha256.h"
 #include "runtime/check.h"
@@ -97,13 +97,7 @@ static char *disk_key(const clprune_context *context, const char *key, const sou
 
 static bool is_pocl(const clprune_context *context)
 {
-    cl_platform_id platform;
-    char name[64] = "";
-    return clGetDeviceInfo(context->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform,
-               NULL) == CL_SUCCESS &&
-           clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) ==
-               CL_SUCCESS &&
-           strcmp(name, "Portable Computing Language") == 0;
+    return strcmp(context->facts.platform, "Portable Computing Language") == 0;
 }
 
 /* The build log as a new string; NULL: there is none. */
