@@ -33,8 +33,8 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
     const bool read_dx = dx_beta != 0.0f;
     const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
@@ -57,7 +57,6 @@ clprune_status clprune_affine_backward(clprune_context *context, float beta, flo
     const clprune_mat sums[2] = {dalpha, dbeta};
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

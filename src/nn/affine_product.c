@@ -42,8 +42,8 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { INPUTS = 5, ALL = 8 };
     const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols},
         {"beta", beta, 1, w.cols}, {"center", center, 1, w.cols}, {"sums", sums, 1, w.rows},
@@ -57,7 +57,6 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
     TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

@@ -81,8 +81,8 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { X, MEAN, M2, ALL };
     const clprune__operand operands[ALL] = {
         {"x", x, x.rows, x.cols}, {"mean", mean, 1, x.cols}, {"m2", m2, 1, x.cols}};
@@ -100,8 +100,7 @@ clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_
     TRY(clprune__rowwise_run(context, &partial_kernel, &plan, 2, mats, NULL));
     TRY(merge(context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -319,8 +318,8 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
     pass p;
     TRY(pass_begin(context, bn, relu, false, x, dy, mask, residual, &p));
@@ -354,8 +353,7 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     if (gradients)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, grads, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -33,8 +33,8 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
     clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { H, DG, G, DH, DB, ALL };
     const size_t rows = h.rows, cols = h.cols;
     const clprune__operand operands[ALL] = {{"h", h, rows, cols}, {"dg", dg, rows, cols},
@@ -54,8 +54,7 @@ static clprune_status backward(clprune_context *context, float beta, bool again,
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -66,8 +66,8 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, float beta, 
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dg.rows, cols = dg.cols;
     clprune_gelu_code_sizes sizes;
     TRY(check_sizes(context, rows, cols, bits, &sizes));
@@ -88,7 +88,6 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, float beta, 
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

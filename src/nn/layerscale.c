@@ -51,8 +51,8 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     TRY(check_backward(context, t, ls, dy, dt, dls, db, db_tokens));
     const bool tokens = !clprune__is_absent(db_tokens);
     const size_t sums = clprune__is_absent(db) ? 1 : 2;
@@ -69,7 +69,6 @@ clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
         TRY(clprune__column_sum(context, beta, row_sums, db_tokens, NULL));
     TRY(clprune__column_sums_final(context, beta, plan.groups, partial, sums, made, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

@@ -94,8 +94,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
     ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = layer != NULL ? layer->context : NULL;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     sample_sizes s;
     clprune__gemm_scores scores = {.to.buffer = NULL};
     REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
@@ -108,11 +107,8 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
         {"w", w, desc->out, desc->in}, {"b", b, 1, desc->out, .optional = true},
         {"y", y, batch * s.y_rows, s.y_cols}};
     TRY(clprune__check_operands(context, operands, Y, ALL));
-    if (saved != NULL) {
+    if (saved != NULL)
         TRY(clprune__saved_fit(context, saved, batch, s.x_rows, s.x_cols, ALL, operands));
-        mark = clprune__scratch_begin(context);
-        open = true;
-    }
     if (features) {
         /* The product comes first: it reads each row of x and can score its blocks meanwhile. */
         if (stores)
@@ -129,8 +125,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
             TRY(clprune__empty_event(context, event));
     }
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -253,8 +253,7 @@ clprune_status clprune_optimizer_clip(
     ENTER(optimizer != NULL ? optimizer->context : NULL);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
-    clprune__scratch_mark mark = {0};
-    bool marked = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
     REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g, expected a value > 0",
         (double)max_norm);
@@ -266,8 +265,6 @@ clprune_status clprune_optimizer_clip(
         TRY(clprune__check_apart(context, "norm", norm, "a gradient", param->grad));
         TRY(clprune__check_apart(context, "norm", norm, "a value", param->value));
     }
-    mark = clprune__scratch_begin(context);
-    marked = true;
     clprune_mat partial, sums, factor;
     TRY(clprune__scratch_mat(context, optimizer->groups, 2, &partial));
     TRY(clprune__scratch_mat(context, 1, 2, &sums));
@@ -284,7 +281,6 @@ clprune_status clprune_optimizer_clip(
             TRY(scale_gradients(optimizer, &optimizer->bundles[b], factor));
     TRY(clprune__empty_event(context, event));
 done:
-    if (marked)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

@@ -110,8 +110,7 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch_mark mark = {0};
-    bool marked = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     sizes s;
     TRY(measure(context, desc, batch, &s));
     TRY(check_source(context, desc, batch, &s, images));
@@ -121,15 +120,12 @@ static clprune_status forward(clprune_context *context, const clprune_patch_embe
     TRY(check_apart_from_source(context, "y", y, &s, images));
     TRY(clprune__check_apart(context, "y", y, "w", w));
     TRY(clprune__check_apart(context, "y", y, "b", b));
-    mark = clprune__scratch_begin(context);
-    marked = true;
     clprune_mat patches;
     TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     TRY(copy_patches(context, desc, &s, images, patches, CLPRUNE_NO_MAT, NULL));
     TRY(clprune__product_rows(context, patches, w, b, y, NULL, event));
 done:
-    if (marked)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -174,8 +170,7 @@ static clprune_status backward(clprune_context *context, float beta,
     clprune_mat dw, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__scratch_mark mark = {0};
-    bool marked = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     const bool want_dimages = !clprune__is_absent(dimages), want_dw = !clprune__is_absent(dw),
                want_db = !clprune__is_absent(db);
     sizes s;
@@ -193,8 +188,6 @@ static clprune_status backward(clprune_context *context, float beta,
     TRY(clprune__check_apart(context, "dimages", dimages, "dw", dw));
     TRY(clprune__check_apart(context, "dimages", dimages, "db", db));
     TRY(clprune__check_apart(context, "dw", dw, "db", db));
-    mark = clprune__scratch_begin(context);
-    marked = true;
     clprune_mat patches;
     if (want_dw || want_dimages)
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
@@ -210,8 +203,7 @@ static clprune_status backward(clprune_context *context, float beta,
         TRY(clprune__column_sum(context, beta, in->dy, db, NULL));
     TRY(clprune__empty_event(context, event));
 done:
-    if (marked)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -70,8 +70,8 @@ clprune_status clprune_relu_backward(clprune_context *context, float beta, clpru
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_relu_mask_sizes sizes;
-    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     const size_t rows = dy.rows, cols = dy.cols;
     TRY(mask_sizes(context, rows, cols, &sizes));
     enum { DY, MASK, DX, DB, ALL };
@@ -90,7 +90,6 @@ clprune_status clprune_relu_backward(clprune_context *context, float beta, clpru
     if (sums > 0)
         TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

@@ -70,8 +70,8 @@ clprune_status clprune__column_sum(
     clprune_context *context, float beta, clprune_mat x, clprune_mat sum, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    clprune__scratch_mark mark = clprune__scratch_begin(context);
     TRY(clprune__check_mat(context, "x", x, x.rows, x.cols));
     TRY(clprune__check_mat(context, "sum", sum, 1, x.cols));
     TRY(clprune__check_apart(context, "sum", sum, "x", x));
@@ -91,8 +91,7 @@ clprune_status clprune__column_sum(
     if (two_stages)
         TRY(finish(context, beta, plan.groups, 1, partial, sum, NULL, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 
@@ -122,8 +121,8 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
     size_t tokens, clprune_mat dy, clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    clprune__scratch_mark mark = clprune__scratch_begin(context);
     size_t rows;
     REQUIRE(clprune__mul(batch, tokens, &rows), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu tokens overflow size_t", batch, tokens);
@@ -137,7 +136,6 @@ clprune_status clprune__token_bias_grad(clprune_context *context, float beta, si
         TRY(row_sum(context, dy, sums));
     TRY(clprune__column_sum(context, beta, sums, db, event));
 done:
-    if (context != NULL)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

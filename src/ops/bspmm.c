@@ -288,8 +288,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     TRY(clprune__check_bsr(context, xs, &sizes));
     const clprune_bsr_desc *desc = &xs->desc;
     TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
@@ -298,8 +297,6 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_bsr_apart(context, "y", clprune__bytes_of(y), xs));
     if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return clprune__scale(context, beta, y, event);
-    mark = clprune__scratch_begin(context);
-    open = true;
     clprune__region values;
     clprune__index index;
     TRY(clprune__bsr_values(context, xs, &values));
@@ -329,7 +326,6 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

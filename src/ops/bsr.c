@@ -419,16 +419,13 @@ clprune_status clprune_bsr_unpack(
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__index index;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     TRY(clprune__check_bsr_dense(context, bsr, "y", y, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == 0) {
         TRY(clprune_mat_fill(context, 0.0f, y, event));
         goto done;
     }
-    mark = clprune__scratch_begin(context);
-    open = true;
     TRY(clprune__bsr_read_index(context, bsr, &sizes, &index));
     size_t global, local;
     clprune__launch launch;
@@ -439,7 +436,6 @@ clprune_status clprune_bsr_unpack(
     clprune__arg_mat(&launch, y);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }

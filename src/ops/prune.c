@@ -169,8 +169,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
-    clprune__scratch_mark mark = {0, 0};
-    bool open = false;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
     const clprune__region none = {NULL, 0};
     const clprune__criterion *rule = clprune__criterion_of(criterion);
@@ -184,8 +183,6 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
         TRY(clprune__bsr_pack(context, x, centre, mask, NULL, bsr, &sizes, event));
         goto done;
     }
-    mark = clprune__scratch_begin(context);
-    open = true;
     const size_t blocks = desc->batch * sizes.blocks;
     const bool scored = scores.buffer != NULL;
     if (!scored)
@@ -206,8 +203,7 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
         scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
     TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
 done:
-    if (open)
-        clprune__scratch_end(context, mark);
+    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -7,6 +7,8 @@
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
 {
+    if (context == NULL)
+        return (clprune__scratch_mark){0, 0};
     const clprune__scratch *scratch = context->scratch;
     const size_t used = scratch->open > 0 ? scratch->chunk[scratch->open - 1].used : 0;
     return (clprune__scratch_mark){scratch->open, used};
@@ -27,6 +29,8 @@ static void merge(clprune_context *context)
 
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
 {
+    if (context == NULL)
+        return;
     clprune__scratch *scratch = context->scratch;
     while (scratch->open > mark.chunks)
         scratch->chunk[--scratch->open].used = 0;
