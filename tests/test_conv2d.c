@@ -178,7 +178,7 @@ static const form_row forms[] = {
     {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}},
 };
 
-/* dw is that of what the store restores; dx and y do not depend on it. */
+/* dw is dw of the restored tensor; dx and y do not depend on it. */
 static void one_restored(const form_row *form, const conv_row *row)
 {
     conv_ref r = row->r;

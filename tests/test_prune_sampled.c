@@ -420,7 +420,7 @@ static bool is_shifted(float y, float want, int shift)
     return fabs(exact) <= (double)FLT_MAX ? (double)y == exact : y == copysignf(FLT_MAX, want);
 }
 
-/* Priorities of large blocks do not overflow: what is drawn is that of x, scaled. */
+/* Priorities of large blocks do not overflow: the same blocks are drawn as of smaller values. */
 static void large_values(void **state)
 {
     (void)state;

@@ -23,6 +23,7 @@
 
 #include "arch.h"
 #include "keep.h"
+#include "trainer_model.h"
 
 /* The tensors of one block, values or gradients, in the order of arch.h. */
 typedef struct resmlp_block_weights {
@@ -71,12 +72,9 @@ typedef struct resmlp_workspace {
     clprune_mat dpooled; /* batch x dim */
 } resmlp_workspace;
 
-/* Called when a part of a pass begins: "forward block" 3 and so on. */
-typedef void (*resmlp_watch_fn)(void *user, const char *part, size_t block);
-
 typedef struct resmlp {
     clprune_context *context; /* not owned */
-    resmlp_watch_fn watch;    /* NULL: none */
+    trainer_watch_fn *watch;  /* NULL: none */
     void *watch_user;
     resmlp_arch arch;
     keep_policy *policies; /* (depth); the last_x of the last one counts */

@@ -77,8 +77,8 @@ typedef struct dataset dataset;
  *     CIFAR-100    cifar-100-binary/train.bin, test.bin
  *                  records: coarse label, fine label (the one used), 3072 pixels
  *
- * Pixels are 32x32 bytes, one colour plane after the other. What is found decides which set it is;
- * finding two is an error, of whatever kind. Files are read into host memory up to the limits
+ * Pixels are 32x32 bytes, one colour plane after the other. The files found decide which set it is;
+ * two sets are an error, also of one kind. Files are read into host memory up to the limits
  * (files past the train limit are not even opened); all of CIFAR-10 is 184 MB. Any whole number of
  * records >= 1 is a legal file. A label that is not one of the set's classes is an error.
  *
@@ -110,7 +110,7 @@ uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
 uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
-/* Tells sets of one name apart, whatever the limits. IDX: of the training pixels and labels;
+/* Tells sets of one name apart; the limits do not change it. IDX: of the training pixels and labels;
  * folders: of the names of the classes and the number of training images; else 0. */
 uint64_t dataset_checksum(const dataset *data);
 /* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */

@@ -23,11 +23,11 @@ static const clprune__kernel_def scale_kernel = {
     "optimizer_clip.cl", "scale", "nn.clh optimizer.clh"};
 
 /* Begins a launch over the tensors of bundle b; the first arguments are its rows of the table. */
-static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *id,
+static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *def,
     const clprune__bundle *b, clprune__launch *launch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(clprune__launch_begin(optimizer->context, id, &optimizer->plan.defines, launch));
+    TRY(clprune__launch_begin(optimizer->context, def, &optimizer->plan.defines, launch));
     clprune__arg_mem(launch, optimizer->table);
     clprune__arg_ulong(launch, b->first_row);
     clprune__arg_ulong(launch, b->rows);

@@ -22,9 +22,8 @@ static clprune_status finish(clprune_context *context, float beta, size_t groups
     clprune_mat partial, clprune_mat sum, const clprune_mat *second, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
     const size_t width = clprune__vector_width(context);
-    size_t local = vector ? 1 : clprune__min(128, context->facts.max_work_group);
+    size_t local = clprune__group_size(context, 128);
     const size_t lanes = clprune__min(FINAL_LANES, local);
     local -= local % lanes;
     const size_t locals[2] = {local, 1};

@@ -9,6 +9,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def bspmm_lists_kernel = {"bspmm_lists.cl", "bspmm_lists", ""};
 static const clprune__kernel_def bspmm_nn_kernel = {"bspmm_nn.cl", "bspmm_nn", ""};

@@ -128,7 +128,7 @@ clprune_status clprune__multiply_tn_tiled(clprune_context *context, const clprun
 clprune_status clprune__multiply_nt_tiled(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 
-/* bspmm_tn_mma.cl and bspmm_nt_mma.cl, for tensor cores: context->precision is not FP32. */
+/* bspmm_tn_mma.cl and bspmm_nt_mma.cl, for tensor cores: context->ops->precision is not FP32. */
 clprune__bspmm_plan clprune__plan_tn_mma(const clprune_context *context, const clprune_bsr *xs,
     const clprune_bsr_sizes *sizes, size_t outputs);
 clprune__bspmm_plan clprune__plan_nt_mma(const clprune_context *context, const clprune_bsr *xs,

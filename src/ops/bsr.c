@@ -10,6 +10,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def bsr_pack_kernel = {
     "bsr_pack.cl", "bsr_pack", "bsr_values.clh weight.clh centre.clh"};
@@ -247,13 +248,6 @@ done:
     return status;
 }
 
-size_t clprune__group_size(const clprune_context *context, size_t wanted)
-{
-    return context->kernels == CLPRUNE_KERNELS_VECTOR
-               ? 1
-               : clprune__min(wanted, context->facts.max_work_group);
-}
-
 clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_category category,
     const char *name, const clprune_bsr_desc *desc, clprune_bsr *bsr)
 {
@@ -317,7 +311,7 @@ size_t clprune__block_row_run(size_t local, const clprune_bsr_desc *desc)
 
 /* Begins a launch of bsr_pack.cl, whose groups take a run of block rows each, and sets the
  * arguments that both entries share. */
-static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *id,
+static clprune_status begin_block_rows(clprune_context *context, const clprune__kernel_def *def,
     bool weighted, bool centred, const clprune_bsr *bsr, const clprune_bsr_sizes *sizes,
     clprune__launch *launch, size_t *global, size_t *local)
 {
@@ -338,7 +332,7 @@ static clprune_status begin_block_rows(clprune_context *context, const clprune__
         clprune__define(&defines, "WEIGHTED", 1);
     if (centred)
         clprune__define(&defines, "CENTRED", 1);
-    TRY(clprune__launch_begin(context, id, &defines, launch));
+    TRY(clprune__launch_begin(context, def, &defines, launch));
     launch->least_group = 1;
     clprune__arg_ulong(launch, desc->rows);
     clprune__arg_ulong(launch, desc->cols);

@@ -3,6 +3,7 @@
 #include "ops/bsr_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def bsr_index_kernel = {"bsr_index.cl", "bsr_index", ""};
 

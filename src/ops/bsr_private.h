@@ -78,9 +78,6 @@ void clprune__value_defines(clprune_value_type type, size_t width, clprune__defi
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values);
 
-/* The work-group size of kernels with one group a sample or a block row: 1 on CPUs. */
-size_t clprune__group_size(const clprune_context *context, size_t wanted);
-
 /* The weights of a sampled selection: a score for each block, a threshold for each sample; offsets
  * in floats. */
 typedef struct clprune__weights {

@@ -3,6 +3,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/rowwise.h"
 
 static const clprune__kernel_def bsr_widen_kernel = {"bsr_widen.cl", "bsr_widen", "bsr_values.clh"};
 

@@ -116,7 +116,7 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
  *     floor((u * stride + a) / cell) = floor((u * s + floor(a / side)) / c),
  *     s = stride / side, c = cell / side.
  *
- * dw then is that of a convolution `coarse` over images of side x side pixels in one, in cells of
+ * dw then is dw of a convolution `coarse` over images of side x side pixels in one, in cells of
  * cell / side; several taps of conv share one of its taps, clprune__conv_shared_tap on each axis.
  * Returns the side; 1: no taps are shared, and coarse is conv. */
 size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);

@@ -2,6 +2,7 @@
 #include "ops/gemm_private.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def sample_sum_kernel = {"sample_sum.cl", "sample_sum", ""};

@@ -43,7 +43,7 @@ static clprune_status begin(clprune_context *context, const clprune__kernel_def 
     clprune__defines defines = {0};
     *plan = clprune__rowwise_plan(context, rows, cols);
     clprune__define(&defines, "LOCAL", plan->local);
-    clprune__define(&defines, "VW", context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4);
+    clprune__define(&defines, "VW", clprune__vector_width(context));
     clprune__define(&defines, name, value);
     TRY(clprune__launch_begin(context, def, &defines, launch));
     launch->least_group = 1;

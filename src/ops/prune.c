@@ -8,6 +8,7 @@
 #include "runtime/check.h"
 #include "runtime/context_private.h"
 #include "runtime/launch.h"
+#include "runtime/rowwise.h"
 #include "runtime/transfer.h"
 
 static const clprune__kernel_def prune_score_kernel = {

@@ -107,9 +107,7 @@ done:
 static clprune_status run(clprune_context *context, float *got)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local = context->kernels == CLPRUNE_KERNELS_VECTOR
-                             ? 1
-                             : clprune__min(LOCAL, context->facts.max_work_group);
+    const size_t local = clprune__group_size(context, LOCAL);
     float x[PART];
     cl_mem in = NULL, out = NULL;
     cl_int code;

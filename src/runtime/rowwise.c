@@ -20,6 +20,13 @@ size_t clprune__vector_width(const clprune_context *context)
     return context->kernels == CLPRUNE_KERNELS_VECTOR ? 16 : 4;
 }
 
+size_t clprune__group_size(const clprune_context *context, size_t wanted)
+{
+    return context->kernels == CLPRUNE_KERNELS_VECTOR
+               ? 1
+               : clprune__min(wanted, context->facts.max_work_group);
+}
+
 /* Completes a plan that has its local size and group_rows: groups, global size, and the defines for
  * vectors of `width`. */
 static clprune__rowwise finish(clprune__rowwise plan, size_t width)
@@ -40,7 +47,7 @@ static clprune__rowwise divide(const clprune_context *context, size_t rows, size
         group_rows *= 2;
     return (clprune__rowwise){.rows = rows,
         .cols = cols,
-        .local = vector ? 1 : clprune__min(GPU_LOCAL, context->facts.max_work_group),
+        .local = clprune__group_size(context, GPU_LOCAL),
         .group_rows = group_rows};
 }
 

@@ -54,6 +54,8 @@ clprune__rowwise clprune__team_plan(const clprune_context *context, size_t rows,
 
 /* Floats of a vector: VW of the row-wise kernels. */
 size_t clprune__vector_width(const clprune_context *context);
+/* Work-items of a group: 1 on CPUs, else `wanted`, or as many as the device takes. */
+size_t clprune__group_size(const clprune_context *context, size_t wanted);
 
 /* clprune__launch_begin with the plan's defines, and the arguments of ROWWISE_SIZES or LANE_SIZES.
  */
