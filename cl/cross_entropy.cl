@@ -69,11 +69,11 @@ ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float 
         FOR_TEAM_VECTORS(n, c) {
             const vec value = GET(logits, n, c) - max_n - log_mass;
             PUT(value, log_p, n, c);
-            own_sum += keep_part(value, cols - c);
+            own_sum += off * keep_part(value, cols - c);
         }
         const float sum = team_sum(part, SUM(own_sum));
         if (TEAM_LEADS(n)) {
-            const float smooth = off > 0 ? off * sum : 0; /* 0 * -Inf would be NaN */
+            const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
             AT(loss, n, 0) = -fma(on, label_logit - max_n - log_mass, smooth);
             if (has_hit)
                 AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;

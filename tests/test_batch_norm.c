@@ -226,6 +226,11 @@ static void backward_way(inputs *in, gate way)
         other, NONE, sums2.mat, NONE, NONE, &event));
     layer_event(event);
     layer_same("sums without dz", &sums, &sums2);
+    if (way == MASKED) {
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, NONE,
+            other, NONE, sums2.mat, NONE, NONE, NULL));
+        layer_same("sums without the mask", &sums, &sums2);
+    }
 
     /* From the device's sums, whose error is its own. */
     float *got = test_mat_get(&sums, "sums");

@@ -176,6 +176,10 @@ static void special_values(void **state)
     /* Without smoothing a class of probability 0 does not count; with it the loss is Inf. */
     check_forward(1, 3, 0, 0, one, &first, "-Inf beside the label");
     check_forward(1, 3, 0, 0.1f, one, &first, "-Inf beside the label, smoothed");
+    float masked[16]; /* the sum of log_p is -Inf, their mean is not */
+    for (int i = 0; i < 16; i++)
+        masked[i] = i == 0 ? 1e38f : -1e38f;
+    check_forward(1, 16, 0, 0.1f, masked, &first, "masked, smoothed");
 }
 
 typedef struct problem {

@@ -170,10 +170,10 @@ batch_norm_forward      LOCAL=128 VW=4 SUMS=0 RELU=0
 batch_norm_forward      LOCAL=128 VW=4 SUMS=0 RELU=1 RESIDUAL=1
 batch_norm_forward      LOCAL=128 VW=8 SUMS=0 RELU=1 RESIDUAL=1 KEEP_MASK=1
 batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=0 GATE=0
-batch_norm_backward_sums    LOCAL=128 VW=8 SUMS=2 KEEP_DZ=1 GATE=1
+batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=1 GATE=1
 batch_norm_backward_sums    LOCAL=128 VW=4 SUMS=2 KEEP_DZ=1 GATE=2 RESIDUAL=1
 batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=0
-batch_norm_backward_input   LOCAL=128 VW=8 SUMS=0 GATE=1
+batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=1
 batch_norm_backward_input   LOCAL=128 VW=4 SUMS=0 GATE=2
 batch_norm_product      LOCAL=128 VW=4 TEAM=32 READ_OLD=1
 max_pool_forward        LOCAL=128 VW=4 KEEP=1

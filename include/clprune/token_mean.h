@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* y[n][c] = (1 / tokens) * sum_p x[n * tokens + p][c]. x: (batch * tokens) x d; y: batch x d. */
+/* y[n][c] = (1 / tokens) * sum_p x[n * tokens + p][c]; it is finite if the sum is. x: (batch *
+ * tokens) x d; y: batch x d. */
 CLPRUNE_API clprune_status clprune_token_mean_forward(clprune_context *context, size_t batch,
     size_t tokens, clprune_mat x, clprune_mat y, cl_event *event);
 

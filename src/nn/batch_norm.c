@@ -233,12 +233,6 @@ done:
     return status;
 }
 
-/* Floats of a vector; with a mask at least 8, a whole byte of it. */
-static size_t pass_width(const clprune_context *context, const pass *p)
-{
-    return clprune__max(p->masked ? 8 : 1, clprune__vector_width(context));
-}
-
 /* The defines of ReLU and residual in the backward passes. GATE: 0 no ReLU, 1 from the mask, 2
  * recomputed. */
 static void define_gate(const pass *p, clprune__rowwise *plan)
@@ -272,11 +266,13 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     p.operands[Y] = (clprune__operand){"y", y, x.rows, x.cols,
         .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK)};
     TRY(clprune__check_operands(context, p.operands, Y, gated ? KEPT : ALL));
-    clprune__rowwise plan =
-        clprune__lanes_plan(context, x.rows, x.cols, 0, pass_width(context, &p));
+    /* With a mask to write at least 8 floats, a whole byte of it. */
+    const bool writes_mask = p.masked && !gated;
+    const size_t width = clprune__max(writes_mask ? 8 : 1, clprune__vector_width(context));
+    clprune__rowwise plan = clprune__lanes_plan(context, x.rows, x.cols, 0, width);
     clprune__define(&plan.defines, "RELU", relu);
     clprune__define(&plan.defines, "RESIDUAL", p.residual);
-    clprune__define(&plan.defines, "KEEP_MASK", p.masked && !gated);
+    clprune__define(&plan.defines, "KEEP_MASK", writes_mask);
     clprune__define(&plan.defines, "GATE", gated);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
@@ -332,8 +328,9 @@ clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float 
     const bool keep = !clprune__is_absent(dz), gradients = !clprune__is_absent(dgamma);
     REQUIRE(gradients == !clprune__is_absent(dbeta), CLPRUNE_INVALID_ARGUMENT,
         "dgamma and dbeta: one is CLPRUNE_NO_MAT, expected both or neither");
+    /* Not wider with a mask, so that the sums are taken in the same order without. */
     clprune__rowwise plan =
-        clprune__lanes_plan(context, x.rows, x.cols, 2, pass_width(context, &p));
+        clprune__lanes_plan(context, x.rows, x.cols, 2, clprune__vector_width(context));
     clprune__define(&plan.defines, "KEEP_DZ", keep);
     define_gate(&p, &plan);
     clprune_mat partial;
@@ -374,7 +371,7 @@ clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_
         "dx", dx, x.rows, x.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL};
     TRY(clprune__check_operands(context, p.operands, DX, ALL));
     clprune__rowwise plan =
-        clprune__lanes_plan(context, x.rows, x.cols, 0, pass_width(context, &p));
+        clprune__lanes_plan(context, x.rows, x.cols, 0, clprune__vector_width(context));
     define_gate(&p, &plan);
     clprune__launch launch;
     TRY(clprune__rowwise_begin(context, &backward_input_kernel, &plan, &launch));
