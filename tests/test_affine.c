@@ -239,14 +239,14 @@ static void product(void **state)
     affine_ref_product_dbeta(rows, cols, in.wide_x, wide_sums, dbeta_want, dbeta_bound);
     test_mat w = test_mat_make(rows, cols, s->gap, in.x), dw[2], dalpha[2], dbeta[2];
     test_mat alpha = test_mat_make(1, cols, 0, in.alpha), beta = test_mat_make(1, cols, 1, in.beta);
-    test_mat center = test_mat_make(1, cols, 0, middle);
+    test_mat centre = test_mat_make(1, cols, 0, middle);
     test_mat sum = test_mat_make(1, rows, 0, sums), scaled = test_mat_make(rows, cols, 3, NULL);
     for (int i = 0; i < 2; i++) {
         cl_event event = NULL;
         dw[i] = test_mat_make(rows, cols, s->gap + 1, in.dy);
         dalpha[i] = test_mat_make(1, cols, 0, NULL);
         dbeta[i] = test_mat_make(1, cols, 2, NULL);
-        TEST_OK(clprune_affine_backward_product(context, 0, w.mat, alpha.mat, beta.mat, center.mat,
+        TEST_OK(clprune_affine_backward_product(context, 0, w.mat, alpha.mat, beta.mat, centre.mat,
             sum.mat, dw[i].mat, dalpha[i].mat, dbeta[i].mat, &event));
         layer_event(event);
     }
@@ -267,9 +267,9 @@ static void product(void **state)
         bound[i] = test_bound(0, 0, want[i]);
     }
     test_mat_set(&scaled, in.dy);
-    TEST_OK(clprune_affine_center(context, center.mat, scaled.mat, NULL));
-    layer_check("x", &scaled, want, bound, "center");
-    test_mat *mats[] = {&alpha, &beta, &sum, &center, &w, &scaled, &dw[0], &dw[1], &dalpha[0],
+    TEST_OK(clprune_affine_centre(context, centre.mat, scaled.mat, NULL));
+    layer_check("x", &scaled, want, bound, "centre");
+    test_mat *mats[] = {&alpha, &beta, &sum, &centre, &w, &scaled, &dw[0], &dw[1], &dalpha[0],
         &dalpha[1], &dbeta[0], &dbeta[1]};
     for (size_t i = 0; i < 4; i++)
         test_mat_unchanged(mats[i], "input");
@@ -298,7 +298,7 @@ static double product_loss(void *user, const double *theta)
     return loss;
 }
 
-/* The device's gradients from dh^T (x - center) against differences of the loss. */
+/* The device's gradients from dh^T (x - centre) against differences of the loss. */
 static void product_slopes(void **state)
 {
     (void)state;
@@ -362,11 +362,11 @@ static void product_invalid(void **state)
     TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, m.mat, s.mat, dw.mat, da.mat, da.mat), bad,
         "dbeta overlaps dalpha");
     TEST_FAILS(PRODUCT(context, 0, w.mat, a.mat, b.mat, o, s.mat, dw.mat, da.mat, db.mat), size,
-        "center is");
-#define CENTER(...) clprune_affine_center(__VA_ARGS__, &event)
-    assert_int_equal(CENTER(NULL, m.mat, w.mat), bad);
-    TEST_FAILS(CENTER(context, o, w.mat), size, "center is");
-    TEST_FAILS(CENTER(context, in_w, w.mat), bad, "x overlaps center");
+        "centre is");
+#define CENTRE(...) clprune_affine_centre(__VA_ARGS__, &event)
+    assert_int_equal(CENTRE(NULL, m.mat, w.mat), bad);
+    TEST_FAILS(CENTRE(context, o, w.mat), size, "centre is");
+    TEST_FAILS(CENTRE(context, in_w, w.mat), bad, "x overlaps centre");
     assert_null(event);
     test_mat *mats[] = {&w, &dw, &a, &b, &s, &m, &da, &db, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

@@ -129,7 +129,7 @@ affine_forward          LOCAL=128 VW=4
 affine_backward         READ_DX=0 LOCAL=128 VW=4 SUMS=2
 affine_backward         READ_DX=1 LOCAL=128 VW=4 SUMS=2
 affine_weights          LOCAL=128 VW=4
-affine_center           LOCAL=128 VW=4
+affine_centre           LOCAL=128 VW=4
 affine_product          LOCAL=128 VW=4 SUMS=2
 gelu_forward            LOCAL=128 VW=4
 gelu_forward            BIAS=1 LOCAL=128 VW=4

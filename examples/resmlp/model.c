@@ -213,7 +213,7 @@ typedef struct work_rows {
     size_t kept_tokens; /* dtokens and dnorm1, for token halves whose tensors are kept */
     size_t kept_mlp;    /* dfc2 and dnorm2, likewise for the MLP */
     size_t dfc1, mixing;
-    bool weights; /* fc1_w, fc2_w and center */
+    bool weights; /* fc1_w, fc2_w and centre */
 } work_rows;
 
 static void grow(size_t *size, bool needed, size_t rows)
@@ -297,7 +297,7 @@ static clprune_status create_workspace(resmlp *model)
         {"mixing", rows.mixing, dim, &work->mixing},
         {"fc1_w", rows.weights ? hidden : 0, dim, &work->fc1_w},
         {"fc2_w", rows.weights ? dim : 0, hidden, &work->fc2_w},
-        {"center", rows.weights ? 1 : 0, dim, &work->center},
+        {"centre", rows.weights ? 1 : 0, dim, &work->centre},
         {"dpooled", model->batch, dim, &work->dpooled},
         {"logits", model->batch, arch->classes, &model->logits},
     };
@@ -380,7 +380,7 @@ void resmlp_destroy(resmlp *model)
     const resmlp_workspace *work = &model->work;
     const clprune_mat mats[] = {work->stream, work->last_norm, work->dx, work->dlast_norm,
         work->dfc2, work->dfc1, work->dnorm2, work->dtokens, work->dnorm1, work->mixing,
-        work->fc1_w, work->fc2_w, work->center, work->dpooled, model->logits, model->log_p};
+        work->fc1_w, work->fc2_w, work->centre, work->dpooled, model->logits, model->log_p};
     if (context == NULL)
         return;
     for (size_t i = 0; i < sizeof mats / sizeof *mats; ++i)

@@ -68,7 +68,7 @@ typedef struct resmlp_workspace {
     clprune_mat mixing;  /* TC: the workspace of clprune_token_mix_backward */
     clprune_mat fc1_w;   /* hidden x dim: W1 diag(alpha2), if an MLP is recomputed */
     clprune_mat fc2_w;   /* dim x hidden: diag(ls2) W2, likewise */
-    clprune_mat center;  /* 1 x dim: the mean of x2 over one sample, or 0 with codes; likewise */
+    clprune_mat centre;  /* 1 x dim: the mean of x2 over one sample, or 0 with codes; likewise */
     clprune_mat dpooled; /* batch x dim */
 } resmlp_workspace;
 

@@ -12,7 +12,7 @@
  *     norm2 = alpha2 * x2 + beta2, into W1:
  *         dalpha2 = colsum(W1 o P), dbeta2 = W1^T colsum(dfc1),
  *         dW1 = P diag(alpha2) + colsum(dfc1)^T beta2,
- *         where P is computed from x2 - center: see clprune/affine.h
+ *         where P is computed from x2 - centre: see clprune/affine.h
  *     dgelu = dy (diag(ls2) W2), dx2 = dfc1 (W1 diag(alpha2)): no scaled copy of an activation
  *
  * The token half from input: see <clprune/token_mix.h>. */
@@ -101,17 +101,17 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
     TRY(clprune_layerscale_backward_product(
         context, 0, w->fc2_w, w->fc2_b, w->ls2, dw->ls2, dw->fc2_w, dw->fc2_b, NULL));
     TRY(clprune_affine_backward_product(context, 0, w->fc1_w, w->alpha2, w->beta2,
-        model->work.center, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
+        model->work.centre, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
     TRY(resmlp_forget(model, model->work.fc1_w));
     TRY(resmlp_forget(model, model->work.fc2_w));
-    TRY(resmlp_forget(model, model->work.center));
+    TRY(resmlp_forget(model, model->work.centre));
 done:
     return status;
 }
 
 /* A chunk of the MLP from input: adds its part of the products G and P to dw->fc2_w and dw->fc1_w,
  * its sums of dfc1 to dw->fc1_b, and the gradient of x2 to dx. x2, fc1 and dx have the rows of the
- * chunk. x2 becomes x2 - center in place, fc1 becomes gelu. */
+ * chunk. x2 becomes x2 - centre in place, fc1 becomes gelu. */
 static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
     clprune_mat x2, clprune_mat fc1, clprune_mat dx)
 {
@@ -131,8 +131,8 @@ static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, 
     /* fc1 = (alpha2 * x2 + beta2) W1^T + b1 */
     if (first)
         TRY(clprune_token_mean_forward(
-            context, 1, model->tokens, clprune_mat_rows(x2, 0, model->tokens), work->center, NULL));
-    TRY(clprune_affine_center(context, work->center, x2, NULL));
+            context, 1, model->tokens, clprune_mat_rows(x2, 0, model->tokens), work->centre, NULL));
+    TRY(clprune_affine_centre(context, work->centre, x2, NULL));
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dfc1, x2, dw->fc1_w, NULL));
     TRY(resmlp_forget_made(model, KEEP_X2));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dfc1, work->fc1_w, dx, NULL));
@@ -205,7 +205,7 @@ static clprune_status mlp_from_code(
     const size_t step = resmlp_mlp_step(model, block, batch);
 
     TRY(mlp_begin(model, block, batch, dx));
-    TRY(clprune_mat_fill(model->context, 0.0f, model->work.center, NULL));
+    TRY(clprune_mat_fill(model->context, 0.0f, model->work.centre, NULL));
     for (size_t first = 0; first < batch; first += step) {
         const resmlp_range range = resmlp_range_at(first, step, batch);
         TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));

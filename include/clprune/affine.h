@@ -27,32 +27,32 @@ CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, flo
  * h = (alpha * x + beta) * w^T. It needs neither the affine's output nor its gradient:
  *
  *     clprune_affine_weights(...)             scaled = alpha * w; then dx = dh * scaled
- *     clprune_affine_center(...)              x - center, optional
- *     dw = dh^T * (x - center)                clprune_gemm, or a product with a store of x
+ *     clprune_affine_centre(...)              x - centre, optional
+ *     dw = dh^T * (x - centre)                clprune_gemm, or a product with a store of x
  *     clprune_affine_backward_product(...)    dw, dalpha, dbeta
  *
- * w, scaled, dw: o x d; center: 1 x d; sums: 1 x o, the sum of the rows of dh (its db). */
+ * w, scaled, dw: o x d; centre: 1 x d; sums: 1 x o, the sum of the rows of dh (its db). */
 
 /* scaled[i][c] = alpha[c] * w[i][c]; scaled may be w. */
 CLPRUNE_API clprune_status clprune_affine_weights(clprune_context *context, clprune_mat alpha,
     clprune_mat w, clprune_mat scaled, cl_event *event);
 
-/* x[r][c] -= center[c], in place. */
-CLPRUNE_API clprune_status clprune_affine_center(
-    clprune_context *context, clprune_mat center, clprune_mat x, cl_event *event);
+/* x[r][c] -= centre[c], in place. */
+CLPRUNE_API clprune_status clprune_affine_centre(
+    clprune_context *context, clprune_mat centre, clprune_mat x, cl_event *event);
 
-/* Turns dw = dh^T * (x - center) into the gradients, using dh^T x = dw + sums^T center:
- *     dw[i][c] <- alpha[c] * dw[i][c] + (beta[c] + alpha[c] * center[c]) * sums[i]
+/* Turns dw = dh^T * (x - centre) into the gradients, using dh^T x = dw + sums^T centre:
+ *     dw[i][c] <- alpha[c] * dw[i][c] + (beta[c] + alpha[c] * centre[c]) * sums[i]
  *                                                                   (dh^T * (alpha * x + beta))
  *     dalpha[c] = sum_i w[i][c] * (dh^T x)[i][c] + old_sums * dalpha[c]   (sum of x * (dh * w))
  *     dbeta[c]  = sum_i w[i][c] * sums[i] + old_sums * dbeta[c]           (sum of dh * w)
  * old_sums = 0 never reads the old dalpha and dbeta. dw has no such factor: to accumulate dw over
  * passes, use a separate matrix for each pass and add them.
- * All centers give the same gradients except for rounding. Zeros suffice if x is near zero. Centre
+ * All centres give the same gradients except for rounding. Zeros suffice if x is near zero. Centre
  * x, for example on the mean of a few rows, when alpha * x and beta nearly cancel; otherwise
  * cancellation loses precision. No argument may overlap an output. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_affine_backward_product(clprune_context *context, float old_sums,
-    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums,
+    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat centre, clprune_mat sums,
     clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@
 
 static const clprune__kernel_def affine_weights_kernel = {
     "affine_product.cl", "affine_weights", "nn.clh rowwise.clh"};
-static const clprune__kernel_def affine_center_kernel = {
-    "affine_product.cl", "affine_center", "nn.clh rowwise.clh"};
+static const clprune__kernel_def affine_centre_kernel = {
+    "affine_product.cl", "affine_centre", "nn.clh rowwise.clh"};
 static const clprune__kernel_def affine_product_kernel = {
     "affine_product.cl", "affine_product", "nn.clh rowwise.clh"};
 
@@ -21,23 +21,23 @@ clprune_status clprune_affine_weights(
         context, &affine_weights_kernel, "alpha", alpha, w.cols, w, scaled, event);
 }
 
-clprune_status clprune_affine_center(
-    clprune_context *context, clprune_mat center, clprune_mat x, cl_event *event)
+clprune_status clprune_affine_centre(
+    clprune_context *context, clprune_mat centre, clprune_mat x, cl_event *event)
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__operand operands[2] = {{"center", center, 1, x.cols}, {"x", x, x.rows, x.cols}};
+    const clprune__operand operands[2] = {{"centre", centre, 1, x.cols}, {"x", x, x.rows, x.cols}};
     TRY(clprune__check_operands(context, operands, 1, 2));
     const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
-    const clprune_mat mats[] = {center, x};
-    TRY(clprune__rowwise_run(context, &affine_center_kernel, &plan, 2, mats, event));
+    const clprune_mat mats[] = {centre, x};
+    TRY(clprune__rowwise_run(context, &affine_centre_kernel, &plan, 2, mats, event));
 done:
     return status;
 }
 
 /* Forward: h = (alpha * x + beta) * w^T. */
 clprune_status clprune_affine_backward_product(clprune_context *context, float old_sums,
-    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat center, clprune_mat sums,
+    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat centre, clprune_mat sums,
     clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
 {
     ENTER(context);
@@ -46,13 +46,13 @@ clprune_status clprune_affine_backward_product(clprune_context *context, float o
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     enum { INPUTS = 5, ALL = 8 };
     const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols},
-        {"beta", beta, 1, w.cols}, {"center", center, 1, w.cols}, {"sums", sums, 1, w.rows},
+        {"beta", beta, 1, w.cols}, {"centre", centre, 1, w.cols}, {"sums", sums, 1, w.rows},
         {"dw", dw, w.rows, w.cols}, {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
     TRY(clprune__check_operands(context, operands, INPUTS, ALL));
     const clprune__rowwise plan = clprune__sums_plan(context, w.rows, w.cols, 2, CLPRUNE__STRIP, 0);
     clprune_mat partial;
     TRY(clprune__scratch_mat(context, 2 * plan.groups, w.cols, &partial));
-    const clprune_mat mats[] = {w, alpha, beta, center, sums, dw, partial},
+    const clprune_mat mats[] = {w, alpha, beta, centre, sums, dw, partial},
                       made[2] = {dalpha, dbeta};
     TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
     TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));

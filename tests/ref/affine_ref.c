@@ -59,25 +59,25 @@ void affine_ref_dbeta(size_t rows, size_t cols, const double *dy, double *dbeta,
 }
 
 void affine_ref_product(size_t rows, size_t cols, const double *alpha, const double *beta,
-    const double *center, const double *product, const double *sums, double *dw, double *bound)
+    const double *centre, const double *product, const double *sums, double *dw, double *bound)
 {
     for (size_t i = 0; i < rows * cols; i++) {
         const size_t c = i % cols;
         const double sum = sums[i / cols], scaled = alpha[c] * product[i];
-        dw[i] = scaled + (beta[c] + alpha[c] * center[c]) * sum;
-        const double size = fabs(scaled) + (fabs(beta[c]) + fabs(alpha[c] * center[c])) * fabs(sum);
+        dw[i] = scaled + (beta[c] + alpha[c] * centre[c]) * sum;
+        const double size = fabs(scaled) + (fabs(beta[c]) + fabs(alpha[c] * centre[c])) * fabs(sum);
         if (bound != NULL)
             bound[i] = test_bound(3, size, dw[i]);
     }
 }
 
-void affine_ref_product_dalpha(size_t rows, size_t cols, const double *w, const double *center,
+void affine_ref_product_dalpha(size_t rows, size_t cols, const double *w, const double *centre,
     const double *product, const double *sums, double *dalpha, double *bound)
 {
     for (size_t c = 0; c < cols; c++) {
         double sum = 0, size = 0;
         for (size_t r = 0; r < rows; r++) {
-            const double shift = center[c] * sums[r], p = product[r * cols + c];
+            const double shift = centre[c] * sums[r], p = product[r * cols + c];
             sum += w[r * cols + c] * (p + shift);
             size += fabs(w[r * cols + c]) * (fabs(p) + fabs(shift));
         }

@@ -14,12 +14,12 @@ void affine_ref_dalpha(
     size_t rows, size_t cols, const double *x, const double *dy, double *dalpha, double *bound);
 void affine_ref_dbeta(size_t rows, size_t cols, const double *dy, double *dbeta, double *bound);
 
-/* Of h = (alpha * x + beta) w^T, with product = dh^T (x - center) (rows x cols, as w) and sums =
+/* Of h = (alpha * x + beta) w^T, with product = dh^T (x - centre) (rows x cols, as w) and sums =
  * column sums of dh: dw and the other gradients. */
-void affine_ref_product_dalpha(size_t rows, size_t cols, const double *w, const double *center,
+void affine_ref_product_dalpha(size_t rows, size_t cols, const double *w, const double *centre,
     const double *product, const double *sums, double *dalpha, double *bound);
 void affine_ref_product(size_t rows, size_t cols, const double *alpha, const double *beta,
-    const double *center, const double *product, const double *sums, double *dw, double *bound);
+    const double *centre, const double *product, const double *sums, double *dw, double *bound);
 void affine_ref_product_dbeta(
     size_t rows, size_t cols, const double *w, const double *sums, double *dbeta, double *bound);
 

@@ -46,7 +46,7 @@ CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
 CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
 CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
 CALL(affine_weights, clprune_affine_weights(CONTEXT, m[0], m[1], m[2], NULL))
-CALL(affine_center, clprune_affine_center(CONTEXT, m[0], m[1], NULL))
+CALL(affine_centre, clprune_affine_centre(CONTEXT, m[0], m[1], NULL))
 CALL(affine_product, clprune_affine_backward_product(
                          CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], NULL))
 CALL(layerscale, clprune_layerscale_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
@@ -286,9 +286,9 @@ static const function functions[] = {
             OUT_VECTOR("dbeta")}},
     {"affine_weights", call_affine_weights,
         {VECTOR("alpha"), {"w", OUT, COLS, FREE}, {"scaled", OUT, COLS, OUTPUT, 1 << 1}}},
-    {"affine_center", call_affine_center, {VECTOR("center"), {"x", ROWS, COLS, OUTPUT | FREE}}},
+    {"affine_centre", call_affine_centre, {VECTOR("centre"), {"x", ROWS, COLS, OUTPUT | FREE}}},
     {"affine_backward_product", call_affine_product,
-        {{"w", OUT, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), VECTOR("center"),
+        {{"w", OUT, COLS, FREE}, VECTOR("alpha"), VECTOR("beta"), VECTOR("centre"),
             {"sums", 1, OUT}, {"dw", OUT, COLS, OUTPUT}, OUT_VECTOR("dalpha"),
             OUT_VECTOR("dbeta")}},
     {"layerscale_forward", call_layerscale,

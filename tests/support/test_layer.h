@@ -119,11 +119,11 @@ enum { LAYER_ROWS = 11, LAYER_IN = 7, LAYER_OUT = 5, LAYER_W = LAYER_OUT * LAYER
 typedef struct layer_product {
     float *theta;                       /* weights, then the vectors */
     double *data;                       /* inputs x, then gradients dy of the outputs */
-    float dw[LAYER_W], sums[LAYER_OUT]; /* dy^T (x - center), and the sums of dy over the rows */
+    float dw[LAYER_W], sums[LAYER_OUT]; /* dy^T (x - centre), and the sums of dy over the rows */
 } layer_product;
 
-/* vectors: elements of both together; center: of x, or NULL for zeros. */
-static inline layer_product layer_product_new(uint64_t seed, size_t vectors, const float *center)
+/* vectors: elements of both together; centre: of x, or NULL for zeros. */
+static inline layer_product layer_product_new(uint64_t seed, size_t vectors, const float *centre)
 {
     layer_product p = {.theta = test_new_normal(seed, LAYER_W + vectors)};
     float *numbers = test_new_normal(seed + 1, LAYER_ROWS * (LAYER_IN + LAYER_OUT));
@@ -134,7 +134,7 @@ static inline layer_product layer_product_new(uint64_t seed, size_t vectors, con
             for (size_t i = 0; i < LAYER_IN; i++)
                 p.dw[o * LAYER_IN + i] +=
                     dy[r * LAYER_OUT + o] *
-                    (numbers[r * LAYER_IN + i] - (center == NULL ? 0 : center[i]));
+                    (numbers[r * LAYER_IN + i] - (centre == NULL ? 0 : centre[i]));
         }
     p.data = layer_widen(LAYER_ROWS * (LAYER_IN + LAYER_OUT), numbers);
     free(numbers);
