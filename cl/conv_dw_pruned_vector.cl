@@ -31,8 +31,7 @@
 #if !defined(BC) || !defined(SEG) || !defined(IMAGES) || !defined(AHEAD)
 #error "conv_dw_pruned_vector.cl needs BC, SEG, IMAGES and AHEAD"
 #endif
-#define PANEL (16 * V)
-#define LINE  16 /* floats of a cache line */
+#define LINE 16 /* floats of a cache line */
 
 #ifndef CENTRED
 #define CENTRED 0
@@ -56,16 +55,6 @@ static inline int2 tap_shift(const int tap, const int stride, const int padding,
 static inline uint pixels_from(const uint first, const uint stride, const uint size, const uint most)
 {
     return first < size ? min((size - 1 - first) / stride + 1, most) : 0;
-}
-
-/* to[..] = from[0 .. width), then zeros up to PANEL. */
-static inline void copy_outputs(local float *to, global const float *from, const uint width)
-{
-    uint j = 0;
-    for (; j + 16 <= width; j += 16)
-        *(local float16 *)(to + j) = vload16(0, from + j);
-    for (; j < PANEL; j++)
-        to[j] = j < width ? from[j] : 0.0f;
 }
 
 /* sum = the sum over down x across pixels of a panel whose rows have `pitch` pixels. */

@@ -34,7 +34,6 @@
 #if !defined(SEG) || !defined(POOLED)
 #error "conv_dw_vector.cl needs SEG and POOLED"
 #endif
-#define PANEL (16 * V)
 
 #define LOAD_TILE(tile)                                                                            \
     float16 sum[CB][V];                                                                            \
@@ -68,16 +67,6 @@ static inline uint2 reaching(const int low, const int high, const int stride, co
     const int end = last < 0 ? 0 : last / stride + 1;
     const int a = max(begin, low), b = min(end, high);
     return (uint2)((uint)a, (uint)max(a, b));
-}
-
-/* to[..] = from[0 .. width), then zeros up to PANEL. */
-static inline void copy_outputs(local float *to, global const float *from, const uint width)
-{
-    uint j = 0;
-    for (; j + 16 <= width; j += 16)
-        *(local float16 *)(to + j) = vload16(0, from + j);
-    for (; j < PANEL; j++)
-        to[j] = j < width ? from[j] : 0.0f;
 }
 
 /* Sizes of a layer, as the kernel's arguments. */
