@@ -486,6 +486,50 @@ static void shared_place(void **state)
     clprune_plan_destroy(plan);
 }
 
+/* A place is found by category, name and size. Buffers that share these with one that is not
+ * planned, because it was created before the plan or is released in a step, have no place. */
+static void doubles(void **state)
+{
+    (void)state;
+    clprune_plan *plan = NULL;
+    for (int real = 0; real < 2; real++) {
+        clprune_context *context = real ? open_real() : open_dry();
+        if (real)
+            good(context, clprune_context_use_plan(context, plan));
+        const clprune_mat early = create(context, "late", 64, 16),
+                          out = create(context, "out", 64, 16);
+        float row[16];
+        good(context, clprune_mat_fill(context, 7.0f, early, NULL));
+        if (!real)
+            good(context, clprune_plan_begin(context));
+        const clprune_mat x = create(context, "x", 64, 16);
+        good(context, clprune_mat_fill(context, 1.0f, x, NULL));
+        for (int again = 0; again < 2; again++) {
+            const clprune_mat released = create(context, "t", 64, 16);
+            good(context, clprune_mat_fill(context, 2.0f, released, NULL));
+            clprune_buffer_release(context, released.buffer);
+        }
+        good(context, clprune_mat_copy(context, x, out, NULL));
+        const clprune_mat t = create(context, "t", 64, 16), late = create(context, "late", 64, 16);
+        good(context, clprune_mat_fill(context, 3.0f, t, NULL));
+        good(context, clprune_mat_fill(context, 4.0f, late, NULL));
+        good(context, clprune_plan_end_step(context));
+        if (real) {
+            good(context, clprune_mat_read(context, clprune_mat_rows(out, 0, 1), row));
+            assert_true(row[0] == 1.0f);
+            good(context, clprune_mat_read(context, clprune_mat_rows(early, 0, 1), row));
+            assert_true(row[0] == 7.0f);
+        } else {
+            good(context, clprune_plan_create(context, &plan));
+            assert_int_equal(entries_of(plan).count, 1);
+            assert_int_equal(clprune_plan_sizes(plan).other_bytes, 4 * 4096);
+            check_places(plan);
+        }
+        clprune_context_destroy(context);
+    }
+    clprune_plan_destroy(plan);
+}
+
 /* A forgotten buffer is NaN where that is asked for, and only there. */
 static void poison(void **state)
 {
@@ -656,6 +700,7 @@ int main(void)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
+    test_add(&list, doubles, NULL, "buffers with one name and size");
     test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
     test_add(&list, dry_events, NULL, "dry commands have no event");

@@ -68,6 +68,8 @@ typedef struct clprune__backend {
         clprune_context *context, cl_mem buffer, cl_mem *whole, size_t *origin);
     /* The contents of a buffer do not matter any more. */
     clprune_status (*forget)(clprune_context *context, cl_mem buffer);
+    /* A buffer is about to leave the ledger. */
+    void (*released)(clprune_context *context, cl_mem buffer);
 } clprune__backend;
 
 /* Whether a buffer was created in a dry context; drivers crash on such handles. Reads the first

@@ -2,7 +2,7 @@
  * Buffers are handles of the context's ledger. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h> /* memset */
+#include <string.h>
 #include <unistd.h> /* sysconf */
 
 #include "core/checked.h"
@@ -180,6 +180,12 @@ static clprune_status locate_handle(
     return CLPRUNE_SUCCESS;
 }
 
+static void note_release(clprune_context *context, cl_mem buffer)
+{
+    if (context->record->begun)
+        clprune__record_add_label(context, buffer);
+}
+
 const clprune__backend clprune__dry_backend = {.runs = false,
     .find = note_program,
     .kernel = note_kernel,
@@ -192,12 +198,57 @@ const clprune__backend clprune__dry_backend = {.runs = false,
     .finish = no_finish,
     .size = booked_size,
     .locate = locate_handle,
-    .forget = clprune__ledger_forget};
+    .forget = clprune__ledger_forget,
+    .released = note_release};
+
+bool clprune__record_has_label(const clprune__record *record, clprune__label label)
+{
+    for (size_t i = 0; i < record->labels_count; i++) {
+        const clprune__label *other = &record->labels[i];
+        if (other->bytes == label.bytes && other->category == label.category &&
+            strcmp(other->name, label.name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void clprune__record_add_label(clprune_context *context, cl_mem buffer)
+{
+    clprune__record *record = context->record;
+    const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
+    if (entry == NULL)
+        return;
+    clprune__label label = {entry->category, entry->name, entry->bytes};
+    if (clprune__record_has_label(record, label))
+        return;
+    clprune__label *labels = realloc(record->labels, (record->labels_count + 1) * sizeof *labels);
+    if (labels != NULL)
+        record->labels = labels;
+    label.name = strdup(label.name);
+    if (labels != NULL && label.name != NULL) {
+        labels[record->labels_count++] = label;
+        return;
+    }
+    free(label.name);
+    record->lost = true;
+}
+
+void clprune__record_clear_labels(clprune__record *record)
+{
+    for (size_t i = 0; i < record->labels_count; i++)
+        free(record->labels[i].name);
+    free(record->labels);
+    record->labels = NULL;
+    record->labels_count = 0;
+    record->lost = false;
+}
 
 void clprune__record_close(clprune_context *context)
 {
-    if (context->record != NULL)
+    if (context->record != NULL) {
+        clprune__record_clear_labels(context->record);
         free(context->record->scratch);
+    }
     free(context->record);
     context->record = NULL;
 }

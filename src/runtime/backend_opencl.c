@@ -258,6 +258,12 @@ done:
     return status;
 }
 
+static void ignore(clprune_context *context, cl_mem buffer)
+{
+    (void)context;
+    (void)buffer;
+}
+
 const clprune__backend clprune__opencl_backend = {.runs = true,
     .find = clprune__kernel_get,
     .kernel = enqueue_kernel,
@@ -270,4 +276,5 @@ const clprune__backend clprune__opencl_backend = {.runs = true,
     .finish = finish,
     .size = buffer_size,
     .locate = locate,
-    .forget = forget};
+    .forget = forget,
+    .released = ignore};

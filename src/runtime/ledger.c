@@ -157,6 +157,7 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     if (context == NULL || buffer == NULL)
         return;
     clprune__ledger *ledger = context->ledger;
+    context->backend->released(context, buffer);
     size_t kept = 0;
     bool placed = false;
     for (size_t i = 0; i < ledger->count; i++) {

@@ -36,6 +36,9 @@ clprune_status clprune_plan_begin(clprune_context *context)
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry; use one from clprune_context_create_dry");
+    clprune__record_clear_labels(context->record);
+    for (size_t i = 0; i < context->ledger->count; i++)
+        clprune__record_add_label(context, context->ledger->entries[i].buffer);
     context->record->begun = true;
     context->record->planned_from = context->ledger->created;
 done:
@@ -58,13 +61,16 @@ done:
 }
 
 /* Whether the plan places an entry: activations and workspace since clprune_plan_begin. Not
- * scratch, which has the bottom of the arena. */
+ * scratch, which has the bottom of the arena, and no buffer with the label of one that is not
+ * planned, which could take its place. */
 static bool is_planned(const clprune_context *context, const clprune__ledger_entry *entry)
 {
+    const clprune__label label = {entry->category, entry->name, entry->bytes};
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
                       entry->category == CLPRUNE_MEMORY_WORKSPACE;
     return dies && entry->number >= context->record->planned_from &&
-           !clprune__scratch_owns(context, entry->buffer);
+           !clprune__scratch_owns(context, entry->buffer) &&
+           !clprune__record_has_label(context->record, label);
 }
 
 /* A copy of `bytes` bytes, at least one; NULL without memory. */
@@ -142,6 +148,8 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
         "the context is not dry, or clprune_plan_begin was not called");
     const clprune__record *record = context->record;
     const clprune__ledger *ledger = context->ledger;
+    REQUIRE(!record->lost, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for the labels of buffers that are not planned");
     plan = calloc(1, sizeof *plan);
     REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan");
     plan->totals.commands = record->commands;

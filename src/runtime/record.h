@@ -4,14 +4,24 @@
 
 #include <stdbool.h>
 
-#include "clprune/context.h"
+#include "clprune/memory.h"
+
+/* What a place of the arena is found by. */
+typedef struct clprune__label {
+    clprune_memory_category category;
+    char *name;
+    uint64_t bytes;
+} clprune__label;
 
 typedef struct clprune__record {
-    uint64_t commands;     /* noted so far */
-    uint64_t *scratch;     /* (commands) bytes borrowed while each was enqueued */
-    size_t capacity;       /* of `scratch` */
-    bool begun;            /* clprune_plan_begin was called */
-    uint64_t planned_from; /* then: buffers with number >= planned_from are planned */
+    uint64_t commands;      /* noted so far */
+    uint64_t *scratch;      /* (commands) bytes borrowed while each was enqueued */
+    size_t capacity;        /* of `scratch` */
+    bool begun;             /* clprune_plan_begin was called */
+    uint64_t planned_from;  /* then: buffers with number >= planned_from are planned */
+    clprune__label *labels; /* of buffers created before then or released since, each once */
+    size_t labels_count;
+    bool lost; /* there was no memory for a label */
 } clprune__record;
 
 /* The device of a dry context that was given none: this machine's processors, with vectors of 16
@@ -20,6 +30,14 @@ clprune_device_info clprune__dry_device(void);
 
 /* Handles in place of buffers. */
 extern const clprune_allocator clprune__dry_allocator;
+
+/* Whether a buffer with this label was created before clprune_plan_begin or released since. */
+bool clprune__record_has_label(const clprune__record *record, clprune__label label);
+
+/* Adds the label of a buffer. */
+void clprune__record_add_label(clprune_context *context, cl_mem buffer);
+
+void clprune__record_clear_labels(clprune__record *record);
 
 void clprune__record_close(clprune_context *context);
 
