@@ -486,6 +486,51 @@ static void shared_place(void **state)
     clprune_plan_destroy(plan);
 }
 
+/* Matrices of one buffer have one place, also if a launch uses only one of them. */
+static void shared_buffer(void **state)
+{
+    (void)state;
+    const char *const names[] = {"a", "b"};
+    clprune_plan *plan = NULL;
+    clprune_plan_totals totals = {0};
+    for (int real = 0; real < 2; real++) {
+        clprune_context *context = real ? open_real() : open_dry();
+        clprune_mat mats[] = {{.rows = 64, .cols = 16}, {.rows = 32, .cols = 16}};
+        if (real)
+            good(context, clprune_context_use_plan(context, plan));
+        else
+            good(context, clprune_plan_begin(context));
+        good(context, clprune_mats_create(context, CLPRUNE_MEMORY_WORKSPACE, 2, names, mats));
+        const clprune_mat c = create(context, "c", 96, 16);
+        good(context, clprune_mat_fill(context, 1.0f, mats[1], NULL));
+        good(context, clprune_mat_fill(context, 2.0f, c, NULL));
+        good(context, clprune_plan_end_step(context));
+        if (!real) {
+            good(context, clprune_plan_create(context, &plan));
+            totals = clprune_plan_sizes(plan);
+            const entries all = entries_of(plan);
+            assert_int_equal(all.count, 2);
+            assert_string_equal(all.entry[0].name, "a");
+            assert_int_equal(all.entry[0].bytes, 96 * 64);
+            assert_int_equal(totals.arena_bytes, 96 * 64);
+            assert_int_equal(totals.buffer_bytes, 2 * 96 * 64);
+            assert_int_equal(totals.other_bytes, 0);
+        }
+        assert_int_equal(live(context, CLPRUNE_MEMORY_WORKSPACE), 2 * 96 * 64);
+        if (real) {
+            assert_int_equal(live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes);
+            float row[16]; /* c lies over b */
+            good(context, clprune_mat_read(context, clprune_mat_rows(mats[1], 0, 1), row));
+            assert_true(row[0] == 2.0f);
+        }
+        clprune_buffer_release(context, mats[0].buffer);
+        clprune_buffer_release(context, c.buffer);
+        assert_int_equal(live(context, CLPRUNE_MEMORY_TOTAL), real ? totals.arena_bytes : 0);
+        clprune_context_destroy(context);
+    }
+    clprune_plan_destroy(plan);
+}
+
 /* A place is found by category, name and size. Buffers that share these with one that is not
  * planned, because it was created before the plan or is released in a step, have no place. */
 static void doubles(void **state)
@@ -700,6 +745,7 @@ int main(void)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
+    test_add(&list, shared_buffer, NULL, "matrices of one buffer");
     test_add(&list, doubles, NULL, "buffers with one name and size");
     test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");

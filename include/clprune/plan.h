@@ -100,7 +100,8 @@ typedef struct clprune_plan_span {
     uint64_t first, last;
 } clprune_plan_span;
 
-/* A planned buffer: the category and name it is booked under, its bytes, place and lives. */
+/* A planned buffer: the category and name it is booked under, its bytes, place and lives. A buffer
+ * of clprune_mats_create is one entry, with the name of its first matrix. */
 typedef struct clprune_plan_entry {
     clprune_memory_category category;
     const char *name; /* owned by the plan */

@@ -161,11 +161,9 @@ static clprune_status booked_size(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
-    *bytes = 0;
+    *bytes = (size_t)clprune__ledger_bytes(context->ledger, buffer);
     REQUIRE(
         entry != NULL, CLPRUNE_INVALID_ARGUMENT, "%s was not created in this dry context", name);
-    for (; entry != NULL; entry = clprune__ledger_next(context->ledger, buffer, entry))
-        *bytes += (size_t)entry->bytes;
 done:
     return status;
 }
@@ -218,7 +216,8 @@ void clprune__record_add_label(clprune_context *context, cl_mem buffer)
     const clprune__ledger_entry *entry = clprune__ledger_next(context->ledger, buffer, NULL);
     if (entry == NULL)
         return;
-    clprune__label label = {entry->category, entry->name, entry->bytes};
+    clprune__label label = {
+        entry->category, entry->name, clprune__ledger_bytes(context->ledger, buffer)};
     if (clprune__record_has_label(record, label))
         return;
     clprune__label *labels = realloc(record->labels, (record->labels_count + 1) * sizeof *labels);

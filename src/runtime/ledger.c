@@ -102,8 +102,8 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
     written = ledger->entries + ledger->count;
-    if (count == 1) /* from here on nothing fails that has a place */
-        TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
+    /* From here on nothing fails that has a place. */
+    TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
         CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "%s%s needs %zu bytes of device memory, but %llu of %llu bytes are in use; %s", first,
@@ -240,6 +240,15 @@ clprune__ledger_entry *clprune__ledger_next(
         if (ledger->entries[i].buffer == buffer)
             return &ledger->entries[i];
     return NULL;
+}
+
+uint64_t clprune__ledger_bytes(clprune__ledger *ledger, cl_mem buffer)
+{
+    uint64_t bytes = 0;
+    const clprune__ledger_entry *entry = clprune__ledger_next(ledger, buffer, NULL);
+    for (; entry != NULL; entry = clprune__ledger_next(ledger, buffer, entry))
+        bytes += entry->bytes;
+    return bytes;
 }
 
 /* The first entry of a buffer. */

@@ -44,6 +44,9 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
 clprune__ledger_entry *clprune__ledger_next(
     clprune__ledger *ledger, cl_mem buffer, const clprune__ledger_entry *last);
 
+/* Bytes of all entries of a buffer. */
+uint64_t clprune__ledger_bytes(clprune__ledger *ledger, cl_mem buffer);
+
 /* A command of a dry context touches a buffer: begins a life of its contents, or extends the
  * current one. Errors: INVALID_ARGUMENT (a buffer that is not booked), OUT_OF_HOST_MEMORY. */
 clprune_status clprune__ledger_touch(clprune_context *context, cl_mem buffer, uint64_t command);

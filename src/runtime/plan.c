@@ -62,10 +62,11 @@ done:
 
 /* Whether the plan places an entry: activations and workspace since clprune_plan_begin. Not
  * scratch, which has the bottom of the arena, and no buffer with the label of one that is not
- * planned, which could take its place. */
-static bool is_planned(const clprune_context *context, const clprune__ledger_entry *entry)
+ * planned, which could take its place. bytes: of the entry's buffer. */
+static bool is_planned(
+    const clprune_context *context, const clprune__ledger_entry *entry, uint64_t bytes)
 {
-    const clprune__label label = {entry->category, entry->name, entry->bytes};
+    const clprune__label label = {entry->category, entry->name, bytes};
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
                       entry->category == CLPRUNE_MEMORY_WORKSPACE;
     return dies && entry->number >= context->record->planned_from &&
@@ -87,20 +88,19 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static clprune_status copy_entry(
-    clprune_context *context, const clprune__ledger_entry *from, clprune__planned *to)
+static clprune_status copy_entry(clprune_context *context, const clprune__ledger_entry *from,
+    uint64_t bytes, clprune__planned *to)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     to->entry = (clprune_plan_entry){.category = from->category,
         .name = strdup(from->name),
-        .bytes = from->bytes,
+        .bytes = bytes,
         .spans = copy_of(from->spans, from->spans_count * sizeof *from->spans),
         .spans_count = from->spans_count};
     REQUIRE(to->entry.name != NULL && to->entry.spans != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for the plan entry of %s", from->name);
-    REQUIRE(
-        from->bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s is too large to plan", from->name);
-    to->room = clprune__round_up(clprune__max((size_t)from->bytes, 1), CLPRUNE__ARENA_ALIGN);
+    REQUIRE(bytes <= SIZE_MAX / 2, CLPRUNE_SIZE_OVERFLOW, "%s is too large to plan", from->name);
+    to->room = clprune__round_up(clprune__max((size_t)bytes, 1), CLPRUNE__ARENA_ALIGN);
     const clprune__record *record = context->record;
     uint64_t floor = from->spans_count == 0 ? context->scratch->most : 0;
     for (size_t i = 0; i < from->spans_count; i++)
@@ -147,7 +147,7 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     REQUIRE(context->record != NULL && context->record->begun, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry, or clprune_plan_begin was not called");
     const clprune__record *record = context->record;
-    const clprune__ledger *ledger = context->ledger;
+    clprune__ledger *ledger = context->ledger;
     REQUIRE(!record->lost, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for the labels of buffers that are not planned");
     plan = calloc(1, sizeof *plan);
@@ -161,10 +161,13 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
         CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan of %zu buffers", ledger->count);
     for (size_t i = 0; i < ledger->count; i++) {
         const clprune__ledger_entry *entry = &ledger->entries[i];
-        if (is_planned(context, entry))
-            TRY(copy_entry(context, entry, &plan->buffers[plan->count++]));
+        if (clprune__ledger_next(ledger, entry->buffer, NULL) != entry)
+            continue; /* its buffer was seen */
+        const uint64_t bytes = clprune__ledger_bytes(ledger, entry->buffer);
+        if (is_planned(context, entry, bytes))
+            TRY(copy_entry(context, entry, bytes, &plan->buffers[plan->count++]));
         else if (!clprune__scratch_owns(context, entry->buffer))
-            plan->totals.other_bytes += entry->bytes;
+            plan->totals.other_bytes += bytes;
     }
     TRY(sum_up(context, plan));
     TRY(clprune__plan_place(context, plan));
