@@ -486,6 +486,40 @@ static void shared_place(void **state)
     clprune_plan_destroy(plan);
 }
 
+/* The scratch of an earlier, larger operation does not stay beside the arena. */
+static void earlier_scratch(void **state)
+{
+    (void)state;
+    enum { LARGE = 20000, SMALL = LARGE / 8 };
+    clprune_plan *plan = NULL;
+    clprune_plan_totals totals = {0};
+    for (int real = 0; real < 2; real++) {
+        clprune_context *context = real ? open_real() : open_dry();
+        const clprune_mat t = create(context, "t", LARGE, 16),
+                          dy = create(context, "dy", LARGE, 16), ls = create(context, "ls", 1, 16),
+                          dls = create(context, "dls", 1, 16);
+        if (!real)
+            good(context, clprune_plan_begin(context));
+        for (size_t rows = real ? LARGE : SMALL; rows > 0; rows = rows == LARGE ? SMALL : 0) {
+            if (real && rows == SMALL)
+                good(context, clprune_context_use_plan(context, plan));
+            good(context, clprune_layerscale_backward(context, 0, clprune_mat_rows(t, 0, rows), ls,
+                              clprune_mat_rows(dy, 0, rows), clprune_mat_rows(t, 0, rows), dls,
+                              CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+        }
+        if (real) {
+            assert_int_equal(
+                live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes + totals.other_bytes);
+        } else {
+            good(context, clprune_plan_create(context, &plan));
+            totals = clprune_plan_sizes(plan);
+            assert_true(totals.scratch_bytes > 0);
+        }
+        clprune_context_destroy(context);
+    }
+    clprune_plan_destroy(plan);
+}
+
 /* Matrices of one buffer have one place, also if a launch uses only one of them. */
 static void shared_buffer(void **state)
 {
@@ -746,6 +780,7 @@ int main(void)
     test_add(&list, arena, NULL, "a planned program gives the same bits");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
     test_add(&list, shared_buffer, NULL, "matrices of one buffer");
+    test_add(&list, earlier_scratch, NULL, "scratch of earlier operations");
     test_add(&list, doubles, NULL, "buffers with one name and size");
     test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");

@@ -60,6 +60,7 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
         "the device aligns sub-buffers to %u bits, the plan to %u; run without a plan", align,
         (unsigned)CLPRUNE__ARENA_ALIGN * 8);
     const clprune_plan_totals *totals = &plan->totals;
+    clprune__scratch_close(context); /* what larger operations have left, beside the arena */
     if (!context->poison)
         TRY(clprune_buffer_create(
             context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)totals->arena_bytes, &arena->buffer));
