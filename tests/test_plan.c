@@ -47,6 +47,38 @@ static clprune_context *open_real(void)
     return context;
 }
 
+/* An allocator that returns parts of one buffer, *user, and uses none twice. */
+enum { POOL = 8 << 20 };
+static size_t pooled;
+
+static cl_mem pool_allocate(void *user, cl_context cl, size_t bytes, int32_t *error)
+{
+    (void)cl;
+    const cl_buffer_region region = {pooled, bytes};
+    pooled += (bytes + 4095) / 4096 * 4096;
+    return clCreateSubBuffer(*(cl_mem *)user, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, error);
+}
+
+static void pool_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+}
+
+static clprune_context *open_pool(cl_mem *pool)
+{
+    clprune_context *context = NULL;
+    cl_int code;
+    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
+        .allocator = {pool_allocate, pool_release, pool}};
+    *pool =
+        clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, POOL, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    pooled = 4096;
+    good(NULL, clprune_context_create(clprune_context_queue(test_context()), &options, &context));
+    return context;
+}
+
 static clprune_mat create(clprune_context *context, const char *name, size_t rows, size_t cols)
 {
     clprune_mat mat;
@@ -352,7 +384,7 @@ static uint64_t live(const clprune_context *context, clprune_memory_category cat
 }
 
 /* The planned program gives the same bits, in the bytes that were planned, with smaller batches in
- * between, and with what is forgotten poisoned. */
+ * between, with what is forgotten poisoned, and in sub-buffers of an allocator. */
 static void arena(void **state)
 {
     (void)state;
@@ -383,9 +415,11 @@ static void arena(void **state)
     chain_free(&c);
     clprune_context_destroy(plain);
 
-    for (int poison = 0; poison < 2; poison++) {
+    for (int run = 0; run < 3; run++) {
+        const bool poison = run == 1;
+        cl_mem pool = NULL;
         test_debug(poison ? "forget=poison" : "forget=keep");
-        clprune_context *planned = open_real();
+        clprune_context *planned = run == 2 ? open_pool(&pool) : open_real();
         test_debug(NULL);
         good(planned, clprune_context_use_plan(planned, plan));
         c = chain_make(planned, false);
@@ -405,6 +439,8 @@ static void arena(void **state)
         assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), 0);
         assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), bytes);
         clprune_context_destroy(planned);
+        if (pool != NULL)
+            assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
     }
     clprune_plan_destroy(plan);
 }
@@ -456,7 +492,7 @@ static void shared_place(void **state)
 {
     (void)state;
     enum { RESULTS = BATCH * ROWS * COLS };
-    static float x[RESULTS], out[2][RESULTS];
+    static float x[RESULTS], out[3][RESULTS];
     clprune_plan *plan;
     reuse r = reuse_make(open_dry(), true);
     reuse_step(&r);
@@ -472,17 +508,19 @@ static void shared_place(void **state)
     assert_true(begin[0] < end[1] && begin[1] < end[0]);
     reuse_free(&r);
     test_fill_normal(4, RESULTS, x);
-    for (int planned = 0; planned < 2; planned++) {
-        clprune_context *context = open_real();
-        if (planned)
+    cl_mem pool;
+    for (int run = 0; run < 3; run++) {
+        clprune_context *context = run == 2 ? open_pool(&pool) : open_real();
+        if (run > 0)
             good(context, clprune_context_use_plan(context, plan));
         r = reuse_make(context, false);
         good(context, clprune_mat_write(context, r.x, x));
         reuse_step(&r);
-        good(context, clprune_mat_read(context, r.out, out[planned]));
+        good(context, clprune_mat_read(context, r.out, out[run]));
         reuse_free(&r);
+        assert_memory_equal(out[0], out[run], sizeof out[0]);
     }
-    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
     clprune_plan_destroy(plan);
 }
 

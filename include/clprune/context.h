@@ -56,8 +56,8 @@ typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *
 /* An allocator of device memory. Set both functions or neither. They run in the thread whose call
  * allocates or releases memory, and must stay valid as long as the context. */
 typedef struct clprune_allocator {
-    /* Returns a buffer of `bytes` > 0, or NULL with *error (OpenCL's cl_int) set to an OpenCL error
-     * code. */
+    /* Returns a buffer of `bytes` > 0, which may be a sub-buffer, or NULL with *error (OpenCL's
+     * cl_int) set to an OpenCL error code. */
     cl_mem (*allocate)(void *user, cl_context context, size_t bytes, int32_t *error);
     void (*release)(void *user, cl_mem buffer);
     void *user;

@@ -21,13 +21,21 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
     *planned = place != NULL;
     if (place == NULL || arena->buffer == NULL)
         goto done;
-    const cl_buffer_region region = {(size_t)place->offset, bytes > 0 ? bytes : 1};
+    const cl_buffer_region region = {
+        (size_t)(arena->origin + place->offset), bytes > 0 ? bytes : 1};
     cl_int code;
-    *buffer = clCreateSubBuffer(arena->buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    *buffer = clCreateSubBuffer(arena->whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     TRY_CODE("clCreateSubBuffer", code);
     place->taken = true;
 done:
     return status;
+}
+
+bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin)
+{
+    const clprune__arena *arena = context->arena;
+    return whole == arena->whole && origin >= arena->origin &&
+           origin - arena->origin < arena->bytes;
 }
 
 void clprune__arena_close(clprune_context *context)

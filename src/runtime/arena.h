@@ -17,8 +17,11 @@ typedef struct clprune__place {
 } clprune__place;
 
 typedef struct clprune__arena {
-    bool used;     /* a plan was given to the context */
-    cl_mem buffer; /* NULL: no plan, or an empty one */
+    bool used;       /* a plan was given to the context */
+    cl_mem buffer;   /* NULL: no plan, or poison mode */
+    cl_mem whole;    /* it, or what it is a sub-buffer of: places are sub-buffers of `whole` */
+    uint64_t origin; /* of the arena in `whole` */
+    uint64_t bytes;
     clprune__place *places;
     size_t count;
 } clprune__arena;
@@ -28,6 +31,9 @@ typedef struct clprune__arena {
  * poison mode, where no memory is shared: the caller then allocates as usual. */
 clprune_status clprune__arena_take(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer, bool *planned);
+
+/* Whether a sub-buffer of `whole` that begins at `origin` is a place. */
+bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin);
 
 /* Forgets all places: later buffers are allocated as usual, buffers that have a place keep it. */
 void clprune__arena_close(clprune_context *context);

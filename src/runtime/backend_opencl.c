@@ -238,11 +238,15 @@ static clprune_status locate(clprune_context *context, cl_mem buffer, cl_mem *wh
         "a buffer was created in a dry context, which has no device memory");
     TRY_CL(clGetMemObjectInfo(
         buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
-    /* Places of the arena are buffers of their own: those that share memory never live at once. */
-    if (parent == NULL || parent == context->arena->buffer)
+    if (parent == NULL)
         goto done;
-    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof *origin, origin, NULL));
+    size_t offset;
+    TRY_CL(clGetMemObjectInfo(buffer, CL_MEM_OFFSET, sizeof offset, &offset, NULL));
+    /* Places of the arena are buffers of their own: those that share memory never live at once. */
+    if (clprune__arena_owns(context, parent, offset))
+        goto done;
     *whole = parent;
+    *origin = offset;
 done:
     return status;
 }

@@ -38,6 +38,25 @@ done:
     return status;
 }
 
+/* Creates the arena. The allocator may return a sub-buffer, which has no sub-buffers of its own. */
+static clprune_status create_arena(clprune_context *context, uint64_t bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__arena *arena = context->arena;
+    cl_mem parent = NULL;
+    size_t origin = 0;
+    TRY(clprune_buffer_create(
+        context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)bytes, &arena->buffer));
+    TRY_CL(clGetMemObjectInfo(
+        arena->buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
+    TRY_CL(clGetMemObjectInfo(arena->buffer, CL_MEM_OFFSET, sizeof origin, &origin, NULL));
+    arena->whole = parent != NULL ? parent : arena->buffer;
+    arena->origin = origin;
+    arena->bytes = bytes;
+done:
+    return status;
+}
+
 clprune_status clprune_context_use_plan(clprune_context *context, const clprune_plan *plan)
 {
     ENTER(context);
@@ -61,11 +80,10 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
         (unsigned)CLPRUNE__ARENA_ALIGN * 8);
     const clprune_plan_totals *totals = &plan->totals;
     clprune__scratch_close(context); /* what larger operations have left, beside the arena */
-    if (!context->poison)
-        TRY(clprune_buffer_create(
-            context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)totals->arena_bytes, &arena->buffer));
     arena->used = true;
     began = true;
+    if (!context->poison)
+        TRY(create_arena(context, totals->arena_bytes));
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
     REQUIRE(
         arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu places", plan->count);
