@@ -28,9 +28,13 @@ static void good(clprune_context *context, clprune_status status)
         fail_msg("%s", clprune_last_error(context));
 }
 
+static uint64_t largest; /* max_allocation of dry contexts; 0: the device's */
+
 static clprune_context *open_dry(void)
 {
-    const clprune_device_info info = clprune_context_device_info(test_context());
+    clprune_device_info info = clprune_context_device_info(test_context());
+    if (largest != 0)
+        info.max_allocation = largest;
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
     clprune_context *dry = NULL;
     good(NULL, clprune_context_create_dry(&info, &options, &dry));
@@ -115,7 +119,12 @@ static bool meet(const clprune_plan_entry *a, const clprune_plan_entry *b)
     return a->spans_count == 0 || b->spans_count == 0;
 }
 
-/* Who lives at once lies apart, above what is borrowed, and inside the arena. */
+static uint64_t slab_of(uint64_t offset)
+{
+    return largest == 0 ? 0 : offset / (largest - largest % CLPRUNE__ARENA_ALIGN);
+}
+
+/* Who lives at once lies apart, above what is borrowed, inside the arena, and in one slab. */
 static void check_places(const clprune_plan *plan)
 {
     const entries all = entries_of(plan);
@@ -125,6 +134,7 @@ static void check_places(const clprune_plan *plan)
         const clprune_plan_entry *a = &all.entry[i];
         assert_int_equal(a->offset % CLPRUNE__ARENA_ALIGN, 0);
         assert_true(a->offset + a->bytes <= totals.arena_bytes);
+        assert_int_equal(slab_of(a->offset), slab_of(a->offset + a->bytes - 1));
         for (size_t k = 0; k < i; k++) {
             const clprune_plan_entry *b = &all.entry[k];
             if (meet(a, b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
@@ -230,10 +240,11 @@ static void lives(void **state)
     clprune_plan_destroy(plan);
 }
 
-/* Random programs of many small steps. */
+/* Random programs of many small steps, with odd seeds in small slabs. */
 static void random_lives(void **state)
 {
     const uint32_t seed = *(const uint32_t *)*state;
+    largest = seed % 2 == 1 ? 50000 : 0;
     test_rng rng = {seed};
     clprune_context *dry = open_dry();
     clprune_mat mats[40];
@@ -281,6 +292,7 @@ static void random_lives(void **state)
     for (size_t i = 0; i < 40; i++)
         clprune_buffer_release(dry, mats[i].buffer);
     clprune_context_destroy(dry);
+    largest = 0;
 }
 
 /* A program: a chain of linear layers with pruned inputs and GELU between them, there and back. */
@@ -387,23 +399,31 @@ static uint64_t live(const clprune_context *context, clprune_memory_category cat
  * between, with what is forgotten poisoned, and in sub-buffers of an allocator. */
 static void arena(void **state)
 {
-    (void)state;
     enum { RESULTS = LAYERS * COLS * COLS };
     static float expected[RESULTS], got[RESULTS];
-    clprune_plan *plan;
-    clprune_context *dry = open_dry();
-    chain c = chain_make(dry, true);
+    const bool in_slabs = *state != NULL;
+    clprune_plan *plan = NULL;
+    clprune_plan_totals totals = {0};
+    uint64_t kept = 0;
+    chain c;
     const size_t batches[] = {BATCH, 1, BATCH, 2, BATCH};
-    for (size_t batch = BATCH; batch > 0; batch--)
-        chain_step(&c, batch);
-    good(dry, clprune_plan_create(dry, &plan));
-    check_places(plan);
-    const clprune_plan_totals totals = clprune_plan_sizes(plan);
-    assert_true(totals.arena_bytes < totals.buffer_bytes);
-    assert_true(totals.scratch_bytes > 0);
-    const uint64_t kept = live(dry, CLPRUNE_MEMORY_ACTIVATIONS);
-    chain_free(&c);
-    clprune_context_destroy(dry);
+    for (int slabs = 0; slabs <= in_slabs; slabs++) {
+        largest = slabs ? totals.scratch_bytes + 20000 : 0;
+        clprune_plan_destroy(plan);
+        clprune_context *dry = open_dry();
+        c = chain_make(dry, true);
+        for (size_t batch = BATCH; batch > 0; batch--)
+            chain_step(&c, batch);
+        good(dry, clprune_plan_create(dry, &plan));
+        check_places(plan);
+        totals = clprune_plan_sizes(plan);
+        assert_true(totals.arena_bytes < totals.buffer_bytes);
+        assert_true(totals.scratch_bytes > 0);
+        assert_int_equal(slab_of(totals.arena_bytes - 1) > 0, slabs);
+        kept = live(dry, CLPRUNE_MEMORY_ACTIVATIONS);
+        chain_free(&c);
+        clprune_context_destroy(dry);
+    }
 
     clprune_context *plain = open_real();
     c = chain_make(plain, false);
@@ -426,6 +446,8 @@ static void arena(void **state)
         chain_input(&c);
         const uint64_t bytes = poison ? 0 : totals.arena_bytes; /* nothing shares a place then */
         assert_int_equal(live(planned, CLPRUNE_MEMORY_ARENA), bytes);
+        assert_int_equal(clprune_memory_query(planned, CLPRUNE_MEMORY_ARENA).count,
+            poison ? 0 : 1 + slab_of(totals.arena_bytes - 1));
         assert_int_equal(live(planned, CLPRUNE_MEMORY_ACTIVATIONS), kept);
         for (size_t i = 0; i < 5; i++)
             chain_step(&c, batches[i]);
@@ -443,6 +465,7 @@ static void arena(void **state)
             assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
     }
     clprune_plan_destroy(plan);
+    largest = 0;
 }
 
 /* GELU backward from a pruned store: the first command restores the store, the second one writes
@@ -522,6 +545,44 @@ static void shared_place(void **state)
     }
     assert_int_equal(clReleaseMemObject(pool), CL_SUCCESS);
     clprune_plan_destroy(plan);
+}
+
+/* The device's largest buffer limits slabs, planned buffers and scratch. */
+static void small_slabs(void **state)
+{
+    (void)state;
+    clprune_plan *plan;
+    largest = 8000; /* slabs of 7168 bytes */
+    clprune_context *dry = open_dry();
+    const clprune_mat t = create(dry, "t", 4000, 1024), dy = create(dry, "dy", 4000, 1024),
+                      ls = create(dry, "ls", 1, 1024), dls = create(dry, "dls", 1, 1024);
+    good(dry, clprune_plan_begin(dry));
+    (void)create(dry, "a", 64, 16);
+    (void)create(dry, "b", 64, 16);
+    (void)create(dry, "large", 1792 + 1, 1);
+    good(dry, clprune_plan_create(dry, &plan));
+    check_places(plan);
+    assert_int_equal(entries_of(plan).count, 2);
+    assert_int_equal(entries_of(plan).entry[1].offset, 7168);
+    assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 7168 + 4096);
+    assert_int_equal(clprune_plan_sizes(plan).other_bytes, 2 * 4000 * 4096 + 2 * 4096 + 7172);
+    clprune_plan_destroy(plan);
+    for (size_t i = 0; i < 64; i++) /* each in a slab of its own */
+        (void)create(dry, "c", 64, 16);
+    good(dry, clprune_plan_create(dry, &plan));
+    clprune_context *real = open_real();
+    assert_int_equal(clprune_context_use_plan(real, plan), CLPRUNE_UNSUPPORTED);
+    assert_non_null(strstr(clprune_last_error(real), "at most 7168"));
+    assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), 0);
+    clprune_context_destroy(real);
+    clprune_plan_destroy(plan);
+    good(dry, clprune_layerscale_backward(
+                  dry, 0, t, ls, dy, t, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    assert_int_equal(clprune_plan_create(dry, &plan), CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_null(plan);
+    assert_non_null(strstr(clprune_last_error(dry), "largest buffer has 8000 bytes"));
+    clprune_context_destroy(dry);
+    largest = 0;
 }
 
 /* The scratch of an earlier, larger operation does not stay beside the arena. */
@@ -816,6 +877,8 @@ int main(void)
     for (size_t i = 0; i < 4; i++)
         test_add(&list, random_lives, &seeds[i], "random lives %u", (unsigned)seeds[i]);
     test_add(&list, arena, NULL, "a planned program gives the same bits");
+    test_add(&list, arena, &list, "a planned program in small slabs gives the same bits");
+    test_add(&list, small_slabs, NULL, "small slabs");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
     test_add(&list, shared_buffer, NULL, "matrices of one buffer");
     test_add(&list, earlier_scratch, NULL, "scratch of earlier operations");

@@ -20,8 +20,7 @@ extern "C" {
     X(CLPRUNE_MEMORY_OPTIMIZER, 3, "optimizer")     /* moments and trust ratios */                 \
     X(CLPRUNE_MEMORY_ACTIVATIONS, 4, "activations") /* kept from forward to backward */            \
     X(CLPRUNE_MEMORY_WORKSPACE, 5, "workspace")     /* scratch, and tensors of one pass */         \
-    X(CLPRUNE_MEMORY_ARENA, 6, "arena") /* one buffer shared by planned activations and workspace  \
-                                         */
+    X(CLPRUNE_MEMORY_ARENA, 6, "arena") /* shared by planned activations and workspace */
 
 /* The purpose of a buffer. Numbers are part of the ABI. */
 typedef enum clprune_memory_category {

@@ -75,8 +75,10 @@ CLPRUNE_API clprune_status clprune_plan_begin(clprune_context *dry);
 CLPRUNE_API clprune_status clprune_plan_end_step(clprune_context *context);
 
 /* Places the buffers that were created since clprune_plan_begin and not released. The dry context
- * may be destroyed before the plan. On failure *plan is NULL. Errors: INVALID_ARGUMENT (the context
- * is not dry, or clprune_plan_begin was not called), OUT_OF_HOST_MEMORY, SIZE_OVERFLOW. */
+ * may be destroyed before the plan. On failure *plan is NULL. A buffer larger than the device's
+ * max_allocation (0: no limit) has no place. Errors: INVALID_ARGUMENT (the context is not dry, or
+ * clprune_plan_begin was not called), OUT_OF_DEVICE_MEMORY (operations borrow more scratch than
+ * max_allocation), OUT_OF_HOST_MEMORY, SIZE_OVERFLOW. */
 CLPRUNE_API clprune_status clprune_plan_create(clprune_context *dry, clprune_plan **plan);
 
 /* Accepts NULL. */
@@ -118,14 +120,15 @@ CLPRUNE_API void clprune_plan_visit(const clprune_plan *plan,
 /* Bytes of scratch that are borrowed while command `command` is enqueued; 0 beyond the last. */
 CLPRUNE_API uint64_t clprune_plan_scratch(const clprune_plan *plan, uint64_t command);
 
-/* Creates the arena, booked as CLPRUNE_MEMORY_ARENA. A buffer created later with the category, name
- * and size of a planned one becomes an OpenCL sub-buffer of the arena until it is released; each
- * place is used once. It counts in its category; the total counts the arena instead. The plan may
- * be destroyed afterwards. A context has at most one arena, which it keeps. With `plan` NULL,
- * buffers created later are not placed in it. Errors: INVALID_ARGUMENT (the context is dry, or has
- * an arena already, or has another setup than the plan's dry context: the text says what differs),
- * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED (the device needs a larger alignment than
- * the plan's 1024 bytes). */
+/* Creates the arena, booked as CLPRUNE_MEMORY_ARENA: one buffer, or several if the largest buffer
+ * of the plan's device (max_allocation) is smaller than the arena. A buffer created later with the
+ * category, name and size of a planned one becomes an OpenCL sub-buffer of the arena until it is
+ * released; each place is used once. It counts in its category; the total counts the arena instead.
+ * The plan may be destroyed afterwards. A context has at most one arena, which it keeps. With
+ * `plan` NULL, buffers created later are not placed in it. Errors: INVALID_ARGUMENT (the context is
+ * dry, or has an arena already, or has another setup than the plan's dry context: the text says
+ * what differs), OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY, UNSUPPORTED (the device needs a larger
+ * alignment than the plan's 1024 bytes, or the arena more than 64 buffers). */
 CLPRUNE_API clprune_status clprune_context_use_plan(
     clprune_context *context, const clprune_plan *plan);
 

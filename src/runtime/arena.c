@@ -19,12 +19,13 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
             place = p;
     }
     *planned = place != NULL;
-    if (place == NULL || arena->buffer == NULL)
+    if (place == NULL || arena->slabs_count == 0)
         goto done;
+    const clprune__slab *slab = &arena->slabs[place->offset / arena->slab_bytes];
     const cl_buffer_region region = {
-        (size_t)(arena->origin + place->offset), bytes > 0 ? bytes : 1};
+        slab->origin + (size_t)(place->offset % arena->slab_bytes), bytes > 0 ? bytes : 1};
     cl_int code;
-    *buffer = clCreateSubBuffer(arena->whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    *buffer = clCreateSubBuffer(slab->whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     TRY_CODE("clCreateSubBuffer", code);
     place->taken = true;
 done:
@@ -34,8 +35,12 @@ done:
 bool clprune__arena_owns(const clprune_context *context, cl_mem whole, size_t origin)
 {
     const clprune__arena *arena = context->arena;
-    return whole == arena->whole && origin >= arena->origin &&
-           origin - arena->origin < arena->bytes;
+    for (size_t i = 0; i < arena->slabs_count; i++) {
+        const clprune__slab *slab = &arena->slabs[i];
+        if (whole == slab->whole && origin >= slab->origin && origin - slab->origin < slab->bytes)
+            return true;
+    }
+    return false;
 }
 
 void clprune__arena_close(clprune_context *context)

@@ -1,5 +1,5 @@
-/* The arena of clprune_context_use_plan: one OpenCL buffer, whose sub-buffers are handed out in
- * place of buffers of their own. */
+/* The arena of clprune_context_use_plan: OpenCL buffers ("slabs"), whose sub-buffers are handed out
+ * in place of buffers of their own. The device limits the size of a slab. */
 #ifndef CLPRUNE_RUNTIME_ARENA_H
 #define CLPRUNE_RUNTIME_ARENA_H
 
@@ -8,6 +8,7 @@
 #include "clprune/memory.h"
 
 #define CLPRUNE__ARENA_ALIGN 1024 /* bytes; places start and end at multiples */
+#define CLPRUNE__ARENA_SLABS 64
 
 typedef struct clprune__place {
     clprune_memory_category category;
@@ -16,12 +17,17 @@ typedef struct clprune__place {
     bool taken;
 } clprune__place;
 
+typedef struct clprune__slab {
+    cl_mem buffer;
+    cl_mem whole;         /* it, or what it is a sub-buffer of: places are sub-buffers of `whole` */
+    size_t origin, bytes; /* of the slab in `whole` */
+} clprune__slab;
+
 typedef struct clprune__arena {
-    bool used;       /* a plan was given to the context */
-    cl_mem buffer;   /* NULL: no plan, or poison mode */
-    cl_mem whole;    /* it, or what it is a sub-buffer of: places are sub-buffers of `whole` */
-    uint64_t origin; /* of the arena in `whole` */
-    uint64_t bytes;
+    bool used;           /* a plan was given to the context */
+    uint64_t slab_bytes; /* slab i begins at offset i * slab_bytes of the plan */
+    clprune__slab slabs[CLPRUNE__ARENA_SLABS];
+    size_t slabs_count; /* 0: no plan, an empty one, or poison mode */
     clprune__place *places;
     size_t count;
 } clprune__arena;

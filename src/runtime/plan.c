@@ -62,14 +62,15 @@ done:
 
 /* Whether the plan places an entry: activations and workspace since clprune_plan_begin. Not
  * scratch, which has the bottom of the arena, and no buffer with the label of one that is not
- * planned, which could take its place. bytes: of the entry's buffer. */
-static bool is_planned(
-    const clprune_context *context, const clprune__ledger_entry *entry, uint64_t bytes)
+ * planned, which could take its place. Nor one that is larger than a slab. bytes: of the entry's
+ * buffer. */
+static bool is_planned(const clprune_context *context, const clprune_plan *plan,
+    const clprune__ledger_entry *entry, uint64_t bytes)
 {
     const clprune__label label = {entry->category, entry->name, bytes};
     const bool dies = entry->category == CLPRUNE_MEMORY_ACTIVATIONS ||
                       entry->category == CLPRUNE_MEMORY_WORKSPACE;
-    return dies && entry->number >= context->record->planned_from &&
+    return dies && bytes <= plan->slab_bytes && entry->number >= context->record->planned_from &&
            !clprune__scratch_owns(context, entry->buffer) &&
            !clprune__record_has_label(context->record, label);
 }
@@ -107,6 +108,21 @@ static clprune_status copy_entry(clprune_context *context, const clprune__ledger
         for (uint64_t k = from->spans[i].first; k <= from->spans[i].last; k++)
             floor = most(floor, record->scratch[k]);
     to->floor = clprune__round_up((size_t)floor, CLPRUNE__ARENA_ALIGN);
+done:
+    return status;
+}
+
+/* Slabs are as large as the device's largest buffer. Scratch lies in the first one. */
+static clprune_status choose_slab(clprune_context *context, clprune_plan *plan)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const uint64_t largest = context->facts.max_allocation; /* 0: not known */
+    plan->slab_bytes = largest < CLPRUNE__ARENA_ALIGN ? UINT64_MAX : largest;
+    plan->slab_bytes -= plan->slab_bytes % CLPRUNE__ARENA_ALIGN;
+    REQUIRE(plan->totals.scratch_bytes <= plan->slab_bytes, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+        "operations borrow %llu bytes of scratch at once, but the device's largest buffer has %llu "
+        "bytes; make the batch smaller, or run without a plan",
+        (unsigned long long)plan->totals.scratch_bytes, (unsigned long long)largest);
 done:
     return status;
 }
@@ -154,6 +170,7 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
     REQUIRE(plan != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a plan");
     plan->totals.commands = record->commands;
     plan->totals.scratch_bytes = context->scratch->most;
+    TRY(choose_slab(context, plan));
     plan->scratch = copy_of(record->scratch, (size_t)record->commands * sizeof *record->scratch);
     plan->buffers = calloc(clprune__max(ledger->count, 1), sizeof *plan->buffers);
     plan->setup = strdup(context->setup);
@@ -164,7 +181,7 @@ clprune_status clprune_plan_create(clprune_context *context, clprune_plan **out)
         if (clprune__ledger_next(ledger, entry->buffer, NULL) != entry)
             continue; /* its buffer was seen */
         const uint64_t bytes = clprune__ledger_bytes(ledger, entry->buffer);
-        if (is_planned(context, entry, bytes))
+        if (is_planned(context, plan, entry, bytes))
             TRY(copy_entry(context, entry, bytes, &plan->buffers[plan->count++]));
         else if (!clprune__scratch_owns(context, entry->buffer))
             plan->totals.other_bytes += bytes;

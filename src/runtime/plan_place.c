@@ -75,19 +75,26 @@ typedef struct search {
     uint64_t lowest;          /* the end of the best placement */
 } search;
 
+/* The least offset from `offset` on where a buffer lies in one slab. */
+static uint64_t in_slab(const search *s, uint64_t offset, uint64_t room)
+{
+    const uint64_t slab = s->plan->slab_bytes, begin = offset % slab;
+    return begin + room <= slab ? offset : offset - begin + slab;
+}
+
 /* Places order[i] at the lowest offset that order[0 .. i) leave free during its lives. */
 static void place(search *s, size_t i)
 {
     clprune__planned *p = s->order[i], *first = s->plan->buffers;
     const bool *overlap = s->overlap + (size_t)(p - first) * s->count;
-    uint64_t offset = p->floor;
+    uint64_t offset = in_slab(s, p->floor, p->room);
     for (size_t k = 0; k < i; k++) {
         const clprune__planned *other = s->low[k];
         if (!overlap[other - first] || other->entry.offset + other->room <= offset)
             continue;
         if (other->entry.offset >= offset + p->room)
             break;
-        offset = other->entry.offset + other->room;
+        offset = in_slab(s, other->entry.offset + other->room, p->room);
     }
     p->entry.offset = offset;
     size_t at = i;

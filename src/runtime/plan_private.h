@@ -15,8 +15,9 @@ struct clprune_plan {
     clprune_plan_totals totals;
     clprune__planned *buffers;
     size_t count;
-    uint64_t *scratch; /* (totals.commands) bytes borrowed during each */
-    char *setup;       /* the dry context's */
+    uint64_t *scratch;   /* (totals.commands) bytes borrowed during each */
+    uint64_t slab_bytes; /* a multiple of CLPRUNE__ARENA_ALIGN; no place crosses a multiple of it */
+    char *setup;         /* the dry context's */
 };
 
 /* Sets all offsets and totals.arena_bytes from the rest of the plan. Scratch lies at offset 0. */

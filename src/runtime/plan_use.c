@@ -38,21 +38,38 @@ done:
     return status;
 }
 
-/* Creates the arena. The allocator may return a sub-buffer, which has no sub-buffers of its own. */
-static clprune_status create_arena(clprune_context *context, uint64_t bytes)
+/* Adds a slab to the arena. The allocator may return a sub-buffer, which has no sub-buffers of its
+ * own. */
+static clprune_status add_slab(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
+    clprune__slab *slab = &arena->slabs[arena->slabs_count];
+    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena", bytes, &slab->buffer));
+    arena->slabs_count++;
     cl_mem parent = NULL;
-    size_t origin = 0;
-    TRY(clprune_buffer_create(
-        context, CLPRUNE_MEMORY_ARENA, "arena", (size_t)bytes, &arena->buffer));
     TRY_CL(clGetMemObjectInfo(
-        arena->buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
-    TRY_CL(clGetMemObjectInfo(arena->buffer, CL_MEM_OFFSET, sizeof origin, &origin, NULL));
-    arena->whole = parent != NULL ? parent : arena->buffer;
-    arena->origin = origin;
-    arena->bytes = bytes;
+        slab->buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), (void *)&parent, NULL));
+    TRY_CL(
+        clGetMemObjectInfo(slab->buffer, CL_MEM_OFFSET, sizeof slab->origin, &slab->origin, NULL));
+    slab->whole = parent != NULL ? parent : slab->buffer;
+    slab->bytes = bytes;
+done:
+    return status;
+}
+
+static clprune_status create_slabs(clprune_context *context, const clprune_plan *plan)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const uint64_t bytes = plan->totals.arena_bytes;
+    REQUIRE(bytes / plan->slab_bytes < CLPRUNE__ARENA_SLABS, CLPRUNE_UNSUPPORTED,
+        "the plan needs %llu bytes in buffers of at most %llu, which are more than %d; run without "
+        "a plan",
+        (unsigned long long)bytes, (unsigned long long)plan->slab_bytes, CLPRUNE__ARENA_SLABS);
+    context->arena->slab_bytes = plan->slab_bytes;
+    for (uint64_t at = 0; at < bytes; at += plan->slab_bytes)
+        TRY(add_slab(
+            context, (size_t)(bytes - at < plan->slab_bytes ? bytes - at : plan->slab_bytes)));
 done:
     return status;
 }
@@ -83,7 +100,7 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
     arena->used = true;
     began = true;
     if (!context->poison)
-        TRY(create_arena(context, totals->arena_bytes));
+        TRY(create_slabs(context, plan));
     arena->places = calloc(plan->count + 1, sizeof *arena->places);
     REQUIRE(
         arena->places != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for %zu places", plan->count);
@@ -97,7 +114,8 @@ clprune_status clprune_context_use_plan(clprune_context *context, const clprune_
 done:
     if (status != CLPRUNE_SUCCESS && began) {
         clprune__arena_close(context);
-        clprune_buffer_release(context, context->arena->buffer);
+        for (size_t i = 0; i < context->arena->slabs_count; i++)
+            clprune_buffer_release(context, context->arena->slabs[i].buffer);
         *context->arena = (clprune__arena){0};
     }
     return status;
