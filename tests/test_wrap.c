@@ -259,6 +259,7 @@ static void destroyed(void **state)
     memory_free(&b);
 }
 
+/* Nothing runs: the caller's memory keeps its values, with any access. */
 static void dry(void **state)
 {
     (void)state;
@@ -267,14 +268,22 @@ static void dry(void **state)
     memory m = memory_make(&layouts[1], 1);
     set(&m, 3);
     assert_int_equal(clprune_context_create_dry(NULL, NULL, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(
-        clprune_mat_wrap(context, m.at, 7, 33, 48, CLPRUNE_ACCESS_READ, &x), CLPRUNE_SUCCESS);
-    assert_int_equal(booked(context), 7 * 33 * sizeof(float));
-    assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_sync_to_host(context, x), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_mat_unwrap(context, &x), CLPRUNE_SUCCESS);
-    assert_int_equal(booked(context), 0);
-    check(&m, 3); /* nothing ran */
+    for (clprune_access access = CLPRUNE_ACCESS_READ; access <= CLPRUNE_ACCESS_READ_WRITE;
+         access++) {
+        const uint64_t before = clprune_context_commands(context);
+        assert_int_equal(clprune_mat_wrap(context, m.at, 7, 33, 48, access, &x), CLPRUNE_SUCCESS);
+        assert_int_equal(booked(context), 7 * 33 * sizeof(float));
+        assert_int_equal(clprune_mat_fill(context, 1, x, NULL), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_sync_to_host(context, x), CLPRUNE_SUCCESS);
+        check(&m, 3);
+        assert_int_equal(clprune_mat_sync_to_device(context, x), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_mat_unwrap(context, &x), CLPRUNE_SUCCESS);
+        assert_int_equal(booked(context), 0);
+        check(&m, 3);
+        /* The fill, and twice a copy in each direction that there is. */
+        const uint64_t copies = access == CLPRUNE_ACCESS_READ_WRITE ? 4 : 2;
+        assert_int_equal(clprune_context_commands(context) - before, 1 + copies);
+    }
     clprune_context_destroy(context);
     memory_free(&m);
 }

@@ -40,7 +40,8 @@ extern "C" {
 #endif
 
 /* Creates a dry context: it has no device and notes commands instead of running them. Objects are
- * created and commands enqueued as usual; reads give zeros, events and OpenCL objects are NULL.
+ * created and commands enqueued as usual; clprune_mat_read gives zeros, events and OpenCL objects
+ * are NULL. Wrapped memory, and memory given to the functions of saved_host.h, keeps its values.
  * `device` describes the device to plan for: an entry of clprune_device_list, the result of
  * clprune_context_device_info, or NULL for a CPU with this machine's processors and vectors of 16
  * floats. Of `options`, device, cache_dir and allocator are ignored. Errors: INVALID_ARGUMENT,

@@ -33,13 +33,18 @@ done:
     return status;
 }
 
-/* Copies between the host's rows and the staged matrix, which has no gaps. */
+/* Copies between the host's rows and the staged matrix, which has no gaps. A dry context notes a
+ * write for either direction: that leaves the host's memory alone. */
 static clprune_status copy(clprune_context *context, const clprune__wrap *w, bool to_device)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_mat mat = clprune_mat_of(w->buffer, w->rows, w->cols);
     const size_t row_bytes = w->cols * sizeof(float);
     float *dense = w->host, *packed = NULL;
+    if (!context->backend->runs) {
+        TRY(clprune_mat_write(context, mat, dense));
+        goto done;
+    }
     if (w->ld != w->cols) {
         packed = malloc(w->bytes);
         REQUIRE(packed != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a copy of %zu bytes",
