@@ -185,6 +185,25 @@ void *__wrap_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool b
                               count, events, event, code);
 }
 
+/* Nothing is copied back to memory that is only read, but handing it over waits too. */
+static void waits_for_reads(void **state)
+{
+    const layout *l = *state;
+    clprune_context *context = test_context();
+    memory in = memory_make(l, 1);
+    clprune_mat x;
+    test_gate g;
+    TEST_OK(wrap(&in, CLPRUNE_ACCESS_READ, &x));
+    test_gate_close(&g);
+    const clprune_status status = clprune_mat_sync_to_host(context, x);
+    const bool waited = atomic_load(&g.open);
+    test_gate_remove(&g);
+    TEST_OK(status);
+    assert_true(waited);
+    TEST_OK(clprune_mat_unwrap(context, &x));
+    memory_free(&in);
+}
+
 /* Unwrapping that fails has waited all the same: the caller may free the memory. */
 static void fails_when_done(void **state)
 {
@@ -381,6 +400,8 @@ int main(void)
         test_add(&list, round_trips, &layouts[i], "round trips: %s", layouts[i].name);
     test_add(&list, waits, &layouts[LAYOUTS - 2], "the host waits for the device, zero-copy");
     test_add(&list, waits, &layouts[LAYOUTS - 1], "the host waits for the device, staged");
+    test_add(&list, waits_for_reads, &layouts[0], "the host waits for reads, zero-copy");
+    test_add(&list, waits_for_reads, &layouts[2], "the host waits for reads, staged");
     test_add(&list, fails_when_done, &layouts[0], "a failure leaves nothing in flight, zero-copy");
     test_add(&list, fails_when_done, &layouts[2], "a failure leaves nothing in flight, staged");
     test_add(&list, constant, NULL, "constant memory");

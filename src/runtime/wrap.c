@@ -76,6 +76,8 @@ static clprune_status to_host(clprune_context *context, clprune__wrap *w)
         TRY_CODE("clEnqueueMapBuffer", code);
     } else if (w->access & CLPRUNE_ACCESS_WRITE) {
         TRY(copy(context, w, false));
+    } else {
+        TRY(context->backend->finish(context));
     }
     w->is_host = true;
 done:
