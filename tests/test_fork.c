@@ -89,6 +89,9 @@ static int use_parents_objects(void *what)
     CHECK(clprune_context_set_queue(w->context, NULL) == CLPRUNE_FORKED);
     CHECK(clprune_mat_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, 1, &mat) == CLPRUNE_FORKED);
     CHECK(mat.buffer == NULL && mat.rows == 0);
+    mat = w->x;
+    CHECK(clprune_mat_unwrap(w->context, &mat) == CLPRUNE_FORKED);
+    CHECK(mat.buffer == NULL && mat.rows == 0);
     CHECK(
         clprune_buffer_create(w->context, CLPRUNE_MEMORY_INPUT, "z", 1, &buffer) == CLPRUNE_FORKED);
     CHECK(buffer == NULL);

@@ -336,9 +336,11 @@ static void refused(void **state)
     mat = other;
     TEST_FAILS(clprune_mat_unwrap(context, &mat), bad, "not a wrapped");
     TEST_FAILS(clprune_mat_unwrap(context, NULL), bad, "mat is NULL");
+    assert_int_equal(clprune_mat_sync_to_host(NULL, other), bad);
+    assert_int_equal(clprune_mat_sync_to_device(NULL, other), bad);
+    mat = other;
     assert_int_equal(clprune_mat_unwrap(NULL, &mat), bad);
-    assert_int_equal(clprune_mat_sync_to_host(NULL, mat), bad);
-    assert_int_equal(clprune_mat_sync_to_device(NULL, mat), bad);
+    assert_true(mat.buffer == NULL && mat.rows == 0);
     clprune_buffer_release(context, other.buffer);
     /* Over the budget: staged memory alone counts. */
     clprune_context *small;

@@ -241,12 +241,11 @@ static void unlink_wrap(clprune_context *context, const clprune__wrap *w)
 
 clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
 {
-    ENTER(context);
+    const cl_mem buffer = mat != NULL ? mat->buffer : NULL;
+    ENTER_CREATE(context, mat); /* clears *mat */
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
     REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
-    const cl_mem buffer = mat->buffer;
-    *mat = CLPRUNE_NO_MAT;
     if (buffer == NULL)
         goto done;
     TRY(find(context, buffer, &w));
