@@ -126,6 +126,8 @@ static void selection_by_index_and_name(void **state)
     test_environment("CLPRUNE_DEVICE", "no such device");
     assert_true(selects(test_device_selection())); /* the option goes before the environment */
     creation_fails(NULL, NULL, CLPRUNE_NO_DEVICE, "no such device");
+    const clprune_context_options unset = {.device = ""};
+    creation_fails(NULL, &unset, CLPRUNE_NO_DEVICE, "no such device");
     test_environment("CLPRUNE_DEVICE", "");
     (void)selects(NULL);
     test_environment("CLPRUNE_DEVICE", NULL);

@@ -819,6 +819,25 @@ static void refusals(void **state)
     assert_null(dry);
 }
 
+static void no_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    (void)buffer;
+}
+
+/* A dry context does not look at options of a device, even if no device would take them. */
+static void ignored_options(void **state)
+{
+    (void)state;
+    const clprune_context_options options = {.device = "no such device",
+        .cache_dir = "/no/such/folder",
+        .allocator = {.release = no_release}};
+    clprune_context *dry = NULL;
+    good(NULL, clprune_context_create_dry(NULL, &options, &dry));
+    clprune_buffer_release(dry, create(dry, "x", 4, 4).buffer);
+    clprune_context_destroy(dry);
+}
+
 /* Dry commands have no event: *event becomes NULL, whatever it was. */
 static void dry_events(void **state)
 {
@@ -885,6 +904,7 @@ int main(void)
     test_add(&list, doubles, NULL, "buffers with one name and size");
     test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
+    test_add(&list, ignored_options, NULL, "options that a dry context ignores");
     test_add(&list, dry_events, NULL, "dry commands have no event");
     test_add(&list, refusals, NULL, "what is refused");
     return test_run_on_devices("plan", &list);

@@ -82,7 +82,7 @@ typedef enum clprune_precision {
     CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8 */
 } clprune_precision;
 
-/* Zero-initialise, then set the fields you need; NULL and 0 mean the default given here.
+/* Zero-initialise, then set the fields you need; NULL, "" and 0 mean the default given here.
  *
  * The environment is read when a context is created. "" counts as unset. Invalid values fail
  * creation; an unusable cache only warns in the log:

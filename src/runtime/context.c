@@ -116,7 +116,7 @@ done:
 static clprune_status open_queue(clprune_context *context, const char *selection)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (selection == NULL)
+    if (selection == NULL || selection[0] == '\0')
         selection = getenv("CLPRUNE_DEVICE");
     cl_platform_id platform;
     TRY(clprune__device_select(context, selection, &platform, &context->device));
@@ -233,7 +233,8 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     clprune_context *context = NULL; /* errors go to the thread's text until *out is set */
     const clprune_context_options *options = setup->options;
     *out = NULL;
-    REQUIRE((options->allocator.allocate == NULL) == (options->allocator.release == NULL),
+    REQUIRE(
+        setup->dry || (options->allocator.allocate == NULL) == (options->allocator.release == NULL),
         CLPRUNE_INVALID_ARGUMENT,
         "options.allocator has one of allocate and release; set both or neither");
     clprune_context *made = allocate();
