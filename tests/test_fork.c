@@ -1,4 +1,5 @@
 /* A process that forks: the child gets an error, not a hang, and the parent goes on. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,30 @@ COUNTED(clReleaseContext, cl_context, context)
 COUNTED(clReleaseKernel, cl_kernel, kernel)
 COUNTED(clReleaseMemObject, cl_mem, buffer)
 COUNTED(clReleaseProgram, cl_program, program)
+
+/* A thread that frees memory waits there until the process has forked. */
+static _Thread_local bool stops_in_free;
+static pthread_barrier_t in_free, forked;
+static void *freed; /* by that thread */
+static bool freed_again;
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+void __wrap_free(void *memory)
+{
+    if (in_child && memory != NULL && memory == freed) {
+        freed_again = true;
+        return;
+    }
+    __real_free(memory);
+    if (!stops_in_free)
+        return;
+    stops_in_free = false;
+    freed = memory;
+    (void)pthread_barrier_wait(&in_free);
+    (void)pthread_barrier_wait(&forked);
+}
 
 typedef int (*child_fn)(void *what);
 
@@ -112,7 +137,7 @@ static int destroy_parents_objects(void *what)
     clprune_saved_destroy(w->saved);
     clprune_linear_destroy(w->layer);
     clprune_buffer_release(w->context, w->x.buffer);
-    CHECK(clprune_memory_query(w->context, CLPRUNE_MEMORY_INPUT).count == 1);
+    CHECK(clprune_memory_query(w->context, CLPRUNE_MEMORY_INPUT).count == 2); /* as at the fork */
     clprune_context_destroy(w->context);
     clprune_context_destroy(w->safe);
     clprune_context_destroy(w->dry);
@@ -188,6 +213,65 @@ static void child(void **state)
     clprune_context_destroy(w.dry);
 }
 
+typedef struct busy {
+    clprune_context *context;
+    clprune_mat x, y;
+} busy;
+
+static void *release_in_thread(void *what)
+{
+    const busy *b = what;
+    stops_in_free = true;
+    clprune_buffer_release(b->context, b->x.buffer);
+    return NULL;
+}
+
+static void visit_nothing(void *user, const clprune_memory_entry *entry)
+{
+    (void)entry;
+    *(int *)user += 1;
+}
+
+static int destroy_half_changed(void *what)
+{
+    busy *b = what;
+    int visited = 0;
+    clprune_memory_visit(b->context, visit_nothing, &visited);
+    CHECK(visited == 0);
+    clprune_buffer_release(b->context, b->y.buffer);
+    clprune_context_destroy(b->context);
+    CHECK(!freed_again);
+    CHECK(calls_in_child == 0);
+    return 0;
+}
+
+/* The process forks while another thread has half released a buffer. */
+static void forks_in_call(void **state)
+{
+    const bool *dry = *state;
+    const clprune_context_options options = {.thread_safe = 1};
+    busy b = {0};
+    pthread_t thread;
+    assert_int_equal(*dry ? clprune_context_create_dry(NULL, &options, &b.context)
+                          : test_create(options, &b.context),
+        CLPRUNE_SUCCESS);
+    const clprune_memory_category input = CLPRUNE_MEMORY_INPUT;
+    assert_int_equal(clprune_mat_create(b.context, input, "x", 1, 1, &b.x), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_create(b.context, input, "y", 1, 1, &b.y), CLPRUNE_SUCCESS);
+    assert_int_equal(pthread_barrier_init(&in_free, NULL, 2), 0);
+    assert_int_equal(pthread_barrier_init(&forked, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release_in_thread, &b), 0);
+    (void)pthread_barrier_wait(&in_free);
+    const bool passes = passes_in_child(destroy_half_changed, &b);
+    (void)pthread_barrier_wait(&forked);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    freed = NULL;
+    (void)pthread_barrier_destroy(&in_free);
+    (void)pthread_barrier_destroy(&forked);
+    clprune_context_destroy(b.context);
+    assert_true(passes);
+}
+
 /* Before this process has used OpenCL: a child may. */
 static int use_own_objects(void *what)
 {
@@ -217,10 +301,13 @@ int main(void)
         }
     static const child_fn children[] = {
         use_parents_objects, destroy_parents_objects, create_anew, fork_again};
+    static const bool is_dry[] = {false, true};
     test_list list = {0};
     test_add(&list, child, &children[0], "objects of the parent are refused");
     test_add(&list, child, &children[1], "objects of the parent are destroyed");
     test_add(&list, child, &children[2], "a context of the child's own, too late");
     test_add(&list, child, &children[3], "a child of the child");
+    test_add(&list, forks_in_call, &is_dry[0], "a thread is inside a call");
+    test_add(&list, forks_in_call, &is_dry[1], "a thread is inside a call of a dry context");
     return test_run_on_each_device("fork", &list);
 }

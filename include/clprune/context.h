@@ -9,9 +9,11 @@
  * are independent, also on the same device.
  *
  * Processes. OpenCL does not survive a fork. In a child, calls with objects made before the fork
- * return FORKED, and destroy functions free host memory only. A child can create a context of its
- * own only if its parent had not used OpenCL; otherwise creation returns FORKED. So start workers
- * with exec (Python: the "spawn" method), or fork before the first context.
+ * return FORKED. Functions that destroy or release them may be called, even if another thread was
+ * inside a call at the fork; they free nothing of the context, whose memory stays until the child
+ * ends. A child can create a context of its own only if its parent had not used OpenCL; otherwise
+ * creation returns FORKED. So start workers with exec (Python: the "spawn" method), or fork before
+ * the first context.
  *
  * Objects. A call takes objects of one context only: an object that was created with another
  * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one

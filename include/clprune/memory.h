@@ -70,7 +70,7 @@ typedef struct clprune_memory_entry {
 } clprune_memory_entry;
 
 /* Calls `visit` for each name booked now, in order of creation. `visit` must not create or release
- * buffers. */
+ * buffers. A forked child visits nothing. */
 CLPRUNE_API void clprune_memory_visit(const clprune_context *context,
     void (*visit)(void *user, const clprune_memory_entry *entry), void *user);
 

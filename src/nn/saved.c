@@ -183,7 +183,7 @@ done:
 void clprune_saved_destroy(clprune_saved *saved)
 {
     ENTER_QUIETLY(clprune__saved_context(saved));
-    if (saved == NULL)
+    if (saved == NULL || clprune__is_forked(saved->context))
         return;
     if (!saved->lent)
         clprune_buffer_release(saved->context, saved->kept.buffer);

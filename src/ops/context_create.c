@@ -109,10 +109,10 @@ clprune_status clprune_context_create_dry(const clprune_device_info *device,
 
 void clprune_context_destroy(clprune_context *context)
 {
-    if (context == NULL)
+    if (context == NULL || clprune__is_forked(context))
         return;
     if (context->ops != NULL) {
-        if (!clprune__is_forked(context) && context->queue != NULL)
+        if (context->queue != NULL)
             (void)clFinish(context->queue); /* no call of the API: the last error stays */
         clprune__gemm_blast_close(context);
         free(context->ops);

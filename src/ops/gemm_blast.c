@@ -69,7 +69,7 @@ void clprune__gemm_blast_close(clprune_context *context)
     clprune__ops *ops = context->ops;
     clprune_buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
-    if (!ops->blast_ready || clprune__is_forked(context)) /* the parent's lock may be held */
+    if (!ops->blast_ready)
         return;
     ops->blast_ready = false;
     (void)pthread_mutex_lock(&blast_mutex);

@@ -267,8 +267,7 @@ void clprune__context_close(clprune_context *context)
 {
     if (context == NULL)
         return;
-    const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
-    if (context->queue != NULL && !forked)
+    if (context->queue != NULL)
         (void)clFinish(context->queue);
     clprune__wraps_close(context);
     clprune__scratch_close(context);
@@ -276,9 +275,9 @@ void clprune__context_close(clprune_context *context)
     clprune__ledger_close(context);
     clprune__program_cache_close(context);
     clprune__record_close(context);
-    if (context->queue != NULL && !forked)
+    if (context->queue != NULL)
         (void)clReleaseCommandQueue(context->queue);
-    if (context->cl != NULL && !forked)
+    if (context->cl != NULL)
         (void)clReleaseContext(context->cl);
     clprune__verbose_close(context);
     clprune__guard_close(context);

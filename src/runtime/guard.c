@@ -133,8 +133,7 @@ void clprune__guard_close(clprune_context *context)
 {
     if (context->lock == NULL)
         return;
-    if (!clprune__is_forked(context)) /* else it may be held */
-        (void)pthread_mutex_destroy(&context->lock->mutex);
+    (void)pthread_mutex_destroy(&context->lock->mutex);
     free(context->lock);
     context->lock = NULL;
 }

@@ -51,7 +51,7 @@ typedef struct clprune__guard {
     return guard_.status
 
 /* For functions that return no status. In a forked child they run without the lock, which a thread
- * of the parent may have held at the fork, and must not call OpenCL. */
+ * of the parent may have held at the fork: they must not walk or change lists, nor call OpenCL. */
 #define ENTER_QUIETLY(context) CLPRUNE__GUARD(clprune__enter_quietly(context))
 
 clprune__guard clprune__enter(clprune_context *context, const char *function);
@@ -66,7 +66,7 @@ clprune_status clprune__guard_open(clprune_context *context, bool thread_safe);
 void clprune__guard_close(clprune_context *context);
 
 /* Whether a context was created by a parent process before a fork: OpenCL must not be called for
- * it, not even to release objects. */
+ * it, not even to release objects, and its lists may be half changed, so their memory stays. */
 bool clprune__is_forked(const clprune_context *context);
 
 /* Called before the first OpenCL call of a process. Errors: FORKED (the parent has used OpenCL,

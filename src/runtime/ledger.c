@@ -154,7 +154,7 @@ clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_ca
 void clprune_buffer_release(clprune_context *context, cl_mem buffer)
 {
     ENTER_QUIETLY(context);
-    if (context == NULL || buffer == NULL)
+    if (context == NULL || buffer == NULL || clprune__is_forked(context))
         return;
     clprune__ledger *ledger = context->ledger;
     context->backend->released(context, buffer);
@@ -175,8 +175,6 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
     }
     const bool known = kept < ledger->count;
     ledger->count = kept;
-    if (clprune__is_forked(context) && context->backend->runs)
-        return; /* the parent's */
     if (placed)
         (void)clReleaseMemObject(buffer);
     else if (known)
@@ -203,7 +201,9 @@ void clprune_memory_visit(const clprune_context *context,
     void (*visit)(void *user, const clprune_memory_entry *entry), void *user)
 {
     ENTER_QUIETLY(context);
-    for (size_t i = 0; context != NULL && visit != NULL && i < context->ledger->count; i++) {
+    if (context == NULL || visit == NULL || clprune__is_forked(context))
+        return;
+    for (size_t i = 0; i < context->ledger->count; i++) {
         const clprune__ledger_entry *booked = &context->ledger->entries[i];
         const clprune_memory_entry entry = {booked->category, booked->name, booked->bytes};
         visit(user, &entry);

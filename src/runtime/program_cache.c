@@ -473,14 +473,10 @@ void clprune__program_cache_open(clprune_context *context, const char *dir)
 void clprune__program_cache_close(clprune_context *context)
 {
     clprune__program_cache *cache = context->cache;
-    const bool forked = clprune__is_forked(context); /* OpenCL's objects are the parent's */
-    for (size_t i = 0; i < cache->kernels_count; i++) {
-        if (forked)
-            cache->kernels[i].kernel->kernel = NULL;
+    for (size_t i = 0; i < cache->kernels_count; i++)
         kernel_free(cache->kernels[i].kernel);
-    }
     for (size_t i = 0; i < cache->programs_count; i++) {
-        if (!forked && cache->programs[i].program != NULL)
+        if (cache->programs[i].program != NULL)
             (void)clReleaseProgram(cache->programs[i].program);
         free(cache->programs[i].key);
     }

@@ -133,7 +133,7 @@ static void release(clprune_context *context, clprune__wrap *w)
         return;
     if (w->staged)
         clprune_buffer_release(context, w->buffer);
-    else if (w->buffer != NULL && !clprune__is_forked(context))
+    else if (w->buffer != NULL)
         (void)clReleaseMemObject(w->buffer);
     free(w);
 }
@@ -267,7 +267,7 @@ void clprune__wraps_close(clprune_context *context)
     while (context->wraps != NULL) {
         clprune__wrap *w = context->wraps;
         context->wraps = w->next;
-        if (w->mapped != NULL && !clprune__is_forked(context)) {
+        if (w->mapped != NULL) {
             (void)clEnqueueUnmapMemObject(context->queue, w->buffer, w->mapped, 0, NULL, NULL);
             (void)clFinish(context->queue);
         }
