@@ -5,7 +5,8 @@
  * gemm=tiled or gemm=vector overrides the choice.
  *
  * CLBlast has one state per process. The library therefore serialises its calls over all contexts
- * and threads. CLBlast's tuned parameters (clprune_context_tuning) apply to all contexts of a
+ * and threads. CLBlast frees its state when the process exits; products that need it then fail with
+ * CLBLAST_ERROR. CLBlast's tuned parameters (clprune_context_tuning) apply to all contexts of a
  * device; each context sets them at its first product. CLBlast's compiled programs are released
  * with the last context that used it. */
 #ifndef CLPRUNE_GEMM_H

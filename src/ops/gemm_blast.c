@@ -3,6 +3,8 @@
 
 #include <clblast_c.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "clprune/memory.h"
 #include "core/checked.h"
@@ -13,6 +15,7 @@
 /* CLBlast has global state: compiled programs, and a database of parameters that its first call
  * fills without a lock. So all calls of all contexts are serialised. */
 static pthread_mutex_t blast_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool blast_held; /* the mutex, by this thread */
 
 /* Contexts that called CLBlast and are not closed yet, and those closed since its cache was
  * cleared.
@@ -21,6 +24,45 @@ static size_t blast_contexts, blast_stale;
 
 /* Closed contexts whose programs CLBlast may hold, about 2.8 MB each. */
 #define MOST_STALE 8
+
+/* CLBlast's C++ objects are destroyed when the process exits, while other threads may still
+ * multiply, and before functions of atexit that destroy contexts. They are constructed when CLBlast
+ * is loaded, so a function that is registered at the first call runs before their destructors. */
+static bool blast_gone;
+static pid_t blast_process; /* that registered blast_end; 0: none */
+
+static void blast_end(void)
+{
+    if (getpid() != blast_process) /* a forked child: a thread of the parent may hold the mutex */
+        return;
+    if (!blast_held) /* a driver may exit within a call */
+        (void)pthread_mutex_lock(&blast_mutex);
+    blast_gone = true;
+    if (!blast_held)
+        (void)pthread_mutex_unlock(&blast_mutex);
+}
+
+static void blast_unlock(void)
+{
+    blast_held = false;
+    (void)pthread_mutex_unlock(&blast_mutex);
+}
+
+/* Before any call of CLBlast. False, and not locked: CLBlast is gone. */
+static bool blast_lock(void)
+{
+    (void)pthread_mutex_lock(&blast_mutex);
+    blast_held = true;
+    if (blast_process == 0 && !blast_gone && atexit(blast_end) == 0)
+        blast_process = getpid();
+    if (blast_gone)
+        blast_unlock();
+    return !blast_gone;
+}
+
+#define REQUIRE_BLAST()                                                                            \
+    REQUIRE(blast_lock(), CLPRUNE_CLBLAST_ERROR,                                                   \
+        "the process exits, and CLBlast has freed its state; multiply before that")
 
 /* CLBlast passes on OpenCL's codes, which are above -1000; its own are below. */
 static clprune_status fail_blast(
@@ -38,27 +80,30 @@ static clprune_status fail_blast(
 
 /* Sets CLBlast's parameters from the context's tuning; CLBlast keeps its default for a set that it
  * refuses. They apply to the device in the whole process: the context that comes last wins. */
-static void blast_prepare(clprune_context *context)
+static clprune_status blast_prepare(clprune_context *context)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
     if (ops->blast_ready)
-        return;
+        goto done;
     for (int i = 0; i < CLPRUNE__BLAST_KERNELS; i++) {
         clprune__blast_tuning row = clprune__tuning_blast(&ops->tuning, i);
         if (row.count == 0)
             continue;
-        (void)pthread_mutex_lock(&blast_mutex);
+        REQUIRE_BLAST();
         const CLBlastStatusCode code = CLBlastOverrideParameters(
             context->device, row.kernel, CLBlastPrecisionSingle, row.count, row.names, row.values);
-        (void)pthread_mutex_unlock(&blast_mutex);
+        blast_unlock();
         if (code != CLBlastSuccess)
             clprune__log(context, CLPRUNE_LOG_WARNING, "CLBlast refused parameters of %s: %d",
                 row.kernel, (int)code);
     }
-    (void)pthread_mutex_lock(&blast_mutex);
+    REQUIRE_BLAST();
     blast_contexts++;
-    (void)pthread_mutex_unlock(&blast_mutex);
+    blast_unlock();
     ops->blast_ready = true;
+done:
+    return status;
 }
 
 /* CLBlast's programs hold the OpenCL context they were built for until its cache is cleared, which
@@ -69,17 +114,16 @@ void clprune__gemm_blast_close(clprune_context *context)
     clprune__ops *ops = context->ops;
     clprune_buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
-    if (!ops->blast_ready)
+    if (!ops->blast_ready || !blast_lock())
         return;
     ops->blast_ready = false;
-    (void)pthread_mutex_lock(&blast_mutex);
     blast_contexts--;
     blast_stale++;
     if (blast_contexts == 0 || blast_stale == MOST_STALE) {
         (void)CLBlastClearCache();
         blast_stale = 0;
     }
-    (void)pthread_mutex_unlock(&blast_mutex);
+    blast_unlock();
 }
 
 /* Makes the temporary at least `bytes` large. */
@@ -115,7 +159,7 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
      * are tried again. */
     for (bool asked = false; !asked;) {
         size_t bytes = 0;
-        (void)pthread_mutex_lock(&blast_mutex);
+        REQUIRE_BLAST();
         const char *call = "CLBlastSGemmTempBufferSize";
         CLBlastStatusCode code = CLBlastSGemmTempBufferSize(CLBlastLayoutRowMajor, ta, tb, job->m,
             job->n, count, a_offset, a->ld, b_offset, b->ld, c_offset, c->ld, &queue, &bytes);
@@ -126,7 +170,7 @@ static clprune_status multiply(clprune_context *context, const clprune__gemm_job
                 job->alpha, a->buffer, a_offset, a->ld, b->buffer, b_offset, b->ld, beta, c->buffer,
                 c_offset, c->ld, &queue, event, bytes > 0 ? ops->blast_temp : NULL);
         }
-        (void)pthread_mutex_unlock(&blast_mutex);
+        blast_unlock();
         if (code != CLBlastSuccess) {
             status = fail_blast(context, code, __LINE__, call);
             goto done;
@@ -143,7 +187,7 @@ static clprune_status enqueue(clprune_context *context, const void *of, cl_event
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__gemm_job *job = of;
-    blast_prepare(context);
+    TRY(blast_prepare(context));
     const size_t inner_run = context->ops->tuning.clblast.inner_run;
     const size_t run = inner_run > 0 ? inner_run : job->k;
     for (size_t i = 0; i < job->batch; i++)
