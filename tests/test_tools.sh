@@ -110,6 +110,18 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
         fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
 fi
 
+# A parent may have SIGCHLD ignored; PoCL's linker waits for a child. Nothing is compiled yet.
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    for command in "clprune-info" "clprune-bench token_mean --repeat 1" "clprune-tune --op bspmm-nt --quick"; do
+        mkdir "$folder/cold"
+        POCL_CACHE_DIR=$folder/cold timeout --preserve-status 6 env --ignore-signal=CHLD "$programs/"$command \
+            >"$folder/out" 2>"$folder/err"
+        got=$?
+        [ $got = 0 ] || [ $got = 143 ] || fail "exit code $got with SIGCHLD ignored: $command: $(cat "$folder/err")"
+        rm -rf "$folder/cold"
+    done
+fi
+
 # ---- scripts in a locale with a decimal comma ----------------------------------------------------
 find "$source" -name '*.sh' -not -path '*/build/*' >"$folder/scripts"
 [ "$(wc -l <"$folder/scripts")" -gt 20 ] || fail "no scripts in $source"

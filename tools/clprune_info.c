@@ -3,6 +3,7 @@
 
 #include <CL/cl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static int show_choices(const char *selection)
 {
     clprune_context *context;
     const clprune_context_options options = {.device = selection};
+    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     const clprune_status status = clprune_context_create(NULL, &options, &context);
     if (status != CLPRUNE_SUCCESS) {
         fprintf(stderr, "clprune-info: %s: %s\n", clprune_status_string(status),

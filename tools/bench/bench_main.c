@@ -7,6 +7,7 @@
 
 #include <CL/cl.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     bench b = {.settings = &settings};
     const clprune_context_options options = {
         .device = settings.device, .precision = settings.precision};
+    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
     /* Only now: a run that cannot begin leaves an older file as it is. A pipe has no length. */
     if (settings.json != NULL && settings.json != stdout &&
