@@ -69,6 +69,8 @@ abi=$major
 soname=$(readelf -dW "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 [ "$soname" = "libclprune.so.$abi" ] || breach "the soname is $soname, not libclprune.so.$abi"
 
+readelf -dW "$library" | grep -q 'FLAGS_1.*NODELETE' || breach "dlclose unloads functions that drivers still call"
+
 grep -q "\"libclprune.so.$abi\"" "$source/examples/pytorch/clprune.py" ||
     breach "clprune.py does not load libclprune.so.$abi"
 
