@@ -157,8 +157,9 @@ CLPRUNE_API cl_device_id clprune_context_device(const clprune_context *context);
 /* Makes all commands enqueued later on the context wait for `count` events; the host does not wait.
  * This serves as the wait list of the next call. The events may come from any queue of the same
  * OpenCL context, or be user events. The caller keeps them and may release them right after the
- * call. A no-op in a dry context. Errors: INVALID_ARGUMENT (no events, a NULL event, an event of
- * another OpenCL context), SIZE_OVERFLOW, OPENCL_ERROR. */
+ * call. Complete user events without an error: PoCL 3.1 aborts the process otherwise. A no-op in a
+ * dry context. Errors: INVALID_ARGUMENT (no events, a NULL event, an event of another OpenCL
+ * context), SIZE_OVERFLOW, OPENCL_ERROR. */
 CLPRUNE_API clprune_status clprune_context_wait(
     clprune_context *context, size_t count, const cl_event *events);
 
