@@ -20,7 +20,7 @@ fail() {
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
 echo "$*" >>"$FOLDER/calls"
-seed= dir= summary= top1= resumed= untested= loss=0.25
+seed= dir= summary= top1= resumed= imported= untested= loss=0.25
 while [ $# -gt 0 ]; do
     case $1 in
     --seed) seed=$2 ;;
@@ -28,7 +28,9 @@ while [ $# -gt 0 ]; do
     --summary-json) summary=$2 ;;
     --top1) top1=$2 ;;
     --resume) resumed=$2 ;;
-    --keep-file | --import) [ -f "$2" ] || exit 4 ;;
+    --keep-file) [ -f "$2" ] || exit 4 ;;
+    --import) [ -f "$2" ] && imported=$2 || exit 4 ;;
+    --import=*) imported=$1 ;;
     --data) [ -d "$2" ] || exit 4 ;;
     --fail) exit "$2" ;;
     --untested) untested=$2 ;;
@@ -42,6 +44,7 @@ if grep -qsx "$seed" "$FOLDER/interrupt"; then
     echo '{"top1": 0}' >"$summary"
     exit 143
 fi
+[ -z "$resumed" ] || [ -z "$imported" ] || exit 2
 [ -z "$resumed" ] || grep -q half "$resumed" || exit 5
 printf 'epoch,step,lr,train_loss\n1,1,0,2\n2,2,0,1\n' >"$dir/log.csv"
 saved=$((1000 * top1)) top1=$((top1 + seed)).5
@@ -128,6 +131,15 @@ cmp -s table interrupted || fail "the table at a start is: $(cat table)"
 [ "$(grep -c -- '--resume cut/base-3/last.ckpt' calls)" = 1 ] && [ "$(grep -c -- '--resume' calls)" = 1 ] ||
     fail "after an interruption: $(cat calls)"
 cmp -s cut/table.csv want || fail "the table after an interruption is: $(cat cut/table.csv)"
+
+# So it does without --import.
+printf 'seeds 1\narm a --top1 80 --import=w --epochs 2' >files/import.study
+echo 1 >interrupt
+expect 143 "$study" files/import.study ./trainer import --import files/w.st --data d
+: >calls
+expect 0 "$study" files/import.study ./trainer import --import files/w.st --data d
+grep -q '^--test-every 0 --top1 80 --epochs 2 --seed 1 --data d .*--resume import/a-1/last.ckpt$' calls ||
+    fail "with --import, after an interruption: $(cat calls)"
 
 # Two processes share the runs.
 : >calls

@@ -57,7 +57,7 @@ while read -r -a words || [ ${#words[@]} -gt 0 ]; do
     words=("${words[@]:1}")
     case $key in
     title) title="${words[*]}" ;;
-    options) common+=("${words[@]/#@\//"$home"/}") ;; # quoted: bash 5.2 would replace an & in it
+    options) common+=("${words[@]}") ;;
     seeds) seeds=("${words[@]}") ;;
     arm)
         name=${words[0]}
@@ -152,7 +152,7 @@ report() (
 
 # train_one NAME SEED: succeeds if the run is finished, or another process has it.
 train_one() {
-    local dir=$out/$1-$2 arm_options more=()
+    local dir=$out/$1-$2 words more=(--overwrite) i code=0
     [ ! -s "$dir/summary.json" ] || return 0
     mkdir -p "$dir"
     exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
@@ -160,16 +160,20 @@ train_one() {
         exec 7>&-
         return 0
     fi
-    read -r -a arm_options <<<"${options[$1]}"
+    read -r -a words <<<"${options[$1]}"
+    words=(--test-every 0 ${common[@]+"${common[@]}"} ${words[@]+"${words[@]}"} --seed "$2")
+    words=("${words[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
     if [ -s "$dir/last.ckpt" ]; then
         more=(--resume "$dir/last.ckpt")
-    else
-        more=(--overwrite)
+        for i in "${!words[@]}"; do # without --import, of which any beginning will do: the checkpoint has the weights
+            case ${words[i]-} in
+            --imp*=*) unset "words[i]" ;;
+            --imp*) unset "words[i]" "words[i + 1]" ;;
+            esac
+        done
     fi
     echo "== $1-$2"
-    local code=0
-    "$train" --test-every 0 ${common[@]+"${common[@]}"} ${arm_options[@]+"${arm_options[@]/#@\//"$home"/}"} --seed "$2" \
-        "${@:3}" --output-dir "$dir" --summary-json "$dir/summary.tmp" "${more[@]}" 7>&- || code=$?
+    "$train" "${words[@]}" --output-dir "$dir" --summary-json "$dir/summary.tmp" "${more[@]}" 7>&- || code=$?
     # after a signal, the summary is of a part of the run
     [ $code != 0 ] || mv "$dir/summary.tmp" "$dir/summary.json"
     rm -f "$dir/summary.tmp"
