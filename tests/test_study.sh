@@ -141,6 +141,14 @@ expect 0 "$study" files/import.study ./trainer import --import files/w.st --data
 grep -q '^--test-every 0 --top1 80 --epochs 2 --seed 1 --data d .*--resume import/a-1/last.ckpt$' calls ||
     fail "with --import, after an interruption: $(cat calls)"
 
+# --steps counts from a checkpoint: such a run begins anew.
+printf 'seeds 1\narm a --top1 80 --steps 100' >files/steps.study
+echo 1 >interrupt
+expect 143 "$study" files/steps.study ./trainer steps
+: >calls
+expect 0 "$study" files/steps.study ./trainer steps
+grep -q -- ' --steps 100 .* --overwrite$' calls || fail "with --steps, after an interruption: $(cat calls)"
+
 # Two processes share the runs.
 : >calls
 $run shared >/dev/null 2>&1 &

@@ -16,9 +16,9 @@
 # come last and win: --data DIR, --test-every 1. Without --test-every, a run tests only after its last epoch.
 #
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
-# checkpoint. Several processes may work on one OUT: each takes runs that no other has. A run that fails or
-# crashes is reported, and the others go on; SIGINT and SIGTERM end the study. At its end, and at each start with
-# finished runs, OUT gets:
+# checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
+# no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
+# At its end, and at each start with finished runs, OUT gets:
 #
 #     runs.csv     a row for each finished run
 #     table.csv    a row for each arm: mean and standard deviation over its seeds, and the difference from
@@ -163,7 +163,7 @@ train_one() {
     read -r -a words <<<"${options[$1]}"
     words=(--test-every 0 ${common[@]+"${common[@]}"} ${words[@]+"${words[@]}"} --seed "$2")
     words=("${words[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
-    if [ -s "$dir/last.ckpt" ]; then
+    if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --st'* ]]; then # --steps would count from the checkpoint
         more=(--resume "$dir/last.ckpt")
         for i in "${!words[@]}"; do # without --import, of which any beginning will do: the checkpoint has the weights
             case ${words[i]-} in
