@@ -104,7 +104,7 @@ cmp -s out <(printf '== base-1\n== better-1\n== base-3\n== better-3\n== once-3\n
 
 # What is finished is not made again.
 : >calls
-expect 0 $run all
+expect 0 $run all --data d
 [ ! -s calls ] || fail "finished runs are made again: $(cat calls)"
 cmp -s all/table.csv want || fail "the table of finished runs is: $(cat all/table.csv)"
 
@@ -148,6 +148,38 @@ expect 143 "$study" files/steps.study ./trainer steps
 : >calls
 expect 0 "$study" files/steps.study ./trainer steps
 grep -q -- ' --steps 100 .* --overwrite$' calls || fail "with --steps, after an interruption: $(cat calls)"
+
+# Runs that were begun with other options are no part of the study: no run, no table, a line for each difference.
+other() {
+    local file=$1
+    shift
+    mv cut/table.csv before
+    : >calls
+    expect 2 "$study" "$file" "$@"
+    [ ! -s calls ] && [ ! -e cut/table.csv ] && cmp -s err other || fail "beside other options it says: $(cat err calls)"
+    mv before cut/table.csv
+}
+sed 's/better --top1 81/better --top1 82 --epochs 3/' files/four.study >files/other.study
+for seed in 1 3; do
+    printf 'study: cut/better-%s was begun with other options; remove that folder, or take another OUT\n' $seed
+    printf '    then --top1 81\n    now  --top1 82\n    now  --epochs 3\n'
+done >other
+other files/other.study ./trainer cut
+other files/other.study - cut
+rm -r cut/base-1 cut/better-1 cut/base-3/summary.json cut/better-3 # the second was interrupted
+printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --data d\n' base-3 >other
+printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --data d\n' once-3 >>other
+other files/four.study ./trainer cut --data d
+cp trainer trainer-2
+sed 's/now.*/then trainer\n    now  trainer-2/' other >trainers && mv trainers other
+other files/four.study ./trainer-2 cut
+rm cut/*/study.options # runs of older checkouts
+expect 0 $run cut --data d
+# A run that never had a checkpoint may have any.
+printf 'arm bad --fail 6' >files/bad.study
+expect 1 "$study" files/bad.study ./trainer mended
+printf 'arm bad --top1 5' >files/bad.study
+expect 0 "$study" files/bad.study ./trainer mended
 
 # Two processes share the runs.
 : >calls

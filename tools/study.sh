@@ -18,6 +18,10 @@
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
 # no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
+# Its command line is in study.options. With other options than a finished or interrupted run, the study does not
+# start: remove the run's folder, or take another OUT. With - for TRAINER, only the options of STUDY are compared;
+# runs without the file are taken as they are.
+#
 # At its end, and at each start with finished runs, OUT gets:
 #
 #     runs.csv     a row for each finished run
@@ -90,6 +94,36 @@ runs() {
     done
 }
 
+# set_own NAME SEED: sets `own` to the options of the study for a run.
+set_own() {
+    read -r -a own <<<"${options[$1]}"
+    own=(--test-every 0 ${common[@]+"${common[@]}"} ${own[@]+"${own[@]}"} --seed "$2")
+}
+
+# command_line NAME SEED OPTION...: of a run, an option a line
+command_line() {
+    local own
+    set_own "$1" "$2"
+    printf '%s' "${train##*/}"
+    printf '%s\n' "${own[@]}" "${@:3}" | awk '{ printf /^--/ ? "\n%s" : " %s", $0 } END { print "" }'
+}
+
+# check_options OPTION...: fails if a run was begun with others, because the table would mix them.
+check_options() {
+    local name seed dir difference other=0 compared=(cat)
+    [ "$train" != - ] || compared=(sed '1d; /^--seed /q')
+    while read -r name seed; do
+        dir=$out/$name-$seed
+        [ -s "$dir/study.options" ] && { [ -s "$dir/summary.json" ] || [ -s "$dir/last.ckpt" ]; } || continue
+        difference=$(diff <("${compared[@]}" <"$dir/study.options") <(command_line "$name" "$seed" "$@" | "${compared[@]}") |
+            sed -n 's/^</    then/p; s/^>/    now /p') || true
+        [ -n "$difference" ] || continue
+        printf "study: %s was begun with other options; remove that folder, or take another OUT\n%s\n" "$dir" "$difference" >&2
+        other=1
+    done < <(runs)
+    [ $other = 0 ] || exit 2
+}
+
 # field FILE KEY: the first number or text of a key, nothing if that is null
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | sed 's/^null$//; q'; }
 
@@ -152,7 +186,7 @@ report() (
 
 # train_one NAME SEED: succeeds if the run is finished, or another process has it.
 train_one() {
-    local dir=$out/$1-$2 words more=(--overwrite) i code=0
+    local dir=$out/$1-$2 words own more=(--overwrite) i code=0
     [ ! -s "$dir/summary.json" ] || return 0
     mkdir -p "$dir"
     exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
@@ -160,9 +194,9 @@ train_one() {
         exec 7>&-
         return 0
     fi
-    read -r -a words <<<"${options[$1]}"
-    words=(--test-every 0 ${common[@]+"${common[@]}"} ${words[@]+"${words[@]}"} --seed "$2")
-    words=("${words[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
+    command_line "$@" >"$dir/study.options"
+    set_own "$1" "$2"
+    words=("${own[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
     if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --st'* ]]; then # --steps would count from the checkpoint
         more=(--resume "$dir/last.ckpt")
         for i in "${!words[@]}"; do # without --import, of which any beginning will do: the checkpoint has the weights
@@ -184,6 +218,7 @@ train_one() {
 
 finished() { runs | while read -r name seed; do [ ! -s "$out/$name-$seed/summary.json" ] || echo; done | wc -l; }
 
+check_options "$@"
 failed=()
 [ "$train" = - ] || [ "$(finished)" = 0 ] || report
 while [ "$train" != - ] && read -r name seed <&3; do
