@@ -16,6 +16,7 @@
 # crashes, hangs for 10 seconds or leaks goes to build/fuzz/findings/TARGET-*: the script names it and
 # ends with 1. To look at one: build/fuzz/bin/fuzz_TARGET FILE. Ends with 77 where there is no Clang.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=60 runs=-1 merge=no all=no

@@ -7,6 +7,7 @@
 # A missing barrier that PoCL's order of work-items hides is for oclgrind.sh to find.
 # Exits 0 if every bug was caught, 2 if a test fails without one. Lists of shapes are short (CLPRUNE_TEST_SMALL).
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-$(mktemp -d)}
 mkdir -p "$folder/tree"

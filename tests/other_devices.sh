@@ -15,6 +15,7 @@
 # failed, 77 if no driver has a device.
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 cd "$(dirname "$0")/.."
 build=${1:-build/other}
 [ $# -eq 0 ] || shift

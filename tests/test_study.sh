@@ -2,7 +2,8 @@
 # tools/study.sh: which runs it makes, with which options, what it does after an interruption, and its table.
 #   test_study.sh SOURCE_DIR RESMLP_TRAIN
 export LC_ALL=C # a decimal point in every locale
-study=$(realpath "$1")/tools/study.sh
+source=$(realpath "$1")
+study=$source/tools/study.sh
 real=$(realpath "$2")
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
@@ -215,6 +216,14 @@ WANT
 cmp -s have want && grep -q '^none,2,2,,,2,80000,7,2,9,4' untested/runs.csv && [ ! -s err ] ||
     fail "the table of runs without a test is: $(cat err untested/runs.csv untested/table.csv)"
 
+# Names that begin with a dash; and CDPATH, with which cd prints a path.
+printf 'seeds 1\narm a --top1 5' >./-x.study
+expect 0 "$study" -x.study ./trainer -out
+[ ! -s err ] && grep -q '^a,1,6.50,' ./-out/table.csv || fail "names with a dash: $(cat err)"
+rm -f ./-out/study.png
+expect 0 env -C "$source" CDPATH="$source" tools/study.sh "$PWD/-x.study" - "$PWD/-out"
+[ ! -s err ] && { ! command -v gnuplot >/dev/null || [ -s ./-out/study.png ]; } || fail "with CDPATH: $(cat err)"
+
 # says WORDS LINES: studies that make no sense
 says() {
     printf '%b' "$2" >files/wrong.study
@@ -225,6 +234,7 @@ says "'arm' says nothing" 'arm\n'
 says 'no arm' 'seeds 1\n'
 says "'foo' is no title, options, seeds, arm or only" 'foo bar\n'
 says "an arm is called 'x/y'" 'arm x/y --a\n'
+says "an arm is called '-a'" 'arm -a --b\n'
 says 'two arms are called a' 'arm a --a\narm a --b\n'
 says "'one' is no seed" 'seeds one\narm a --a\n'
 says "'only b' is of no arm" 'only b 1\narm a --a\n'

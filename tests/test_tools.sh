@@ -122,11 +122,13 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     done
 fi
 
-# ---- scripts in a locale with a decimal comma ----------------------------------------------------
+# ---- scripts in a locale with a decimal comma, and with CDPATH -----------------------------------
 find "$source" -name '*.sh' -not -path '*/build/*' >"$folder/scripts"
 [ "$(wc -l <"$folder/scripts")" -gt 20 ] || fail "no scripts in $source"
 while read -r script; do
     grep -q '^export LC_ALL=C' "$script" || fail "$script does not set LC_ALL=C"
+    case $script in */examples/*) continue ;; esac
+    ! grep -q 'cd "\$(dirname' "$script" || grep -q '^unset CDPATH' "$script" || fail "$script does not unset CDPATH"
 done <"$folder/scripts"
 
 mkdir "$folder/locales" "$folder/bin" "$folder/runs" "$folder/runs/dense-1" "$folder/runs/exact-1"

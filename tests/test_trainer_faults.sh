@@ -10,6 +10,7 @@
 # allocator and files, of the places in the program that call, each at its first call.
 set -uo pipefail
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 program=$(realpath "$1") layer=$(realpath "$2") positions=$3
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT

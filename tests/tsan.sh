@@ -10,6 +10,7 @@
 # 77 where the compiler has no thread sanitizer.
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 cd "$(dirname "$0")/.."
 build=${1:-build/tsan}
 folder=$(mktemp -d)

@@ -6,6 +6,7 @@
 #
 # Without --data the images are generated; DIR is a folder with CIFAR-10 or CIFAR-100 in binary form.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 options=()

@@ -15,6 +15,7 @@
 # (nvptx64--nvidiacl.bc) and $PTXAS select other ones than those found. NVIDIA's driver has another
 # compiler, with similar numbers, not the same.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 
 # The define sets that src/ passes on a GPU (CLPRUNE_KERNELS_TILED). Each line of a kernel is a program

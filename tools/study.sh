@@ -33,15 +33,16 @@
 # Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong;
 # 130 and 143 after SIGINT and SIGTERM.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 wrong() { echo "study: $*" >&2; exit 2; }
 [ -f "$1" ] || wrong "no file $1"
 [ "$2" = - ] || { [ -f "$2" ] && [ -x "$2" ]; } || wrong "no program $2"
-study=$(realpath "$1")
+study=$(realpath -- "$1")
 train=$2
-[ "$2" = - ] || train=$(realpath "$2")
-out=$3
+[ "$2" = - ] || train=$(realpath -- "$2")
+case $3 in -*) out=./$3 ;; *) out=$3 ;; esac
 shift 3
 home=$(dirname "$study")
 plot=$(cd "$(dirname "$0")" && pwd)/study.gp
@@ -65,8 +66,8 @@ while read -r -a words || [ ${#words[@]} -gt 0 ]; do
     seeds) seeds=("${words[@]}") ;;
     arm)
         name=${words[0]}
-        [[ $name =~ ^[A-Za-z0-9.+_-]+$ ]] ||
-            wrong "$study: an arm is called '$name', expected letters, digits and .+_-"
+        [[ $name =~ ^[A-Za-z0-9][A-Za-z0-9.+_-]*$ ]] ||
+            wrong "$study: an arm is called '$name', expected a letter or digit, then letters, digits and .+_-"
         [ -z "${options[$name]+x}" ] || wrong "$study: two arms are called $name"
         arms+=("$name")
         options[$name]="${words[*]:1}"

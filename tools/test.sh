@@ -8,6 +8,7 @@
 # (tools/test.sh --long).
 set -euo pipefail
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 case ${1:-} in
 -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit ;;
 esac

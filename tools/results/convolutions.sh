@@ -8,6 +8,7 @@
 # BENCH is clprune-bench, built with oneDNN. On PoCL, POCL_AFFINITY=1 keeps its threads on cores of their
 # own. ROUNDS=N measures the shapes in N turns and takes the median ratio of each case.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 bench=$(realpath "${1:?usage: convolutions.sh BENCH OUT}")
 out=${2:?usage: convolutions.sh BENCH OUT}

@@ -8,6 +8,7 @@
 # takes CPUs newer than itself for a Prescott and then runs at a quarter of its speed: in that case
 # its kernels for AVX-512 are selected. OPENBLAS_CORETYPE is not changed if it is set.
 export LC_ALL=C # a decimal point in every locale
+unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
 bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
