@@ -108,6 +108,12 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     [ -L "$folder/link" ] && [ -L "$folder/standard" ] || fail "--output replaces a link: $(ls -l "$folder")"
     CLPRUNE_TUNING=$folder/row "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/row" "$folder/out" ||
         fail "the library does not read what an interrupted search wrote: $(cat "$folder/out")"
+    # A search that starts from a file keeps what that has of another operation.
+    sed '/^driver/a bspmm_tn.groups = 77' "$folder/row" >"$folder/tuned"
+    export CLPRUNE_TUNING="$folder/tuned"
+    interrupted "$folder/tuned" "$folder/tuned"
+    unset CLPRUNE_TUNING
+    grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
 fi
 
 # A parent may have SIGCHLD ignored; PoCL's linker waits for a child. Nothing is compiled yet.

@@ -45,7 +45,8 @@ static void usage(FILE *stream)
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
           "  -h, --help\n"
           "  --version\n"
-          "The search starts from the file in $CLPRUNE_TUNING, if set. Progress goes to stderr.\n"
+          "The search starts from the file in $CLPRUNE_TUNING, if set, and keeps what differs\n"
+          "from the built-in row in other operations. Progress goes to stderr.\n"
           "SIGINT and SIGTERM end the search, write the best row so far and exit with 130 and\n"
           "143; a second signal quits at once.\n",
         stream);
