@@ -52,6 +52,12 @@ refused 2 '--precision: "fp8" is not fp32, tf32 or bf16' clprune-tune --precisio
 refused 1 "--output: cannot write $folder/none/x.json: No such file" clprune-tune --output "$folder/none/x.json"
 refused 2 'no operation "foo"; --help lists them' clprune-bench foo
 refused 2 'bspmm has no form "xx"; --help lists them' clprune-bench bspmm --form xx
+refused 2 'all has no form "zz"; --help lists them' clprune-bench all --form tn,zz
+refused 2 '--output-dir goes with figures only' clprune-bench gemm --output-dir "$folder/figures"
+for option in form tokens rows in out image kernel stride; do
+    refused 2 "--$option does not go with figures" clprune-bench figures --output-dir "$folder/figures" --$option 32
+done
+refused 2 '--batch takes one value with figures' clprune-bench figures --output-dir "$folder/figures" --batch 1,2
 refused 2 '--block: "0"' clprune-bench bspmm --block 0
 refused 2 '--sparsity: "2"' clprune-bench bspmm --sparsity 2
 refused 2 "--json: cannot write \"$folder/none/x\"" clprune-bench bspmm --json "$folder/none/x"

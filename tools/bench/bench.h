@@ -122,6 +122,7 @@ enum { BENCH_TABLES = 6 };
 extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[],
     bench_images[], bench_convs[];
 extern const bench_op *const bench_tables[BENCH_TABLES];
+/* The first operation of a name, or with "all" of any, that has a form (NULL: any); NULL: none. */
 const bench_op *bench_op_find(const char *name, const char *form);
 
 /* For the `prepare` steps: a random matrix; the pruned x. */

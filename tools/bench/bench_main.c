@@ -31,12 +31,21 @@ void bench_close(FILE *stream, const char *what)
     }
 }
 
+static bool has_name(const bench_op *op, const char *name)
+{
+    return strcmp(name, "all") == 0 || strcmp(name, op->name) == 0;
+}
+
+static bool has_form(const bench_op *op, const char *form)
+{
+    return op->form != NULL && strcmp(op->form, form) == 0;
+}
+
 const bench_op *bench_op_find(const char *name, const char *form)
 {
     for (size_t t = 0; t < BENCH_TABLES; t++)
         for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
-            if (strcmp(op->name, name) == 0 &&
-                (form == NULL || (op->form != NULL && strcmp(op->form, form) == 0)))
+            if (has_name(op, name) && (form == NULL || has_form(op, form)))
                 return op;
     return NULL;
 }
@@ -44,12 +53,10 @@ const bench_op *bench_op_find(const char *name, const char *form)
 /* Whether the command line asks for this operation in this form. */
 static bool is_selected(const bench_settings *set, const bench_op *op, const char *name)
 {
-    if (strcmp(name, "all") != 0 && strcmp(name, op->name) != 0)
-        return false;
-    for (int i = 0; i < set->form_count; i++)
-        if (op->form != NULL && strcmp(set->forms[i], op->form) == 0)
+    for (int i = 0; has_name(op, name) && i < set->form_count; i++)
+        if (has_form(op, set->forms[i]))
             return true;
-    return set->form_count == 0;
+    return has_name(op, name) && set->form_count == 0;
 }
 
 static bench_shape shape_of(const bench_settings *set, const int index[AXES])

@@ -78,6 +78,18 @@ typedef struct value_rule {
 
 static const char count_text[] = "a count from 1 to 2^30";
 
+static const value_rule axis_rules[AXES] = {
+    [AXIS_BATCH] = {"batch", true, 1.0, 0x1p30, count_text},
+    [AXIS_TOKENS] = {"tokens", true, 1.0, 0x1p30, count_text},
+    [AXIS_IN] = {"in", true, 1.0, 0x1p30, count_text},
+    [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text},
+    [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text},
+    [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1"},
+    [AXIS_IMAGE] = {"image", true, 1.0, 4096.0, "a count from 1 to 4096"},
+    [AXIS_KERNEL] = {"kernel", true, 1.0, 64.0, "a count from 1 to 64"},
+    [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64"},
+};
+
 static double parse_number(const value_rule *rule, const char *text, const char **end)
 {
     char *stop;
@@ -150,6 +162,28 @@ static clprune_precision parse_precision(const char *text)
     bad_value("precision", text, "fp32, tf32 or bf16");
 }
 
+static _Noreturn void refuse_option(const char *option, const char *why)
+{
+    fprintf(stderr, "clprune-bench: --%s %s\n", option, why);
+    exit(EXIT_USAGE);
+}
+
+static void check_figures(const bench_settings *set)
+{
+    if (set->op_count > 1 || set->output_dir == NULL) {
+        fprintf(stderr, "clprune-bench: figures stands alone and needs --output-dir\n");
+        exit(EXIT_USAGE);
+    }
+    if (set->form_count > 0)
+        refuse_option("form", "does not go with figures");
+    for (int a = 0; a < AXES; a++)
+        if (set->axes[a].count > 0 && a != AXIS_BATCH && a != AXIS_BLOCK && a != AXIS_SPARSITY)
+            refuse_option(a == AXIS_TOKENS && set->by_rows ? "rows" : axis_rules[a].option,
+                "does not go with figures");
+    if (set->axes[AXIS_BATCH].count > 1)
+        refuse_option("batch", "takes one value with figures");
+}
+
 static void check_operations(const bench_settings *set)
 {
     if (set->op_count == 0) {
@@ -157,19 +191,17 @@ static void check_operations(const bench_settings *set)
         exit(EXIT_USAGE);
     }
     if (strcmp(set->ops[0], "figures") == 0) {
-        if (set->op_count > 1 || set->output_dir == NULL) {
-            fprintf(stderr, "clprune-bench: figures stands alone and needs --output-dir\n");
-            exit(EXIT_USAGE);
-        }
+        check_figures(set);
         return;
     }
+    if (set->output_dir != NULL)
+        refuse_option("output-dir", "goes with figures only");
     for (int i = 0; i < set->op_count; i++) {
-        const bool all = strcmp(set->ops[i], "all") == 0;
-        if (!all && bench_op_find(set->ops[i], NULL) == NULL) {
+        if (bench_op_find(set->ops[i], NULL) == NULL) {
             fprintf(stderr, "clprune-bench: no operation \"%s\"; --help lists them\n", set->ops[i]);
             exit(EXIT_USAGE);
         }
-        for (int f = 0; !all && f < set->form_count; f++)
+        for (int f = 0; f < set->form_count; f++)
             if (bench_op_find(set->ops[i], set->forms[f]) == NULL) {
                 fprintf(stderr, "clprune-bench: %s has no form \"%s\"; --help lists them\n",
                     set->ops[i], set->forms[f]);
@@ -268,17 +300,6 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         {"help", no_argument, NULL, OPTION_HELP},
         {"version", no_argument, NULL, OPTION_VERSION},
         {NULL, 0, NULL, 0},
-    };
-    static const value_rule axis_rules[AXES] = {
-        [AXIS_BATCH] = {"batch", true, 1.0, 0x1p30, count_text},
-        [AXIS_TOKENS] = {"tokens", true, 1.0, 0x1p30, count_text},
-        [AXIS_IN] = {"in", true, 1.0, 0x1p30, count_text},
-        [AXIS_OUT] = {"out", true, 1.0, 0x1p30, count_text},
-        [AXIS_BLOCK] = {"block", true, 1.0, 0x1p30, count_text},
-        [AXIS_SPARSITY] = {"sparsity", false, 0.0, 1.0, "a number from 0 to 1"},
-        [AXIS_IMAGE] = {"image", true, 1.0, 4096.0, "a count from 1 to 4096"},
-        [AXIS_KERNEL] = {"kernel", true, 1.0, 64.0, "a count from 1 to 64"},
-        [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64"},
     };
     static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
     static const value_rule repeat_rule = {
