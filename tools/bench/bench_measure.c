@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "random_activations.h"
+#include "tool.h"
 
 typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
 
@@ -28,12 +29,6 @@ static double clock_seconds(clockid_t clock)
 double bench_now(void)
 {
     return clock_seconds(CLOCK_MONOTONIC);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double quantile(const double *sorted, int count, double q)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool.h"
+
 static void usage(FILE *stream)
 {
     fputs("usage: clprune-bench OPERATION... [options]\n"
@@ -152,14 +154,6 @@ static void parse_forms(char *text, bench_settings *set)
     }
     if (set->form_count == 0)
         bad_value("form", text, "a list of forms");
-}
-
-static clprune_precision parse_precision(const char *text)
-{
-    for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
-        if (strcmp(text, clprune_precision_name(p)) == 0)
-            return p;
-    bad_value("precision", text, "fp32, tf32 or bf16");
 }
 
 static _Noreturn void refuse_option(const char *option, const char *why)
@@ -333,7 +327,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
             set->device = optarg;
             break;
         case OPTION_PRECISION:
-            set->precision = parse_precision(optarg);
+            set->precision = parse_precision("clprune-bench", optarg);
             break;
         case OPTION_JSON:
             json = optarg;

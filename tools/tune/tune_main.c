@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tool.h"
+
 static tune state;         /* for cleaning up at exit */
 static atomic_int stopped; /* the signal that asked to stop */
 
@@ -253,15 +255,6 @@ static double parse_seconds(const char *text)
     return value;
 }
 
-static clprune_precision parse_precision(const char *text)
-{
-    for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
-        if (strcmp(text, clprune_precision_name(p)) == 0)
-            return p;
-    fprintf(stderr, "clprune-tune: --precision: \"%s\" is not fp32, tf32 or bf16\n", text);
-    exit(EXIT_USAGE);
-}
-
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"op", required_argument, NULL, 'o'},
@@ -313,7 +306,7 @@ int main(int argc, char **argv)
             device = optarg;
             break;
         case 'p':
-            t->precision = parse_precision(optarg);
+            t->precision = parse_precision("clprune-tune", optarg);
             break;
         case 'h':
             usage(stdout);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tool.h"
+
 #define WIN         1.02
 #define HOPELESS    0.9  /* after the first round */
 #define RUN_SECONDS 0.01 /* of one timing, at least */
@@ -76,12 +78,6 @@ clprune_context *tune_open(const tune *t, const tune_row *row)
     if (status != CLPRUNE_SUCCESS && status != CLPRUNE_INVALID_ARGUMENT)
         tune_fail(NULL, status);
     return context;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double time_case(clprune_context *context, const tune_case *c)
