@@ -136,6 +136,8 @@ const char *bench_peer_name(void);
 /* c = op(a) * op(b) + beta * c by the peer, all dense and row-major: M x K, K x N, M x N. */
 void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float beta,
     const float *a, const float *b, float *c);
+/* dw = sum_n dy_n * x_n^T of a job by the peer: one product a sample, added to the one before. */
+void bench_peer_nt(bench_job *job);
 
 /* The peer of convolutions, likewise: a convolution of channels-last images whose result, dx or dw
  * it computes from host copies of the job's tensors, with weights in a layout of its choice. */

@@ -79,26 +79,18 @@ static void dense_product(bench_job *job)
     product(job, job->dense_saved);
 }
 
-static void peer_product(bench_job *job)
+static void peer_tn(bench_job *job)
 {
-    const bench_shape *shape = &job->shape;
-    if (strcmp(job->op->form, "tn") == 0) {
-        bench_peer_gemm(true, false, shape->out, shape->in, job->rows, 0.0f, job->dy.host,
-            job->x.host, job->dw.host);
-        return;
-    }
-    for (size_t n = 0; n < shape->batch; n++)
-        bench_peer_gemm(false, true, shape->out, shape->tokens, shape->in, n == 0 ? 0.0f : 1.0f,
-            job->dy.host + n * shape->out * shape->in, job->x.host + n * shape->tokens * shape->in,
-            job->dw.host);
+    bench_peer_gemm(true, false, job->shape.out, job->shape.in, job->rows, 0.0f, job->dy.host,
+        job->x.host, job->dw.host);
 }
 
 enum { PRODUCT_AXES = 1u << AXIS_BATCH | 1u << AXIS_TOKENS | 1u << AXIS_IN | 1u << AXIS_OUT };
 
 #define PRODUCTS(name, prepare)                                                                    \
-    {name, "tn", PRODUCT_AXES, prepare, kept_product, dense_product, peer_product, false},         \
+    {name, "tn", PRODUCT_AXES, prepare, kept_product, dense_product, peer_tn, false},              \
     {                                                                                              \
-        name, "nt", PRODUCT_AXES, prepare, kept_product, dense_product, peer_product, false        \
+        name, "nt", PRODUCT_AXES, prepare, kept_product, dense_product, bench_peer_nt, false       \
     }
 
 const bench_op bench_forms[] = {

@@ -37,3 +37,12 @@ void bench_peer_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, siz
     (void)a, (void)b, (void)c;
 }
 #endif
+
+void bench_peer_nt(bench_job *job)
+{
+    const bench_shape *shape = &job->shape;
+    for (size_t n = 0; n < shape->batch; n++)
+        bench_peer_gemm(false, true, shape->out, shape->tokens, shape->in, n == 0 ? 0.0f : 1.0f,
+            job->dy.host + n * shape->out * shape->in, job->x.host + n * shape->tokens * shape->in,
+            job->dw.host);
+}

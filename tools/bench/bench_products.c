@@ -160,15 +160,6 @@ static void dense_nt(bench_job *job)
                 clprune_mat_rows(job->x.mat, n * shape->tokens, shape->tokens), job->dw.mat, NULL));
 }
 
-static void peer_nt(bench_job *job)
-{
-    const bench_shape *shape = &job->shape;
-    for (size_t n = 0; n < shape->batch; n++)
-        bench_peer_gemm(false, true, shape->out, shape->tokens, shape->in, n == 0 ? 0.0f : 1.0f,
-            job->dy.host + n * shape->out * shape->in, job->x.host + n * shape->tokens * shape->in,
-            job->dw.host);
-}
-
 static void prepare_bspmm_nn(bench_job *job)
 {
     bench_tensor_create(job, "x", job->rows, job->shape.in, &job->x);
@@ -208,7 +199,7 @@ const bench_op bench_products[] = {
     {"gemm-batched", "nn", DENSE_AXES, prepare_batched, batched_nn, NULL, peer_batched_nn, false},
     {"gemm-batched", "tn", DENSE_AXES, prepare_batched, batched_tn, NULL, peer_batched_tn, false},
     {"bspmm", "tn", BLOCK_AXES, prepare_bspmm_tn, bspmm_tn, gemm_tn, peer_gemm_tn, false},
-    {"bspmm", "nt", BLOCK_AXES, prepare_bspmm_nt, bspmm_nt, dense_nt, peer_nt, false},
+    {"bspmm", "nt", BLOCK_AXES, prepare_bspmm_nt, bspmm_nt, dense_nt, bench_peer_nt, false},
     {"bspmm", "nn", BLOCK_AXES, prepare_bspmm_nn, bspmm_nn, dense_nn, peer_nn, false},
     {0},
 };
