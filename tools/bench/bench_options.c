@@ -92,6 +92,45 @@ static const value_rule axis_rules[AXES] = {
     [AXIS_STRIDE] = {"stride", true, 1.0, 64.0, "a count from 1 to 64"},
 };
 
+static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
+static const value_rule repeat_rule = {
+    "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
+
+enum {
+    OPTION_ROWS = 'a',
+    OPTION_FORM,
+    OPTION_REPEAT,
+    OPTION_DEVICE,
+    OPTION_PRECISION,
+    OPTION_JSON,
+    OPTION_DIR,
+    OPTION_HELP = 'h',
+    OPTION_VERSION,
+    OPTION_AXIS = 0x100
+};
+
+static const struct option long_options[] = {
+    {"batch", required_argument, NULL, OPTION_AXIS + AXIS_BATCH},
+    {"tokens", required_argument, NULL, OPTION_AXIS + AXIS_TOKENS},
+    {"in", required_argument, NULL, OPTION_AXIS + AXIS_IN},
+    {"out", required_argument, NULL, OPTION_AXIS + AXIS_OUT},
+    {"block", required_argument, NULL, OPTION_AXIS + AXIS_BLOCK},
+    {"sparsity", required_argument, NULL, OPTION_AXIS + AXIS_SPARSITY},
+    {"image", required_argument, NULL, OPTION_AXIS + AXIS_IMAGE},
+    {"kernel", required_argument, NULL, OPTION_AXIS + AXIS_KERNEL},
+    {"stride", required_argument, NULL, OPTION_AXIS + AXIS_STRIDE},
+    {"rows", required_argument, NULL, OPTION_ROWS},
+    {"form", required_argument, NULL, OPTION_FORM},
+    {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"precision", required_argument, NULL, OPTION_PRECISION},
+    {"json", required_argument, NULL, OPTION_JSON},
+    {"output-dir", required_argument, NULL, OPTION_DIR},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
 static double parse_number(const value_rule *rule, const char *text, const char **end)
 {
     char *stop;
@@ -142,6 +181,16 @@ static void parse_list(const value_rule *rule, char *text, bench_list *list)
         parse_part(rule, part, list);
     if (list->count == 0)
         bad_value(rule->option, text, rule->text);
+}
+
+static int parse_repeat(const char *text)
+{
+    bench_list one = {.count = 0};
+    const char *end;
+    list_add(&repeat_rule, text, parse_number(&repeat_rule, text, &end), &one);
+    if (*end != '\0')
+        bad_value("repeat", text, repeat_rule.text);
+    return (int)one.values[0];
 }
 
 static void parse_forms(char *text, bench_settings *set)
@@ -260,49 +309,31 @@ static FILE *open_json(const char *path)
     return stream;
 }
 
+/* Completes the settings once all options are read: the rows, the operations, the defaults. */
+static void settle(bench_settings *set, const bench_list *rows, char **ops, int op_count)
+{
+    if (rows->count > 0 && set->axes[AXIS_TOKENS].count > 0) {
+        fprintf(stderr, "clprune-bench: give --rows or --tokens, not both\n");
+        exit(EXIT_USAGE);
+    }
+    set->by_rows = rows->count > 0;
+    if (set->by_rows)
+        set->axes[AXIS_TOKENS] = *rows;
+    set->ops = ops;
+    set->op_count = op_count;
+    check_operations(set);
+    if (strcmp(set->ops[0], "figures") != 0)
+        set_defaults(set);
+    check_rows(set);
+}
+
 void bench_options_parse(int argc, char **argv, bench_settings *set)
 {
-    enum {
-        OPTION_ROWS = 'a',
-        OPTION_FORM,
-        OPTION_REPEAT,
-        OPTION_DEVICE,
-        OPTION_PRECISION,
-        OPTION_JSON,
-        OPTION_DIR,
-        OPTION_HELP = 'h',
-        OPTION_VERSION,
-        OPTION_AXIS = 0x100
-    };
-    static const struct option options[] = {
-        {"batch", required_argument, NULL, OPTION_AXIS + AXIS_BATCH},
-        {"tokens", required_argument, NULL, OPTION_AXIS + AXIS_TOKENS},
-        {"in", required_argument, NULL, OPTION_AXIS + AXIS_IN},
-        {"out", required_argument, NULL, OPTION_AXIS + AXIS_OUT},
-        {"block", required_argument, NULL, OPTION_AXIS + AXIS_BLOCK},
-        {"sparsity", required_argument, NULL, OPTION_AXIS + AXIS_SPARSITY},
-        {"image", required_argument, NULL, OPTION_AXIS + AXIS_IMAGE},
-        {"kernel", required_argument, NULL, OPTION_AXIS + AXIS_KERNEL},
-        {"stride", required_argument, NULL, OPTION_AXIS + AXIS_STRIDE},
-        {"rows", required_argument, NULL, OPTION_ROWS},
-        {"form", required_argument, NULL, OPTION_FORM},
-        {"repeat", required_argument, NULL, OPTION_REPEAT},
-        {"device", required_argument, NULL, OPTION_DEVICE},
-        {"precision", required_argument, NULL, OPTION_PRECISION},
-        {"json", required_argument, NULL, OPTION_JSON},
-        {"output-dir", required_argument, NULL, OPTION_DIR},
-        {"help", no_argument, NULL, OPTION_HELP},
-        {"version", no_argument, NULL, OPTION_VERSION},
-        {NULL, 0, NULL, 0},
-    };
-    static const value_rule rows_rule = {"rows", true, 1.0, 0x1p30, count_text};
-    static const value_rule repeat_rule = {
-        "repeat", true, 1.0, MAX_REPETITIONS, "a count from 1 to 1000"};
     *set = (bench_settings){.repetitions = 11};
     bench_list rows = {.count = 0};
-    const char *json = NULL, *end;
+    const char *json = NULL;
     int option;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         if (option >= OPTION_AXIS) {
             const int axis = option - OPTION_AXIS;
             parse_list(&axis_rules[axis], optarg, &set->axes[axis]);
@@ -315,14 +346,9 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
         case OPTION_FORM:
             parse_forms(optarg, set);
             break;
-        case OPTION_REPEAT: {
-            bench_list one = {.count = 0};
-            list_add(&repeat_rule, optarg, parse_number(&repeat_rule, optarg, &end), &one);
-            if (*end != '\0')
-                bad_value("repeat", optarg, repeat_rule.text);
-            set->repetitions = (int)one.values[0];
+        case OPTION_REPEAT:
+            set->repetitions = parse_repeat(optarg);
             break;
-        }
         case OPTION_DEVICE:
             set->device = optarg;
             break;
@@ -346,19 +372,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
             exit(EXIT_USAGE);
         }
     }
-    if (rows.count > 0 && set->axes[AXIS_TOKENS].count > 0) {
-        fprintf(stderr, "clprune-bench: give --rows or --tokens, not both\n");
-        exit(EXIT_USAGE);
-    }
-    set->by_rows = rows.count > 0;
-    if (set->by_rows)
-        set->axes[AXIS_TOKENS] = rows;
-    set->ops = argv + optind;
-    set->op_count = argc - optind;
-    check_operations(set);
-    if (strcmp(set->ops[0], "figures") != 0)
-        set_defaults(set);
-    check_rows(set);
+    settle(set, &rows, argv + optind, argc - optind);
     if (json != NULL)
         set->json = open_json(json);
 }

@@ -19,7 +19,25 @@
 
 #include "tool.h"
 
-static tune state;         /* for cleaning up at exit */
+/* Static for cleaning up at exit. */
+static tune state = {
+    .ops = {{.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
+        {.name = "bspmm-tn",
+            .kind = KIND_TN,
+            .vector = {"bspmm_tn"},
+            .tiled = {"tiled_tn"},
+            .mma = {"mma_tn"}},
+        {.name = "bspmm-nt",
+            .kind = KIND_NT,
+            .vector = {"bspmm_nt"},
+            .tiled = {"tiled_nt"},
+            .mma = {"mma_nt"}},
+        {.name = "blast",
+            .kind = KIND_GEMM,
+            .blast = true,
+            .vector = {"clblast", "clblast.Xgemm"},
+            .tiled = {"clblast", "clblast.Xgemm"}}},
+};
 static atomic_int stopped; /* the signal that asked to stop */
 
 int tune_stopped(void)
@@ -255,40 +273,40 @@ static double parse_seconds(const char *text)
     return value;
 }
 
-int main(int argc, char **argv)
+/* What the command line says besides the fields of `tune`. */
+typedef struct arguments {
+    const char *device, *output, *name;
+    bool print_c;
+} arguments;
+
+static const struct option long_options[] = {{"op", required_argument, NULL, 'o'},
+    {"quick", no_argument, NULL, 'q'}, {"time", required_argument, NULL, 't'},
+    {"output", required_argument, NULL, 'f'}, {"c", no_argument, NULL, 'c'},
+    {"device", required_argument, NULL, 'd'}, {"precision", required_argument, NULL, 'p'},
+    {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
+
+static void check_arguments(const tune *t, const arguments *a, const char *unexpected)
 {
-    static const struct option options[] = {{"op", required_argument, NULL, 'o'},
-        {"quick", no_argument, NULL, 'q'}, {"time", required_argument, NULL, 't'},
-        {"output", required_argument, NULL, 'f'}, {"c", no_argument, NULL, 'c'},
-        {"device", required_argument, NULL, 'd'}, {"precision", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {NULL, 0, NULL, 0}};
-    static const tune_op ops[OPS] = {
-        {.name = "gemm", .kind = KIND_GEMM, .vector = {"gemm"}, .tiled = {"gemm"}},
-        {.name = "bspmm-tn",
-            .kind = KIND_TN,
-            .vector = {"bspmm_tn"},
-            .tiled = {"tiled_tn"},
-            .mma = {"mma_tn"}},
-        {.name = "bspmm-nt",
-            .kind = KIND_NT,
-            .vector = {"bspmm_nt"},
-            .tiled = {"tiled_nt"},
-            .mma = {"mma_nt"}},
-        {.name = "blast",
-            .kind = KIND_GEMM,
-            .blast = true,
-            .vector = {"clblast", "clblast.Xgemm"},
-            .tiled = {"clblast", "clblast.Xgemm"}},
-    };
-    tune *t = &state;
-    const char *device = NULL, *output = NULL, *name = "all";
-    bool print_c = false;
+    bool known = strcmp(a->name, "all") == 0;
+    for (size_t i = 0; i < OPS; i++)
+        known = known || strcmp(a->name, t->ops[i].name) == 0;
+    if (!known)
+        fprintf(stderr,
+            "clprune-tune: --op: \"%s\" is not gemm, bspmm-tn, bspmm-nt, blast or all\n", a->name);
+    else if (unexpected != NULL)
+        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", unexpected);
+    if (!known || unexpected != NULL)
+        exit(EXIT_USAGE);
+}
+
+/* Ends the program on an error and on --help. */
+static void parse(int argc, char **argv, tune *t, arguments *a)
+{
     int option;
-    memcpy(t->ops, ops, sizeof ops);
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         switch (option) {
         case 'o':
-            name = optarg;
+            a->name = optarg;
             break;
         case 'q':
             t->quick = true;
@@ -297,50 +315,46 @@ int main(int argc, char **argv)
             t->seconds = parse_seconds(optarg);
             break;
         case 'f':
-            output = optarg;
+            a->output = optarg;
             break;
         case 'c':
-            print_c = true;
+            a->print_c = true;
             break;
         case 'd':
-            device = optarg;
+            a->device = optarg;
             break;
         case 'p':
             t->precision = parse_precision("clprune-tune", optarg);
             break;
         case 'h':
             usage(stdout);
-            return EXIT_SUCCESS;
+            exit(EXIT_SUCCESS);
         case 'v':
             printf("clprune-tune (clprune) %s\n", CLPRUNE_VERSION);
-            return EXIT_SUCCESS;
+            exit(EXIT_SUCCESS);
         default:
             usage(stderr);
-            return EXIT_USAGE;
+            exit(EXIT_USAGE);
         }
     }
-    bool known = strcmp(name, "all") == 0;
-    for (size_t i = 0; i < OPS; i++)
-        known = known || strcmp(name, ops[i].name) == 0;
-    if (!known)
-        fprintf(stderr,
-            "clprune-tune: --op: \"%s\" is not gemm, bspmm-tn, bspmm-nt, blast or all\n", name);
-    else if (optind != argc)
-        fprintf(stderr, "clprune-tune: unexpected argument \"%s\"\n", argv[optind]);
-    if (!known || optind != argc)
-        return EXIT_USAGE;
-    if (!write_output(t, output, true))
-        return EXIT_RUN;
+    check_arguments(t, a, argv[optind]);
     if (t->seconds == 0.0)
         t->seconds = t->quick ? 30.0 : 600.0;
+}
+
+/* Searches and writes; the exit code. */
+static int run(tune *t, const arguments *a)
+{
+    if (!write_output(t, a->output, true))
+        return EXIT_RUN;
     make_temporary(t);
-    open_device(t, device);
+    open_device(t, a->device);
     fprintf(stderr, "device %s, driver %s, from %s\n", t->device, t->driver,
         clprune_context_tuning_source(t->base));
     const bool blast = uses_blast(t);
     bool searched = false;
     for (size_t i = 0; i < OPS && tune_stopped() == 0; i++)
-        if (is_asked_for(t, &t->ops[i], name, blast)) {
+        if (is_asked_for(t, &t->ops[i], a->name, blast)) {
             tune_search(t, &t->ops[i]);
             searched = true;
         }
@@ -348,11 +362,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "clprune-tune: stopped by a signal before any search\n");
         return 128 + tune_stopped();
     }
-    const bool written = write_output(t, output, false);
-    if (!written && output != NULL) /* the search is not lost */
+    const bool written = write_output(t, a->output, false);
+    if (!written && a->output != NULL) /* the search is not lost */
         tune_write_file(stdout, t, &t->best, NULL);
-    if (print_c)
+    if (a->print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);
     return !written ? EXIT_RUN : tune_stopped() != 0 ? 128 + tune_stopped() : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    arguments given = {.name = "all"};
+    parse(argc, argv, &state, &given);
+    return run(&state, &given);
 }
