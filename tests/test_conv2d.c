@@ -294,6 +294,11 @@ static void invalid(void **state)
     TEST_FAILS(
         clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, none, x.mat, none, none, NULL),
         CLPRUNE_INVALID_SIZE, "w");
+    TEST_OK(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, none, y.mat, saved, NULL));
+    const clprune_mat own = clprune_saved_dense(saved, 0, 2);
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, w.mat, own, none, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "dx overlaps saved");
     TEST_FAILS(clprune_conv2d_forward(NULL, 2, image, x.mat, w.mat, none, y.mat, NULL, NULL),
         CLPRUNE_INVALID_ARGUMENT, NULL);
     /* no images: nothing to do, and no gradient */

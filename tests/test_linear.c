@@ -484,6 +484,43 @@ static void no_samples(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* No gradient may lie upon the store, which would count as stored: also not without dw. */
+static void upon_the_store(void **state)
+{
+    (void)state;
+    enum { BATCH = 2, SIDE = 6 };
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    for (int axis = 0; axis < 2; axis++) {
+        const clprune_linear_desc desc = {.in = SIDE, .out = SIDE, .axis = (clprune_axis)axis};
+        clprune_linear *layer;
+        clprune_saved *saved;
+        TEST_OK(clprune_linear_create(test_context(), &desc, &layer));
+        TEST_OK(clprune_linear_saved_create(layer, BATCH, SIDE, "x", &saved));
+        test_mat x = test_mat_make(BATCH * SIDE, SIDE, 0, NULL),
+                 w = test_mat_make(SIDE, SIDE, 0, NULL);
+        test_mat y = test_mat_make(BATCH * SIDE, SIDE, 0, NULL),
+                 dw = test_mat_make(SIDE, SIDE, 0, NULL);
+        TEST_OK(clprune_linear_forward(layer, BATCH, x.mat, w.mat, none, y.mat, saved, NULL));
+        const clprune_mat own = clprune_saved_dense(saved, 0, BATCH),
+                          row = clprune_mat_rows(own, 0, 1);
+        TEST_FAILS(
+            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, dw.mat, none, NULL),
+            bad, "dx overlaps saved");
+        TEST_FAILS(
+            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, own, none, none, NULL),
+            bad, "dx overlaps saved");
+        TEST_FAILS(
+            clprune_linear_backward(layer, BATCH, 0, saved, y.mat, none, none, none, row, NULL),
+            bad, "db overlaps saved");
+        test_mat *const mats[] = {&x, &w, &y, &dw};
+        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
+            test_mat_free(mats[i]);
+        clprune_saved_destroy(saved);
+        clprune_linear_destroy(layer);
+    }
+}
+
 /* Forward and backward of one layer for samples of `length` rows. */
 static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out)
 {
@@ -596,6 +633,7 @@ int main(void)
     test_add(&list, zero_sparsity_is_dense, NULL, "sparsity 0 is the dense layer bit for bit");
     test_add(&list, narrow_values, NULL, "narrow values");
     test_add(&list, no_samples, NULL, "a store of another shape, no samples");
+    test_add(&list, upon_the_store, NULL, "gradients upon the store");
     test_add(&list, one_row_indices, NULL, "samples of one row, index types");
     test_add(&list, lengths_build_nothing, NULL, "ten lengths build no program twice");
     return test_run_on_devices("linear", &list);

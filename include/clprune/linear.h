@@ -74,8 +74,8 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  *     both       db = sums of dy over all but the axis of out + beta * db
  *
  * beta = 0 overwrites dw and db and never reads them; beta = 1 accumulates. dx is overwritten.
- * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx must not overlap dy; dw
- * and db must overlap neither dy nor the memory of saved.
+ * CLPRUNE_NO_MAT skips dx, dw or db; saved may be NULL if dw is skipped. dx, dw and db must overlap
+ * neither dy nor w, nor the memory of saved.
  *
  * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
  * their own pass, of AXIS_FEATURES with the same bits. Errors: INVALID_ARGUMENT (also samples that were never

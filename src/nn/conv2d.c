@@ -183,11 +183,10 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
         {"dx", dx, x_rows, desc->in, .optional = true},
         {"dw", dw, desc->out, inner, .optional = true}, {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
-    if (want_dw) {
+    if (want_dw)
         TRY(clprune__saved_check(context, saved, batch, image.height * image.width, desc->in));
-        TRY(clprune__saved_check_apart(context, saved, "dw", dw));
-        TRY(clprune__saved_check_apart(context, saved, "db", db));
-    }
+    for (size_t i = DX; i < ALL && saved != NULL; i++)
+        TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
     const bool linear = clprune__conv_is_linear(&conv);
 
     /* Forward: y[n, i, j] = b + sum over the taps of w_ab * x[the pixel under the tap]. So: db =

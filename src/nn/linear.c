@@ -162,11 +162,10 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
         {"dw", dw, desc->out, desc->in, .optional = true},
         {"db", db, 1, desc->out, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
-    if (want_dw) {
+    if (want_dw)
         TRY(clprune__saved_check(context, saved, batch, s.x_rows, s.x_cols));
-        TRY(clprune__saved_check_apart(context, saved, "dw", dw));
-        TRY(clprune__saved_check_apart(context, saved, "db", db));
-    }
+    for (size_t i = DX; i < ALL && saved != NULL; i++)
+        TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
 
     /* Forward: y = x * w^T + 1 * b, or y_n = w * x_n + b^T * 1. So: db = the sums of dy ... */
     cl_event *last = want_dw || want_dx ? NULL : event;
