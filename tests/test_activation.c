@@ -179,6 +179,21 @@ static void refused(void **state)
     test_mat_free(&y);
 }
 
+/* Empty matrices without a buffer, such as wrapped ones, are neither absent nor the same matrix. */
+static void no_samples(void **state)
+{
+    (void)state;
+    const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
+    const clprune_mat empty = clprune_mat_of(NULL, 0, 9), none = CLPRUNE_NO_MAT;
+    clprune_saved *saved = NULL;
+    TEST_OK(clprune_saved_create(test_context(), "s", &dense, 2, 3, 9, &saved));
+    for (int f = CLPRUNE_ACTIVATION_RELU; f <= (int)CLPRUNE_ACTIVATION_GELU; f++)
+        for (size_t first = 0; first < 2; first++)
+            TEST_OK(clprune_activation_forward(
+                test_context(), (clprune_activation)f, first, 0, empty, none, empty, saved, NULL));
+    clprune_saved_destroy(saved);
+}
+
 /* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
  */
 static void own_memory(void **state)
@@ -265,6 +280,7 @@ int main(void)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
     test_add(&list, refused, NULL, "what is refused");
+    test_add(&list, no_samples, NULL, "empty matrices without a buffer");
     test_add(&list, own_memory, NULL, "the memory of a dense store");
     test_add(&list, dense_scratch, NULL, "scratch of a dense store");
     return test_run_on_devices("activations", &list);

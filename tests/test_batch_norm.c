@@ -389,6 +389,22 @@ static void special_values(void **state)
     free(y);
 }
 
+/* A gated pass of nothing takes an empty mask without a buffer, such as a wrapped one. */
+static void empty_mask(void **state)
+{
+    (void)state;
+    static const size_t shapes[][2] = {{0, 0}, {0, 40}, {4, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const size_t rows = shapes[i][0], cols = shapes[i][1];
+        test_mat row = test_mat_make(1, cols, 0, NULL);
+        const clprune_batch_norm bn = {row.mat, row.mat, row.mat, row.mat};
+        const clprune_mat x = clprune_mat_of(NULL, rows, cols);
+        const clprune_mat mask = clprune_mat_of(NULL, rows, (cols + 31) / 32);
+        TEST_OK(clprune_batch_norm_forward_gated(test_context(), &bn, x, NONE, mask, x, NULL));
+        test_mat_free(&row);
+    }
+}
+
 static void invalid(void **state)
 {
     (void)state;
@@ -471,6 +487,7 @@ int main(void)
     layer_add_shapes(&list, backward, "backward");
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, special_values, NULL, "special values");
+    test_add(&list, empty_mask, NULL, "empty mask");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("batch_norm", &list);
 }

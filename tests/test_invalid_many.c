@@ -106,8 +106,6 @@ static void break_buffer(setting *s, size_t i)
         {s->dry, bad, "a buffer of a dry context"}, {s->picture, bad, "an image"},
         {small.buffer, CLPRUNE_INVALID_SIZE, "a byte too small"}};
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        if (rows[k].buffer == NULL && (o->flags & OPTIONAL) != 0)
-            continue;
         memcpy(m, s->good, sizeof m);
         m[i].buffer = rows[k].buffer;
         fails(s, m, rows[k].status, rows[k].status, o->name, rows[k].fault);

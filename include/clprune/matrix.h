@@ -26,7 +26,8 @@ typedef struct clprune_mat {
     size_t ld; /* >= cols; elements from one row to the next */
 } clprune_mat;
 
-/* The absent matrix, for optional arguments. */
+/* The absent matrix, for optional arguments; its rows (clprune_mat_rows) are absent, too. A matrix
+ * with columns is not, even without a buffer: its size is checked. */
 #ifdef __cplusplus
 #define CLPRUNE_NO_MAT (clprune_mat())
 #else

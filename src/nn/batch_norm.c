@@ -259,6 +259,8 @@ static clprune_status forward(clprune_context *context, const clprune_batch_norm
     enum { Y = OWN, KEPT, ALL };
     pass p;
     TRY(pass_begin(context, bn, relu, true, x, x, mask, residual, &p));
+    /* A mask without columns counts as absent. */
+    p.masked = p.masked || gated;
     if (!gated) { /* the mask is an output */
         p.operands[KEPT] = p.operands[MASK];
         p.operands[MASK] = p.operands[X];
@@ -298,7 +300,7 @@ clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
 {
     ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(!clprune__is_absent(mask), CLPRUNE_INVALID_ARGUMENT,
+    REQUIRE(!clprune__is_absent(mask) || x.cols == 0, CLPRUNE_INVALID_ARGUMENT,
         "mask is CLPRUNE_NO_MAT, expected the mask of a forward pass");
     TRY(forward(context, bn, true, true, x, residual, y, mask, event));
 done:

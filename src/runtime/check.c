@@ -181,13 +181,13 @@ done:
 
 bool clprune__is_absent(clprune_mat mat)
 {
-    return mat.buffer == NULL;
+    return mat.buffer == NULL && mat.cols == 0;
 }
 
 bool clprune__same_mat(clprune_mat a, clprune_mat b)
 {
-    return a.buffer == b.buffer && a.offset == b.offset && a.rows == b.rows && a.cols == b.cols &&
-           (a.ld == b.ld || a.rows <= 1);
+    return a.rows > 0 && a.cols > 0 && a.buffer == b.buffer && a.offset == b.offset &&
+           a.rows == b.rows && a.cols == b.cols && (a.ld == b.ld || a.rows == 1);
 }
 
 clprune_status clprune__empty_event(clprune_context *context, cl_event *event)

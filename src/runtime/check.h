@@ -36,7 +36,7 @@ clprune__bytes clprune__bytes_of(clprune_mat mat);
 clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
     clprune__bytes a, const char *name_b, clprune__bytes b);
 
-/* Whether an optional matrix is CLPRUNE_NO_MAT. */
+/* Whether an optional matrix is CLPRUNE_NO_MAT, or rows of it. */
 bool clprune__is_absent(clprune_mat mat);
 
 /* A matrix argument, with the size that it must have. */
@@ -61,7 +61,8 @@ clprune_status clprune__check_operands(
 clprune_status clprune__check_reserved(
     clprune_context *context, const char *name, const void *reserved, size_t bytes);
 
-/* Whether two matrices are the same elements: the aliasing that element-wise operations allow. */
+/* Whether two matrices are the same elements, at least one: the aliasing that element-wise
+ * operations allow. */
 bool clprune__same_mat(clprune_mat a, clprune_mat b);
 
 /* For operations with nothing to do: sets *event, if event is not NULL, to an event that completes
