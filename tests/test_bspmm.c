@@ -387,6 +387,31 @@ static void zero_sizes(void **state)
     clprune_context_destroy(dirty);
 }
 
+/* As in BLAS, alpha 0 does not read the inputs. */
+static void alpha_zero(void **state)
+{
+    (void)state;
+    const clprune_bsr_desc d = {2, 6, 40, {1, 4}, 3};
+    operand xs = make_operand(124, d);
+    for (int p = TN; p <= NN; p++) {
+        const sides side = sides_of((product)p, d, 5);
+        const size_t count = side.out_rows * side.out_cols;
+        float *old = test_new_normal(125, count);
+        test_mat in = test_mat_make(side.in_rows, side.in_cols, 0, NULL);
+        test_mat out = test_mat_make(side.out_rows, side.out_cols, 2, old);
+        TEST_OK(clprune_mat_fill(test_context(), NAN, in.mat, NULL));
+        TEST_OK(multiply((product)p, 0, 0.5f, in.mat, &xs.device.bsr, out.mat, NULL));
+        float *got = test_mat_get(&out, "output");
+        for (size_t i = 0; i < count; i++)
+            assert_true(got[i] == 0.5f * old[i]);
+        free(got);
+        free(old);
+        test_mat_free(&in);
+        test_mat_free(&out);
+    }
+    free_operand(&xs);
+}
+
 /* A big product, probed with one random vector v: dw v against dy^T (xs v), in double. */
 static void probe(const char *what, product p, clprune_bsr_desc d, size_t o)
 {
@@ -464,6 +489,7 @@ int main(int argc, char **argv)
         test_add(&list, dirty_scratch, NULL, "scratch full of ones");
         test_add(&list, any_offset, NULL, "values at any offset");
         test_add(&list, linear, NULL, "linear in the dense operand");
+        test_add(&list, alpha_zero, NULL, "alpha 0");
         test_add(&list, zero_sizes, NULL, "sizes of zero");
     }
     test_add_shapes(&list, tn, full, "tn");

@@ -198,6 +198,29 @@ static void one_buffer(void **state)
     test_mat_free(&whole);
 }
 
+/* As in BLAS, alpha 0 does not read a and b, and beta 0 does not read c. */
+static void alpha_zero(void **state)
+{
+    (void)state;
+    enum { SIDE = 20 };
+    float *old = test_new_normal(15, SIDE * SIDE), nans[SIDE * SIDE];
+    for (size_t i = 0; i < SIDE * SIDE; i++)
+        nans[i] = NAN;
+    test_mat a = test_mat_make(SIDE, SIDE, 0, nans);
+    for (int i = 0; i < 3; i++) {
+        const float beta = (float)i / 2;
+        test_mat c = test_mat_make(SIDE, SIDE, 1, i == 0 ? nans : old);
+        TEST_OK(clprune_gemm(test_context(), false, true, 0, beta, a.mat, a.mat, c.mat, NULL));
+        float *got = test_mat_get(&c, "c");
+        for (size_t k = 0; k < SIDE * SIDE; k++)
+            assert_true(got[k] == beta * old[k]);
+        free(got);
+        test_mat_free(&c);
+    }
+    free(old);
+    test_mat_free(&a);
+}
+
 typedef struct batch_row {
     const char *name;
     size_t batch, m, n, k;
@@ -590,6 +613,7 @@ int main(void)
     }
     test_add(&list, engine_refused, NULL, "an engine there is not");
     test_add(&list, beyond_blast, NULL, "operands that CLBlast cannot count");
+    test_add(&list, alpha_zero, NULL, "alpha 0");
     test_add(&list, one_buffer, NULL, "operands in one buffer");
     test_add(&list, side_by_side, NULL, "operands are windows of one matrix");
     test_add(&list, same_bits, NULL, "four runs give the same bits");

@@ -10,8 +10,8 @@
  * error of an operand is then at most u = 2^-11 (TF32) or 2^-8 (BF16), and the error of the result
  * at most (2 u + u^2) sum |dy| |xs|. nn always runs in fp32.
  *
- * Sizes of zero behave as in BLAS: an empty sum scales the output by beta. beta = 0 never reads the
- * output. Outputs must not overlap inputs.
+ * Zeros behave as in BLAS: an empty sum scales the output by beta, as does alpha = 0, which never
+ * reads the inputs. beta = 0 never reads the output. Outputs must not overlap inputs.
  *
  * Scratch. Values narrower than fp32 are widened first, to 4 * batch * keep * BR * BC bytes; index
  * types other than INT32 take 4 * batch * (keep + block_rows + 1) bytes. To bound it, multiply a

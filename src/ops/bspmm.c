@@ -240,7 +240,7 @@ clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dw", dw, dy.cols, xs->desc.cols));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__check_bsr_apart(context, "dw", clprune__bytes_of(dw), xs));
-    if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
+    if (alpha == 0.0f || xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     clprune_bsr joined = *xs;
     clprune_bsr_sizes joined_sizes = sizes;
@@ -275,7 +275,7 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "dw", dw, outputs, xs->desc.rows));
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__check_bsr_apart(context, "dw", clprune__bytes_of(dw), xs));
-    if (xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
+    if (alpha == 0.0f || xs->desc.batch == 0 || xs->desc.keep == 0 || dw.rows == 0 || dw.cols == 0)
         return clprune__scale(context, beta, dw, event);
     const clprune__bspmm_operands operands = {dy, outputs, xs, &sizes, NULL, NULL};
     TRY(multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event));
@@ -296,7 +296,7 @@ clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float bet
     TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
     TRY(clprune__check_apart(context, "y", y, "w", w));
     TRY(clprune__check_bsr_apart(context, "y", clprune__bytes_of(y), xs));
-    if (desc->keep == 0 || y.rows == 0 || y.cols == 0)
+    if (alpha == 0.0f || desc->keep == 0 || y.rows == 0 || y.cols == 0)
         return clprune__scale(context, beta, y, event);
     clprune__region values;
     clprune__index index;

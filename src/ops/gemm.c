@@ -190,14 +190,15 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
     TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
     TRY(clprune__check_mat(context, "c", c, m, n));
     const bool empty = batch == 0 || m == 0 || n == 0;
+    const bool scales = k == 0 || job->alpha == 0.0f; /* a and b are not read */
     clprune__gemm_engine engine = engine_of(context, job->of_samples);
     const clprune__gemm_engine own =
         clprune__gemm_tiled_fits(context) ? CLPRUNE__ENGINE_TILED : CLPRUNE__ENGINE_VECTOR;
     if (job->quantised_b != NULL && engine == CLPRUNE__ENGINE_BLAST) /* only our own read codes */
         engine = own;
-    if (empty || k == 0 || engine == CLPRUNE__ENGINE_BLAST)
+    if (empty || scales || engine == CLPRUNE__ENGINE_BLAST)
         job->bias = CLPRUNE__NO_BIAS;
-    if (empty || k == 0 || engine != CLPRUNE__ENGINE_VECTOR)
+    if (empty || scales || engine != CLPRUNE__ENGINE_VECTOR)
         job->scores.to.buffer = NULL;
     if (empty) {
         TRY(clprune__empty_event(context, event));
@@ -215,7 +216,7 @@ clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, c
         TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
     else
         TRY(clprune__check_quantised_apart(context, "c", all_c, job->quantised_b));
-    if (k == 0) {
+    if (scales) {
         for (size_t i = 0; i < batch; i++) {
             const clprune_mat ci = {c.buffer, c.offset + i * job->stride_c, m, n, c.ld};
             TRY(clprune__scale(context, job->beta, ci, i + 1 == batch ? event : NULL));
