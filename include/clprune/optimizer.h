@@ -37,7 +37,7 @@ typedef struct clprune_optimizer_desc {
     float momentum;     /* SGD; 0 keeps no state */
     float beta1, beta2; /* ADAMW, LAMB; commonly 0.9 and 0.999 */
     float eps;          /* commonly 1e-8 for ADAMW, 1e-6 for LAMB; with 0, elements whose
-                           gradients were all 0 become NaN */
+                           gradients were all 0 become NaN, with LAMB their whole tensors */
     float weight_decay;
     uint64_t reserved[4]; /* zeros */
 } clprune_optimizer_desc;
