@@ -244,6 +244,7 @@ static void invalid(void **state)
     clprune_saved *saved = NULL;
     clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2};
     const clprune_extent image = {5, 5}, small = {2, 5};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
         "grouped convolutions");
     assert_null(layer);
@@ -267,10 +268,12 @@ static void invalid(void **state)
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
     desc.kernel = (clprune_extent){3, 3};
     desc.in = 0;
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
     TEST_FAILS(
         clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "0 input");
     desc.in = 4;
     desc.reserved[1] = 1;
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
     TEST_FAILS(
         clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "reserved");
     desc.reserved[1] = 0;

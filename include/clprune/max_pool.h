@@ -64,8 +64,8 @@ CLPRUNE_API clprune_status clprune_max_pool_forward(clprune_context *context,
 /* Batch norm, ReLU and max pooling in one pass over x. With z = bn(x) as in
  * clprune_batch_norm_forward, y = max(the maximum of z over the taps, 0). Where y is 0, ReLU passes
  * no gradient, and the position is 15, which is no tap. clprune_max_pool_backward with these
- * positions gives dz, the gradient of z. The kernel has at most 15 taps. bn: 1 x C each. Otherwise
- * as clprune_max_pool_forward. */
+ * positions gives dz, the gradient of z. With positions, the kernel has at most 15 taps. bn: 1 x C
+ * each. Otherwise as clprune_max_pool_forward. */
 CLPRUNE_API clprune_status clprune_max_pool_norm_forward(clprune_context *context,
     const clprune_max_pool_desc *desc, const clprune_batch_norm *bn, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat y, clprune_mat positions, cl_event *event);

@@ -40,7 +40,10 @@ static bool shape_of(
 clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
 {
     clprune__conv conv;
-    if (desc == NULL || !shape_of(desc, 1, image, &conv))
+    if (desc == NULL || desc->in == 0 || desc->out == 0 || desc->groups > 1 ||
+        clprune__check_reserved(NULL, "desc", desc->reserved, sizeof desc->reserved) !=
+            CLPRUNE_SUCCESS ||
+        !shape_of(desc, 1, image, &conv))
         return (clprune_extent){0, 0};
     return conv.output;
 }

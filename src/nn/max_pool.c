@@ -40,7 +40,9 @@ static clprune_extent stride_of(const clprune_max_pool_desc *desc)
 clprune_extent clprune_max_pool_output(const clprune_max_pool_desc *desc, clprune_extent image)
 {
     const clprune_extent none = {0};
-    if (desc == NULL || desc->kernel.height == 0 || desc->kernel.width == 0)
+    if (desc == NULL || desc->kernel.height == 0 || desc->kernel.width == 0 ||
+        clprune__check_reserved(NULL, "desc", desc->reserved, sizeof desc->reserved) !=
+            CLPRUNE_SUCCESS)
         return none;
     const clprune_extent kernel = desc->kernel, stride = stride_of(desc);
     if (stride.height == 0 || stride.width == 0 || desc->padding.height > kernel.height / 2 ||
