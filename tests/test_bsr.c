@@ -278,6 +278,10 @@ static void create_and_destroy(void **state)
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live, before.live);
     assert_null(bsr.values);
     assert_int_equal(bsr.desc.batch, 0);
+    bsr.desc = d; /* the description may lie in the matrix */
+    TEST_OK(clprune_bsr_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "x", &bsr.desc, &bsr));
+    assert_memory_equal(&bsr.desc, &d, sizeof d);
+    clprune_bsr_destroy(context, &bsr);
     clprune_bsr_destroy(context, &bsr);
     clprune_bsr_destroy(context, NULL);
     clprune_bsr_destroy(NULL, NULL);

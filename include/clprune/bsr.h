@@ -128,8 +128,9 @@ CLPRUNE_API clprune_status clprune_bsr_size_query(
 
 /* Creates the buffers, booked under `category` as name.values, name.crow and name.col or
  * name.bitmap, and, for INT8 and INT4, name.scales. Their contents are undefined until packed.
- * bsr->desc becomes *desc, with SMALLEST replaced by the type it stands for. On failure *bsr is
- * zeroed. Errors as clprune_bsr_size_query and clprune_buffer_create. */
+ * bsr->desc becomes *desc, with SMALLEST replaced by the type it stands for; desc may be
+ * &bsr->desc. On failure *bsr is zeroed. Errors as clprune_bsr_size_query and
+ * clprune_buffer_create. */
 CLPRUNE_API clprune_status clprune_bsr_create(clprune_context *context,
     clprune_memory_category category, const char *name, const clprune_bsr_desc *desc,
     clprune_bsr *bsr);

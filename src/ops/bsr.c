@@ -251,13 +251,13 @@ done:
 clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_category category,
     const char *name, const clprune_bsr_desc *desc, clprune_bsr *bsr)
 {
+    clprune_bsr made = {.desc = desc != NULL ? *desc : (clprune_bsr_desc){0}}; /* may be in *bsr */
     ENTER_CREATE(context, bsr);
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_bsr made = {0};
     clprune_bsr_sizes sizes;
     REQUIRE(bsr != NULL, CLPRUNE_INVALID_ARGUMENT, "bsr is NULL");
     REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
-    TRY(clprune__check_bsr_desc(context, desc, &sizes));
+    TRY(clprune__check_bsr_desc(context, desc != NULL ? &made.desc : NULL, &sizes));
     const bool bitmap = sizes.index_type == CLPRUNE_INDEX_BITMAP;
     const struct {
         const char *suffix;
@@ -268,7 +268,7 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         {"crow", !bitmap, sizes.crow_bytes, &made.crow},
         {"col", !bitmap, sizes.col_bytes, &made.col},
         {"bitmap", bitmap, sizes.bitmap_bytes, &made.bitmap},
-        {"scales", clprune__is_scaled(desc->value_type), sizes.scales_bytes, &made.scales}};
+        {"scales", clprune__is_scaled(made.desc.value_type), sizes.scales_bytes, &made.scales}};
     for (int i = 0; i < BSR_PARTS; i++) {
         char full[256];
         if (!part[i].used)
@@ -276,7 +276,6 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         (void)snprintf(full, sizeof full, "%.240s.%s", name, part[i].suffix);
         TRY(clprune_buffer_create(context, category, full, part[i].bytes, part[i].buffer));
     }
-    made.desc = *desc;
     made.desc.index_type = sizes.index_type;
     *bsr = made;
 done:
