@@ -8,7 +8,7 @@
  *     with       on = 1 - smoothing, off = smoothing / K
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label outside [0, K) has loss NaN and hit 0, and no class is k = label. log_p may be logits,
+ * A label outside [0, K) has loss NaN, hit 0 and dlogits 0. log_p may be logits,
  * dlogits may be log_p: a work-item overwrites an element only after the whole team has read it.
  * Local memory: LOCAL floats where TEAM > 1. */
 #ifndef TEAM
@@ -89,10 +89,14 @@ ROWWISE_KERNEL cross_entropy_backward(ROWWISE_SIZES, const float on, const float
     const ivec k = LANES_OF_VEC;
     FOR_TEAM_ROWS(n) {
         const int label = n < last_row ? labels[n] : -1;
+        const bool legal = label >= 0 && (ulong)label < cols;
         FOR_TEAM_VECTORS(n, c) {
             const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
             const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
-            PUT(scale * (p - q), dlogits, n, c);
+            vec gradient = scale * (p - q);
+            if (!legal)
+                gradient = 0;
+            PUT(gradient, dlogits, n, c);
         }
     }
 }

@@ -79,8 +79,9 @@ void cross_entropy_ref_backward(size_t batch, size_t classes, double smoothing, 
         for (size_t k = 0; k < classes; k++) {
             const size_t i = n * classes + k;
             const double p = exp(log_p[i]), q = target(classes, smoothing, k, labels[n]);
-            dlogits[i] = scale * (p - q);
+            const bool legal = labels[n] >= 0 && (size_t)labels[n] < classes;
+            dlogits[i] = legal ? scale * (p - q) : 0;
             if (bound != NULL) /* exp: 2 units; q and the difference: 3 */
-                bound[i] = fabs(scale) * U * (2 * p + 3 * (p + q));
+                bound[i] = legal ? fabs(scale) * U * (2 * p + 3 * (p + q)) : 0;
         }
 }
