@@ -656,6 +656,18 @@ static void centred(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* A quantised sample that no call could store has no size, so no store either. */
+static void large_sample(void **state)
+{
+    (void)state;
+    const clprune_keep keep = {.form = CLPRUNE_FORM_QUANTISED, .bits = 4};
+    const size_t side = 65536;
+    clprune_saved_sizes sizes;
+    TEST_OK(clprune_saved_size_query(&keep, 2, side, side - 1, &sizes));
+    assert_int_equal(clprune_saved_size_query(&keep, 2, side, side, &sizes), CLPRUNE_SIZE_OVERFLOW);
+    assert_non_null(strstr(clprune_last_error(NULL), "65536 x 65536, expected fewer than 2^32"));
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -677,6 +689,7 @@ int main(void)
             test_add(&list, never_stored, &rows[i], "never stored: %s", rows[i].name);
     }
     static const size_t cells[] = {0, 5};
+    test_add(&list, large_sample, NULL, "a quantised sample of 2^32 elements");
     test_add(&list, centred, &cells[0], "centred");
     test_add(&list, centred, &cells[1], "centred by cells");
     return test_run_on_devices("forms", &list);

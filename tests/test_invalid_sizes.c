@@ -198,7 +198,8 @@ STORE(bits, CLPRUNE_FORM_MASK, rows >> 64 != 0 ? TOO_MANY : times(rows, ceil_div
 STORE(codes, CLPRUNE_FORM_GELU_CODE,
     rows >> 64 != 0 || cols * 4 >> 64 != 0 ? TOO_MANY : times(rows, ceil_div(cols * 4, 32) * 4))
 STORE(quantised, CLPRUNE_FORM_QUANTISED,
-    times(rows, (ceil_div(cols, 16) * 2 + ceil_div(cols, 64)) * 4))
+    times(d[1], cols) > UINT32_MAX ? TOO_MANY
+                                   : times(rows, (ceil_div(cols, 16) * 2 + ceil_div(cols, 64)) * 4))
 STORE(pooled, CLPRUNE_FORM_POOLED, times(rows, cols * 4))
 
 static clprune_status reshape(const size_t *d, size_t *bytes)

@@ -55,7 +55,8 @@ typedef enum clprune_centre {
  * factor of 1 + 2^-7). Apart from fp32 rounding, the error of an element is at most scale / 2
  * (nearest) or below scale (stochastic). Magnitudes below 2^-100 count as 0, finite ones above
  * 2^126 as 2^126. A NaN or Inf makes its whole group read as NaN. Both products read the codes
- * without a dense copy. Layout, in 32-bit words:
+ * without a dense copy. A sample has fewer than 2^32 elements: SIZE_OVERFLOW. Layout, in 32-bit
+ * words:
  *
  *     codes   [batch * rows][ceil(cols / 16) * bits / 2]   code c starts at bit c * bits of its row
  *     groups  [batch * rows][ceil(cols / group)]           scale in the lower 16 bits, zero above

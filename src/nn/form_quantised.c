@@ -31,7 +31,10 @@ static clprune_status sizes(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__quantised_desc desc = describe(kept);
-    size_t words;
+    size_t words, elements;
+    REQUIRE(clprune__mul(kept->rows, kept->cols, &elements) && elements <= UINT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "samples are %zu x %zu, expected fewer than 2^32 elements",
+        kept->rows, kept->cols);
     TRY(clprune__quantised_words(context, &desc, &words));
     found->bytes = found->values_bytes = words * sizeof(cl_uint);
 done:
