@@ -8,8 +8,8 @@
  *     with       on = 1 - smoothing, off = smoothing / K
  *
  * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
- * A label outside [0, K) has loss NaN, hit 0 and dlogits 0. log_p may be logits,
- * dlogits may be log_p: a work-item overwrites an element only after the whole team has read it.
+ * A label outside [0, K) has loss NaN, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
+ * work-item overwrites an element only after the whole team has read it.
  * Local memory: LOCAL floats where TEAM > 1. */
 #ifndef TEAM
 #error "cross_entropy.cl needs TEAM"

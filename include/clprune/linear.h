@@ -78,8 +78,8 @@ CLPRUNE_API clprune_status clprune_linear_forward(clprune_linear *layer, size_t 
  * neither dy nor w, nor the memory of saved.
  *
  * db takes a pass over dy; clprune_gelu_backward and clprune_layerscale_backward can compute it in
- * their own pass, of AXIS_FEATURES with the same bits. Errors: INVALID_ARGUMENT (also samples that were never
- * stored), INVALID_SIZE, OUT_OF_DEVICE_MEMORY. */
+ * their own pass, of AXIS_FEATURES with the same bits. Errors: INVALID_ARGUMENT (also samples that
+ * were never stored), INVALID_SIZE, OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, float beta,
     const clprune_saved *saved, clprune_mat dy, clprune_mat w, clprune_mat dx, clprune_mat dw,
     clprune_mat db, cl_event *event);
