@@ -296,6 +296,14 @@ expect 0 "" $one --seed 2 --output-dir "$new" --overwrite
 cksum "$new/last.ckpt" "$new/log.csv" | cmp -s want - && fail "--overwrite does not replace"
 expect 0 "" --resume "$new/last.ckpt" --epochs 2
 [ "$(wc -l <"$new/log.csv")" = 3 ] || fail "a run does not go on in its folder"
+# Another checkpoint in it, such as a copy, does not continue the run.
+cp "$new/last.ckpt" "$new/copy.ckpt"
+expect 2 "$new: there is a run already (last.ckpt)" --resume "$new/copy.ckpt" --epochs 3
+ln -s last.ckpt "$new/link.ckpt"
+expect 0 "" --resume "$new/link.ckpt" --epochs 3
+rm "$new/last.ckpt" "$new/link.ckpt"
+expect 0 "" --resume "$new/copy.ckpt" --epochs 3
+[ "$(wc -l <"$new/log.csv")" = 4 ] && [ -s "$new/last.ckpt" ] || fail "a copy does not continue where the original is gone"
 # What was killed in its first epoch has left nothing to lose; what it left half written goes.
 mkdir killed
 head -n 1 whole/log.csv >killed/log.csv

@@ -486,7 +486,7 @@ static void nonsense_in_a_checkpoint(void **state)
             ((float *)data)[rows[i].at] = (float)rows[i].value;
         with_record(last, bad, rows[i].record, record->rows, data);
         free(data);
-        (void)snprintf(arguments, sizeof arguments, "--resume %s", bad);
+        (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
         if (open_run(&with_state, arguments, &o, &t, &f))
             fail_msg("%s[%zu] = %g is taken", rows[i].record, rows[i].at, rows[i].value);
         assert_int_equal(f.code, CODE_DATA);
@@ -496,7 +496,7 @@ static void nonsense_in_a_checkpoint(void **state)
         options_close(&o);
     }
     with_record(last, bad, "log", 2, (double[2 * CSV_COLUMNS]){0});
-    (void)snprintf(arguments, sizeof arguments, "--resume %s", bad);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
     assert_false(open_run(&with_state, arguments, &o, &t, &f));
     assert_non_null(strstr(f.text, "its log has 2 rows, not one for each of 1 epochs"));
     options_close(&o);
@@ -550,7 +550,7 @@ static void streams(void **state)
         options_close(&o);
     }
     with_streams(last, old, 3);
-    (void)snprintf(arguments, sizeof arguments, "--resume %s", old);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", old);
     assert_false(open_run(&with_state, arguments, &o, &t, &f));
     assert_int_equal(f.code, CODE_DATA);
     assert_non_null(strstr(f.text, "random streams, 3, are unknown"));

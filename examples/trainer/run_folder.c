@@ -89,13 +89,18 @@ static bool refuse_second(run_folder *folder, fault *f)
         folder->path, process);
 }
 
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* Whether the locked file still has its name: the run before may have removed it between open and
  * lock. */
 static bool is_named(const run_folder *folder)
 {
     struct stat locked, named;
     return fstat(folder->lock, &locked) == 0 && stat(folder->lock_path, &named) == 0 &&
-           locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+           same_file(&locked, &named);
 }
 
 static bool take_lock(run_folder *folder, fault *f)
@@ -130,18 +135,24 @@ static bool take_lock(run_folder *folder, fault *f)
         f, CODE_DATA, "%s: runs come and go there; give another --output-dir", folder->path);
 }
 
-/* Whether --resume continues a run of this folder. */
+/* Whether --resume continues this folder's run: it is last.ckpt, or lies there where there is none.
+ * Another file beside last.ckpt may be of another run. */
 static bool is_resumed(const options *o, const run_folder *folder)
 {
     struct stat a, b;
     if (o->resume == NULL)
         return false;
-    char *parent = strdup(o->resume);
+    char *last = run_folder_file(folder, "last.ckpt"), *parent = strdup(o->resume);
     char *slash = parent == NULL ? NULL : strrchr(parent, '/');
     if (slash != NULL)
         slash[slash == parent ? 1 : 0] = '\0';
-    const bool same = parent != NULL && stat(slash == NULL ? "." : parent, &a) == 0 &&
-                      stat(folder->path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    bool same = last != NULL && parent != NULL;
+    if (same && stat(last, &b) == 0)
+        same = stat(o->resume, &a) == 0 && same_file(&a, &b);
+    else
+        same = same && stat(slash == NULL ? "." : parent, &a) == 0 && stat(folder->path, &b) == 0 &&
+               same_file(&a, &b);
+    free(last);
     free(parent);
     return same;
 }
