@@ -101,6 +101,9 @@ expect 2 "--optimizer: 'adam' is not one of sgd adamw lamb" --optimizer adam
 expect 2 "--norm: 'l3'" --norm l3
 expect 2 "--criterion: 'best' is not one of largest sampled" --criterion best
 expect 2 "--test-only needs --resume" --test-only
+for option in "--output-dir x" --overwrite "--tensorboard x"; do
+    expect 2 "${option% *} does not go with --test-only" --test-only --import x $option
+done
 expect 2 "--group: '24' is not one of 16 32 48 64" --activations quantised --group 24
 expect 2 "--code-bits: '3' is not one of 2 4 8" --activations quantised --code-bits 3
 expect 2 "--rounding: 'up' is not one of stochastic nearest" --activations quantised --rounding up

@@ -188,16 +188,25 @@ static bool check_chooser(const options *o, fault *f)
     return true;
 }
 
+/* Refuses options in `names`, which ends with NULL, beside the option `with`. */
+static bool check_apart(const options *o, const char *with, const char *const *names, fault *f)
+{
+    for (; options_given(o, with) && *names != NULL; ++names)
+        if (options_given(o, *names))
+            return fault_set(f, CODE_USAGE, "--%s does not go with --%s", *names, with);
+    return true;
+}
+
 /* Options that make sense only together. */
 static bool check_together(const options *o, fault *f)
 {
     static const char *const of_runs[] = {
-        "export", "gradient-check", "memory-report", "summary-json", "tensorboard"};
+        "export", "gradient-check", "memory-report", "summary-json", "tensorboard", NULL};
+    static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
     if (o->plan_csv != NULL && !o->plan)
         return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
-    for (size_t i = 0; o->plan && i < sizeof of_runs / sizeof *of_runs; ++i)
-        if (options_given(o, of_runs[i]))
-            return fault_set(f, CODE_USAGE, "--%s does not go with --plan", of_runs[i]);
+    if (!check_apart(o, "plan", of_runs, f) || !check_apart(o, "test-only", of_training, f))
+        return false;
     if (o->gradient_draws > 1 && o->gradient_check == 0)
         return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
     learning_rate rate;

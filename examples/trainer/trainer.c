@@ -213,7 +213,7 @@ static bool start(trainer *t, const checkpoint *c, fault *f)
 static bool open_output(trainer *t, fault *f)
 {
     const char *board = t->options->tensorboard;
-    if (board != NULL && !t->options->test_only && !tensorboard_open(board, &t->board, f))
+    if (board != NULL && !tensorboard_open(board, &t->board, f))
         return false;
     if (t->folder.path == NULL)
         return true;
