@@ -104,6 +104,9 @@ static const struct version_row {
     {"with --criterion sampled, given as paper", {"--resume", "c", "--activations", "paper", NULL},
         "activations=paper;criterion=sampled;", "--activations paper: the run in c has pruned", 0,
         0, NULL},
+    {"of preset paper with --criterion sampled", {"--resume", "c", "--activations", "paper", NULL},
+        "presets=2;activations=paper;criterion=sampled;", NULL, CLPRUNE_CRITERION_SAMPLED,
+        CLPRUNE_VALUES_FP32, "paper"},
     {"of preset pruned", {"--resume", "c", NULL}, "activations=pruned;criterion=largest;", NULL,
         CLPRUNE_CRITERION_LARGEST, CLPRUNE_VALUES_FP32, "pruned"},
     /* pruned before there was a number */

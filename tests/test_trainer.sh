@@ -724,11 +724,11 @@ grep -q '"criterion": "largest"' largest.json || fail "--criterion does not win 
 without_time largest/log.csv | cmp -s want - || fail "pruned by the largest is not paper"
 expect 0 "" $pruned --criterion sampled --epochs 3 --output-dir largest --overwrite
 without_time largest/log.csv | cmp -s drawn - || fail "paper with sampled blocks is not pruned"
-# Such a checkpoint is like one from before there was a preset pruned.
-expect 0 "" --resume largest/last.ckpt --summary-json renamed.json
-grep -q '"activations": "pruned"' renamed.json || fail "sampled blocks of paper are not called pruned"
-expect 2 "--activations paper: the run in largest/last.ckpt has pruned" \
-    --resume largest/last.ckpt --activations paper
+# Such a run goes on under its name, with the same options.
+expect 0 "" $pruned --criterion sampled --epochs 3 --resume largest/last.ckpt --summary-json resumed.json
+grep -q '"activations": "paper"' resumed.json || fail "sampled blocks of paper are not called paper"
+expect 2 "--activations pruned: the run in largest/last.ckpt has paper" \
+    --resume largest/last.ckpt --activations pruned
 
 expect 0 "" --test-only --resume whole/last.ckpt --summary-json test.json
 grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||

@@ -1,7 +1,5 @@
 #include "keep.h"
 
-#include <limits.h>
-
 #include "arch.h"
 #include "trainer_model.h"
 
@@ -68,10 +66,10 @@ static const keep_preset_row presets[] = {
         frames},
 };
 
-/* Before preset pruned existed, preset paper had --criterion, sampled by default. compact pruned
- * before it quantised. */
+/* Before preset pruned existed, preset paper had --criterion, sampled by default; programs of
+ * version 2 have always had both. compact pruned before it quantised. */
 static const keep_renamed renamed[] = {
-    {"paper", "sampled", "pruned", UINT_MAX},
+    {"paper", "sampled", "pruned", 1},
     {"compact", NULL, "compact-pruned", 1},
 };
 
