@@ -259,6 +259,12 @@ expect 0 "" --data digits --patch-size 8 --batch-size 8 --epochs 2 --steps 1 --t
 expect 2 "--data fashion: these images are not those of the run in grey/last.ckpt" --resume grey/last.ckpt --data fashion
 mv digits moved
 expect 0 "" --resume grey/last.ckpt --data moved --test-limit 8
+# A limit above the number of images is none.
+limit="--data moved --patch-size 8 --batch-size 8 --epochs 2 --output-dir limit --train-limit"
+expect 0 "" $limit 100 --steps 1
+expect 0 "" $limit 100 --resume limit/last.ckpt --steps 1
+expect 0 "" $limit 12 --steps 1 --overwrite
+expect 2 "--train-limit 16: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt
 
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report

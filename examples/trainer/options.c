@@ -357,6 +357,27 @@ static bool ignores_sparsity(const options *o, const option_row *row)
            !keep_preset_prunes(o->model->keep, o->activations);
 }
 
+static bool same_milestones(const char *a, const char *b)
+{
+    learning_rate x, y;
+    fault ignored = {0};
+    return learning_rate_milestones(a, &x, &ignored) && learning_rate_milestones(b, &y, &ignored) &&
+           x.count == y.count &&
+           memcmp(x.milestones, y.milestones, x.count * sizeof *x.milestones) == 0;
+}
+
+/* Whether a given value that is written otherwise than the run's may be the same. A --train-limit
+ * may exceed the images, whose number the checkpoint has: o->run_images is left to compare. */
+static bool may_be_same(options *o, const option_row *row, const char *value)
+{
+    if (strcmp(row->name, "milestones") == 0)
+        return same_milestones(o->milestones, value);
+    if (strcmp(row->name, "train-limit") != 0)
+        return ignores_sparsity(o, row);
+    o->run_images = strtoull(value, NULL, 10);
+    return o->run_images > 0 && o->run_images < o->train_limit;
+}
+
 static bool restore_value(options *o, size_t index, const char *value, fault *f)
 {
     const option_row row = option_row_at(o->model, index);
@@ -368,7 +389,7 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
     }
     char now[TEXT_MOST - 32];
     option_print(&row, o, now, sizeof now);
-    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0 && !ignores_sparsity(o, &row))
+    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0 && !may_be_same(o, &row, value))
         return fault_set(f, CODE_USAGE,
             "--%s %s: the run in %s has %s; leave it out, or train anew", row.name, now, o->resume,
             value);

@@ -40,6 +40,10 @@ static bool open_data(trainer *t, fault *f)
     o->classes = dataset_classes(t->data);
     o->train_limit = dataset_count(t->data, DATASET_TRAIN);
     o->test_limit = dataset_count(t->data, DATASET_TEST);
+    if (o->run_images != 0 && o->run_images != o->train_limit)
+        return fault_set(f, CODE_USAGE,
+            "--train-limit %" PRIu64 ": the run in %s has %" PRIu64 "; leave it out, or train anew",
+            o->train_limit, o->resume, o->run_images);
     const size_t most = (size_t)(o->train_limit > o->test_limit ? o->train_limit : o->test_limit);
     t->order = malloc(most * sizeof *t->order);
     return t->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);
