@@ -545,13 +545,18 @@ for bits in 4 2; do
 done
 expect 0 "" $small --plan --code-bits 2 --memory-limit "$bits4"
 grep -q "activations compact, codes of 2 bits, " out || fail "not the bits that were given: $(cat out)"
-expect 5 "--memory-limit" $small --plan --memory-limit $((bits2 - 1))
+expect 5 "take $bits2 bytes; without --batch-size one that fits is looked for" \
+    $small --plan --memory-limit $((bits2 - 1))
 expect 2 "--values needs --activations paper, pruned or compact-pruned" \
     $small --plan --values int8 --memory-limit "$bits4"
-expect 5 "activations exact, batch 32 take $exact bytes" \
+expect 5 "activations exact, batch 32 take $exact bytes; without --activations or --batch-size one" \
     $small --activations exact --memory-limit 10000
+expect 5 "; without --resume one that fits" --plan --resume codes/last.ckpt --memory-limit 10000
 expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
 open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
+expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" $open --plan --memory-limit 10000
+expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
+    $open --plan --activations compact --code-bits 8 --memory-limit 10000
 expect 0 "" $open --plan --activations exact --memory-limit "$exact"
 grep -q "activations exact, batch 3[2-9]: " out || fail "not the largest batch: $(cat out)"
 expect 0 "" $open --plan --activations exact --memory-limit 1G

@@ -98,17 +98,29 @@ static void say_choice(const search *s)
         o->memory_limit, choice, o->batch_size, s->bytes);
 }
 
+/* Names the options that kept the search from taking less: "--activations or --batch-size". */
+static void fixed_by(const options *o, char *text, size_t size)
+{
+    static const char *const names[] = {"activations", "code-bits", "batch-size"};
+    (void)snprintf(text, size, "%s", o->resume != NULL ? "--resume" : "");
+    for (size_t i = 0; o->resume == NULL && i < sizeof names / sizeof *names; ++i)
+        if (options_given(o, names[i]))
+            options_append(text, size, "%s--%s", text[0] == '\0' ? "" : " or ", names[i]);
+}
+
 static bool nothing_fits(const search *s, fault *f)
 {
     const options *o = s->t->options;
-    char choice[128];
+    char choice[128], fixed[64];
     choice_text(s, choice, sizeof choice);
+    fixed_by(o, fixed, sizeof fixed);
+    const bool free = fixed[0] == '\0';
     return fault_set(f, CODE_MEMORY,
-        "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64 " bytes%s",
+        "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64
+        " bytes%s%s%s",
         o->memory_limit, choice, o->batch_size, s->bytes,
-        !s->preset_open && !s->batch_open && o->resume == NULL
-            ? "; without --activations or --batch-size one that fits is looked for"
-            : ", the least there is");
+        free ? ", the least there is" : "; without ", fixed,
+        free ? "" : " one that fits is looked for");
 }
 
 bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
