@@ -477,6 +477,10 @@ expect 0 "" --resume half/last.ckpt
 without_time half/log.csv >half.log
 cmp -s ruled.log half.log || fail "with overrides a resumed run differs: $(cat ruled.log half.log)"
 expect 0 "" --resume half.ckpt --keep-file same --output-dir half_again
+sed 's/  *#.*//; s/^/\t/' same >spaced
+expect 0 "" --plan --resume half.ckpt --keep-file spaced
+sed 's/bits=8/bits=4/' same >other.keep
+expect 2 "other.keep: the run in half.ckpt has other" --plan --resume half.ckpt --keep-file other.keep
 expect 2 "--keep-file same: the run in compact/last.ckpt has other" --resume compact/last.ckpt --keep-file same
 expect 4 "nothing: No such file" $compact --keep-file nothing
 expect 2 "--keep-file with --memory-limit needs --activations" $small --memory-limit 1G --keep-file same
@@ -839,6 +843,7 @@ rm -rf part
 expect 0 "" $auto --epochs 2 --output-dir part --steps 1
 cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv ||
     fail "auto chooses differently at its second time"
+expect 0 "" --plan --resume part/last.ckpt --keep-file part/auto.keep
 expect 0 "" --resume part/last.ckpt
 results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
 

@@ -290,6 +290,34 @@ static bool apply_line(
     return true;
 }
 
+/* Reads the next line with words and moves *text behind it; count is 0 at the end. */
+static bool next_line(const char **text, line *l, fault *f)
+{
+    l->count = 0;
+    while (l->count == 0 && **text != '\0') {
+        const size_t length = strcspn(*text, "\n");
+        ++l->number;
+        if (!split(l, *text, length, f))
+            return false;
+        *text += length + ((*text)[length] == '\n');
+    }
+    return true;
+}
+
+bool keep_file_same(const char *a, const char *b)
+{
+    line x = {0}, y = {0};
+    fault ignored = {0};
+    do {
+        if (!next_line(&a, &x, &ignored) || !next_line(&b, &y, &ignored) || x.count != y.count)
+            return false;
+        for (size_t i = 0; i < x.count; ++i)
+            if (strcmp(x.words[i], y.words[i]) != 0)
+                return false;
+    } while (x.count > 0);
+    return true;
+}
+
 bool keep_file_apply(const char *text, const char *source, const options *o,
     const trainer_sizes *sizes, keep_rule *rules, fault *f)
 {
@@ -298,13 +326,9 @@ bool keep_file_apply(const char *text, const char *source, const options *o,
     line l = {.source = source};
     size_t *changed = calloc(blocks + 1, sizeof *changed); /* 0: by no line */
     bool good = changed != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    for (const char *p = text; good && *p != '\0';) {
-        const size_t length = strcspn(p, "\n");
-        ++l.number;
-        good = split(&l, p, length, f) &&
-               (l.count == 0 || apply_line(&l, o, blocks, rules, changed, f));
-        p += length + (p[length] == '\n');
-    }
+    good = good && next_line(&text, &l, f);
+    while (good && l.count > 0)
+        good = apply_line(&l, o, blocks, rules, changed, f) && next_line(&text, &l, f);
     for (size_t i = 0; good && i <= blocks; ++i) {
         char why[256], where[32] = "outside of the blocks";
         size_t other = i;

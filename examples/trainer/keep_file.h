@@ -26,6 +26,9 @@
 /* The whole text of a file, for the caller to free. Faults: CODE_DATA, CODE_MEMORY. */
 bool keep_file_read(const char *path, char **text, fault *f);
 
+/* Whether two texts have the same lines, apart from comments, spaces and empty lines. */
+bool keep_file_same(const char *a, const char *b);
+
 /* Overrides `rules`, the rules of a model of these settled sizes; o: the options of the run. Faults
  * (CODE_DATA) name `source` and a line: if the rules of a block contradict each other or those of
  * another block, the last line about these blocks. After a fault the rules are undefined. */

@@ -256,11 +256,12 @@ static bool take_keep_file(options *o, const checkpoint *c, fault *f)
     if (record != NULL && (record->type != CHECKPOINT_BYTES || record->rows * record->cols == 0 ||
                               kept[record->rows * record->cols - 1] != '\0'))
         return fault_set(f, CODE_DATA, "%s: its overrides of activations are no text", o->resume);
-    if (o->keep_file != NULL && strcmp(o->keep_text, kept) != 0)
+    if (o->keep_file != NULL && !keep_file_same(o->keep_text, kept))
         return fault_set(f, CODE_USAGE,
             "--keep-file %s: the run in %s has other overrides; leave it out, or train anew",
             o->keep_file, o->resume);
-    if (record != NULL && o->keep_text == NULL) {
+    if (record != NULL) {
+        free(o->keep_text);
         o->keep_text = strdup(kept);
         if (o->keep_text == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
