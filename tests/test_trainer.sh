@@ -844,8 +844,11 @@ expect 0 "" $auto --epochs 2 --output-dir part --steps 1
 cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv ||
     fail "auto chooses differently at its second time"
 expect 0 "" --plan --resume part/last.ckpt --keep-file part/auto.keep
+expect 0 "" --resume part/last.ckpt --steps 1 --output-dir moved_part
+sed 1d part/auto.keep | cmp -s moved_part/auto.keep - || fail "auto.keep of a run resumed in another folder"
 expect 0 "" --resume part/last.ckpt
 results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
+cmp -s chosen/auto.keep part/auto.keep || fail "a resumed run writes auto.keep again"
 
 # ---- steps of the learning rate ------------------------------------------------------------------
 expect 2 "--milestones needs --schedule step" $small --milestones 0.5

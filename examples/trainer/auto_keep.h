@@ -69,10 +69,11 @@ typedef struct auto_keep {
 bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
 void auto_keep_close(auto_keep *a); /* accepts NULL */
 
-/* Write the measured errors to stdout; the files auto.keep and auto.csv to a folder; the member
- * "auto" to a JSON object. All do nothing for a run without a choice. */
+/* Write the measured errors to stdout; auto.keep and auto.csv to the run's folder, of which a
+ * resumed run, without the errors, writes auto.keep if it is not there; the member "auto" to a JSON
+ * object. All do nothing for a run of another preset. */
 void auto_keep_print(const trainer *t);
-bool auto_keep_save(const trainer *t, const char *folder, fault *f);
+bool auto_keep_save(const trainer *t, fault *f);
 void auto_keep_json(const trainer *t, json *j);
 
 /* Private to auto_*.c. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h> /* access */
 
 #include "atomic_file.h"
 #include "auto_keep.h"
@@ -151,24 +152,25 @@ static void write_csv(const trainer *t, FILE *stream)
 static void write_keep(const trainer *t, FILE *stream)
 {
     const auto_keep *a = t->automatic;
-    (void)fprintf(stream,
-        "# --activations auto --memory-limit %" PRIu64 ", batch %" PRIu64 ": %" PRIu64
-        " bytes planned, error %.4f\n",
-        a->limit, t->options->batch_size, a->planned, sqrt(a->measured));
+    if (a != NULL)
+        (void)fprintf(stream,
+            "# --activations auto --memory-limit %" PRIu64 ", batch %" PRIu64 ": %" PRIu64
+            " bytes planned, error %.4f\n",
+            a->limit, t->options->batch_size, a->planned, sqrt(a->measured));
     (void)fputs(t->options->keep_text, stream);
 }
 
-static bool save_one(const trainer *t, const char *folder, const char *name,
-    void (*write)(const trainer *t, FILE *stream), fault *f)
+/* A resumed run did not choose: it leaves a file that is there as it is. */
+static bool save_one(
+    const trainer *t, const char *name, void (*write)(const trainer *t, FILE *stream), fault *f)
 {
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
+    char *path = run_folder_file(&t->folder, name);
     atomic_file file;
     if (path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    (void)snprintf(path, size, "%s/%s", folder, name);
-    bool good = atomic_file_open(path, &file, f);
-    if (good) {
+    const bool leave = t->automatic == NULL && access(path, F_OK) == 0;
+    bool good = leave || atomic_file_open(path, &file, f);
+    if (good && !leave) {
         write(t, file.stream);
         good = atomic_file_commit(&file, f);
     }
@@ -176,11 +178,14 @@ static bool save_one(const trainer *t, const char *folder, const char *name,
     return good;
 }
 
-bool auto_keep_save(const trainer *t, const char *folder, fault *f)
+bool auto_keep_save(const trainer *t, fault *f)
 {
-    return t->automatic == NULL ||
-           (save_one(t, folder, "auto.keep", write_keep, f) &&
-               (t->automatic->exact != NULL || save_one(t, folder, "auto.csv", write_csv, f)));
+    const auto_keep *a = t->automatic;
+    const options *o = t->options;
+    if (!keep_preset_chooses(t->type->keep, o->activations) || o->keep_text == NULL)
+        return true;
+    return save_one(t, "auto.keep", write_keep, f) &&
+           (a == NULL || a->exact != NULL || save_one(t, "auto.csv", write_csv, f));
 }
 
 void auto_keep_json(const trainer *t, json *j)

@@ -226,7 +226,7 @@ static bool open_output(trainer *t, fault *f)
     run_folder_clear(&t->folder);
     const bool good = csv == NULL || t->checkpoint_path == NULL
                           ? fault_set(f, CODE_MEMORY, "out of memory")
-                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, t->folder.path, f);
+                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
     free(csv);
     return good;
 }
