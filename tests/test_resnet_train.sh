@@ -72,6 +72,12 @@ run $small --arch resnet18 --image-size 32 --activations pruned --sparsity 0.5 -
 printf 'blocks.1 conv2 quantised bits=2\nblocks.1 mask2 mask\n' >wrong # block 1's out is recomputed from it
 refuse 4 "wrong:2: blocks.2: mask2 cannot be recomputed while blocks.1 conv2 is quantised" \
     $small --activations exact --keep-file wrong --plan
+printf 'block.0 relu1 dense\n' >wrong
+refuse 4 "wrong:1: blocks.NUMBER, blocks.\*, stem or last is expected, not 'block.0'" $small --keep-file wrong --plan
+printf 'blocks.0 relu1 code bits=4\n' >wrong
+refuse 4 "wrong:1: dense, .*recomputed, mean or mask is expected, not 'code'" $small --keep-file wrong --plan
+printf 'blocks.0 relu1 pruned bits=4\n' >wrong
+refuse 4 "wrong:1: bits belongs to quantised, not to pruned" $small --keep-file wrong --plan
 refuse 2 "image-size: .5000. is not" $small --image-size 5000 --plan
 
 for form in dense exact "pooled --pool 2" "pruned --sparsity 0.5 --block 4" "compact --code-bits 4"; do

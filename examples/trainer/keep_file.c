@@ -134,14 +134,15 @@ static bool is_place(const keep_table *table, const char *word)
     return false;
 }
 
-/* "blocks.NUMBER, blocks.*" and the places of a model. */
+/* "blocks.NUMBER, blocks.*" and the places of a model, whose tensors are neighbours. */
 static bool wrong_pattern(const line *l, const keep_table *table, fault *f)
 {
     char expected[256] = "blocks.NUMBER, blocks.*";
     for (size_t i = table->in_block; i < table->count; ++i) {
-        const size_t used = strlen(expected);
-        (void)snprintf(expected + used, sizeof expected - used, "%s%s",
-            i + 1 < table->count ? ", " : " or ", table->entries[i].place);
+        const char *place = table->entries[i].place;
+        if (i == table->in_block || strcmp(place, table->entries[i - 1].place) != 0)
+            options_append(expected, sizeof expected, "%s%s",
+                strcmp(place, table->entries[table->count - 1].place) != 0 ? ", " : " or ", place);
     }
     return fault_set(f, CODE_DATA, "%s:%zu: %s is expected, not '%s'", l->source, l->number,
         expected, l->words[0]);
@@ -196,17 +197,22 @@ static bool find_entry(
         where->place == NULL ? "a block" : where->place, names, l->words[1]);
 }
 
-static bool find_form(const line *l, const keep_entry *entry, keep_rule *rule, fault *f)
+static bool find_form(
+    const line *l, const keep_table *table, const keep_entry *entry, keep_rule *rule, fault *f)
 {
+    const bool codes = keep_codes_exist(table);
     *rule = (keep_rule){0};
     for (size_t i = 0; i < FORMS; ++i)
-        if (strcmp(l->words[2], forms[i].name) == 0) {
+        if (strcmp(l->words[2], forms[i].name) == 0 &&
+            (codes || forms[i].form != CLPRUNE_FORM_GELU_CODE)) {
             rule->keep.form = forms[i].form;
             return true;
         }
     if (strcmp(l->words[2], "recomputed") != 0)
         return wrong(l, f,
-            "dense, pruned, quantised, pooled, recomputed, code, mean or mask is expected, not",
+            codes ? "dense, pruned, quantised, pooled, recomputed, code, mean or mask is expected, "
+                    "not"
+                  : "dense, pruned, quantised, pooled, recomputed, mean or mask is expected, not",
             l->words[2]);
     rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
     rule->keep.form = entry->instead;
@@ -220,7 +226,9 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
     char forms_of[64] = ""; /* the forms that have this setting */
     for (size_t i = 0; i < SETTINGS; ++i) {
         fault inner = {0};
-        if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0')
+        const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
+        if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0' ||
+            index == option_rows_count(o->model))
             continue;
         if (word[length] != '=')
             return wrong(l, f, "a value is missing after", word);
@@ -230,9 +238,6 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
                 settings[i].form);
             continue;
         }
-        const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
-        if (index == option_rows_count(o->model))
-            break;
         const option_row row = option_row_at(o->model, index);
         if (option_set(&row, word + length + 1, o, &inner))
             return true;
@@ -255,7 +260,7 @@ static bool read_rule(
 {
     options settled = *o;
     bool sparsity = o->sparsity > 0;
-    if (!find_form(l, entry, rule, f))
+    if (!find_form(l, o->model->keep, entry, rule, f))
         return false;
     const clprune_form form = rule->keep.form;
     for (size_t i = 3; i < l->count; ++i) {
