@@ -728,6 +728,10 @@ expect 0 "" --resume whole/last.ckpt --epochs 3
 grep -q '^all 3 epochs are done; a higher --epochs goes on$' out || fail "a finished run: $(cat out)"
 without_time whole/log.csv >have
 cmp -s want have || fail "resuming a finished run changes its log"
+for arguments in "" --test-only; do
+    expect 0 "" --resume whole/last.ckpt --steps 3 $arguments
+    grep -q '^test loss' out && ! grep -q nan out || fail "no step of a finished run $arguments: $(cat out)"
+done
 expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
 expect 2 "cifar" --resume one.ckpt --data cifar
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7

@@ -128,7 +128,7 @@ static void say_end(trainer *t)
             (unsigned long long)t->at.step,
             t->saved ? "; go on with --resume " : "; no checkpoint was written",
             t->saved ? t->checkpoint_path : "");
-    else if (t->options->steps != 0)
+    else if (t->options->steps != 0 && t->steps_here > 0)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
