@@ -190,9 +190,12 @@ one_pixel="--data images --image-size 16 --patch-size 8 --steps 1 --quiet"
 if grep -q 'built without libturbojpeg' err; then
     echo "not tested: --skip-broken"
 else
-    expect 0 "" $one_pixel
-    head -c 60 images/train/a/1.png >images/train/b/2.png
+    expect 0 "" $one_pixel --output-dir pixels
     head -c 40 images/train/a/1.png >images/train/b/1.png
+    expect 4 "images/train/b/1.png" --resume pixels/last.ckpt --steps 1
+    expect 0 "" --resume pixels/last.ckpt --steps 1 --skip-broken
+    grep -q 'replaced 1 times' out || fail "no broken image is counted: $(cat out)"
+    head -c 60 images/train/a/1.png >images/train/b/2.png
     expect 4 "images/train/b/[12].png" $one_pixel
     expect 0 "" $one_pixel --skip-broken
 fi

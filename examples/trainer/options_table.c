@@ -66,7 +66,7 @@ static const option_row rows[] = {
         "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary version, with "
         "IDX "
         "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)"),
-    FLAG("skip-broken", OPTION_MATCH, skip_broken,
+    FLAG("skip-broken", OPTION_TAKE, skip_broken,
         "replace a JPEG or PNG file that cannot be read by the next one, and count them"),
     COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
         "number of training images; default: all, or 8000 generated ones"),
