@@ -226,6 +226,9 @@ for file in last.ckpt log.csv auto.keep run.lock; do
     expect 4 "pipes/$file" $small --output-dir pipes
     rm -r pipes
 done
+mkdir unwritable
+ln -s /dev/null/x unwritable/run.lock # for the superuser, too
+expect 4 "cannot write unwritable/run.lock: .*; --output-dir chooses another place" $small --output-dir unwritable
 # A pipe that the program has open is fine.
 "$program" $small --steps 1 --quiet --summary-json /dev/stdout 2>err | grep -q '"steps": 1' ||
     fail "no summary in a pipe: $(cat err)"

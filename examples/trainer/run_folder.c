@@ -114,7 +114,9 @@ static bool take_lock(run_folder *folder, fault *f)
         struct stat status;
         folder->lock = open(folder->lock_path, flags, 0666);
         if (folder->lock < 0 || fstat(folder->lock, &status) != 0)
-            return fail("write", folder->lock_path, f);
+            return fault_set(f, CODE_DATA,
+                "cannot write %s: %s; --output-dir chooses another place", folder->lock_path,
+                strerror(errno));
         if (!S_ISREG(status.st_mode)) {
             (void)close(folder->lock);
             folder->lock = -1; /* not ours to remove */
