@@ -173,6 +173,8 @@ static void failing_allocator(void **state)
         {CL_MEM_OBJECT_ALLOCATION_FAILURE, false, CLPRUNE_OUT_OF_DEVICE_MEMORY,
             "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
         {CL_OUT_OF_RESOURCES, false, CLPRUNE_OUT_OF_DEVICE_MEMORY, "CL_OUT_OF_RESOURCES"},
+        {CL_INVALID_BUFFER_SIZE, false, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+            "the device's largest buffer has "},
         {CL_OUT_OF_HOST_MEMORY, false, CLPRUNE_OUT_OF_HOST_MEMORY, "CL_OUT_OF_HOST_MEMORY"},
         {CL_INVALID_VALUE, false, CLPRUNE_OPENCL_ERROR, "CL_INVALID_VALUE"},
         {CL_SUCCESS, true, CLPRUNE_OUT_OF_DEVICE_MEMORY, "frob"},

@@ -109,8 +109,10 @@ const char *clprune__cl_name(cl_int code)
 
 clprune_status clprune__cl_status(cl_int code)
 {
-    /* Drivers allocate at the first use of a buffer, so any enqueue may say that memory ran out. */
-    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES)
+    /* Drivers allocate at the first use of a buffer, so any enqueue may say that memory ran out.
+     * Only clCreateBuffer says INVALID_BUFFER_SIZE: the device has no buffers so large. */
+    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
+        code == CL_INVALID_BUFFER_SIZE)
         return CLPRUNE_OUT_OF_DEVICE_MEMORY;
     return code == CL_OUT_OF_HOST_MEMORY ? CLPRUNE_OUT_OF_HOST_MEMORY : CLPRUNE_OPENCL_ERROR;
 }
@@ -135,12 +137,15 @@ clprune_status clprune__fail_cl(
     const clprune_status status = clprune__cl_status(code);
     const char *property;
     const int length = property_of(call, &property);
-    char memory[160] = "";
+    char memory[200] = "";
     if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL)
         (void)snprintf(memory, sizeof memory,
-            "; the context holds %llu bytes of device memory, the device has %llu",
+            "; the context holds %llu bytes of device memory, the device has %llu, its largest "
+            "buffer "
+            "%llu",
             (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
-            (unsigned long long)context->facts.global_memory);
+            (unsigned long long)context->facts.global_memory,
+            (unsigned long long)context->facts.max_allocation);
     return clprune__fail(context, status, file, line, "%.*s%s%.*s failed with %s (%d)%s",
         (int)strcspn(call, "("), call, length > 0 ? " of " : "", length, property,
         clprune__cl_name(code), (int)code, memory);

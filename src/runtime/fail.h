@@ -58,7 +58,7 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
 /* The same for an OpenCL code. `call` is the name of a function or its call, as
  * "clFinish(context->queue)". The text names the function, the property that a query asked for, and
  * the code. The status is clprune__cl_status(code); with OUT_OF_DEVICE_MEMORY the text also says
- * how many bytes the context holds. */
+ * how many bytes the context holds, and how many the device and its largest buffer have. */
 clprune_status clprune__fail_cl(
     clprune_context *context, cl_int code, const char *file, int line, const char *call);
 

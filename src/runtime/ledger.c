@@ -117,6 +117,12 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     if (made == NULL)
         made = context->allocator.allocate(
             context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
+    REQUIRE(code != CL_INVALID_BUFFER_SIZE, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+        "the allocator made no buffer of %zu bytes for %s: %s (%d); the device's largest buffer "
+        "has "
+        "%llu: make the batch smaller",
+        bytes, first, clprune__cl_name(code), (int)code,
+        (unsigned long long)context->facts.max_allocation);
     REQUIRE(made != NULL && code == CL_SUCCESS,
         code == CL_SUCCESS ? CLPRUNE_OUT_OF_DEVICE_MEMORY : clprune__cl_status(code),
         "the allocator made no buffer of %zu bytes for %s: %s (%d); %llu of %llu bytes are in use",
