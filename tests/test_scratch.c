@@ -8,15 +8,18 @@
 #include "support/test_folder.h"
 
 typedef struct counting {
-    int made, live;
+    int made, live, refused;
     size_t most; /* bytes of a buffer that the device has; 0: any */
+    cl_int code; /* of a refusal; 0: CL_MEM_OBJECT_ALLOCATION_FAILURE */
+    int errors;  /* logged */
 } counting;
 
 static cl_mem count_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
     counting *c = user;
     if (c->most > 0 && bytes > c->most) {
-        *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        c->refused++;
+        *error = c->code != 0 ? c->code : CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return NULL;
     }
     c->made++;
@@ -31,12 +34,21 @@ static void count_release(void *user, cl_mem buffer)
     (void)clReleaseMemObject(buffer);
 }
 
+static void count_errors(void *user, clprune_log_level level, const char *message)
+{
+    counting *c = user;
+    (void)message;
+    c->errors += level == CLPRUNE_LOG_ERROR;
+}
+
 static clprune_context *open_counting(counting *c, uint64_t limit)
 {
     clprune_context *context = NULL;
     *c = (counting){0};
-    const clprune_context_options options = {
-        .allocator = {count_allocate, count_release, c}, .mem_limit = limit};
+    const clprune_context_options options = {.allocator = {count_allocate, count_release, c},
+        .mem_limit = limit,
+        .log = count_errors,
+        .log_user = c};
     assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
     return context;
 }
@@ -140,6 +152,41 @@ static void steady_state(void **state)
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
         clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live);
     clprune_context_destroy(context);
+}
+
+/* Three steps of two operations, whose pieces fit into buffers that the device has, but not all of
+ * an operation into one. The third allocates nothing. */
+static void in_pieces(void **state)
+{
+    static const size_t sizes[2][3] = {{70000, 50000, 20000}, {30000, 90000, 40000}};
+    const bool known = *(const bool *)*state; /* the device told its largest buffer */
+    counting c;
+    clprune_context *context = open_counting(&c, 0);
+    c.most = 100000;
+    c.code = CL_INVALID_BUFFER_SIZE;
+    if (known)
+        context->facts.max_allocation = c.most;
+    int made = 0, refused = 0;
+    for (int step = 0; step < 6; step++) {
+        if (step == 2) {
+            made = c.made;
+            refused = c.refused;
+        }
+        for (int o = 0; o < 2; o++) {
+            piece pieces[3];
+            const clprune__scratch_mark mark = clprune__scratch_begin(context);
+            for (int i = 0; i < 3; i++)
+                pieces[i] = take(context, sizes[o][i]);
+            check_apart(pieces, 3);
+            clprune__scratch_end(context, mark);
+        }
+    }
+    assert_int_equal(c.made, made);
+    assert_int_equal(c.refused, refused);
+    if (known)
+        assert_int_equal(refused, 0);
+    clprune_context_destroy(context);
+    assert_int_equal(c.live, 0);
 }
 
 /* A borrowed buffer stays valid until the end, also one of zero bytes. */
@@ -304,6 +351,7 @@ int main(void)
     test_add(&list, zero_bytes, NULL, "a piece of zero bytes has a buffer that stays");
     test_add(&list, over_the_budget, NULL, "over the budget");
     static const bool device[] = {false, true};
+    test_add(&list, in_pieces, &device[1], "pieces that no one buffer holds");
     test_add(&list, falls_back, &device[0], "falls back to what is needed, within a budget");
     test_add(&list, falls_back, &device[1], "falls back to what is needed, on a full device");
     test_add(&list, matrices, NULL, "scratch matrices");

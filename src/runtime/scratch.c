@@ -14,17 +14,37 @@ clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
     return (clprune__scratch_mark){scratch->open, used};
 }
 
+/* Releases the chunks of which nothing is borrowed. Those before the last open one leave an empty
+ * entry, since marks count entries. */
+static void release_idle(clprune_context *context)
+{
+    clprune__scratch *scratch = context->scratch;
+    for (size_t i = 0; i < scratch->chunks; i++)
+        if (scratch->chunk[i].used == 0) {
+            clprune_buffer_release(context, scratch->chunk[i].buffer);
+            scratch->chunk[i] = (clprune__scratch_chunk){0};
+        }
+    while (scratch->chunks > scratch->open && scratch->chunk[scratch->chunks - 1].size == 0)
+        scratch->chunks--;
+}
+
+/* The joint size of all chunks; 0: they stay apart. */
+static size_t joint_size(const clprune_context *context)
+{
+    const clprune__scratch *scratch = context->scratch;
+    const uint64_t most = context->facts.max_allocation; /* 0: a dry context was not told */
+    size_t joint = 0;
+    for (size_t i = 0; i < scratch->chunks; i++)
+        joint += scratch->chunk[i].size;
+    return most > 0 && joint > most ? 0 : joint;
+}
+
 /* Releases all chunks and remembers their joint size for the next first chunk. */
 static void merge(clprune_context *context)
 {
     clprune__scratch *scratch = context->scratch;
-    size_t joint = 0;
-    for (size_t i = 0; i < scratch->chunks; i++) {
-        joint += scratch->chunk[i].size;
-        clprune_buffer_release(context, scratch->chunk[i].buffer);
-    }
-    scratch->chunks = 0;
-    scratch->reserve = clprune__max(scratch->reserve, joint);
+    scratch->reserve = clprune__max(scratch->reserve, joint_size(context));
+    release_idle(context);
 }
 
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
@@ -36,8 +56,17 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
         scratch->chunk[--scratch->open].used = 0;
     if (scratch->open > 0)
         scratch->chunk[scratch->open - 1].used = mark.used;
-    else if (scratch->chunks > 1)
+    else if (scratch->chunks > 1 &&
+             (joint_size(context) > 0 || scratch->chunks > CLPRUNE__SCRATCH_KEPT))
         merge(context);
+}
+
+static bool has_idle(const clprune__scratch *scratch)
+{
+    for (size_t i = 0; i < scratch->chunks; i++)
+        if (scratch->chunk[i].used == 0 && scratch->chunk[i].size > 0)
+            return true;
+    return false;
 }
 
 /* Opens a chunk with room for `bytes`: one allocated earlier, or a new one. */
@@ -45,37 +74,34 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__scratch *scratch = context->scratch;
-    while (scratch->open < scratch->chunks) {
-        if (scratch->chunk[scratch->open++].size >= bytes)
+    for (size_t i = scratch->open; i < scratch->chunks; i++)
+        if (scratch->chunk[i].size >= bytes) {
+            scratch->open = i + 1;
             goto done;
-    }
-    /* With nothing in use a larger chunk may replace the ones that were too small. */
-    bool in_use = false;
-    for (size_t i = 0; i < scratch->chunks; i++)
-        in_use = in_use || scratch->chunk[i].used > 0;
-    if (!in_use && scratch->chunks > 0) {
+        }
+    if (scratch->open == 0) /* a larger chunk replaces the idle ones, which are too small */
         merge(context);
-        scratch->open = 0;
+    const size_t needed = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
+    size_t size = scratch->chunks == 0 ? clprune__max(needed, scratch->reserve) : needed;
+    cl_mem buffer = NULL;
+    if (size > needed || has_idle(scratch)) {
+        if (scratch->chunks < CLPRUNE__SCRATCH_CHUNKS)
+            (void)clprune_buffer_create(
+                context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
+        if (buffer == NULL) {
+            /* The remembered size no longer fits, or idle chunks take the room; what is needed now
+             * may fit. */
+            release_idle(context);
+            scratch->reserve = 0;
+            size = needed;
+        }
     }
     REQUIRE(scratch->chunks < CLPRUNE__SCRATCH_CHUNKS, CLPRUNE_INTERNAL_ERROR,
         "more than %d scratch chunks are open", CLPRUNE__SCRATCH_CHUNKS);
-    const size_t needed = clprune__round_up(bytes, CLPRUNE__SCRATCH_ALIGN);
-    size_t size = scratch->chunks == 0 ? clprune__max(needed, scratch->reserve) : needed;
-    cl_mem buffer;
-    status = clprune_buffer_create(
-        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
-    if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && size > needed) {
-        /* The remembered size no longer fits; what is needed now may. */
-        scratch->reserve = 0;
-        size = needed;
-        status = clprune_buffer_create(
-            context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
-    }
-    if (status != CLPRUNE_SUCCESS)
-        goto done;
-    scratch->chunk[scratch->chunks].buffer = buffer;
-    scratch->chunk[scratch->chunks].size = size;
-    scratch->chunk[scratch->chunks].used = 0;
+    if (buffer == NULL)
+        TRY(clprune_buffer_create(
+            context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer));
+    scratch->chunk[scratch->chunks] = (clprune__scratch_chunk){buffer, size, 0};
     scratch->open = ++scratch->chunks;
 done:
     return status;

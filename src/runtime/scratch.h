@@ -7,8 +7,10 @@
  *
  * The queue is in-order, so the next operation may borrow returned memory at once. The stack grows
  * by chunks. When it is empty again, several chunks are released, and the next run allocates one of
- * their joint size, or if that no longer fits, of what it needs. So a repeated step allocates
- * nothing from its third run on. */
+ * their joint size, or if that no longer fits, of what it needs. Chunks whose joint size exceeds
+ * the device's largest buffer are kept. So a repeated
+ * step allocates nothing from its third run on.
+ */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
 
@@ -17,18 +19,21 @@
 #include "clprune/matrix.h"
 
 #define CLPRUNE__SCRATCH_NAME   "scratch" /* in the ledger */
-#define CLPRUNE__SCRATCH_CHUNKS 16
+#define CLPRUNE__SCRATCH_CHUNKS 64
+#define CLPRUNE__SCRATCH_KEPT   48  /* chunks at most that are kept unjoined */
 #define CLPRUNE__SCRATCH_ALIGN  256 /* bytes */
 
 typedef struct clprune__scratch_mark {
     size_t chunks, used;
 } clprune__scratch_mark;
 
+typedef struct clprune__scratch_chunk {
+    cl_mem buffer;
+    size_t size, used; /* bytes */
+} clprune__scratch_chunk;
+
 typedef struct clprune__scratch {
-    struct {
-        cl_mem buffer;
-        size_t size, used; /* bytes */
-    } chunk[CLPRUNE__SCRATCH_CHUNKS];
+    clprune__scratch_chunk chunk[CLPRUNE__SCRATCH_CHUNKS];
     size_t chunks;  /* allocated */
     size_t open;    /* chunks in use: the last of them is the one being filled */
     size_t reserve; /* least size of the next first chunk */
