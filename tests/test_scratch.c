@@ -159,12 +159,12 @@ static void steady_state(void **state)
 static void in_pieces(void **state)
 {
     static const size_t sizes[2][3] = {{70000, 50000, 20000}, {30000, 90000, 40000}};
-    const bool known = *(const bool *)*state; /* the device told its largest buffer */
+    const cl_int code = *(const cl_int *)*state; /* 0: the device told its largest buffer */
     counting c;
     clprune_context *context = open_counting(&c, 0);
     c.most = 100000;
-    c.code = CL_INVALID_BUFFER_SIZE;
-    if (known)
+    c.code = code;
+    if (code == 0)
         context->facts.max_allocation = c.most;
     int made = 0, refused = 0;
     for (int step = 0; step < 6; step++) {
@@ -183,8 +183,10 @@ static void in_pieces(void **state)
     }
     assert_int_equal(c.made, made);
     assert_int_equal(c.refused, refused);
-    if (known)
+    if (code == 0)
         assert_int_equal(refused, 0);
+    assert_int_equal(c.errors, 0); /* each call succeeded */
+    assert_string_equal(clprune_last_error(context), "");
     clprune_context_destroy(context);
     assert_int_equal(c.live, 0);
 }
@@ -261,12 +263,18 @@ static void falls_back(void **state)
         assert_int_equal(clprune_buffer_create(
                              context, CLPRUNE_MEMORY_INPUT, "other", (1 << 20) - 200000, &other),
             CLPRUNE_SUCCESS);
-    for (int step = 0; step < 3; step++) {
+    int made = 0;
+    for (int step = 0; step < 5; step++) {
+        if (step == 2)
+            made = c.made;
         const clprune__scratch_mark mark = clprune__scratch_begin(context);
         const piece pieces[2] = {take(context, 100000), take(context, 50000)};
         check_apart(pieces, 2);
         clprune__scratch_end(context, mark);
     }
+    assert_int_equal(c.made, made);
+    assert_int_equal(c.errors, 0); /* each call succeeded */
+    assert_string_equal(clprune_last_error(context), "");
     clprune_buffer_release(context, other);
     c.most = 0;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
@@ -351,7 +359,10 @@ int main(void)
     test_add(&list, zero_bytes, NULL, "a piece of zero bytes has a buffer that stays");
     test_add(&list, over_the_budget, NULL, "over the budget");
     static const bool device[] = {false, true};
-    test_add(&list, in_pieces, &device[1], "pieces that no one buffer holds");
+    static const cl_int codes[] = {0, CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE};
+    static const char *const names[] = {"facts", "refusals of the size", "refusals"};
+    for (size_t i = 0; i < 3; i++)
+        test_add(&list, in_pieces, &codes[i], "pieces that no one buffer holds, by %s", names[i]);
     test_add(&list, falls_back, &device[0], "falls back to what is needed, within a budget");
     test_add(&list, falls_back, &device[1], "falls back to what is needed, on a full device");
     test_add(&list, matrices, NULL, "scratch matrices");

@@ -20,6 +20,7 @@ struct clprune_context {
     clprune_device_info facts; /* read once */
     bool is_cpu;
     bool poison; /* forgotten buffers and fresh scratch become NaN */
+    bool quiet;  /* failures of an attempt: neither logged nor the last error */
     clprune_allocator allocator;
     clprune_log_fn log;
     void *log_user;

@@ -37,6 +37,8 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     va_end(arguments);
     if (used < 0)
         text[0] = '\0';
+    if (context != NULL && context->quiet)
+        return code;
     char *error = clprune__error_text(context);
     (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.16000s", base_name(file), line, text);
     clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);

@@ -36,7 +36,7 @@ static size_t joint_size(const clprune_context *context)
     size_t joint = 0;
     for (size_t i = 0; i < scratch->chunks; i++)
         joint += scratch->chunk[i].size;
-    return most > 0 && joint > most ? 0 : joint;
+    return scratch->apart || (most > 0 && joint > most) ? 0 : joint;
 }
 
 /* Releases all chunks and remembers their joint size for the next first chunk. */
@@ -69,6 +69,16 @@ static bool has_idle(const clprune__scratch *scratch)
     return false;
 }
 
+/* Creates a buffer for a chunk, where a refusal is no failure of the call. */
+static clprune_status try_chunk(clprune_context *context, size_t size, cl_mem *buffer)
+{
+    context->quiet = true;
+    const clprune_status status = clprune_buffer_create(
+        context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, buffer);
+    context->quiet = false;
+    return status;
+}
+
 /* Opens a chunk with room for `bytes`: one allocated earlier, or a new one. */
 static clprune_status open_chunk(clprune_context *context, size_t bytes)
 {
@@ -85,13 +95,14 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     size_t size = scratch->chunks == 0 ? clprune__max(needed, scratch->reserve) : needed;
     cl_mem buffer = NULL;
     if (size > needed || has_idle(scratch)) {
+        status = CLPRUNE_OUT_OF_DEVICE_MEMORY;
         if (scratch->chunks < CLPRUNE__SCRATCH_CHUNKS)
-            (void)clprune_buffer_create(
-                context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer);
-        if (buffer == NULL) {
+            status = try_chunk(context, size, &buffer);
+        if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY) {
             /* The remembered size no longer fits, or idle chunks take the room; what is needed now
              * may fit. */
             release_idle(context);
+            scratch->apart = scratch->apart || size > needed;
             scratch->reserve = 0;
             size = needed;
         }

@@ -8,7 +8,7 @@
  * The queue is in-order, so the next operation may borrow returned memory at once. The stack grows
  * by chunks. When it is empty again, several chunks are released, and the next run allocates one of
  * their joint size, or if that no longer fits, of what it needs. Chunks whose joint size exceeds
- * the device's largest buffer are kept. So a repeated
+ * the device's largest buffer are kept, and from the first refusal on all chunks are. So a repeated
  * step allocates nothing from its third run on.
  */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
@@ -38,6 +38,7 @@ typedef struct clprune__scratch {
     size_t open;    /* chunks in use: the last of them is the one being filled */
     size_t reserve; /* least size of the next first chunk */
     size_t most;    /* bytes borrowed at once, so far */
+    bool apart;     /* a joint size was refused: chunks are not joined any more */
 } clprune__scratch;
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
