@@ -118,6 +118,20 @@ static void over_the_device(void **state)
     assert_int_equal(usage(test_context(), CLPRUNE_MEMORY_TOTAL).live, before.live);
 }
 
+typedef struct visit_record {
+    size_t count;
+    char text[256];
+} visit_record;
+
+static void note(void *user, const clprune_memory_entry *entry)
+{
+    visit_record *record = user;
+    const size_t used = strlen(record->text);
+    (void)snprintf(record->text + used, sizeof record->text - used, "%s:%s:%d ", entry->name,
+        clprune_memory_category_name(entry->category), (int)entry->bytes);
+    record->count++;
+}
+
 typedef struct counting {
     int made, released;
     int fail_at; /* the number of the call that fails; -1: none */
@@ -198,6 +212,66 @@ static void failing_allocator(void **state)
     }
 }
 
+typedef struct hooked {
+    clprune_context *context;
+    cl_mem cached, spare;
+} hooked;
+
+/* Releases a buffer of the context to make room, and books another one. */
+static cl_mem evicting_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    hooked *h = user;
+    cl_mem cached = h->cached;
+    h->cached = NULL;
+    if (cached != NULL) {
+        clprune_buffer_release(h->context, cached);
+        h->spare = create(h->context, CLPRUNE_MEMORY_INPUT, "spare", 4);
+    }
+    return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
+}
+
+static void plain_release(void *user, cl_mem buffer)
+{
+    (void)user;
+    assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
+}
+
+/* Books a buffer on the first error. */
+static void creating_log(void *user, clprune_log_level level, const char *message)
+{
+    hooked *h = user;
+    (void)message;
+    if (level == CLPRUNE_LOG_ERROR && h->spare == NULL)
+        h->spare = create(h->context, CLPRUNE_MEMORY_INPUT, "spare", 4);
+}
+
+/* The caller's functions may create and release buffers of the context. */
+static void called_back(void **state)
+{
+    (void)state;
+    hooked h = {0};
+    visit_record record = {0};
+    h.context = open_with((clprune_context_options){.mem_limit = 1000,
+        .allocator = {evicting_allocate, plain_release, &h},
+        .log = creating_log,
+        .log_user = &h});
+    (void)create(h.context, CLPRUNE_MEMORY_INPUT, "first", 1);
+    cl_mem cached = create(h.context, CLPRUNE_MEMORY_INPUT, "cached", 2), refused;
+    h.cached = cached;
+    (void)create(h.context, CLPRUNE_MEMORY_INPUT, "second", 3);
+    clprune_memory_visit(h.context, note, &record);
+    assert_string_equal(record.text, "first:input:1 spare:input:4 second:input:3 ");
+    clprune_buffer_release(h.context, h.spare);
+    h.spare = NULL;
+    assert_int_equal(clprune_buffer_create(h.context, CLPRUNE_MEMORY_INPUT, "b", 1000, &refused),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    record = (visit_record){0};
+    clprune_memory_visit(h.context, note, &record);
+    assert_string_equal(record.text, "first:input:1 second:input:3 spare:input:4 ");
+    assert_int_equal(usage(h.context, CLPRUNE_MEMORY_TOTAL).live, 8);
+    clprune_context_destroy(h.context);
+}
+
 /* Each allocation of an operation fails in turn: the call says so, and the next call works. */
 static void allocations_fail_in_turn(void **state)
 {
@@ -256,20 +330,6 @@ static void foreign_buffer_is_left_alone(void **state)
         CL_SUCCESS);
     assert_int_equal(count, 1);
     assert_int_equal(clReleaseMemObject(foreign), CL_SUCCESS);
-}
-
-typedef struct visit_record {
-    size_t count;
-    char text[256];
-} visit_record;
-
-static void note(void *user, const clprune_memory_entry *entry)
-{
-    visit_record *record = user;
-    const size_t used = strlen(record->text);
-    (void)snprintf(record->text + used, sizeof record->text - used, "%s:%s:%d ", entry->name,
-        clprune_memory_category_name(entry->category), (int)entry->bytes);
-    record->count++;
 }
 
 static void visit_order(void **state)
@@ -352,6 +412,7 @@ int main(void)
     test_add(&list, over_the_device, NULL, "the device's size is the default budget");
     test_add(&list, custom_allocator, NULL, "a custom allocator sees every buffer");
     test_add(&list, failing_allocator, NULL, "a failing allocator");
+    test_add(&list, called_back, NULL, "an allocator and a log that change the ledger");
     test_add(&list, allocations_fail_in_turn, NULL, "a matrix whose allocation fails");
     test_add(&list, bad_arguments, NULL, "bad arguments");
     test_add(&list, foreign_buffer_is_left_alone, NULL, "a foreign buffer is not released");

@@ -52,11 +52,14 @@ typedef enum clprune_log_level {
 
 /* Receives one message without a trailing newline; `message` is valid only during the call. It runs
  * in the thread whose call logs, which holds the lock of a thread-safe context: it must not wait
- * for another thread that uses the context. */
+ * for another thread that uses the context. It may query the context, and create and
+ * release its buffers (memory.h), but must enqueue nothing. */
 typedef void (*clprune_log_fn)(void *user, clprune_log_level level, const char *message);
 
 /* An allocator of device memory. Set both functions or neither. They run in the thread whose call
- * allocates or releases memory, and must stay valid as long as the context. */
+ * allocates or releases memory, and must stay valid as long as the context. They may query the
+ * context, and create and release its buffers (memory.h), for instance cached ones to make room,
+ * but must enqueue nothing. */
 typedef struct clprune_allocator {
     /* Returns a buffer of `bytes` > 0, which may be a sub-buffer, or NULL with *error (OpenCL's
      * cl_int) set to an OpenCL error code. */

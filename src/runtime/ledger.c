@@ -54,26 +54,28 @@ static bool reserve(clprune__ledger *ledger, size_t more)
     return true;
 }
 
-/* Writes entries for the parts after the last entry, without counting them yet. */
-static bool write_entries(clprune__ledger *ledger, clprune_memory_category category, size_t count,
-    const clprune__ledger_part *parts)
+static void free_entries(clprune__ledger_entry *entries, size_t count)
 {
-    if (!reserve(ledger, count))
-        return false;
-    clprune__ledger_entry *entries = ledger->entries + ledger->count;
-    for (size_t i = 0; i < count; i++) {
-        char *name = strdup(parts[i].name);
-        if (name == NULL) {
-            while (i-- > 0)
-                free(entries[i].name);
-            return false;
+    for (size_t i = 0; entries != NULL && i < count; i++)
+        free(entries[i].name);
+    free(entries);
+}
+
+/* Entries for the parts, or NULL. */
+static clprune__ledger_entry *make_entries(
+    clprune_memory_category category, size_t count, const clprune__ledger_part *parts)
+{
+    clprune__ledger_entry *entries = calloc(count, sizeof *entries);
+    for (size_t i = 0; entries != NULL && i < count; i++) {
+        entries[i].name = strdup(parts[i].name);
+        entries[i].bytes = parts[i].bytes;
+        entries[i].category = category;
+        if (entries[i].name == NULL) {
+            free_entries(entries, i);
+            return NULL;
         }
-        entries[i] = (clprune__ledger_entry){.name = name,
-            .bytes = parts[i].bytes,
-            .category = category,
-            .number = ledger->created + i};
     }
-    return true;
+    return entries;
 }
 
 clprune_status clprune__buffer_create_shared(clprune_context *context,
@@ -81,8 +83,10 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     cl_mem *buffer)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__ledger_entry *written = NULL;
-    cl_mem place = NULL;
+    /* Added to the ledger at the end: the allocator and the log are the caller's, and may create
+     * and release buffers. */
+    clprune__ledger_entry *entries = NULL;
+    cl_mem place = NULL, made = NULL;
     bool planned = false;
     REQUIRE(buffer != NULL, CLPRUNE_INVALID_ARGUMENT, "buffer is NULL");
     *buffer = NULL;
@@ -99,9 +103,9 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
     const char *first = parts[0].name;
     clprune__ledger *ledger = context->ledger;
     clprune_memory_usage *total = &ledger->usage[CLPRUNE_MEMORY_TOTAL];
-    REQUIRE(write_entries(ledger, category, count, parts), CLPRUNE_OUT_OF_HOST_MEMORY,
+    entries = make_entries(category, count, parts);
+    REQUIRE(entries != NULL && reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory to book %s", first);
-    written = ledger->entries + ledger->count;
     /* From here on nothing fails that has a place. */
     TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
     REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
@@ -113,39 +117,40 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
             ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
             : "the device has no more: make the batch smaller");
     cl_int code = CL_SUCCESS;
-    cl_mem made = place;
-    if (made == NULL)
+    if (place == NULL)
         made = context->allocator.allocate(
             context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
     REQUIRE(code != CL_INVALID_BUFFER_SIZE, CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "the allocator made no buffer of %zu bytes for %s: %s (%d); the device's largest buffer "
-        "has "
-        "%llu: make the batch smaller",
+        "has %llu: make the batch smaller",
         bytes, first, clprune__cl_name(code), (int)code,
         (unsigned long long)context->facts.max_allocation);
-    REQUIRE(made != NULL && code == CL_SUCCESS,
+    REQUIRE(place != NULL || (made != NULL && code == CL_SUCCESS),
         code == CL_SUCCESS ? CLPRUNE_OUT_OF_DEVICE_MEMORY : clprune__cl_status(code),
         "the allocator made no buffer of %zu bytes for %s: %s (%d); %llu of %llu bytes are in use",
         bytes, first, code == CL_SUCCESS ? "it returned NULL" : clprune__cl_name(code), (int)code,
         (unsigned long long)total->live, (unsigned long long)ledger->limit);
+    REQUIRE(reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to book %s", first);
+    *buffer = place != NULL ? place : made;
     for (size_t i = 0; i < count; i++) {
-        written[i].buffer = made;
-        written[i].placed = place != NULL;
-        written[i].planned = planned;
-        book(&ledger->usage[category], parts[i].bytes);
+        clprune__ledger_entry *entry = &ledger->entries[ledger->count++];
+        *entry = entries[i];
+        entries[i].name = NULL;
+        entry->buffer = *buffer;
+        entry->placed = place != NULL;
+        entry->planned = planned;
+        entry->number = ledger->created++;
+        book(&ledger->usage[category], entry->bytes);
         if (place == NULL)
-            book(total, parts[i].bytes);
+            book(total, entry->bytes);
     }
-    ledger->count += count;
-    ledger->created += count;
-    written = NULL;
-    place = NULL;
-    *buffer = made;
+    place = made = NULL;
 done:
-    for (size_t i = 0; written != NULL && i < count; i++)
-        free(written[i].name);
+    free_entries(entries, count);
     if (place != NULL)
         (void)clReleaseMemObject(place);
+    if (made != NULL)
+        context->allocator.release(context->allocator.user, made);
     return status;
 }
 
