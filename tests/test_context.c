@@ -316,7 +316,7 @@ static void bad_cache_limit(void **state)
 
 typedef struct log_record {
     int errors, others;
-    char last[2048];
+    char last[16384];
 } log_record;
 
 static void record(void *user, clprune_log_level level, const char *message)
@@ -351,6 +351,14 @@ static void log_hook(void **state)
     assert_string_equal(end, "name is NULL"); /* and no C behind it */
     assert_null(strchr(log.last, '\n'));
     assert_null(strchr(log.last, '/'));
+    /* As long as a build log. */
+    char name[6000];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_int_equal(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, name, SIZE_MAX, &buffer),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_string_equal(log.last, clprune_last_error(context));
+    assert_non_null(strstr(log.last, name));
     clprune_context_destroy(context);
 }
 

@@ -41,7 +41,8 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
         return code;
     char *error = clprune__error_text(context);
     (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.16000s", base_name(file), line, text);
-    clprune__log(context, CLPRUNE_LOG_ERROR, "%s", error);
+    if (context != NULL && context->log != NULL) /* not by clprune__log, which cuts long texts */
+        context->log(context->log_user, CLPRUNE_LOG_ERROR, error);
     if (context != NULL && context->verbose != NULL)
         clprune__verbose_error(context->verbose, code, error);
     return code;
