@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support/test_device.h"
+#include "support/test_folder.h"
 #include "support/thread_job.h"
 
 enum { RUNS = 20, ANEW = 4, MOST_THREADS = 3 };
@@ -115,6 +116,27 @@ static void failed_creation(void **state)
     assert_non_null(strstr(clprune_last_error(NULL), "kernels is 9"));
 }
 
+/* The creation of another context leaves the text of a failure, and begins with no memory. */
+static void text_outlives_creation(void **state)
+{
+    (void)state;
+    clprune_context *context, *other;
+    cl_mem buffer;
+    clprune_context_options options = {.thread_safe = 1};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
+        CLPRUNE_INVALID_ARGUMENT);
+    options.precision = CLPRUNE_PRECISION_BF16; /* with a probe */
+    test_debug("mma=emulated");
+    assert_int_equal(test_create(options, &other), CLPRUNE_SUCCESS);
+    test_debug(NULL);
+    assert_non_null(strstr(clprune_last_error(context), "name is NULL"));
+    for (int i = 0; i <= CLPRUNE_MEMORY_TOTAL; i++)
+        assert_int_equal(clprune_memory_query(other, (clprune_memory_category)i).peak, 0);
+    clprune_context_destroy(other);
+    clprune_context_destroy(context);
+}
+
 static void visit(void *user, const clprune_memory_entry *entry)
 {
     uint64_t *bytes = user;
@@ -161,6 +183,7 @@ int main(void)
     test_add(&list, in_turn, NULL, "threads in turn, without the option");
     test_add(&list, own_errors, NULL, "each thread reads its own error");
     test_add(&list, failed_creation, NULL, "a creation that fails");
+    test_add(&list, text_outlives_creation, NULL, "an error is read after a creation");
     test_add(&list, ledger, NULL, "the ledger is walked while it changes");
     return test_run_on_devices("threads", &list);
 }

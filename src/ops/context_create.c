@@ -84,6 +84,8 @@ static clprune_status create(
     setup.poison = switches.poison;
     TRY(clprune__context_open(&setup, &made));
     status = open_ops(made, options, &switches);
+    if (status == CLPRUNE_SUCCESS && options->thread_safe != 0)
+        status = clprune__guard_share(made);
     if (status != CLPRUNE_SUCCESS) {
         clprune__pass_error(made);
         goto done;

@@ -179,7 +179,8 @@ static clprune_status probe(clprune_context *context, char *reason, size_t size)
         if (run_probe(context, i == 0, reason, size) != CLPRUNE_SUCCESS)
             (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
     context->log = log;
-    clprune__error_text(context)[0] = '\0';
+    clprune__error_text(context)[0] = '\0'; /* the context's own: it has no lock yet */
+    clprune_memory_reset_peak(context);
 done:
     return status;
 }

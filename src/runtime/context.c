@@ -242,7 +242,7 @@ clprune_status clprune__context_open(const clprune__context_setup *setup, clprun
     made->log = options->log;
     made->log_user = options->log_user;
     made->poison = setup->poison && !setup->dry;
-    status = clprune__guard_open(made, options->thread_safe != 0);
+    status = clprune__guard_open(made);
     if (status == CLPRUNE_SUCCESS)
         status =
             setup->dry ? open_dry(made, setup->device) : open_device(made, setup->queue, options);

@@ -50,8 +50,7 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
 
 void clprune__pass_error(const clprune_context *from)
 {
-    if (from->lock == NULL)
-        memcpy(thread_error, from->error, sizeof thread_error);
+    memcpy(thread_error, from->error, sizeof thread_error);
 }
 
 const char *clprune__cl_name(cl_int code)

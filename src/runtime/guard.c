@@ -104,17 +104,21 @@ void clprune__leave(const clprune__guard *guard)
         (void)pthread_mutex_unlock(&guard->held->mutex);
 }
 
-clprune_status clprune__guard_open(clprune_context *context, bool thread_safe)
+clprune_status clprune__guard_open(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune__lock *lock = NULL;
-    pthread_mutexattr_t recursive;
-    bool described = false;
     TRY(watch_forks());
     context->generation = generation;
-    if (!thread_safe)
-        goto done;
-    lock = malloc(sizeof *lock);
+done:
+    return status;
+}
+
+clprune_status clprune__guard_share(clprune_context *context)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    pthread_mutexattr_t recursive;
+    bool described = false;
+    clprune__lock *lock = malloc(sizeof *lock);
     REQUIRE(lock != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a lock");
     described = pthread_mutexattr_init(&recursive) == 0;
     REQUIRE(described && pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE) == 0 &&

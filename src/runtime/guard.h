@@ -60,9 +60,11 @@ clprune__guard clprune__enter_with(
 clprune__guard clprune__enter_quietly(const clprune_context *context);
 void clprune__leave(const clprune__guard *guard);
 
-/* Creates the lock of a thread_safe context, and notes the process that it belongs to. Errors:
- * OUT_OF_HOST_MEMORY. */
-clprune_status clprune__guard_open(clprune_context *context, bool thread_safe);
+/* Notes the process that a context belongs to. Errors: OUT_OF_HOST_MEMORY. */
+clprune_status clprune__guard_open(clprune_context *context);
+/* Creates the lock of a thread_safe context, at the end of its creation: what fails before is in
+ * the context's own text. Errors: OUT_OF_HOST_MEMORY. */
+clprune_status clprune__guard_share(clprune_context *context);
 void clprune__guard_close(clprune_context *context);
 
 /* Whether a context was created by a parent process before a fork: OpenCL must not be called for
