@@ -116,16 +116,38 @@ static void failed_creation(void **state)
     assert_non_null(strstr(clprune_last_error(NULL), "kernels is 9"));
 }
 
+static void fail_with(clprune_context *context, const char *name, clprune_memory_category category)
+{
+    cl_mem buffer;
+    assert_int_equal(
+        clprune_buffer_create(context, category, name, 1, &buffer), CLPRUNE_INVALID_ARGUMENT);
+}
+
+/* Failures with and without a context have a text each. */
+static void two_texts(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    assert_int_equal(
+        test_create((clprune_context_options){.thread_safe = 1}, &context), CLPRUNE_SUCCESS);
+    fail_with(context, NULL, CLPRUNE_MEMORY_INPUT);
+    fail_with(NULL, "x", CLPRUNE_MEMORY_INPUT);
+    assert_non_null(strstr(clprune_last_error(context), "name is NULL"));
+    assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
+    fail_with(context, "x", CLPRUNE_MEMORY_TOTAL);
+    assert_non_null(strstr(clprune_last_error(context), "category is "));
+    assert_non_null(strstr(clprune_last_error(NULL), "context is NULL"));
+    clprune_context_destroy(context);
+}
+
 /* The creation of another context leaves the text of a failure, and begins with no memory. */
 static void text_outlives_creation(void **state)
 {
     (void)state;
     clprune_context *context, *other;
-    cl_mem buffer;
     clprune_context_options options = {.thread_safe = 1};
     assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
-    assert_int_equal(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
-        CLPRUNE_INVALID_ARGUMENT);
+    fail_with(context, NULL, CLPRUNE_MEMORY_INPUT);
     options.precision = CLPRUNE_PRECISION_BF16; /* with a probe */
     test_debug("mma=emulated");
     assert_int_equal(test_create(options, &other), CLPRUNE_SUCCESS);
@@ -183,6 +205,7 @@ int main(void)
     test_add(&list, in_turn, NULL, "threads in turn, without the option");
     test_add(&list, own_errors, NULL, "each thread reads its own error");
     test_add(&list, failed_creation, NULL, "a creation that fails");
+    test_add(&list, two_texts, NULL, "errors with and without a context");
     test_add(&list, text_outlives_creation, NULL, "an error is read after a creation");
     test_add(&list, ledger, NULL, "the ledger is walked while it changes");
     return test_run_on_devices("threads", &list);

@@ -7,17 +7,20 @@
 #include "runtime/context_private.h"
 #include "runtime/verbose.h"
 
-/* The last error of calls without a context, or with a thread-safe one. */
+/* The last error of calls without a context, and with a thread-safe one. */
 static _Thread_local char thread_error[CLPRUNE__ERROR_TEXT];
+static _Thread_local char shared_error[CLPRUNE__ERROR_TEXT];
 
 char *clprune__error_text(clprune_context *context)
 {
-    return context != NULL && context->lock == NULL ? context->error : thread_error;
+    if (context == NULL)
+        return thread_error;
+    return context->lock == NULL ? context->error : shared_error;
 }
 
 const char *clprune_last_error(const clprune_context *context)
 {
-    return context != NULL && context->lock == NULL ? context->error : thread_error;
+    return clprune__error_text((clprune_context *)context);
 }
 
 static const char *base_name(const char *file)

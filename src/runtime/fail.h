@@ -65,8 +65,8 @@ clprune_status clprune__fail_cl(
 /* The status of an OpenCL error code: OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY or OPENCL_ERROR. */
 clprune_status clprune__cl_status(cl_int code);
 
-/* The buffer of the last error, CLPRUNE__ERROR_TEXT bytes: the context's own, or the calling
- * thread's if the context is thread-safe or NULL. */
+/* The buffer of the last error, CLPRUNE__ERROR_TEXT bytes: the context's own, or one of the calling
+ * thread: for all thread-safe contexts, or for NULL. */
 char *clprune__error_text(clprune_context *context);
 
 /* Copies the last error of a context that will be closed to the calling thread's. */
