@@ -110,8 +110,8 @@ uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
 uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
-/* Tells sets of one name apart; the limits do not change it. IDX: of the training pixels and labels;
- * folders: of the names of the classes and the number of training images; else 0. */
+/* Tells sets of one name apart; the limits do not change it. IDX: of the training pixels and
+ * labels; folders: of the names of the classes and the number of training images; else 0. */
 uint64_t dataset_checksum(const dataset *data);
 /* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
 const float *dataset_levels(const dataset *data);

@@ -145,9 +145,8 @@ clprune_status clprune__fail_cl(
     char memory[200] = "";
     if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL)
         (void)snprintf(memory, sizeof memory,
-            "; the context holds %llu bytes of device memory, the device has %llu, its largest "
-            "buffer "
-            "%llu",
+            "; the context holds %llu bytes of device memory, the device has %llu, "
+            "its largest buffer %llu",
             (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
             (unsigned long long)context->facts.global_memory,
             (unsigned long long)context->facts.max_allocation);
