@@ -232,8 +232,17 @@ static void backward_way(inputs *in, gate way)
         layer_same("sums without the mask", &sums, &sums2);
     }
 
+    /* beta is the factor of the parameters' gradients, sums_beta that of the sums. */
+    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0, &in->bn, relu, x.mat, dy.mat, bits,
+        other, NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    layer_same("sums without sums_beta", &sums, &sums2);
+    float *twice = test_mat_get(&dbeta, "dbeta");
+
     /* From the device's sums, whose error is its own. */
     float *got = test_mat_get(&sums, "sums");
+    for (size_t c = 0; c < cols; c++)
+        assert_true(twice[c] == 2 * got[c]);
+    free(twice);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(

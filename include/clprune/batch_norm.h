@@ -117,10 +117,10 @@ CLPRUNE_API clprune_status clprune_batch_norm_forward_gated(clprune_context *con
  * dgamma, dbeta: 1 x C, or both CLPRUNE_NO_MAT. dz: M x C, the gradient of residual, or
  * CLPRUNE_NO_MAT; may be dy or residual. Pass 2 can read dz in place of dy, without `relu`. No
  * other overlap. Sums run in a fixed order. */
-CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *context,
-    float sums_beta, float beta, const clprune_batch_norm *bn, bool relu, clprune_mat x,
-    clprune_mat dy, clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums,
-    clprune_mat dgamma, clprune_mat dbeta, cl_event *event);
+CLPRUNE_API clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
+    float sums_beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
+    clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums, clprune_mat dgamma,
+    clprune_mat dbeta, cl_event *event);
 
 /* Pass 2. rows: the number of rows that the statistics were computed from; sums: over all of them.
  * dx = gamma * inv * (dz - sums[0] / rows - xhat * sums[1] / rows).

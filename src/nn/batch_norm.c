@@ -309,8 +309,8 @@ done:
 
 /* Forward: y = relu(gamma * xhat + beta + residual), so with dz the gradient of what relu gets,
  * dbeta = sum dz and dgamma = sum dz * xhat. */
-clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float sums_beta,
-    float beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
+clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
+    float sums_beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
     clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums, clprune_mat dgamma,
     clprune_mat dbeta, cl_event *event)
 {
