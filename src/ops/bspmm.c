@@ -34,36 +34,17 @@ clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clpru
     const clprune_bsr_desc *desc = &xs->desc;
     size_t starts, entries, partial;
     const bool fits = clprune__mul3(desc->batch, plan->segments, sizes->block_cols + 1, &starts) &&
-                      clprune__mul(starts, sizeof(cl_uint), &starts) &&
                       clprune__mul3(desc->batch, desc->keep, desc->block.rows, &entries) &&
                       clprune__add(entries, plan->ahead, &entries) &&
-                      clprune__mul(entries, sizeof(cl_uint2), &entries) &&
                       clprune__mul3(plan->splits, plan->panels, plan->inner, &partial) &&
-                      clprune__mul3(partial, plan->panel, sizeof(float), &partial);
+                      clprune__mul(partial, plan->panel, &partial);
     REQUIRE(fits, CLPRUNE_SIZE_OVERFLOW,
         "the scratch of a product with %zu splits overflows size_t", plan->splits);
-    TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
-    TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
-    TRY(clprune__scratch_take(context, partial, &scratch->partial, &scratch->partial_offset));
-    scratch->starts_offset /= sizeof(cl_uint);
-    scratch->entries_offset /= sizeof(cl_uint2);
-    scratch->partial_offset /= sizeof(float);
+    TRY(clprune__scratch_array(context, starts, sizeof(cl_uint), &scratch->starts));
+    TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
+    TRY(clprune__scratch_array(context, partial, sizeof(float), &scratch->partial));
 done:
     return status;
-}
-
-static void arg_starts(clprune__launch *launch, const clprune__bspmm_scratch *scratch)
-{
-    clprune__arg_ulong(launch, scratch->starts_offset);
-    clprune__arg_mem(launch, scratch->starts);
-    clprune__arg_ulong(launch, scratch->entries_offset);
-    clprune__arg_mem(launch, scratch->entries);
-}
-
-static void arg_partial(clprune__launch *launch, const clprune__bspmm_scratch *scratch)
-{
-    clprune__arg_ulong(launch, scratch->partial_offset);
-    clprune__arg_mem(launch, scratch->partial);
 }
 
 clprune_status clprune__bspmm_list_columns(clprune_context *context, const clprune_bsr *xs,
@@ -87,7 +68,8 @@ clprune_status clprune__bspmm_list_columns(clprune_context *context, const clpru
     clprune__arg_ulong(&launch, plan->segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_index(&launch, &scratch->index);
-    arg_starts(&launch, scratch);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, scratch->entries);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
     return status;
@@ -119,7 +101,7 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     clprune__arg_ulong(&launch, plan->splits);
     clprune__arg_float(&launch, alpha);
     clprune__arg_float(&launch, beta);
-    arg_partial(&launch, scratch);
+    clprune__arg_region(&launch, scratch->partial);
     clprune__arg_mat(&launch, dw);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
@@ -143,8 +125,9 @@ void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_oper
 {
     clprune__arg_mat(launch, operands->dy);
     clprune__arg_region(launch, operands->scratch->values);
-    arg_starts(launch, operands->scratch);
-    arg_partial(launch, operands->scratch);
+    clprune__arg_region(launch, operands->scratch->starts);
+    clprune__arg_region(launch, operands->scratch->entries);
+    clprune__arg_region(launch, operands->scratch->partial);
 }
 
 void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,

@@ -25,11 +25,11 @@ typedef struct clprune__bspmm_plan {
     bool direct;          /* vector kernels of convolutions: write dw themselves, no finish */
 } clprune__bspmm_plan;
 
-/* The scratch of a product; offsets in elements of each part. */
+/* The scratch of a product. */
 typedef struct clprune__bspmm_scratch {
-    cl_mem starts, entries, partial;
-    size_t starts_offset, entries_offset, partial_offset;
-    clprune__region values; /* in fp32 */
+    clprune__region starts, entries; /* uint, uint2 */
+    clprune__region partial;         /* float */
+    clprune__region values;          /* in fp32 */
     clprune__index index;
     bool even_rows; /* joined samples: every block row keeps the same number of blocks, and
                        index.crow is not read */

@@ -373,10 +373,8 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const 
     arg_values(&launch, bsr);
     if (weights != NULL) {
         clprune__arg_ulong(&launch, sizes->block_cols);
-        clprune__arg_ulong(&launch, weights->scores_offset);
-        clprune__arg_mem(&launch, weights->scores);
-        clprune__arg_ulong(&launch, weights->thresholds_offset);
-        clprune__arg_mem(&launch, weights->thresholds);
+        clprune__arg_region(&launch, weights->scores);
+        clprune__arg_region(&launch, weights->thresholds);
     }
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:

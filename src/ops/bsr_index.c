@@ -12,12 +12,6 @@ size_t clprune__bitmap_bytes(size_t blocks)
     return clprune__ceil_div(blocks, 8);
 }
 
-void clprune__arg_region(clprune__launch *launch, clprune__region region)
-{
-    clprune__arg_ulong(launch, region.offset);
-    clprune__arg_mem(launch, region.buffer);
-}
-
 void clprune__arg_index(clprune__launch *launch, const clprune__index *index)
 {
     clprune__arg_region(launch, index->crow);
@@ -32,11 +26,10 @@ static clprune_status take_ints(
     clprune_context *context, const clprune_bsr *bsr, size_t count, clprune__region *ints)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t bytes;
-    REQUIRE(clprune__mul3(bsr->desc.batch, count, sizeof(cl_int), &bytes), CLPRUNE_SIZE_OVERFLOW,
+    size_t all;
+    REQUIRE(clprune__mul(bsr->desc.batch, count, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu samples of %zu indices overflow size_t", bsr->desc.batch, count);
-    TRY(clprune__scratch_take(context, bytes, &ints->buffer, &ints->offset));
-    ints->offset /= sizeof(cl_int);
+    TRY(clprune__scratch_array(context, all, sizeof(cl_int), ints));
 done:
     return status;
 }

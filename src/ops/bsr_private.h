@@ -7,15 +7,6 @@
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 
-/* The start of an array in a buffer; the offset counts its elements. */
-typedef struct clprune__region {
-    cl_mem buffer; /* NULL: none */
-    size_t offset;
-} clprune__region;
-
-/* Two kernel parameters: ulong offset, buffer. */
-void clprune__arg_region(clprune__launch *launch, clprune__region region);
-
 /* Fails unless `bsr` has a legal description and parts that lie in their buffers, apart from each
  * other; fills *sizes. */
 clprune_status clprune__check_bsr(
@@ -78,11 +69,10 @@ void clprune__value_defines(clprune_value_type type, size_t width, clprune__defi
 clprune_status clprune__bsr_values(
     clprune_context *context, const clprune_bsr *bsr, clprune__region *values);
 
-/* The weights of a sampled selection: a score for each block, a threshold for each sample; offsets
- * in floats. */
+/* The weights of a sampled selection, floats: a score for each block, a threshold for each
+ * sample. */
 typedef struct clprune__weights {
-    cl_mem scores, thresholds;
-    size_t scores_offset, thresholds_offset;
+    clprune__region scores, thresholds;
 } clprune__weights;
 
 /* Block rows that a group of `local` work-items takes in kernels that handle block rows

@@ -67,16 +67,14 @@ clprune_status clprune__bsr_values(
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune_bsr_desc *desc = &bsr->desc;
     const size_t block = desc->block.rows * desc->block.cols;
-    size_t bytes;
+    size_t count;
     if (desc->value_type == CLPRUNE_VALUES_FP32) {
         *values = clprune__bsr_values_region(bsr);
         goto done;
     }
-    REQUIRE(clprune__mul3(desc->batch * desc->keep, block, sizeof(float), &bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu widened blocks overflow size_t", desc->batch,
-        desc->keep);
-    TRY(clprune__scratch_take(context, bytes, &values->buffer, &values->offset));
-    values->offset /= sizeof(float);
+    REQUIRE(clprune__mul(desc->batch * desc->keep, block, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu widened blocks overflow size_t", desc->batch, desc->keep);
+    TRY(clprune__scratch_array(context, count, sizeof(float), values));
     TRY(widen(context, bsr, block, *values));
 done:
     return status;

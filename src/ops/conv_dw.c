@@ -88,13 +88,12 @@ clprune_status clprune__conv_take_partial(
     clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t bytes;
-    REQUIRE(clprune__mul3(plan->splits, plan->panels, plan->inner, &bytes) &&
-                clprune__mul3(bytes, plan->panel, sizeof(float), &bytes),
+    size_t count;
+    REQUIRE(clprune__mul3(plan->splits, plan->panels, plan->inner, &count) &&
+                clprune__mul(count, plan->panel, &count),
         CLPRUNE_SIZE_OVERFLOW, "the scratch of a product with %zu splits overflows size_t",
         plan->splits);
-    TRY(clprune__scratch_take(context, bytes, &scratch->partial, &scratch->partial_offset));
-    scratch->partial_offset /= sizeof(float);
+    TRY(clprune__scratch_array(context, count, sizeof(float), &scratch->partial));
 done:
     return status;
 }
@@ -146,8 +145,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_ulong(&launch, sums->panel_run);
     clprune__arg_mat(&launch, from.x);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_ulong(&launch, scratch.partial_offset);
-    clprune__arg_mem(&launch, scratch.partial);
+    clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
     if (sums->direct)
         goto done;
@@ -271,7 +269,7 @@ clprune_status clprune__conv_finish_shared(clprune_context *context, const clpru
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t taps = conv->kernel.height * conv->kernel.width;
-    const size_t first = scratch.partial_offset;
+    const size_t first = scratch.partial.offset;
     for (size_t t = 0; t < taps; t++) {
         const size_t y = clprune__conv_shared_tap(
             t / conv->kernel.width, conv->dilation.height, conv->padding.height, side);
@@ -280,7 +278,7 @@ clprune_status clprune__conv_finish_shared(clprune_context *context, const clpru
         clprune_mat part = dw;
         part.offset += t * conv->in;
         part.cols = conv->in;
-        scratch.partial_offset = first + (y * coarse->kernel.width + x) * conv->in * plan->panel;
+        scratch.partial.offset = first + (y * coarse->kernel.width + x) * conv->in * plan->panel;
         TRY(clprune__bspmm_finish(
             context, plan, 1.0f, beta, &scratch, part, t + 1 == taps ? event : NULL));
     }

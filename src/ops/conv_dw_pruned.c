@@ -109,15 +109,12 @@ static clprune_status take_lists(clprune_context *context, const pruned_plan *pl
     clprune_status status = CLPRUNE_SUCCESS;
     size_t starts, entries;
     REQUIRE(clprune__mul3(xs->desc.batch, plan->sums.segments, plan->classes, &starts) &&
-                clprune__mul3(starts, sizes->block_cols + 1, sizeof(cl_uint), &starts) &&
+                clprune__mul(starts, sizes->block_cols + 1, &starts) &&
                 clprune__mul(xs->desc.batch, xs->desc.keep, &entries) &&
-                clprune__add(entries, plan->sums.ahead, &entries) &&
-                clprune__mul(entries, sizeof(cl_uint2), &entries),
+                clprune__add(entries, plan->sums.ahead, &entries),
         CLPRUNE_SIZE_OVERFLOW, "the lists of %zu images overflow size_t", xs->desc.batch);
-    TRY(clprune__scratch_take(context, starts, &scratch->starts, &scratch->starts_offset));
-    TRY(clprune__scratch_take(context, entries, &scratch->entries, &scratch->entries_offset));
-    scratch->starts_offset /= sizeof(cl_uint);
-    scratch->entries_offset /= sizeof(cl_uint2);
+    TRY(clprune__scratch_array(context, starts, sizeof(cl_uint), &scratch->starts));
+    TRY(clprune__scratch_array(context, entries, sizeof(cl_uint2), &scratch->entries));
 done:
     return status;
 }
@@ -141,10 +138,8 @@ static clprune_status list_blocks(clprune_context *context, const clprune__conv 
     clprune__arg_ulong(&launch, plan->sums.segments);
     clprune__arg_ulong(&launch, xs->desc.keep);
     clprune__arg_index(&launch, &scratch->index);
-    clprune__arg_ulong(&launch, scratch->starts_offset);
-    clprune__arg_mem(&launch, scratch->starts);
-    clprune__arg_ulong(&launch, scratch->entries_offset);
-    clprune__arg_mem(&launch, scratch->entries);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, scratch->entries);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
     return status;
@@ -184,12 +179,9 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_ulong(&launch, sums->panel_run);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch->values);
-    clprune__arg_ulong(&launch, scratch->starts_offset);
-    clprune__arg_mem(&launch, scratch->starts);
-    clprune__arg_ulong(&launch, scratch->entries_offset);
-    clprune__arg_mem(&launch, scratch->entries);
-    clprune__arg_ulong(&launch, scratch->partial_offset);
-    clprune__arg_mem(&launch, scratch->partial);
+    clprune__arg_region(&launch, scratch->starts);
+    clprune__arg_region(&launch, scratch->entries);
+    clprune__arg_region(&launch, scratch->partial);
     if (means != NULL) {
         clprune__arg_uint(&launch, (uint32_t)conv->in);
         clprune__arg_mat(&launch, *means);
@@ -214,7 +206,7 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
             part.cols = conv->in;
         TRY(clprune__bspmm_finish(
             context, plan, 1.0f, beta, &scratch, part, even || t + 1 == taps ? event : NULL));
-        scratch.partial_offset += padded * plan->panel;
+        scratch.partial.offset += padded * plan->panel;
     }
 done:
     return status;

@@ -43,7 +43,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     const size_t local[2] = {CLPRUNE__TILE_LOCAL, 1};
     const size_t global[2] = {sums.panels * parts * CLPRUNE__TILE_LOCAL, sums.splits};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune__bspmm_scratch scratch = {.partial = NULL};
+    clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
     clprune__defines defines = {0};
     clprune__define(
@@ -67,8 +67,7 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     else
         clprune__arg_mat(&launch, from.x);
     clprune__arg_mat(&launch, dy);
-    clprune__arg_ulong(&launch, scratch.partial_offset);
-    clprune__arg_mem(&launch, scratch.partial);
+    clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
     if (from.of == NULL)
         TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));

@@ -135,13 +135,11 @@ clprune_status clprune__conv_pack_weights(clprune_context *context, const clprun
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
     const size_t panels = clprune__ceil_div(job->n, panel);
-    size_t floats, bytes;
+    size_t floats, all;
     REQUIRE(clprune__mul3(panels, panel, taps, &floats) && clprune__mul(floats, job->k, &floats) &&
-                clprune__add(floats, zeros, &bytes) && clprune__mul(bytes, sizeof(float), &bytes),
+                clprune__add(floats, zeros, &all),
         CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
-    TRY(clprune__scratch_take(
-        context, clprune__max(bytes, sizeof(float)), &packed->buffer, &packed->offset));
-    packed->offset /= sizeof(float);
+    TRY(clprune__scratch_array(context, all, sizeof(float), packed));
     if (floats == 0) /* no taps, so the zeros are not read either */
         goto done;
     const size_t local[2] = {1, 1}, global[2] = {panels, taps};

@@ -88,8 +88,7 @@ clprune_status clprune__gemm_vector(
     clprune__arg_ulong(&launch, run);
     clprune__arg_gemm(&launch, job);
     if (job->scores.to.buffer != NULL) {
-        clprune__arg_ulong(&launch, job->scores.to.offset);
-        clprune__arg_mem(&launch, job->scores.to.buffer);
+        clprune__arg_region(&launch, job->scores.to);
     }
     TRY(clprune__launch_enqueue(&launch, 3, global, local, event));
 done:

@@ -55,8 +55,7 @@ static clprune_status score(clprune_context *context, clprune_norm norm,
     clprune__arg_mat(&launch, x);
     if (centre != NULL)
         clprune__arg_mat(&launch, *centre);
-    clprune__arg_ulong(&launch, scores.offset);
-    clprune__arg_mem(&launch, scores.buffer);
+    clprune__arg_region(&launch, scores);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
 done:
     return status;
@@ -96,9 +95,7 @@ static clprune_status select_best(clprune_context *context, size_t batch, size_t
     if (vector) {
         clprune__region digits;
         const size_t padded = clprune__round_up(blocks, 64);
-        TRY(clprune__scratch_take(
-            context, batch * padded * sizeof(cl_short), &digits.buffer, &digits.offset));
-        digits.offset /= sizeof(cl_short);
+        TRY(clprune__scratch_array(context, batch * padded, sizeof(cl_short), &digits));
         clprune__arg_region(&launch, digits);
     }
     if (thresholds.buffer != NULL)
@@ -156,14 +153,6 @@ done:
     return status;
 }
 
-static clprune_status take_floats(clprune_context *context, size_t count, clprune__region *floats)
-{
-    clprune_status status =
-        clprune__scratch_take(context, count * sizeof(float), &floats->buffer, &floats->offset);
-    floats->offset /= sizeof(float);
-    return status;
-}
-
 clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
     const clprune_mat *centre, const clprune_bsr *bsr, cl_event *event)
@@ -187,21 +176,20 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     const size_t blocks = desc->batch * sizes.blocks;
     const bool scored = scores.buffer != NULL;
     if (!scored)
-        TRY(take_floats(context, blocks, &scores));
-    TRY(clprune__scratch_take(context, blocks, &mask.buffer, &mask.offset));
+        TRY(clprune__scratch_array(context, blocks, sizeof(float), &scores));
+    TRY(clprune__scratch_array(context, blocks, 1, &mask));
     priorities = scores;
     const bool drawn = rule->prioritise != NULL && desc->keep > 0;
     if (rule->norms && desc->keep > 0 && !scored)
         TRY(score(context, norm, desc, &sizes, x, centre, scores, NULL));
     if (drawn) {
-        TRY(take_floats(context, blocks, &priorities));
-        TRY(take_floats(context, desc->batch, &thresholds));
+        TRY(clprune__scratch_array(context, blocks, sizeof(float), &priorities));
+        TRY(clprune__scratch_array(context, desc->batch, sizeof(float), &thresholds));
         TRY(rule->prioritise(context, bsr, sizes.blocks, seed, scores, priorities, thresholds));
     }
     TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
         rule->limits ? thresholds : none, NULL));
-    const clprune__weights weights = {
-        scores.buffer, thresholds.buffer, scores.offset, thresholds.offset};
+    const clprune__weights weights = {scores, thresholds};
     TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
 done:
     clprune__scratch_end(context, mark);

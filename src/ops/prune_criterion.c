@@ -20,10 +20,8 @@ clprune_status clprune__draw(clprune_context *context, const clprune_bsr *bsr, s
     clprune__arg_ulong(&launch, bsr->first);
     clprune__arg_ulong(&launch, blocks);
     clprune__arg_ulong(&launch, seed);
-    clprune__arg_ulong(&launch, scores.offset);
-    clprune__arg_mem(&launch, scores.buffer);
-    clprune__arg_ulong(&launch, priorities.offset);
-    clprune__arg_mem(&launch, priorities.buffer);
+    clprune__arg_region(&launch, scores);
+    clprune__arg_region(&launch, priorities);
     TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
 done:
     return status;

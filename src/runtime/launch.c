@@ -58,6 +58,12 @@ void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
     clprune__arg_ulong(launch, mat.ld);
 }
 
+void clprune__arg_region(clprune__launch *launch, clprune__region region)
+{
+    clprune__arg_ulong(launch, region.offset);
+    clprune__arg_mem(launch, region.buffer);
+}
+
 clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
     const size_t *global, const size_t *local, cl_event *event)
 {

@@ -40,11 +40,19 @@ typedef struct clprune__launch {
     cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */
 } clprune__launch;
 
+/* The start of an array in a buffer; the offset counts its elements. */
+typedef struct clprune__region {
+    cl_mem buffer; /* NULL: none */
+    size_t offset;
+} clprune__region;
+
 clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
     const clprune__defines *defines, clprune__launch *launch);
 
 /* A matrix is three kernel parameters, MAT(name): buffer, ulong offset, ulong ld. */
 void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);
+/* Two kernel parameters: ulong offset, buffer. */
+void clprune__arg_region(clprune__launch *launch, clprune__region region);
 void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
 void clprune__arg_ulong(clprune__launch *launch, size_t value);
 void clprune__arg_uint(clprune__launch *launch, uint32_t value);

@@ -172,18 +172,30 @@ bool clprune__scratch_owns(const clprune_context *context, cl_mem buffer)
     return false;
 }
 
+clprune_status clprune__scratch_array(
+    clprune_context *context, size_t count, size_t size, clprune__region *array)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t bytes;
+    REQUIRE(clprune__mul(count, size, &bytes), CLPRUNE_SIZE_OVERFLOW,
+        "%zu elements of scratch of %zu bytes overflow size_t", count, size);
+    TRY(clprune__scratch_take(context, bytes, &array->buffer, &array->offset));
+    array->offset /= size;
+done:
+    return status;
+}
+
 clprune_status clprune__scratch_mat(
     clprune_context *context, size_t rows, size_t cols, clprune_mat *mat)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    size_t bytes, offset = 0;
+    size_t count;
+    clprune__region array = {NULL, 0};
     *mat = CLPRUNE_NO_MAT;
-    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
-        "the bytes of a %zu x %zu scratch matrix overflow size_t", rows, cols);
-    TRY(clprune__scratch_take(context, bytes, &mat->buffer, &offset));
-    mat->offset = offset / sizeof(float);
-    mat->rows = rows;
-    mat->cols = mat->ld = cols;
+    REQUIRE(clprune__mul(rows, cols, &count), CLPRUNE_SIZE_OVERFLOW,
+        "a %zu x %zu scratch matrix overflows size_t", rows, cols);
+    TRY(clprune__scratch_array(context, count, sizeof(float), &array));
+    *mat = (clprune_mat){array.buffer, array.offset, rows, cols, cols};
 done:
     return status;
 }

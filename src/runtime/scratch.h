@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "clprune/matrix.h"
+#include "runtime/launch.h"
 
 #define CLPRUNE__SCRATCH_NAME   "scratch" /* in the ledger */
 #define CLPRUNE__SCRATCH_CHUNKS 64
@@ -47,6 +48,10 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark);
 /* `bytes` of scratch at `*offset` bytes into *buffer, aligned to CLPRUNE__SCRATCH_ALIGN. */
 clprune_status clprune__scratch_take(
     clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset);
+
+/* An array of `count` elements of `size` bytes, a power of two up to CLPRUNE__SCRATCH_ALIGN. */
+clprune_status clprune__scratch_array(
+    clprune_context *context, size_t count, size_t size, clprune__region *array);
 
 /* A dense rows x cols matrix in scratch. */
 clprune_status clprune__scratch_mat(
