@@ -129,9 +129,10 @@ clprune_status clprune__conv_forward(clprune_context *context, const clprune__co
 clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
+    const clprune__conv_source from = {.x = x, .cell = 1};
     return clprune__conv_uses_vectors(context)
-               ? clprune__conv_dw_vector(context, conv, beta, x, dy, dw, event)
-               : clprune__conv_dw_tiled(context, conv, beta, x, dy, dw, event);
+               ? clprune__conv_dw_vector(context, conv, &from, beta, dy, dw, event)
+               : clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
 }
 
 /* The taps that reach the pixels p = u * stride + shift of an axis:

@@ -98,14 +98,6 @@ done:
     return status;
 }
 
-/* The input of a product: images or pooled cells. */
-typedef struct source {
-    clprune_mat x;
-    size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
-    const clprune__conv *of; /* if its taps share cells, the layer of dw; else NULL */
-    size_t side;             /* of the shared cells, from clprune__conv_share_taps */
-} source;
-
 clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
 {
     if (cell == 1)
@@ -114,22 +106,22 @@ clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
         clprune__ceil_div(conv->image.height, cell), clprune__ceil_div(conv->image.width, cell)};
 }
 
-static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
-    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_extent grid = clprune__conv_grid(conv, from.cell);
+    const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
-    plan.sums.direct = plan.sums.direct && from.of == NULL;
+    plan.sums.direct = plan.sums.direct && from->of == NULL;
     const clprune__bspmm_plan *sums = &plan.sums;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune__bspmm_scratch scratch = {.partial = NULL};
+    clprune__bspmm_scratch scratch = {.even_rows = false};
     TRY(clprune__conv_take_partial(context, sums, &scratch));
     clprune__defines defines = {0};
     clprune__define(&defines, "V", sums->vectors);
     clprune__define(&defines, "CB", sums->tile);
     clprune__define(&defines, "SEG", sums->segment_most);
-    clprune__define(&defines, "POOLED", from.cell > 1);
+    clprune__define(&defines, "POOLED", from->cell > 1);
     clprune__define(&defines, "DIRECT", sums->direct);
     clprune__launch launch;
     TRY(clprune__launch_begin(context, &conv_dw_vector_kernel, &defines, &launch));
@@ -140,20 +132,15 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     clprune__arg_uint(&launch, (uint32_t)plan.height);
     clprune__arg_uint(&launch, (uint32_t)plan.width);
     clprune__arg_ulong(&launch, plan.images);
-    clprune__arg_uint(&launch, (uint32_t)from.cell);
+    clprune__arg_uint(&launch, (uint32_t)from->cell);
     clprune__arg_ulong(&launch, sums->panels);
     clprune__arg_ulong(&launch, sums->panel_run);
-    clprune__arg_mat(&launch, from.x);
+    clprune__arg_mat(&launch, from->x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
-    if (sums->direct)
-        goto done;
-    if (from.of == NULL)
-        TRY(clprune__bspmm_finish(context, sums, 1.0f, beta, &scratch, dw, event));
-    else
-        TRY(clprune__conv_finish_shared(
-            context, conv, from.of, from.side, sums, beta, scratch, dw, event));
+    if (!sums->direct)
+        TRY(clprune__conv_finish_source(context, conv, from, sums, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -205,10 +192,10 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         clprune_mat inside = clprune_mat_rows(padded, 0, rows);
         inside.offset += before;
         inside.cols = row;
-        clprune_mat pixels = padded;
-        pixels.ld = step;
+        clprune__conv_source pixels = {.x = padded, .cell = 1};
+        pixels.x.ld = step;
         TRY(clprune_mat_copy(context, from, inside, NULL));
-        TRY(multiply(context, &joined, (source){.x = pixels, .cell = 1}, n == 0 ? beta : 1.0f,
+        TRY(multiply(context, &joined, &pixels, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
     }
 done:
@@ -217,13 +204,14 @@ done:
 }
 
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
-    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    const bool joins = conv->in <= FEW_CHANNELS && conv->kernel.width > 1 &&
-                       conv->dilation.width == 1 && x.ld == conv->in &&
+    const bool joins = from->of == NULL && from->cell == 1 && conv->in <= FEW_CHANNELS &&
+                       conv->kernel.width > 1 && conv->dilation.width == 1 &&
+                       from->x.ld == conv->in &&
                        joined_row(conv) / JOINED_MOST <= conv->image.width * conv->in;
-    return joins ? join_taps(context, conv, beta, x, dy, dw, event)
-                 : multiply(context, conv, (source){.x = x, .cell = 1}, beta, dy, dw, event);
+    return joins ? join_taps(context, conv, beta, from->x, dy, dw, event)
+                 : multiply(context, conv, from, beta, dy, dw, event);
 }
 
 size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side)
@@ -263,11 +251,15 @@ size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune_
     return side;
 }
 
-clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
-    const clprune__conv *conv, size_t side, const clprune__bspmm_plan *plan, float beta,
+clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *coarse,
+    const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__conv *conv = from->of;
+    const size_t side = from->side;
+    if (conv == NULL)
+        return clprune__bspmm_finish(context, plan, 1.0f, beta, &scratch, dw, event);
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t first = scratch.partial.offset;
     for (size_t t = 0; t < taps; t++) {
@@ -300,10 +292,11 @@ bool clprune__conv_pools(const clprune_context *context, const clprune__conv *co
 clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
     size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    if (!clprune__conv_uses_vectors(context))
-        return clprune__conv_dw_pooled_tiled(context, conv, cell, beta, p, dy, dw, event);
     clprune__conv coarse;
     const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
-    const source from = {.x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
-    return multiply(context, &coarse, from, beta, dy, dw, event);
+    const clprune__conv_source from = {
+        .x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
+    return clprune__conv_uses_vectors(context)
+               ? clprune__conv_dw_vector(context, &coarse, &from, beta, dy, dw, event)
+               : clprune__conv_dw_tiled(context, &coarse, &from, beta, dy, dw, event);
 }

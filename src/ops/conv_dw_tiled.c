@@ -14,20 +14,11 @@ static const clprune__kernel_def conv_dw_tiled_kernel = {
 static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
     "conv_dw_tiled.cl", "conv_dw_tiled_quantised", "gemm_tile.clh quantise.clh"};
 
-/* The input of a product: x, or the codes q if that is not NULL. */
-typedef struct source {
-    clprune_mat x;
-    const clprune__quantised *q;
-    size_t cell;             /* x has the means of cells of cell x cell pixels; 1: the pixels */
-    const clprune__conv *of; /* if its taps share cells, the layer of dw; else NULL */
-    size_t side;             /* of the shared cells, from clprune__conv_share_taps */
-} source;
-
-static clprune_status multiply(clprune_context *context, const clprune__conv *conv, source from,
-    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_extent grid = clprune__conv_grid(conv, from.cell);
+    const clprune_extent grid = clprune__conv_grid(conv, from->cell);
     const size_t pixels = conv->batch * grid.height * grid.width;
     const size_t taps = conv->kernel.height * conv->kernel.width;
     const size_t parts = taps * clprune__ceil_div(conv->in, CLPRUNE__TILE);
@@ -47,57 +38,39 @@ static clprune_status multiply(clprune_context *context, const clprune__conv *co
     TRY(clprune__conv_take_partial(context, &sums, &scratch));
     clprune__defines defines = {0};
     clprune__define(
-        &defines, "XV", from.q != NULL ? 4 : clprune__conv_row_vector(from.x, conv->in));
+        &defines, "XV", from->q != NULL ? 4 : clprune__conv_row_vector(from->x, conv->in));
     clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
-    clprune__define(&defines, "POOLED", from.cell > 1);
-    if (from.q != NULL)
-        clprune__quantised_defines(from.q, &defines);
+    clprune__define(&defines, "POOLED", from->cell > 1);
+    if (from->q != NULL)
+        clprune__quantised_defines(from->q, &defines);
     clprune__launch launch;
     TRY(clprune__launch_begin(context,
-        from.q != NULL ? &conv_dw_tiled_quantised_kernel : &conv_dw_tiled_kernel, &defines,
+        from->q != NULL ? &conv_dw_tiled_quantised_kernel : &conv_dw_tiled_kernel, &defines,
         &launch));
     clprune__arg_ulong(&launch, conv->batch);
     clprune__arg_uint(&launch, (uint32_t)conv->in);
     clprune__arg_uint(&launch, (uint32_t)conv->out);
     clprune__arg_conv(&launch, conv);
-    clprune__arg_uint(&launch, (uint32_t)from.cell);
+    clprune__arg_uint(&launch, (uint32_t)from->cell);
     clprune__arg_ulong(&launch, run);
-    if (from.q != NULL)
-        clprune__arg_quantised(&launch, from.q);
+    if (from->q != NULL)
+        clprune__arg_quantised(&launch, from->q);
     else
-        clprune__arg_mat(&launch, from.x);
+        clprune__arg_mat(&launch, from->x);
     clprune__arg_mat(&launch, dy);
     clprune__arg_region(&launch, scratch.partial);
     TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-    if (from.of == NULL)
-        TRY(clprune__bspmm_finish(context, &sums, 1.0f, beta, &scratch, dw, event));
-    else
-        TRY(clprune__conv_finish_shared(
-            context, conv, from.of, from.side, &sums, beta, scratch, dw, event));
+    TRY(clprune__conv_finish_source(context, conv, from, &sums, beta, scratch, dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
 }
 
-clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
-    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    return multiply(context, conv, (source){.x = x, .cell = 1}, beta, dy, dw, event);
-}
-
-clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
-    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    clprune__conv coarse;
-    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
-    const source from = {.x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
-    return multiply(context, &coarse, from, beta, dy, dw, event);
-}
-
 clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return multiply(context, conv, (source){.q = q, .cell = 1}, beta, dy, dw, event);
+    const clprune__conv_source from = {.q = q, .cell = 1};
+    return clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
 }
 
 /* As bspmm_tn, whose rows are pixels here: dy is replaced by the results under a tap, and one

@@ -126,9 +126,19 @@ size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, siz
  * pixels. */
 clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
 
-/* dw = sum + beta * dw from the partial results of the coarse convolution. */
-clprune_status clprune__conv_finish_shared(clprune_context *context, const clprune__conv *coarse,
-    const clprune__conv *conv, size_t side, const clprune__bspmm_plan *plan, float beta,
+/* The input of dw's product: images, pooled cells, or codes. */
+typedef struct clprune__conv_source {
+    clprune_mat x;
+    const clprune__quantised *q; /* codes in place of x, on GPUs; else NULL */
+    size_t cell;                 /* x has the means of cells of cell x cell pixels; 1: the pixels */
+    const clprune__conv *of;     /* if its taps share cells, the layer of dw; else NULL */
+    size_t side;                 /* of the shared cells, from clprune__conv_share_taps */
+} clprune__conv_source;
+
+/* dw = sum + beta * dw from the partial results of a product, of the coarse convolution `conv` if
+ * taps share cells. */
+clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event);
 
 /* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
@@ -136,11 +146,9 @@ size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
 
 /* conv_dw_vector.cl and conv_dw_tiled.cl, and for kept blocks bspmm_tn_tiled.cl. */
 clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
-    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
-    float beta, clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
-clprune_status clprune__conv_dw_pooled_tiled(clprune_context *context, const clprune__conv *conv,
-    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
 clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
     float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
     clprune_mat dw, cl_event *event);
