@@ -168,12 +168,13 @@ done >other
 other files/other.study ./trainer cut
 other files/other.study - cut
 rm -r cut/base-1 cut/better-1 cut/base-3/summary.json cut/better-3 # the second was interrupted
-printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --data d\n' base-3 >other
-printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --data d\n' once-3 >>other
-other files/four.study ./trainer cut --data d
+printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --lr 1\n' base-3 >other
+printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --lr 1\n' once-3 >>other
+other files/four.study ./trainer cut --lr 1
 cp trainer trainer-2
 sed 's/now.*/then trainer\n    now  trainer-2/' other >trainers && mv trainers other
 other files/four.study ./trainer-2 cut
+expect 0 "$study" files/four.study ./trainer cut --device 1:0 --data d # these may differ
 rm cut/*/study.options # runs of older checkouts
 expect 0 $run cut --data d
 # A run that never had a checkpoint may have any.

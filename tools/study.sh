@@ -19,8 +19,8 @@
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
 # no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
 # Its command line is in study.options. With other options than a finished or interrupted run, the study does not
-# start: remove the run's folder, or take another OUT. With - for TRAINER, only the options of STUDY are compared;
-# runs without the file are taken as they are.
+# start: remove the run's folder, or take another OUT. --data, --device, --quiet and --checkpoint-every may differ.
+# With - for TRAINER, only the options of STUDY are compared; runs without the file are taken as they are.
 #
 # At its end, and at each start with finished runs, OUT gets:
 #
@@ -101,12 +101,13 @@ set_own() {
     own=(--test-every 0 ${common[@]+"${common[@]}"} ${own[@]+"${own[@]}"} --seed "$2")
 }
 
-# command_line NAME SEED OPTION...: of a run, an option a line
+# command_line NAME SEED OPTION...: of a run, an option a line, without those that may differ
 command_line() {
     local own
     set_own "$1" "$2"
     printf '%s' "${train##*/}"
-    printf '%s\n' "${own[@]}" "${@:3}" | awk '{ printf /^--/ ? "\n%s" : " %s", $0 } END { print "" }'
+    printf '%s\n' "${own[@]}" "${@:3}" | awk '{ printf /^--/ ? "\n%s" : " %s", $0 } END { print "" }' |
+        grep -vE '^--(data|device|quiet|checkpoint-every)([ =]|$)'
 }
 
 # check_options OPTION...: fails if a run was begun with others, because the table would mix them.
