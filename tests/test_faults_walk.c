@@ -6,8 +6,8 @@
  *     test_faults_walk [long] [part of a case's name]
  *
  * warm: programs and scratch exist; one context for all calls. cold: a new context for each call,
- * so its kernels are built. Without `long`, a part of that: cold every fourth case; the tiled
- * kernels every 16th; every STEP-th call, instead of each, if cold, with all later ones or of
+ * so its kernels are built. Without `long`, a part of that: cold every eighth case; the tiled
+ * kernels every 32nd; every STEP-th call, instead of each, if cold, with all later ones or of
  * files; every 5 * STEP-th for contexts. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -362,9 +362,9 @@ int main(int argc, char **argv)
             }
             if (strstr(w.with->name, only) == NULL)
                 continue;
-            add(&list, w, all || i % 4 == 0);
+            add(&list, w, all || i % 8 == 0);
             w.kernels = CLPRUNE_KERNELS_TILED;
-            if (all || i % 16 == 0)
+            if (all || i % 32 == 0)
                 add(&list, w, all);
         }
     if (only[0] == '\0')
