@@ -209,11 +209,10 @@ static bool find_form(
             return true;
         }
     if (strcmp(l->words[2], "recomputed") != 0)
-        return wrong(l, f,
-            codes ? "dense, pruned, quantised, pooled, recomputed, code, mean or mask is expected, "
-                    "not"
-                  : "dense, pruned, quantised, pooled, recomputed, mean or mask is expected, not",
-            l->words[2]);
+        return fault_set(f, CODE_DATA,
+            "%s:%zu: dense, pruned, quantised, pooled, recomputed, %smean or mask is expected, not "
+            "'%s'",
+            l->source, l->number, codes ? "code, " : "", l->words[2]);
     rule->recomputed = entry->instead == CLPRUNE_FORM_DENSE;
     rule->keep.form = entry->instead;
     return true;
@@ -226,15 +225,15 @@ static bool set_one(const line *l, const char *word, options *o, fault *f)
     char forms_of[64] = ""; /* the forms that have this setting */
     for (size_t i = 0; i < SETTINGS; ++i) {
         fault inner = {0};
+        if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0')
+            continue;
         const size_t index = option_index(o->model, settings[i].option, strlen(settings[i].option));
-        if (strncmp(settings[i].key, word, length) != 0 || settings[i].key[length] != '\0' ||
-            index == option_rows_count(o->model))
+        if (index == option_rows_count(o->model))
             continue;
         if (word[length] != '=')
             return wrong(l, f, "a value is missing after", word);
         if (strcmp(settings[i].form, l->words[2]) != 0) {
-            const size_t used = strlen(forms_of);
-            (void)snprintf(forms_of + used, sizeof forms_of - used, "%s%s", used == 0 ? "" : " or ",
+            options_append(forms_of, sizeof forms_of, "%s%s", forms_of[0] == '\0' ? "" : " or ",
                 settings[i].form);
             continue;
         }

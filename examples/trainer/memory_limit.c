@@ -102,8 +102,12 @@ static void say_choice(const search *s)
 static void fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"activations", "code-bits", "batch-size"};
-    (void)snprintf(text, size, "%s", o->resume != NULL ? "--resume" : "");
-    for (size_t i = 0; o->resume == NULL && i < sizeof names / sizeof *names; ++i)
+    text[0] = '\0';
+    if (o->resume != NULL) {
+        (void)snprintf(text, size, "--resume");
+        return;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (options_given(o, names[i]))
             options_append(text, size, "%s--%s", text[0] == '\0' ? "" : " or ", names[i]);
 }
@@ -114,13 +118,13 @@ static bool nothing_fits(const search *s, fault *f)
     char choice[128], fixed[64];
     choice_text(s, choice, sizeof choice);
     fixed_by(o, fixed, sizeof fixed);
-    const bool free = fixed[0] == '\0';
+    const bool is_fixed = fixed[0] != '\0';
     return fault_set(f, CODE_MEMORY,
         "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64
         " bytes%s%s%s",
         o->memory_limit, choice, o->batch_size, s->bytes,
-        free ? ", the least there is" : "; without ", fixed,
-        free ? "" : " one that fits is looked for");
+        is_fixed ? "; without " : ", the least there is", fixed,
+        is_fixed ? " one that fits is looked for" : "");
 }
 
 bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)

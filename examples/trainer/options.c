@@ -191,7 +191,8 @@ static bool check_chooser(const options *o, fault *f)
 /* Refuses options in `names`, which ends with NULL, beside the option `with`. */
 static bool check_apart(const options *o, const char *with, const char *const *names, fault *f)
 {
-    for (; options_given(o, with) && *names != NULL; ++names)
+    const bool given = options_given(o, with);
+    for (; given && *names != NULL; ++names)
         if (options_given(o, *names))
             return fault_set(f, CODE_USAGE, "--%s does not go with --%s", *names, with);
     return true;

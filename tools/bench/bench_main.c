@@ -53,10 +53,10 @@ const bench_op *bench_op_find(const char *name, const char *form)
 /* Whether the command line asks for this operation in this form. */
 static bool is_selected(const bench_settings *set, const bench_op *op, const char *name)
 {
-    for (int i = 0; has_name(op, name) && i < set->form_count; i++)
-        if (has_form(op, set->forms[i]))
-            return true;
-    return has_name(op, name) && set->form_count == 0;
+    bool fits = set->form_count == 0;
+    for (int i = 0; i < set->form_count; i++)
+        fits = fits || has_form(op, set->forms[i]);
+    return fits && has_name(op, name);
 }
 
 static bench_shape shape_of(const bench_settings *set, const int index[AXES])
