@@ -20,43 +20,11 @@ static clprune_extent or_ones(clprune_extent e)
     return e.height == 0 && e.width == 0 ? (clprune_extent){1, 1} : e;
 }
 
-/* Sets *conv to the layer's sizes for `batch` images. False if a stride or dilation is 0, or the
- * kernel does not fit. */
-static bool shape_of(
-    const clprune_conv2d_desc *desc, size_t batch, clprune_extent image, clprune__conv *conv)
+/* Fails unless a layer could have this description, apart from desc->keep. */
+static clprune_status check_desc(clprune_context *context, const clprune_conv2d_desc *desc)
 {
-    *conv = (clprune__conv){.batch = batch,
-        .in = desc->in,
-        .out = desc->out,
-        .image = image,
-        .kernel = desc->kernel,
-        .stride = or_ones(desc->stride),
-        .padding = desc->padding,
-        .dilation = or_ones(desc->dilation)};
-    return conv->stride.height > 0 && conv->stride.width > 0 && conv->dilation.height > 0 &&
-           conv->dilation.width > 0 && clprune__conv_settle(conv);
-}
-
-clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
-{
-    clprune__conv conv;
-    if (desc == NULL || desc->in == 0 || desc->out == 0 || desc->groups > 1 ||
-        clprune__check_reserved(NULL, "desc", desc->reserved, sizeof desc->reserved) !=
-            CLPRUNE_SUCCESS ||
-        !shape_of(desc, 1, image, &conv))
-        return (clprune_extent){0, 0};
-    return conv.output;
-}
-
-clprune_status clprune_conv2d_create(
-    clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer)
-{
-    ENTER_CREATE(context, layer);
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_keep keep;
     size_t taps;
-    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
-    REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
     REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
         "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
     REQUIRE(desc->in > 0 && desc->out > 0, CLPRUNE_INVALID_ARGUMENT,
@@ -73,14 +41,51 @@ clprune_status clprune_conv2d_create(
         CLPRUNE_SIZE_OVERFLOW, "%zu x %zu taps of %zu channels, expected less than 2^31 in all",
         desc->kernel.height, desc->kernel.width, desc->in);
     TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+done:
+    return status;
+}
+
+/* Sets *conv to the layer's sizes for `batch` images. False if the kernel does not fit. */
+static bool shape_of(
+    const clprune_conv2d_desc *desc, size_t batch, clprune_extent image, clprune__conv *conv)
+{
+    *conv = (clprune__conv){.batch = batch,
+        .in = desc->in,
+        .out = desc->out,
+        .image = image,
+        .kernel = desc->kernel,
+        .stride = or_ones(desc->stride),
+        .padding = desc->padding,
+        .dilation = or_ones(desc->dilation)};
+    return clprune__conv_settle(conv);
+}
+
+clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
+{
+    clprune__conv conv;
+    if (desc == NULL || check_desc(NULL, desc) != CLPRUNE_SUCCESS ||
+        !shape_of(desc, 1, image, &conv))
+        return (clprune_extent){0, 0};
+    return conv.output;
+}
+
+clprune_status clprune_conv2d_create(
+    clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer)
+{
+    ENTER_CREATE(context, layer);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_keep keep;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
+    TRY(check_desc(context, desc));
     TRY(clprune__keep_settle(context, &desc->keep, &keep));
     TRY(clprune__keep_restores(context, &keep));
     clprune_conv2d *made = malloc(sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
     made->context = context;
     made->desc = *desc;
-    made->desc.stride = stride;
-    made->desc.dilation = dilation;
+    made->desc.stride = or_ones(desc->stride);
+    made->desc.dilation = or_ones(desc->dilation);
     made->desc.keep = keep;
     *layer = made;
 done:
