@@ -125,7 +125,7 @@ static clprune_status run_recompute(const inputs *in, float beta, const clprune_
 static clprune_status run_gelu_code(const inputs *in, float beta, const clprune_mat *out)
 {
     return clprune_gelu_code_backward(
-        test_context(), beta, 8, in->dy.mat, in->codes.mat, in->dx.mat, out[0], NULL);
+        test_context(), 8, beta, in->dy.mat, in->codes.mat, in->dx.mat, out[0], NULL);
 }
 
 static clprune_status run_affine(const inputs *in, float beta, const clprune_mat *out)
@@ -173,7 +173,7 @@ static clprune_status run_token_mix(const inputs *in, float beta, const clprune_
 static clprune_status run_patch_embed(const inputs *in, float beta, const clprune_mat *out)
 {
     const clprune_patch_embed_desc stem = {CHANNELS, PATCH, TOKENS * PATCH, PATCH, in->cols};
-    return clprune_patch_embed_backward(test_context(), beta, &stem, in->rows / TOKENS,
+    return clprune_patch_embed_backward(test_context(), &stem, in->rows / TOKENS, beta,
         in->images.mat, in->dy.mat, in->stem_w.mat, CLPRUNE_NO_MAT, out[0], out[1], NULL);
 }
 

@@ -121,7 +121,7 @@ static void values(void **state)
         dw[i] = rounded(channels, taps, s->gap, p.dz_product);
         dgamma[i] = test_mat_make(1, channels, 0, i == 0 ? NULL : old);
         TEST_OK(
-            clprune_batch_norm_backward_product(test_context(), i == 0 ? 0.0f : -0.5f, PIXELS, &bn,
+            clprune_batch_norm_backward_product(test_context(), PIXELS, i == 0 ? 0.0f : -0.5f, &bn,
                 w.mat, patch_sum.mat, x_product.mat, dz_sum.mat, dw[i].mat, dgamma[i].mat, &event));
         layer_event(event);
     }
@@ -159,16 +159,16 @@ static void invalid(void **state)
                              wide = {.gamma = c, .mean = p, .inv = c};
     cl_event event = NULL;
 #define PRODUCT(...) clprune_batch_norm_backward_product(__VA_ARGS__, &event)
-    assert_int_equal(PRODUCT(NULL, 0, 8, &bn, w, p, x, c, d, g), bad);
-    TEST_FAILS(PRODUCT(context, 0, 8, NULL, w, p, x, c, d, g), bad, "bn is NULL");
-    TEST_FAILS(PRODUCT(context, 0, 8, &wide, w, p, x, c, d, g), size, "mean is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, c, x, c, d, g), size, "patch_sum is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, c, c, d, g), size, "x_product is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, x, p, d, g), size, "dz_sum is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, x, c, g, g), size, "dw is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, x, c, d, p), size, "dgamma is");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, x, c, w, g), bad, "dw overlaps w");
-    TEST_FAILS(PRODUCT(context, 0, 8, &bn, w, p, x, c, d, c), bad, "dgamma overlaps");
+    assert_int_equal(PRODUCT(NULL, 8, 0, &bn, w, p, x, c, d, g), bad);
+    TEST_FAILS(PRODUCT(context, 8, 0, NULL, w, p, x, c, d, g), bad, "bn is NULL");
+    TEST_FAILS(PRODUCT(context, 8, 0, &wide, w, p, x, c, d, g), size, "mean is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, c, x, c, d, g), size, "patch_sum is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, c, c, d, g), size, "x_product is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, x, p, d, g), size, "dz_sum is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, x, c, g, g), size, "dw is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, x, c, d, p), size, "dgamma is");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, x, c, w, g), bad, "dw overlaps w");
+    TEST_FAILS(PRODUCT(context, 8, 0, &bn, w, p, x, c, d, c), bad, "dgamma overlaps");
     assert_null(event);
     test_mat *mats[] = {&mw, &mx, &md, &mp, &mc, &mg};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

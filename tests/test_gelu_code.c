@@ -40,7 +40,7 @@ static void get_levels(unsigned bits, double *levels)
     test_mat codes = test_mat_make(1, words, 0, packed), dg = test_mat_make(1, count, 0, ones);
     test_mat dh = test_mat_make(1, count, 0, NULL);
     TEST_OK(clprune_gelu_code_backward(
-        test_context(), 0, bits, dg.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
+        test_context(), bits, 0, dg.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
     float *got = test_mat_get(&dh, "levels");
     for (size_t i = 0; i < count; i++)
         levels[i] = (double)got[i];
@@ -99,7 +99,7 @@ static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gra
     for (int round = 0; round < 3; round++) {
         cl_event event = NULL;
         test_mat_set(gradient, dg);
-        TEST_OK(clprune_gelu_code_backward(test_context(), round == 1 ? 1 : 0, s->bits,
+        TEST_OK(clprune_gelu_code_backward(test_context(), s->bits, round == 1 ? 1 : 0,
             gradient->mat, codes->mat, gradient->mat, db[round].mat, &event));
         layer_event(event);
         layer_same("dh over dg, with db", plain, gradient);
@@ -191,7 +191,7 @@ static void shapes(void **state)
         want[i] = (double)(dg[i] * level_of[i]);
     test_mat_set(&codes, packed);
     TEST_OK(clprune_gelu_code_backward(
-        context, 0, s->bits, gradient.mat, codes.mat, out.mat, CLPRUNE_NO_MAT, &event));
+        context, s->bits, 0, gradient.mat, codes.mat, out.mat, CLPRUNE_NO_MAT, &event));
     layer_event(event);
     layer_check("dh", &out, want, exact, "backward");
     test_mat_unchanged(&gradient, "dg");
@@ -254,7 +254,7 @@ static void errors(void **state)
         TEST_OK(clprune_gelu_code_forward(
             context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
         TEST_OK(clprune_gelu_code_backward(
-            context, 0, s->bits, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
+            context, s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
             const double error = fabs((double)got[i] - gelu_code_ref_slope((double)h[i]));
@@ -306,7 +306,7 @@ static void slopes(void **state)
     test_mat db = test_mat_make(1, COLS, 0, NULL);
     TEST_OK(
         clprune_gelu_code_forward(context, BITS, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(context, 0, BITS, dh.mat, codes.mat, dh.mat, db.mat, NULL));
+    TEST_OK(clprune_gelu_code_backward(context, BITS, 0, dh.mat, codes.mat, dh.mat, db.mat, NULL));
     float *got = test_mat_get(&db, "db");
     double *grad = layer_widen(COLS, got);
     layer_slopes("db", shifted_loss, &s, COLS, b, grad, 1e-4, 5e-3);
@@ -349,7 +349,7 @@ static void special_values(void **state)
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
     TEST_OK(clprune_gelu_code_backward(
-        context, 0, s->bits, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
+        context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
     test_mat *mats[] = {&in, &out, &codes, &dg, &few};
@@ -418,17 +418,17 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, 4, h.mat, in_h, g.mat, codes.mat), bad, "h overlaps b");
     TEST_FAILS(FORWARD(context, 4, h.mat, in_g, g.mat, codes.mat), bad, "g overlaps b");
     TEST_FAILS(FORWARD(context, 4, h.mat, in_codes, g.mat, first_codes), bad, "codes overlaps b");
-    assert_int_equal(BACKWARD(NULL, 0, 4, h.mat, codes.mat, g.mat, none), bad);
+    assert_int_equal(BACKWARD(NULL, 4, 0, h.mat, codes.mat, g.mat, none), bad);
     TEST_FAILS(BACKWARD(context, 0, 0, h.mat, codes.mat, g.mat, none), bad, "bits is 0");
-    TEST_FAILS(BACKWARD(context, 0, 4, h.mat, wide.mat, g.mat, none), size, "codes is");
-    TEST_FAILS(BACKWARD(context, 0, 4, h.mat, codes.mat, narrow.mat, sum), size, "dh is");
-    TEST_FAILS(BACKWARD(context, 0, 4, h.mat, codes.mat, shifted, sum), bad, "dh overlaps dg");
-    TEST_FAILS(BACKWARD(context, 0, 4, h.mat, inside_g, g.mat, sum), bad, "dh overlaps codes");
-    TEST_FAILS(BACKWARD(context, 1, 4, h.mat, codes.mat, g.mat, narrow.mat), size, "db is");
-    TEST_FAILS(BACKWARD(context, 1, 4, h.mat, codes.mat, g.mat, in_h), bad, "db overlaps dg");
-    TEST_FAILS(BACKWARD(context, 1, 4, h.mat, codes.mat, g.mat, in_g), bad, "db overlaps dh");
+    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, wide.mat, g.mat, none), size, "codes is");
+    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, codes.mat, narrow.mat, sum), size, "dh is");
+    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, codes.mat, shifted, sum), bad, "dh overlaps dg");
+    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, inside_g, g.mat, sum), bad, "dh overlaps codes");
+    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, narrow.mat), size, "db is");
+    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, in_h), bad, "db overlaps dg");
+    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, in_g), bad, "db overlaps dh");
     TEST_FAILS(
-        BACKWARD(context, 1, 4, h.mat, first_codes, g.mat, in_codes), bad, "db overlaps codes");
+        BACKWARD(context, 4, 1, h.mat, first_codes, g.mat, in_codes), bad, "db overlaps codes");
     assert_null(event);
     test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low, &db, &large};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {

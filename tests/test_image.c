@@ -168,9 +168,9 @@ static void patch_embed(void **state)
             test_mat_set(&dw[i], beta != 0 ? numbers[3] : NULL);
             test_mat_set(&db[i], beta != 0 ? numbers[1] : NULL);
         }
-        TEST_OK(clprune_patch_embed_backward(context, beta, d, s->batch, m.planes.mat, dy.mat,
+        TEST_OK(clprune_patch_embed_backward(context, d, s->batch, beta, m.planes.mat, dy.mat,
             w.mat, none, choice & 1 ? dw[0].mat : none, choice & 2 ? db[0].mat : none, NULL));
-        TEST_OK(clprune_patch_embed_backward_bytes(context, beta, d, s->batch, m.bytes, dy.mat,
+        TEST_OK(clprune_patch_embed_backward_bytes(context, d, s->batch, beta, m.bytes, dy.mat,
             choice & 1 ? dw[1].mat : none, choice & 2 ? db[1].mat : none, NULL));
         equal("dw", &dw[1], &dw[0]);
         equal("db", &db[1], &db[0]);
@@ -230,7 +230,7 @@ static void invalid(void **state)
 #define FORWARD(images, y)                                                                         \
     clprune_patch_embed_forward_bytes(context, d, s.batch, images, w.mat, b.mat, y, NULL)
 #define BACKWARD(images, dw, db)                                                                   \
-    clprune_patch_embed_backward_bytes(context, 0, d, s.batch, images, y.mat, dw, db, NULL)
+    clprune_patch_embed_backward_bytes(context, d, s.batch, 0, images, y.mat, dw, db, NULL)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TEST_FAILS(LAST(rows[i].images, last.mat), rows[i].status, rows[i].text);
         TEST_FAILS(FORWARD(rows[i].images, y.mat), rows[i].status, rows[i].text);

@@ -108,7 +108,7 @@ static void backward(void **state)
         test_mat_set(&dimages, NULL);
         test_mat_set(&dw, NULL);
         test_mat_set(&db, NULL);
-        TEST_OK(clprune_patch_embed_backward(context, 0, desc, s->batch, in.mat, gradient.mat,
+        TEST_OK(clprune_patch_embed_backward(context, desc, s->batch, 0, in.mat, gradient.mat,
             weight.mat, choice & 1 ? dimages.mat : CLPRUNE_NO_MAT,
             choice & 2 ? dw.mat : CLPRUNE_NO_MAT, choice & 4 ? db.mat : CLPRUNE_NO_MAT, &event));
         layer_event(event);
@@ -165,7 +165,7 @@ static void backward_in_parts(void **state)
         const clprune_mat image = clprune_mat_rows(in.mat, n, 1);
         const clprune_mat part = clprune_mat_rows(gradient.mat, n * tokens, tokens);
         const clprune_mat dimage = clprune_mat_rows(out[0].mat, n, 1);
-        TEST_OK(clprune_patch_embed_backward(context, n == 0 ? 0 : 1, desc, 1, image, part,
+        TEST_OK(clprune_patch_embed_backward(context, desc, 1, n == 0 ? 0 : 1, image, part,
             weight.mat, dimage, out[1].mat, out[2].mat, NULL));
     }
     static const char *const names[3] = {"dimages", "dw", "db"};
@@ -297,35 +297,35 @@ static void invalid(void **state)
     test_mat db = test_mat_make(1, 5, 0, NULL);
     const clprune_mat none = CLPRUNE_NO_MAT;
 #define BACKWARD(...) clprune_patch_embed_backward(__VA_ARGS__, &event)
-    assert_int_equal(BACKWARD(NULL, 0, &desc, 3, images.mat, y.mat, w.mat, none, none, none), bad);
+    assert_int_equal(BACKWARD(NULL, &desc, 3, 0, images.mat, y.mat, w.mat, none, none, none), bad);
     TEST_FAILS(
-        BACKWARD(context, 0, NULL, 3, images.mat, y.mat, w.mat, none, none, none), bad, "desc");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, other.mat, y.mat, w.mat, none, dw.mat, none), size,
+        BACKWARD(context, NULL, 3, 0, images.mat, y.mat, w.mat, none, none, none), bad, "desc");
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, other.mat, y.mat, w.mat, none, dw.mat, none), size,
         "images is");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, other.mat, w.mat, none, dw.mat, none),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, other.mat, w.mat, none, dw.mat, none),
         size, "dy is");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, other.mat, none, dw.mat, none),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, other.mat, none, dw.mat, none),
         size, "w is");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, other.mat, dw.mat, db.mat),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, other.mat, dw.mat, db.mat),
         size, "dimages is");
     TEST_FAILS(
-        BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, dimages.mat, other.mat, none),
+        BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, dimages.mat, other.mat, none),
         size, "dw is");
     TEST_FAILS(
-        BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, dimages.mat, none, other.mat),
+        BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, dimages.mat, none, other.mat),
         size, "db is");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, images.mat, dw.mat, db.mat),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, images.mat, dw.mat, db.mat),
         bad, "dimages overlaps images");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, none, w.mat, db.mat), bad,
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, none, w.mat, db.mat), bad,
         "dw overlaps w");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, none, none,
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, none, none,
                    clprune_mat_rows(y.mat, 4, 1)),
         bad, "db overlaps dy");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, big_images, big_w, db.mat),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, big_images, big_w, db.mat),
         bad, "dimages overlaps dw");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, big_images, dw.mat, big_b),
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, big_images, dw.mat, big_b),
         bad, "dimages overlaps db");
-    TEST_FAILS(BACKWARD(context, 0, &desc, 3, images.mat, y.mat, w.mat, none, big_w, big_b), bad,
+    TEST_FAILS(BACKWARD(context, &desc, 3, 0, images.mat, y.mat, w.mat, none, big_w, big_b), bad,
         "dw overlaps db");
     assert_null(event);
     test_mat *mats[] = {&images, &w, &b, &y, &other, &big, &dimages, &dw, &db};

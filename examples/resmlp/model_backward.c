@@ -312,8 +312,8 @@ static clprune_status stem_backward(
     const resmlp_outer_weights *dw = &model->dw;
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
-        TRY(clprune_patch_embed_backward_bytes(model->context, first == 0 ? 0 : 1, &model->stem,
-            range.count, resmlp_images(model, images, first), resmlp_rows(model, dx, range),
+        TRY(clprune_patch_embed_backward_bytes(model->context, &model->stem, range.count,
+            first == 0 ? 0 : 1, resmlp_images(model, images, first), resmlp_rows(model, dx, range),
             dw->stem_w, dw->stem_b, NULL));
     }
 done:

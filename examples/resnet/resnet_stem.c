@@ -160,7 +160,7 @@ static clprune_status backward_by_product(
         TRY(resnet_forget(model, work->image_again));
         TRY(resnet_forget(model, work->dstem));
     }
-    TRY(clprune_batch_norm_backward_product(context, 0.0f, resnet_pixels(batch, u->to), &bn,
+    TRY(clprune_batch_norm_backward_product(context, resnet_pixels(batch, u->to), 0.0f, &bn,
         part->w, patch_sum, conv_product, part->dbeta, part->dw, part->dgamma, NULL));
     TRY(resnet_forget(model, work->conv_product));
     TRY(resnet_forget(model, work->patch_sums));

@@ -149,8 +149,8 @@ CLPRUNE_API clprune_status clprune_batch_norm_backward_input(clprune_context *co
  * x_product = x^T * patches, dw: C x T. No argument may overlap an output. Precision is lost where
  * the means of the patches, or of x, are far larger than their deviations: centre the input. Sums
  * run in a fixed order. */
-CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context, float beta,
-    size_t rows, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
+CLPRUNE_API clprune_status clprune_batch_norm_backward_product(clprune_context *context,
+    size_t rows, float beta, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
     clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event);
 
 #ifdef __cplusplus

@@ -47,9 +47,8 @@ CLPRUNE_API clprune_status clprune_gelu_code_forward(clprune_context *context, u
  * codes: M x sizes.cols, from clprune_gelu_code_forward with the same number of bits. db: 1 x d;
  * CLPRUNE_NO_MAT skips it. dh must not overlap codes, db must not overlap other arguments. Sums run
  * in a fixed order. */
-CLPRUNE_API clprune_status clprune_gelu_code_backward(clprune_context *context, float beta,
-    unsigned bits, clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db,
-    cl_event *event);
+CLPRUNE_API clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits,
+    float beta, clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -36,14 +36,15 @@ CLPRUNE_API clprune_status clprune_patch_embed_forward_bytes(clprune_context *co
  * of dy * w put back as patches, overwritten. CLPRUNE_NO_MAT skips any of the three. beta = 0 never
  * reads dw and db; beta = 1 accumulates. Shapes as in the forward pass; dy as y, dimages as images.
  * To bound the scratch, process a batch in parts. */
-CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
-    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event);
+CLPRUNE_API clprune_status clprune_patch_embed_backward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_mat images,
+    clprune_mat dy, clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db,
+    cl_event *event);
 
 /* The same from images of bytes, which have no gradient; so w is not needed. */
-CLPRUNE_API clprune_status clprune_patch_embed_backward_bytes(clprune_context *context, float beta,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat dy,
-    clprune_mat dw, clprune_mat db, cl_event *event);
+CLPRUNE_API clprune_status clprune_patch_embed_backward_bytes(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_image_bytes images,
+    clprune_mat dy, clprune_mat dw, clprune_mat db, cl_event *event);
 
 #ifdef __cplusplus
 }

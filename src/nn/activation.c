@@ -165,7 +165,7 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
     TRY(clprune__saved_check_apart(context, saved, "dx", dx));
     TRY(clprune__saved_check_apart(context, saved, "db", db));
     if (info.keep.form == CLPRUNE_FORM_GELU_CODE)
-        TRY(clprune_gelu_code_backward(context, beta, info.keep.bits, dy,
+        TRY(clprune_gelu_code_backward(context, info.keep.bits, beta, dy,
             clprune_saved_codes(saved, first, count), dx, db, event));
     else if (info.keep.form == CLPRUNE_FORM_MASK)
         TRY(clprune_relu_backward(

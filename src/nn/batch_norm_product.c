@@ -7,8 +7,8 @@ static const clprune__kernel_def batch_norm_product_kernel = {
     "batch_norm_product.cl", "batch_norm_product", "nn.clh rowwise.clh"};
 
 /* Forward: y = relu(gamma * (x - mean) * inv + beta), x = patches * w^T. */
-clprune_status clprune_batch_norm_backward_product(clprune_context *context, float beta,
-    size_t rows, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
+clprune_status clprune_batch_norm_backward_product(clprune_context *context, size_t rows,
+    float beta, const clprune_batch_norm *bn, clprune_mat w, clprune_mat patch_sum,
     clprune_mat x_product, clprune_mat dz_sum, clprune_mat dw, clprune_mat dgamma, cl_event *event)
 {
     ENTER(context);

@@ -30,7 +30,7 @@ static clprune_status forward(clprune_context *context, unsigned bits, clprune_m
 static clprune_status backward(
     clprune_context *context, unsigned bits, clprune_mat packed, clprune_mat dx, cl_event *event)
 {
-    return clprune_gelu_code_backward(context, 0.0f, bits, dx, packed, dx, CLPRUNE_NO_MAT, event);
+    return clprune_gelu_code_backward(context, bits, 0.0f, dx, packed, dx, CLPRUNE_NO_MAT, event);
 }
 
 static const clprune__packing packing = {sizes, forward, backward};

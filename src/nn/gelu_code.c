@@ -61,7 +61,7 @@ done:
 }
 
 /* Forward: g = h * Phi(h), whose slope was kept as a code. */
-clprune_status clprune_gelu_code_backward(clprune_context *context, float beta, unsigned bits,
+clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, float beta,
     clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);

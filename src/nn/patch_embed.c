@@ -165,9 +165,9 @@ done:
 }
 
 /* clprune_patch_embed_backward, from images of either kind. */
-static clprune_status backward(clprune_context *context, float beta,
-    const clprune_patch_embed_desc *desc, size_t batch, const inputs *in, clprune_mat dimages,
-    clprune_mat dw, clprune_mat db, cl_event *event)
+static clprune_status backward(clprune_context *context, const clprune_patch_embed_desc *desc,
+    size_t batch, float beta, const inputs *in, clprune_mat dimages, clprune_mat dw, clprune_mat db,
+    cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
@@ -208,20 +208,21 @@ done:
 }
 
 /* Forward: y = cut(images) * w^T + b. */
-clprune_status clprune_patch_embed_backward(clprune_context *context, float beta,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_mat images, clprune_mat dy,
-    clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db, cl_event *event)
+clprune_status clprune_patch_embed_backward(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_mat images,
+    clprune_mat dy, clprune_mat w, clprune_mat dimages, clprune_mat dw, clprune_mat db,
+    cl_event *event)
 {
     ENTER(context);
     const inputs in = {{.floats = images}, dy, w};
-    return backward(context, beta, desc, batch, &in, dimages, dw, db, event);
+    return backward(context, desc, batch, beta, &in, dimages, dw, db, event);
 }
 
-clprune_status clprune_patch_embed_backward_bytes(clprune_context *context, float beta,
-    const clprune_patch_embed_desc *desc, size_t batch, clprune_image_bytes images, clprune_mat dy,
-    clprune_mat dw, clprune_mat db, cl_event *event)
+clprune_status clprune_patch_embed_backward_bytes(clprune_context *context,
+    const clprune_patch_embed_desc *desc, size_t batch, float beta, clprune_image_bytes images,
+    clprune_mat dy, clprune_mat dw, clprune_mat db, cl_event *event)
 {
     ENTER(context);
     const inputs in = {{.bytes = &images}, dy, CLPRUNE_NO_MAT};
-    return backward(context, beta, desc, batch, &in, CLPRUNE_NO_MAT, dw, db, event);
+    return backward(context, desc, batch, beta, &in, CLPRUNE_NO_MAT, dw, db, event);
 }

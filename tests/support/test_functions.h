@@ -61,7 +61,7 @@ CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], NULL))
 CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], NULL))
 CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], NULL))
 CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], NULL))
-CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 1, 4, m[0], m[1], m[2], m[3], NULL))
+CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], NULL))
 CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
 CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
 CALL(cross_entropy,
@@ -70,13 +70,13 @@ CALL(cross_entropy_back,
     clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], NULL))
 CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], NULL))
 CALL(patch_back, clprune_patch_embed_backward(
-                     CONTEXT, 1, &patches, BATCH, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
+                     CONTEXT, &patches, BATCH, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
 CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], NULL))
 CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
                               (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], NULL))
 CALL(patch_bytes, clprune_patch_embed_forward_bytes(CONTEXT, &patches, BATCH,
                       (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
-CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, 1, &patches, BATCH,
+CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BATCH, 1,
                            (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
 CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
 CALL(max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
@@ -89,7 +89,7 @@ CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], NULL))
 CALL(statistics,
     clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, 0.1f, m[0], m[1], m[2], m[3], m[4], NULL))
 CALL(inverse, clprune_batch_norm_inverse(CONTEXT, 1e-5f, m[0], m[1], NULL))
-CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, 1, ROWS,
+CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
                      &(clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2]}, m[3], m[4],
                      m[5], m[6], m[7], m[8], NULL))
 CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], NULL))

@@ -128,7 +128,7 @@ static void patch_embed_forward(bench_job *job)
 static void patch_embed_backward(bench_job *job)
 {
     CHECK(job->context,
-        clprune_patch_embed_backward(job->context, 0, &job->patch, job->shape.batch, job->x.mat,
+        clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, 0, job->x.mat,
             job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL));
 }
 
