@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+#include "tool.h"
+
 enum { MAX_DEVICES = 64 };
 
 static void usage(FILE *stream)

@@ -3,6 +3,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+_Noreturn void tool_fail(const clprune_context *context, clprune_status status)
+{
+    fprintf(stderr, "%s: %s\n  %s\n", tool_name, clprune_status_string(status),
+        clprune_last_error(context));
+    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
+}
+
+double tool_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 int compare_doubles(const void *a, const void *b)
 {
@@ -10,11 +25,11 @@ int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-clprune_precision parse_precision(const char *program, const char *text)
+clprune_precision parse_precision(const char *text)
 {
     for (clprune_precision p = CLPRUNE_PRECISION_FP32; clprune_precision_name(p) != NULL; p++)
         if (strcmp(text, clprune_precision_name(p)) == 0)
             return p;
-    fprintf(stderr, "%s: --precision: \"%s\" is not fp32, tf32 or bf16\n", program, text);
-    exit(2);
+    fprintf(stderr, "%s: --precision: \"%s\" is not fp32, tf32 or bf16\n", tool_name, text);
+    exit(EXIT_USAGE);
 }

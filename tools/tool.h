@@ -1,13 +1,28 @@
-/* What clprune-bench and clprune-tune share. */
+/* What the programs of this folder share. */
 #ifndef CLPRUNE_TOOL_H
 #define CLPRUNE_TOOL_H
 
 #include <clprune/clprune.h>
 
+enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
+
+/* Ends the program with the library's message where a call fails. */
+#define CHECK(context, call)                                                                       \
+    do {                                                                                           \
+        const clprune_status status_ = (call);                                                     \
+        if (status_ != CLPRUNE_SUCCESS)                                                            \
+            tool_fail((context), status_);                                                         \
+    } while (0)
+
+extern const char *const tool_name; /* of the program, which defines it, for messages */
+_Noreturn void tool_fail(const clprune_context *context, clprune_status status);
+
+double tool_now(void); /* seconds */
+
 /* The order of two doubles, for qsort. */
 int compare_doubles(const void *a, const void *b);
 
 /* The value of --precision; ends the program with 2 and a message if `text` names none. */
-clprune_precision parse_precision(const char *program, const char *text);
+clprune_precision parse_precision(const char *text);
 
 #endif

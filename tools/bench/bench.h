@@ -6,18 +6,9 @@
 
 #include <stdio.h> /* FILE */
 
-enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+#include "tool.h"
+
 enum { MAX_LIST = 64, MAX_REPETITIONS = 1000 };
-
-/* Ends the program with the library's message where a call fails. */
-#define CHECK(context, call)                                                                       \
-    do {                                                                                           \
-        const clprune_status status_ = (call);                                                     \
-        if (status_ != CLPRUNE_SUCCESS)                                                            \
-            bench_fail((context), status_);                                                        \
-    } while (0)
-
-_Noreturn void bench_fail(const clprune_context *context, clprune_status status);
 
 /* Closes a file; ends the program unless all of it was written. */
 void bench_close(FILE *stream, const char *what);
@@ -160,8 +151,6 @@ typedef struct bench_result {
 
 /* Prepares, warms up, times and releases one case. */
 bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape *shape);
-double bench_now(void); /* seconds */
-
 /* The rate of independent fused multiply-adds on the device in GFLOP/s, NaN where it fails. */
 double bench_peak(clprune_context *context);
 

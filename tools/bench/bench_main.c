@@ -12,15 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *const tool_name = "clprune-bench";
+
 const bench_op *const bench_tables[BENCH_TABLES] = {
     bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
-
-_Noreturn void bench_fail(const clprune_context *context, clprune_status status)
-{
-    fprintf(stderr, "clprune-bench: %s\n  %s\n", clprune_status_string(status),
-        clprune_last_error(context));
-    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
-}
 
 void bench_close(FILE *stream, const char *what)
 {

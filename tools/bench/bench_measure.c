@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "random_activations.h"
-#include "tool.h"
 
 typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
 
@@ -24,11 +23,6 @@ static double clock_seconds(clockid_t clock)
     struct timespec t;
     clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-double bench_now(void)
-{
-    return clock_seconds(CLOCK_MONOTONIC);
 }
 
 static double quantile(const double *sorted, int count, double q)
@@ -101,33 +95,33 @@ void bench_job_release(bench_job *job)
 static void settle(void)
 {
     const struct timespec pause = {0, 1000000};
-    const double limit = bench_now() + 0.1;
+    const double limit = tool_now() + 0.1;
     double wall, busy;
     do {
-        wall = bench_now();
+        wall = tool_now();
         busy = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
         (void)nanosleep(&pause, NULL);
-        wall = bench_now() - wall;
+        wall = tool_now() - wall;
         busy = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - busy;
-    } while (busy > 0.2 * wall && bench_now() < limit);
+    } while (busy > 0.2 * wall && tool_now() < limit);
 }
 
 static double time_run(bench_job *job, void (*step)(bench_job *job), bool on_device)
 {
-    const double start = bench_now();
+    const double start = tool_now();
     step(job);
     if (on_device)
         CHECK(job->context, clprune_context_finish(job->context));
-    return bench_now() - start;
+    return tool_now() - start;
 }
 
 /* Runs untimed for WARM_UP_SECONDS, so that the threads are awake and on cores of their own. */
 static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device)
 {
-    const double end = bench_now() + WARM_UP_SECONDS;
+    const double end = tool_now() + WARM_UP_SECONDS;
     do
         (void)time_run(job, step, on_device);
-    while (bench_now() < end);
+    while (tool_now() < end);
 }
 
 /* The shape with 0 (sparsity: NaN) on the axes that the operation does not have. */

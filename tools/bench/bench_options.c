@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool.h"
-
 static void usage(FILE *stream)
 {
     fputs("usage: clprune-bench OPERATION... [options]\n"
@@ -353,7 +351,7 @@ void bench_options_parse(int argc, char **argv, bench_settings *set)
             set->device = optarg;
             break;
         case OPTION_PRECISION:
-            set->precision = parse_precision("clprune-bench", optarg);
+            set->precision = parse_precision(optarg);
             break;
         case OPTION_JSON:
             json = optarg;

@@ -46,13 +46,13 @@ static double launch(const peak_run *run, cl_mem y, cl_int steps)
     error |= clSetKernelArg(run->kernel, 1, sizeof scale, &scale);
     error |= clSetKernelArg(run->kernel, 2, sizeof shift, &shift);
     error |= clSetKernelArg(run->kernel, 3, sizeof steps, &steps);
-    const double start = bench_now();
+    const double start = tool_now();
     if (error == CL_SUCCESS)
         error = clEnqueueNDRangeKernel(
             run->queue, run->kernel, 1, NULL, &run->items, &run->group, 0, NULL, NULL);
     if (error == CL_SUCCESS)
         error = clFinish(run->queue);
-    return error == CL_SUCCESS ? bench_now() - start : NAN;
+    return error == CL_SUCCESS ? tool_now() - start : NAN;
 }
 
 /* The fastest of several launches: another process can only slow one down. */

@@ -8,18 +8,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 };
+#include "tool.h"
+
 enum { MAX_PARAMETERS = 128, MAX_CASES = 32, OPS = 4 };
-
-/* Ends the program with the library's message where a call fails. */
-#define CHECK(context, call)                                                                       \
-    do {                                                                                           \
-        const clprune_status status_ = (call);                                                     \
-        if (status_ != CLPRUNE_SUCCESS)                                                            \
-            tune_fail((context), status_);                                                         \
-    } while (0)
-
-_Noreturn void tune_fail(const clprune_context *context, clprune_status status);
 
 typedef enum tune_kind { KIND_GEMM, KIND_TN, KIND_NT } tune_kind;
 
@@ -68,8 +59,6 @@ typedef struct tune {
     const tune_op *op; /* the one being searched */
 } tune;
 
-double tune_now(void); /* seconds */
-
 /* The signal that asked to stop, or 0: the search ends with the present candidate. */
 int tune_stopped(void);
 
@@ -78,9 +67,6 @@ const char *const *tune_sections(const tune *t, const tune_op *op);
 
 /* Whether an operation searches a parameter. */
 bool tune_searches(const tune *t, const tune_op *op, size_t parameter);
-
-/* A fresh context with a row, on the queue of t->base; NULL where the library refuses the row. */
-clprune_context *tune_open(const tune *t, const tune_row *row);
 
 /* The timed cases of t->op. */
 void tune_cases_make(tune *t);

@@ -60,7 +60,7 @@ static float *read_output(tune *t, clprune_mat c)
 {
     float *got = malloc(c.rows * c.cols * sizeof *got);
     if (got == NULL)
-        tune_fail(NULL, CLPRUNE_OUT_OF_HOST_MEMORY);
+        tool_fail(NULL, CLPRUNE_OUT_OF_HOST_MEMORY);
     CHECK(t->base, clprune_mat_read(t->base, c, got));
     return got;
 }

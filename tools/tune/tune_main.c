@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool.h"
+const char *const tool_name = "clprune-tune";
 
 /* Static for cleaning up at exit. */
 static tune state = {
@@ -43,13 +43,6 @@ static atomic_int stopped; /* the signal that asked to stop */
 int tune_stopped(void)
 {
     return atomic_load(&stopped);
-}
-
-_Noreturn void tune_fail(const clprune_context *context, clprune_status status)
-{
-    fprintf(stderr, "clprune-tune: %s\n  %s\n", clprune_status_string(status),
-        clprune_last_error(context));
-    exit(status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN);
 }
 
 static void usage(FILE *stream)
@@ -145,7 +138,7 @@ static void read_row(const clprune_context *context, tune *t, tune_row *row)
 {
     CHECK(context, clprune_context_tuning(context, MAX_PARAMETERS, t->parameters, &t->count));
     if (t->count > MAX_PARAMETERS)
-        tune_fail(context, CLPRUNE_INTERNAL_ERROR);
+        tool_fail(context, CLPRUNE_INTERNAL_ERROR);
     memset(row, 0, sizeof *row);
     for (size_t i = 0; i < t->count; i++) {
         row->values[i] = t->parameters[i].value;
@@ -324,7 +317,7 @@ static void parse(int argc, char **argv, tune *t, arguments *a)
             a->device = optarg;
             break;
         case 'p':
-            t->precision = parse_precision("clprune-tune", optarg);
+            t->precision = parse_precision(optarg);
             break;
         case 'h':
             usage(stdout);

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "tool.h"
-
 #define WIN         1.02
 #define HOPELESS    0.9  /* after the first round */
 #define RUN_SECONDS 0.01 /* of one timing, at least */
@@ -32,13 +30,6 @@ typedef struct search {
     double defaults[MAX_CASES];
 } search;
 
-double tune_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 const char *const *tune_sections(const tune *t, const tune_op *op)
 {
     if (t->precision != CLPRUNE_PRECISION_FP32 && op->mma[0] != NULL)
@@ -54,7 +45,8 @@ bool tune_searches(const tune *t, const tune_op *op, size_t parameter)
     return false;
 }
 
-clprune_context *tune_open(const tune *t, const tune_row *row)
+/* A fresh context with a row, on the queue of t->base; NULL where the library refuses the row. */
+static clprune_context *open_candidate(const tune *t, const tune_row *row)
 {
     const clprune_context_options options = {
         .kernels = clprune_context_kernels(t->base), .precision = t->precision, .cache_dir = "off"};
@@ -76,20 +68,20 @@ clprune_context *tune_open(const tune *t, const tune_row *row)
         clprune_context_create(clprune_context_queue(t->base), &options, &context);
     (void)unsetenv("CLPRUNE_TUNING");
     if (status != CLPRUNE_SUCCESS && status != CLPRUNE_INVALID_ARGUMENT)
-        tune_fail(NULL, status);
+        tool_fail(NULL, status);
     return context;
 }
 
 static double time_case(clprune_context *context, const tune_case *c)
 {
-    const double start = tune_now();
+    const double start = tool_now();
     double now;
     unsigned runs = 0;
     do {
         CHECK(context, tune_case_run(context, c));
         CHECK(context, clprune_context_finish(context));
         runs++;
-        now = tune_now();
+        now = tool_now();
     } while (now - start < RUN_SECONDS);
     return (now - start) / runs;
 }
@@ -125,7 +117,7 @@ static bool open_side(const tune *t, const tune_row *row, clprune_context **cont
 {
     if (*context != NULL)
         return true;
-    *context = tune_open(t, row);
+    *context = open_candidate(t, row);
     return *context != NULL && warm_up(t, *context);
 }
 
@@ -227,9 +219,9 @@ static bool try_row(search *s, const tune_row *row)
     tune *t = s->t;
     const tune_row *rows[2] = {&t->best, row};
     char why[256], text[300];
-    if (tune_stopped() != 0 || tune_now() > s->end || !is_new(s, row))
+    if (tune_stopped() != 0 || tool_now() > s->end || !is_new(s, row))
         return false;
-    clprune_context *context = tune_open(t, row);
+    clprune_context *context = open_candidate(t, row);
     if (context == NULL)
         return false; /* not legal */
     const bool right = tune_check(t, context, row, false, why);
@@ -254,7 +246,7 @@ static bool try_row(search *s, const tune_row *row)
                 : "");
     if (tune_stopped() != 0)
         return false;
-    if (wins && (context = tune_open(t, row)) != NULL) {
+    if (wins && (context = open_candidate(t, row)) != NULL) {
         wins = tune_check(t, context, row, true, why);
         clprune_context_destroy(context);
         if (tune_stopped() != 0)
@@ -359,9 +351,9 @@ static void search_blast(search *s)
     const tune *t = s->t;
     if (is_default(t, &t->best)) {
         double seconds[5];
-        clprune_context *context = tune_open(t, &t->best);
+        clprune_context *context = open_candidate(t, &t->best);
         if (context == NULL || (!warm_up(t, context) && tune_stopped() == 0))
-            tune_fail(context, CLPRUNE_CLBLAST_ERROR);
+            tool_fail(context, CLPRUNE_CLBLAST_ERROR);
         for (size_t i = 0; tune_stopped() == 0 && i < t->case_count; i++) {
             for (int k = 0; k < 5; k++)
                 seconds[k] = time_case(context, &t->cases[i]);
@@ -394,9 +386,9 @@ static void search_blast(search *s)
 static void check_start(tune *t)
 {
     char why[256];
-    clprune_context *context = tune_open(t, &t->best);
+    clprune_context *context = open_candidate(t, &t->best);
     if (context == NULL)
-        tune_fail(NULL, CLPRUNE_INTERNAL_ERROR);
+        tool_fail(NULL, CLPRUNE_INTERNAL_ERROR);
     if (!tune_check(t, context, &t->best, true, why)) {
         fprintf(stderr, "clprune-tune: %s is wrong before any change: %s\n", t->op->name, why);
         exit(EXIT_RUN);
@@ -447,10 +439,10 @@ void tune_search(tune *t, tune_op *op)
 {
     search *s = calloc(1, sizeof *s);
     if (s == NULL)
-        tune_fail(NULL, CLPRUNE_OUT_OF_HOST_MEMORY);
+        tool_fail(NULL, CLPRUNE_OUT_OF_HOST_MEMORY);
     t->op = op;
     tune_cases_make(t);
-    *s = (search){.t = t, .end = tune_now() + t->seconds, .random = 88172645463325252u};
+    *s = (search){.t = t, .end = tool_now() + t->seconds, .random = 88172645463325252u};
     (void)is_new(s, &t->best);
     s->win = WIN;
     if (!op->blast) {
@@ -463,7 +455,7 @@ void tune_search(tune *t, tune_op *op)
     else
         while (descend(s))
             ;
-    while (!op->blast && tune_stopped() == 0 && tune_now() < s->end)
+    while (!op->blast && tune_stopped() == 0 && tool_now() < s->end)
         (void)random_step(s);
     finish_op(s, op);
     fprintf(stderr, "%s: %u candidates timed, %u wrong; ", op->name, s->timed, s->wrong);
