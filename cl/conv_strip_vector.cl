@@ -82,7 +82,8 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_strip_vector(con
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x,
     const int first_y, const int first_x, const int tap_step_y, const int tap_step_x,
     const int low_y, const int low_x, const uint reach_y, const uint phases_y, const uint phases_x,
-    const uint first_phase_y, const uint first_phase_x, const uint pitch, const uint line_size, const float beta, const uint has_bias, MAT_IN_RESTRICT(from),
+    const uint first_phase_y, const uint first_phase_x, const uint pitch, const uint line_size,
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from),
     const ulong w_offset, global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     local float16 strip_vectors[STRIP / 16]; /* as vectors, for their alignment */

@@ -72,7 +72,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void conv_tiled(const 
     const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
     const int first_x, const int tap_step_y, const int tap_step_x, const uint kernel_width,
     const uint weight_y, const uint weight_x, const uint weight_step_y, const uint weight_step_x,
-    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w), MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), MAT_IN_RESTRICT(w),
+    MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
 {
     local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
     local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;

@@ -138,7 +138,7 @@ ROWWISE_KERNEL max_pool_backward(
 {
     const vec zero = 0;
     FOR_LINES(line) {
-        /* Windows [top, bottom) x [left, right) contain the pixel, which is tap (tap_y, tap_x) of window (0, 0). */
+        /* Windows [top, bottom) x [left, right) contain the pixel: tap (tap_y, tap_x) of window (0, 0). */
         const uint tap_y = line % height + pad_y;
         const uint top = tap_y < taps_y ? 0 : (tap_y - taps_y) / stride_y + 1;
         const uint bottom = min(tap_y / stride_y + 1, out_height);

@@ -1,5 +1,5 @@
 // A program of somebody else: C++17, its own queue made with CL/opencl.hpp, tensors in std::vector,
-// two threads on one context. test_client.sh compiles it against the library as it is installed.
+// two threads on one context. test_install.sh compiles it against the library as it is installed.
 #define CL_HPP_TARGET_OPENCL_VERSION  200
 #define CL_HPP_MINIMUM_OPENCL_VERSION 200
 #include <clprune/clprune.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "support/test_buffer.h"
-#include "support/test_compare.h"
 #include "support/test_packed.h"
 #include "support/test_rng.h"
 

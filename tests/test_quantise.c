@@ -8,7 +8,6 @@
 
 #include "ops/gemm_private.h"
 #include "ops/quantise_private.h"
-#include "ref/bsr_values_ref.h"
 #include "ref/gemm_ref.h"
 #include "ref/quantise_ref.h"
 #include "support/test_buffer.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/test_buffer.h"
+#include "support/test_device.h"
 #include "support/test_rng.h"
 
 static cl_context cl_of(void)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "golden/golden_model.h"
-#include "support/test_rng.h"
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 

@@ -29,7 +29,8 @@ clprune_image_bytes resmlp_images(const resmlp *model, clprune_image_bytes image
     return images;
 }
 
-clprune_saved *resmlp_kept_x(const resmlp *model, size_t i)
+/* The store of block i's x; i = depth: of the last block's output. NULL: only its mean is kept. */
+static clprune_saved *kept_x(const resmlp *model, size_t i)
 {
     return i < model->arch.depth ? model->blocks[i].kept[KEEP_X] : model->last_x;
 }
@@ -58,8 +59,8 @@ clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, re
 /* Where block i's x is made; i = depth: the last block's output. */
 static clprune_mat x_target(const resmlp *model, size_t i, size_t batch)
 {
-    return clprune_saved_target(resmlp_kept_x(model, i), 0, batch,
-        clprune_mat_rows(model->work.stream, 0, batch * model->tokens));
+    return clprune_saved_target(
+        kept_x(model, i), 0, batch, clprune_mat_rows(model->work.stream, 0, batch * model->tokens));
 }
 
 /* Stores a range of samples of a tensor. Linear layers store their inputs themselves. A no-op for
@@ -213,12 +214,12 @@ clprune_status resmlp_forward(
 
     resmlp_at(model, "forward stem", 0);
     TRY(stem_forward(model, batch, images, x));
-    TRY(keep(training, resmlp_kept_x(model, 0), all, x));
+    TRY(keep(training, kept_x(model, 0), all, x));
     for (size_t i = 0; i < depth; ++i) {
         const clprune_mat next = x_target(model, i + 1, batch);
         resmlp_at(model, "forward block", i);
         TRY(block_forward(model, &model->blocks[i], batch, training, x, next));
-        TRY(keep(training, resmlp_kept_x(model, i + 1), all, next));
+        TRY(keep(training, kept_x(model, i + 1), all, next));
         x = next;
     }
     const clprune_mat pooled = clprune_saved_dense(model->pooled, 0, batch);

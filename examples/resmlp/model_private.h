@@ -37,9 +37,6 @@ clprune_mat resmlp_target(
 clprune_status resmlp_restore(const resmlp *model, const clprune_saved *kept, resmlp_range range,
     clprune_mat scratch, clprune_mat *mat);
 
-/* The store of block i's x; i = depth: of the last block's output. NULL: only its mean is kept. */
-clprune_saved *resmlp_kept_x(const resmlp *model, size_t i);
-
 /* The contents of a matrix are dead; it may be absent. */
 static inline clprune_status resmlp_forget(const resmlp *model, clprune_mat mat)
 {

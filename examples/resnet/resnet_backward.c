@@ -3,7 +3,8 @@
 #include "resnet_private.h"
 #include "try.h"
 
-clprune_status resnet_shortcut(
+/* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
+static clprune_status make_shortcut(
     const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -44,7 +45,7 @@ static clprune_status out_again(
     clprune_mat conv2, shortcut = x;
     *out = resnet_room(block->made[KEEP_OUT], rows, u->out);
     if (block->down != NULL)
-        TRY(resnet_shortcut(model, batch, block, &shortcut));
+        TRY(make_shortcut(model, batch, block, &shortcut));
     /* if conv2 is not kept dense, it is restored in place of out */
     TRY(resnet_restore(
         block->kept[KEEP_CONV2], batch, block->made[KEEP_OUT], rows, u->out, &conv2));
@@ -63,7 +64,9 @@ static clprune_status forget_x(const resnet *model, size_t i)
                      : model->work.made[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU]);
 }
 
-clprune_status resnet_x_again(
+/* Block i's x for the backward pass, dense: as it was kept, restored, or recomputed from the
+ * outputs of convolutions, beginning at the last kept x or downsample. */
+static clprune_status x_again(
     const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -146,9 +149,9 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     clprune_mat x = none, shortcut = none, conv1, conv2, down;
 
     if (signs && block->down == NULL)
-        TRY(resnet_x_again(model, batch, images, i, &x));
+        TRY(x_again(model, batch, images, i, &x));
     if (signs && block->down != NULL)
-        TRY(resnet_shortcut(model, batch, block, &shortcut));
+        TRY(make_shortcut(model, batch, block, &shortcut));
     else if (signs)
         shortcut = x;
 
@@ -179,7 +182,7 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
     /* conv1 = W1 x */
     if (kept_x == NULL) {
         if (x.rows == 0)
-            TRY(resnet_x_again(model, batch, images, i, &x));
+            TRY(x_again(model, batch, images, i, &x));
         TRY(resnet_view(
             i > 0 ? model->blocks[i - 1].out_view : work->first_view, batch, x, &kept_x));
     }

@@ -34,7 +34,8 @@ clprune_saved *resnet_kept_x(const resnet *model, size_t i)
     return model->blocks[i - 1].kept[KEEP_OUT];
 }
 
-clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i)
+/* Where the forward pass makes the out of block i; i = -1: the stem's. */
+static clprune_mat out_target(const resnet *model, size_t batch, ptrdiff_t i)
 {
     const resnet_workspace *work = &model->work;
     if (i < 0) {
@@ -129,12 +130,12 @@ clprune_status resnet_forward(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
-    clprune_mat x = resnet_out_target(model, batch, -1);
+    clprune_mat x = out_target(model, batch, -1);
 
     resnet_at(model, "forward stem", 0);
     TRY(resnet_stem_forward(model, batch, images, training, x));
     for (size_t i = 0; i < model->blocks_count; ++i) {
-        const clprune_mat next = resnet_out_target(model, batch, (ptrdiff_t)i);
+        const clprune_mat next = out_target(model, batch, (ptrdiff_t)i);
         resnet_at(model, "forward block", i);
         TRY(block_forward(
             model, &model->blocks[i], batch, training, x, resnet_kept_x(model, i), next));

@@ -63,9 +63,6 @@ static inline bool resnet_relu_in_place(const resnet *model)
            !keep_has_form(&model->rule[KEEP_STEM_RELU], CLPRUNE_FORM_DENSE);
 }
 
-/* Where the forward pass makes the out of block i; i = -1: the stem's. */
-clprune_mat resnet_out_target(const resnet *model, size_t batch, ptrdiff_t i);
-
 /* Sides and channels of block i's x. */
 static inline size_t resnet_x_side(const resnet *model, size_t i)
 {
@@ -75,15 +72,6 @@ static inline size_t resnet_x_channels(const resnet *model, size_t i)
 {
     return model->blocks[i].conv1->unit.in;
 }
-
-/* Block i's x for the backward pass, dense: as it was kept, restored, or recomputed from the
- * outputs of convolutions, beginning at the last kept x or downsample. */
-clprune_status resnet_x_again(
-    const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x);
-
-/* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
-clprune_status resnet_shortcut(
-    const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut);
 
 /* The statistics that y is normalised with: its own in training, else the running ones. */
 clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool training,

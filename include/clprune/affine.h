@@ -16,9 +16,9 @@ CLPRUNE_API clprune_status clprune_affine_forward(clprune_context *context, clpr
 /* dx[r][c]  = alpha[c] * dy[r][c] + dx_beta * dx[r][c]; dx_beta = 1 adds to a residual path's dx
  * dalpha[c] = sum_r x[r][c] * dy[r][c] + beta * dalpha[c]
  * dbeta[c]  = sum_r dy[r][c] + beta * dbeta[c]
- * A factor of 0 never reads the old values. dx may be dy if dx_beta is 0. Sums run in a fixed
- * order.
- */
+ * x, dy, dx: M x d; alpha, dalpha, dbeta: 1 x d. A factor of 0 never reads the old values. dx may
+ * be dy if dx_beta is 0; otherwise outputs must not overlap other arguments. Sums run in a fixed
+ * order. */
 CLPRUNE_API clprune_status clprune_affine_backward(clprune_context *context, float beta,
     float dx_beta, clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx,
     clprune_mat dalpha, clprune_mat dbeta, cl_event *event);

@@ -22,7 +22,7 @@
  * Rules for all functions.
  *
  * Arguments. The order is context, sizes, scalars, inputs, outputs, event; `beta`, the factor of
- * old gradients, is the first scalar and may stand before the sizes. Sizes and offsets are in
+ * old gradients, is the first scalar (old_sums where beta is a matrix). Sizes and offsets are in
  * elements unless a name says bytes. Strings are copied. Options and descriptions end in `reserved`
  * fields, which must be zero: zero-initialise the struct, then set the fields you need. Plain
  * values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets, clprune_image_bytes,

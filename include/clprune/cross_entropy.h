@@ -20,8 +20,9 @@ CLPRUNE_API clprune_status clprune_cross_entropy_forward(clprune_context *contex
     cl_event *event);
 
 /* dlogits[n][k] = scale * (exp(log_p[n][k]) - q[k]), the gradient of scale * sum_n loss[n]. For the
- * mean loss use scale = 1 / batch. dlogits may be log_p. A label out of range makes the row's
- * gradient 0, so the row does not train. */
+ * mean loss use scale = 1 / batch. log_p, dlogits: batch x classes; dlogits may be log_p, and must
+ * not overlap labels, which are as above. A label out of range makes the row's gradient 0, so the
+ * row does not train. */
 CLPRUNE_API clprune_status clprune_cross_entropy_backward(clprune_context *context, float smoothing,
     float scale, clprune_mat log_p, cl_mem labels, clprune_mat dlogits, cl_event *event);
 

@@ -1,6 +1,7 @@
 /* Dense matrix products with BLAS semantics at every size. GPUs use CLBlast, and for batches our
  * own kernel, which computes all samples in one launch. That kernel also computes single products
- * with operands beyond 2^31 elements of their buffer, because CLBlast counts in 31 bits. CPUs use
+ * on devices whose largest work-group is below 256, which CLBlast's kernels need, and those with
+ * operands beyond 2^31 elements of their buffer, because CLBlast counts in 31 bits. CPUs use
  * another kernel of ours, which is faster than tuned CLBlast. CLPRUNE_DEBUG=gemm=clblast,
  * gemm=tiled or gemm=vector overrides the choice.
  *

@@ -12,14 +12,15 @@ extern "C" {
 CLPRUNE_API clprune_status clprune_layerscale_forward(clprune_context *context, clprune_mat x,
     clprune_mat t, clprune_mat ls, clprune_mat y, cl_event *event);
 
-/* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. The gradient of x
+/* dt[r][c] = ls[c] * dy[r][c]; dls[c] = sum_r t[r][c] * dy[r][c] + beta * dls[c]. t, dy, dt: M x d;
+ * ls, dls: 1 x d. The gradient of x
  * is dy itself. The same pass over memory can compute the bias gradient of the layer that made t;
  * pass CLPRUNE_NO_MAT to skip one:
  *     linear layer over features: db[c] = sum_r dt[r][c] + beta * db[c]; db: 1 x d
  *     linear layer over rows with p outputs: db_tokens[q] = sum over n and c of dt[n * p + q][c]
  *                                            + beta * db_tokens[q]; db_tokens: 1 x p, p divides M
  * beta = 0 never reads the old sums. dt may be t. dls, db and db_tokens must not overlap other
- * arguments. Sums run in a fixed order. Errors: INVALID_ARGUMENT, INVALID_SIZE. */
+ * arguments. Sums run in a fixed order. */
 CLPRUNE_API clprune_status clprune_layerscale_backward(clprune_context *context, float beta,
     clprune_mat t, clprune_mat ls, clprune_mat dy, clprune_mat dt, clprune_mat dls, clprune_mat db,
     clprune_mat db_tokens, cl_event *event);

@@ -3,7 +3,6 @@
 #include "core/checked.h"
 #include "nn/sums.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 

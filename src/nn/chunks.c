@@ -1,7 +1,7 @@
 #include "nn/chunks.h"
 
 #include "core/checked.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/scratch.h"
 
 #define CHUNK_BYTES ((size_t)8 << 20)

@@ -1,7 +1,7 @@
 /* GELU_CODE: GELU's derivative at x, as codes; see clprune/gelu_code.h. */
 #include "clprune/gelu_code.h"
 #include "nn/packed_form.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {

@@ -4,7 +4,7 @@
 #include "core/checked.h"
 #include "nn/form.h"
 #include "nn/token_mean_private.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/scratch.h"
 
 static clprune_mat means(const clprune__kept *kept, clprune__range range)

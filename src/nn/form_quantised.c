@@ -2,7 +2,7 @@
 #include "core/checked.h"
 #include "nn/form.h"
 #include "ops/quantise_private.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 
 #define DEFAULT_GROUP 64
 

@@ -20,7 +20,7 @@ static clprune_status check_sizes(clprune_context *context, size_t rows, size_t 
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
     *sizes = (clprune_gelu_code_sizes){0};
     REQUIRE(bits == 2 || bits == 4 || bits == 8, CLPRUNE_INVALID_ARGUMENT,
-        "bits is %u, not 2, 4 or 8", bits);
+        "bits is %u, expected 2, 4 or 8", bits);
     REQUIRE(clprune__mul(cols, bits, &all), CLPRUNE_SIZE_OVERFLOW,
         "%zu codes of %u bits overflow size_t", cols, bits);
     found.cols = clprune__ceil_div(all, 32);

@@ -3,7 +3,6 @@
 #include "nn/optimizer_private.h"
 #include "nn/sums.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/launch.h"
 #include "runtime/scratch.h"
 

@@ -2,7 +2,7 @@
 
 #include "core/checked.h"
 #include "nn/chunks.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/scratch.h"
 
 static const clprune__packing *packing_of(const clprune__kept *kept)

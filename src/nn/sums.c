@@ -2,7 +2,6 @@
 
 #include "core/checked.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 

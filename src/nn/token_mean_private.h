@@ -8,8 +8,8 @@
 clprune_status clprune__token_sum(clprune_context *context, size_t batch, size_t tokens,
     float scale, clprune_mat x, clprune_mat y, cl_event *event);
 
-/* Each row of x_n = scale * y_n. y: batch x d; x: (batch * tokens) x d, apart from y. */
+/* Each row of dx_n = scale * dy_n. dy: batch x d; dx: (batch * tokens) x d, apart from dy. */
 clprune_status clprune__token_spread(clprune_context *context, size_t batch, size_t tokens,
-    float scale, clprune_mat y, clprune_mat x, cl_event *event);
+    float scale, clprune_mat dy, clprune_mat dx, cl_event *event);
 
 #endif

@@ -3,8 +3,8 @@
 #include "ops/bspmm_private.h"
 #include "ops/mma.h"
 #include "ops/ops_state.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 static const clprune__kernel_def bspmm_tn_mma_kernel = {
     "bspmm_tn_mma.cl", "bspmm_tn_mma", "mma.clh tiled.clh tiled_tn.clh mma_gather.clh"};

@@ -10,7 +10,7 @@
 /* The plan of a product. It is summed in `splits` partial results of panels x inner x panel
  * floats. */
 typedef struct clprune__bspmm_plan {
-    size_t vectors, tile; /* vector kernels: defines V, and CB (tn) or P (nt) */
+    size_t vectors, tile; /* vector kernels: V, and CB (tn) or P (nt); for GPUs tile is CT */
     size_t panel, panels; /* outputs of a panel; ceil(outputs / panel) */
     size_t inner;         /* columns (tn, padded) or rows (nt) of a panel */
     size_t splits;        /* the batch is cut into this many runs of samples */
@@ -101,7 +101,7 @@ size_t clprune__tile_cols(size_t bc, size_t most);
 /* Floats of dy that the kernels for GPUs read at once. */
 size_t clprune__dy_width(clprune_mat dy);
 
-/* Appends the defines that all kernels for GPUs have: BC, BR, SEG, CT, LANES, TEAMS. */
+/* Appends the defines that all kernels for GPUs have: XV, BC, BR, SEG, CT, LANES, TEAMS. */
 void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm_operands *operands,
     clprune__defines *defines);
 

@@ -2,8 +2,8 @@
 #include "core/checked.h"
 #include "ops/conv_private.h"
 #include "ops/ops_state.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 static const clprune__kernel_def bspmm_tn_tiled_kernel = {
     "bspmm_tn_tiled.cl", "bspmm_tn_tiled", "tiled.clh tiled_tn.clh"};

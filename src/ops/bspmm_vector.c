@@ -3,8 +3,8 @@
 #include "ops/bspmm_private.h"
 #include "ops/gemm_private.h"
 #include "ops/ops_state.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 static const clprune__kernel_def bspmm_tn_vector_kernel = {
     "bspmm_tn_vector.cl", "bspmm_tn_vector", "panel.clh"};

@@ -109,7 +109,7 @@ clprune_status clprune__check_bsr_desc(
     const bool bitmap = s.index_type == CLPRUNE_INDEX_BITMAP;
     const bool fits =
         clprune__mul(desc->batch, desc->keep, &kept) &&
-        clprune__mul3(desc->keep, desc->block.rows, 1, &kept_rows) &&
+        clprune__mul(desc->keep, desc->block.rows, &kept_rows) &&
         clprune__mul3(kept, desc->block.rows, desc->block.cols, &elements) &&
         clprune__mul3(kept, clprune__block_values(desc->value_type, desc->block),
             clprune__value_bytes(desc->value_type), &s.values_bytes) &&

@@ -1,8 +1,7 @@
 /* The index of a BSR matrix: written in any form, read as int32 crow and col. */
 #include "core/checked.h"
 #include "ops/bsr_private.h"
-#include "runtime/check.h"
-#include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/rowwise.h"
 
 static const clprune__kernel_def bsr_index_kernel = {"bsr_index.cl", "bsr_index", ""};

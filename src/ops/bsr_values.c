@@ -1,7 +1,7 @@
 #include "core/checked.h"
 #include "ops/bsr_private.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 

@@ -3,8 +3,8 @@
 
 #include "core/checked.h"
 #include "ops/gemm_private.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 /* Sizes along one axis. */
 typedef struct axis {

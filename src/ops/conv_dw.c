@@ -4,8 +4,8 @@
 #include "ops/conv_private.h"
 #include "ops/gemm_private.h"
 #include "ops/ops_state.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def conv_dw_vector_kernel = {

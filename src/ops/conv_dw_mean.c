@@ -1,8 +1,7 @@
 /* dw of a convolution from one vector for each image, the value of all of its pixels. */
 #include "clprune/gemm.h"
-#include "core/checked.h"
 #include "ops/conv_private.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 

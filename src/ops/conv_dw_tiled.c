@@ -5,8 +5,8 @@
 #include "ops/gemm_tile.h"
 #include "ops/ops_state.h"
 #include "ops/quantise_private.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/scratch.h"
 
 static const clprune__kernel_def conv_dw_tiled_kernel = {

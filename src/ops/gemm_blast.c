@@ -9,8 +9,8 @@
 #include "clprune/memory.h"
 #include "core/checked.h"
 #include "runtime/backend.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 /* CLBlast has global state: compiled programs, and a database of parameters that its first call
  * fills without a lock. So all calls of all contexts are serialised. */

@@ -2,8 +2,8 @@
 #include "core/checked.h"
 #include "ops/gemm_private.h"
 #include "ops/gemm_tile.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 
 static const clprune__kernel_def gemm_tiled_kernel = {

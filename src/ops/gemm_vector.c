@@ -1,8 +1,8 @@
 #include "core/checked.h"
 #include "ops/gemm_private.h"
 #include "ops/ops_state.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 
 static const clprune__kernel_def gemm_vector_kernel = {

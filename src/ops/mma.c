@@ -8,8 +8,8 @@
 #include "clprune/memory.h"
 #include "ops/ops_state.h"
 #include "runtime/backend.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 

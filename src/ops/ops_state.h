@@ -6,7 +6,7 @@
 #include "ops/tuning.h"
 
 /* The engine of dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or by kind: gemm_tiled.cl
- * for the samples of a batch, CLBlast for single products. */
+ * for the samples of a batch and for devices of small work-groups, else CLBlast. */
 typedef enum clprune__gemm_engine {
     CLPRUNE__ENGINE_VECTOR,
     CLPRUNE__ENGINE_TILED,

@@ -4,7 +4,6 @@
 #include "core/checked.h"
 #include "ops/gemm_private.h"
 #include "runtime/check.h"
-#include "runtime/context_private.h"
 #include "runtime/rowwise.h"
 #include "runtime/scratch.h"
 

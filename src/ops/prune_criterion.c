@@ -1,7 +1,6 @@
 /* Which blocks a criterion keeps, and how it weighs them. */
-#include "core/checked.h"
 #include "ops/prune_private.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/rowwise.h"
 
 static const clprune__kernel_def prune_draw_kernel = {"prune_draw.cl", "prune_draw", "draw.clh"};

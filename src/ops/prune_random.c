@@ -1,7 +1,7 @@
 /* RANDOM: each set of `keep` blocks of a sample is as likely as any other. All blocks score 1, so
  * that their priorities 1 / u rank them at random; a kept one is scaled by blocks / keep. */
 #include "ops/prune_private.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/transfer.h"
 
 static clprune_status fill(clprune_context *context, float value, clprune__region to, size_t count)

@@ -4,10 +4,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "core/checked.h"
 #include "runtime/backend.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/rowwise.h"
 

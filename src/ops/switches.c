@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/check.h"
+#include "runtime/fail.h"
 
 enum { KERNELS, GEMM, MMA, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
 

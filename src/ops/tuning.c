@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 static const char *const blast_kernels[CLPRUNE__BLAST_KERNELS] = {
     "Xgemm", "GemmRoutine", "Transpose", "Padtranspose", "Pad"};

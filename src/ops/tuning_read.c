@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "ops/tuning.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_LINE = 512, MOST_ENTRIES = 128 };
 

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <unistd.h> /* sysconf */
 
-#include "core/checked.h"
 #include "runtime/backend.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/ledger.h"
 #include "runtime/record.h"

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/transfer.h"
 

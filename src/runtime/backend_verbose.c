@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "runtime/backend.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/launch.h"
 #include "runtime/program_cache.h"
 #include "runtime/verbose.h"

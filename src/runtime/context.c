@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checked.h"
 #include "runtime/arena.h"
 #include "runtime/backend.h"
 #include "runtime/check.h"

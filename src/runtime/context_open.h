@@ -11,7 +11,7 @@ typedef struct clprune__context_setup {
     cl_command_queue queue;            /* NULL: options->device selects a device */
     bool dry;                          /* no device is opened */
     const clprune_device_info *device; /* what a dry context assumes; NULL: this machine's CPU */
-    clprune_kernels kernels;           /* AUTO: by device type */
+    clprune_kernels kernels;           /* AUTO: by the device, see clprune_kernels */
     bool poison;
     const clprune_context_options *options;
 } clprune__context_setup;

@@ -50,8 +50,9 @@
 #define CLPRUNE__PRINTF(text, first)
 #endif
 
-/* Stores "file:line: text" as the last error, tells the log hook, returns `code`. The text is for
- * users: a sentence that ends with the values allowed or the next step. */
+/* Stores "file:line: text" as the last error, tells the log hook, returns `code`; while
+ * context->quiet it only returns `code`. The text is for users: a sentence that ends with the
+ * values allowed or the next step. */
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
     int line, const char *format, ...) CLPRUNE__PRINTF(5, 6);
 

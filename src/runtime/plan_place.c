@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "runtime/check.h"
+#include "runtime/fail.h"
 #include "runtime/plan_private.h"
 
 /* Limits for each order: rounds, and comparisons of two buffers in all rounds. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "clprune/version.h"
-#include "core/checked.h"
 #include "core/sha256.h"
 #include "runtime/check.h"
 #include "runtime/context_private.h"

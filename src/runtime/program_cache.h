@@ -13,7 +13,7 @@
  * kernel's identity. */
 typedef struct clprune__kernel_def {
     const char *file, *entry; /* "gelu.cl", "gelu_forward" */
-    const char *preludes;     /* "nn.clh row_sums.clh": files between common.clh and its own */
+    const char *preludes;     /* "nn.clh rowwise.clh": files between common.clh and its own */
 } clprune__kernel_def;
 
 typedef struct clprune__program {
@@ -50,7 +50,8 @@ typedef struct clprune__program_cache {
     clprune_cache_stats stats;
     char *dir;           /* NULL: no disk layer */
     uint64_t disk_limit; /* bytes; set before the cache is opened */
-    char *device_key; /* device, vendor, driver, platform: the part of a file's key that is fixed */
+    char
+        *device_key; /* name, vendor, driver and versions: the part of a file's key that is fixed */
 } clprune__program_cache;
 
 /* Chooses and prepares the cache folder. An unusable one only turns the disk layer off, with a

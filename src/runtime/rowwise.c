@@ -1,8 +1,8 @@
 #include "runtime/rowwise.h"
 
 #include "core/checked.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 
 /* Elements of a group: enough to make the cost of starting it negligible. */
 #define CPU_GROUP_ELEMENTS 32768

@@ -1,8 +1,8 @@
 #include "runtime/scratch.h"
 
 #include "core/checked.h"
-#include "runtime/check.h"
 #include "runtime/context_private.h"
+#include "runtime/fail.h"
 #include "runtime/transfer.h"
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context)

@@ -1,7 +1,7 @@
 /* Scratch: a stack of device memory that operations borrow between begin and end.
  *
  *     clprune__scratch_mark mark = clprune__scratch_begin(context);
- *     TRY(clprune__scratch_take(context, bytes, &buffer, &offset));   // as often as needed
+ *     TRY(clprune__scratch_mat(context, rows, cols, &mat));   // or _array; as often as needed
  * done:
  *     clprune__scratch_end(context, mark);
  *
@@ -45,7 +45,8 @@ typedef struct clprune__scratch {
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark);
 
-/* `bytes` of scratch at `*offset` bytes into *buffer, aligned to CLPRUNE__SCRATCH_ALIGN. */
+/* `bytes` of scratch at `*offset` bytes into *buffer, aligned to CLPRUNE__SCRATCH_ALIGN; the
+ * next two functions call it. */
 clprune_status clprune__scratch_take(
     clprune_context *context, size_t bytes, cl_mem *buffer, size_t *offset);
 

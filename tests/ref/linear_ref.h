@@ -1,4 +1,4 @@
-/* Reference of the linear layers, from the formulas of clprune/linear.h and clprune/token_linear.h.
+/* Reference of the linear layers, from the formulas of clprune/linear.h.
  * Results as in gemm_ref; b may be NULL. xs is the kept input in dense form. */
 #ifndef CLPRUNE_LINEAR_REF_H
 #define CLPRUNE_LINEAR_REF_H

@@ -43,11 +43,6 @@ const char *fault_host_fired(void)
     return fired;
 }
 
-unsigned fault_host_calls(void)
-{
-    return calls[armed];
-}
-
 long fault_host_blocks(void)
 {
     return blocks;

@@ -1,6 +1,6 @@
 /* Makes calls of the C library fail. The linker's --wrap redirects the calls of a program's own
  * objects to fault_host.c; calls of shared libraries, such as drivers, are not affected.
- * FAULT_HOST_WRAPS of tests/CMakeLists.txt has the linker's options. Two groups:
+ * fault_host_wraps of tests/CMakeLists.txt has the linker's options. Two groups:
  *
  *     memory   allocations, and threads and mutexes, which take memory too: they fail with ENOMEM
  *     files    opening, reading, writing, closing and naming files: they fail with EIO
@@ -25,9 +25,6 @@ void fault_host_arm(fault_group group, unsigned at, bool forever);
 
 /* The first function that failed since fault_host_arm; NULL: none yet. */
 const char *fault_host_fired(void);
-
-/* Calls of the armed group since fault_host_arm. */
-unsigned fault_host_calls(void);
 
 /* Allocations and open files of the program's own objects. */
 long fault_host_blocks(void);

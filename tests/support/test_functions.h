@@ -18,7 +18,7 @@ static const clprune_patch_embed_desc patches = {CHANNELS, HEIGHT, WIDTH, 2, OUT
 static struct {
     clprune_linear *linear, *token;
     clprune_conv2d *conv;
-    clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *rows_dense, *pixels;
+    clprune_saved *dense, *pruned, *mean, *quantised, *mask, *code, *pixels;
 } with;
 
 /* The context of the device, or a dry one. */
