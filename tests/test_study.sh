@@ -17,7 +17,7 @@ fail() {
 
 # A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and the
 # table at its start in `table`; stops the first time as by a signal if the file `interrupt` has its seed; fails with
-# --fail CODE; and does not test with --untested SEED.
+# --fail CODE; does not test with --untested SEED; and with --hold makes `holding` and waits for `go`.
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
 echo "$*" >>"$FOLDER/calls"
@@ -35,6 +35,7 @@ while [ $# -gt 0 ]; do
     --data) [ -d "$2" ] || exit 4 ;;
     --fail) exit "$2" ;;
     --untested) untested=$2 ;;
+    --hold) touch "$FOLDER/holding"; until [ -e "$FOLDER/go" ]; do sleep 0.05; done ;;
     esac
     shift
 done
@@ -192,6 +193,28 @@ sort calls | uniq -d | grep . && fail "a run is made twice"
 [ "$(wc -l <calls)" = 5 ] || fail "two processes make: $(cat calls)"
 expect 0 $run shared
 cmp -s shared/table.csv want || fail "the table of two processes is: $(cat shared/table.csv)"
+
+# Nor do two processes mix options: a run has some from its first moment on. Whether the lock is taken, a process asks
+# by taking it for a moment, in which the run is not skipped.
+printf 'seeds 1\narm a --fail 6\narm b --top1 5 --hold\narm c --top1 5' >files/held.study
+"$study" files/held.study ./trainer held >/dev/null 2>held.err &
+until [ -e holding ]; do sleep 0.05; done
+: >calls
+expect 2 "$study" files/held.study ./trainer held --lr 9
+grep -q 'held/b-1 was begun' err && [ ! -s calls ] || fail "beside a run in its first epoch: $(cat err calls)"
+mkdir held/c-1 # by a process that began with the first one
+echo half >held/c-1/last.ckpt
+printf 'trainer\n--lr 9\n' >held/c-1/study.options
+touch go
+wait $!
+[ $? = 2 ] && grep -q 'held/c-1 was begun' held.err && grep -qx -- '--lr 9' held/c-1/study.options ||
+    fail "beside a process that began at once: $(cat held.err held/c-1/study.options)"
+printf 'seeds 1\narm a --top1 5' >files/asked.study
+mkdir -p asked/a-1
+exec 8>asked/a-1/study.lock && flock 8
+sleep 0.3 &
+exec 8>&-
+expect 0 "$study" files/asked.study ./trainer asked
 
 # A run that fails or aborts is told; the others are made.
 printf 'arm bad --fail 6\narm aborted --fail 134\narm good --top1 5\nseeds 2' >files/bad.study # and no newline

@@ -18,8 +18,9 @@
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
 # no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
-# Its command line is in study.options. With other options than a finished or interrupted run, the study does not
-# start: remove the run's folder, or take another OUT. --data, --device, --quiet and --checkpoint-every may differ.
+# Its command line is in study.options. With other options than a finished or interrupted run, or than one that another
+# process makes, the study ends: remove the run's folder, or take another OUT. --data, --device, --quiet and
+# --checkpoint-every may differ.
 # With - for TRAINER, only the options of STUDY are compared; runs without the file are taken as they are.
 #
 # At its end, and at each start with finished runs, OUT gets:
@@ -110,18 +111,27 @@ command_line() {
         grep -vE '^--(data|device|quiet|checkpoint-every)([ =]|$)'
 }
 
-# check_options OPTION...: fails if a run was begun with others, because the table would mix them.
-check_options() {
-    local name seed dir difference other=0 compared=(cat)
+# same_options NAME SEED OPTION...: fails if a run was begun with others, because the table would mix them.
+same_options() {
+    local dir=$out/$1-$2 difference compared=(cat)
     [ "$train" != - ] || compared=(sed '1d; /^--seed /q')
+    [ -s "$dir/study.options" ] || return 0
+    difference=$(diff <("${compared[@]}" <"$dir/study.options") <(command_line "$@" | "${compared[@]}") |
+        sed -n 's/^</    then/p; s/^>/    now /p') || true
+    [ -n "$difference" ] || return 0
+    printf "study: %s was begun with other options; remove that folder, or take another OUT\n%s\n" "$dir" "$difference" >&2
+    return 1
+}
+
+begun() { [ -s "$1/summary.json" ] || [ -s "$1/last.ckpt" ]; } # otherwise, a run begins anew
+
+# check_options OPTION...: ends if a run was begun with others, or another process makes it with others.
+check_options() {
+    local name seed dir other=0
     while read -r name seed; do
         dir=$out/$name-$seed
-        [ -s "$dir/study.options" ] && { [ -s "$dir/summary.json" ] || [ -s "$dir/last.ckpt" ]; } || continue
-        difference=$(diff <("${compared[@]}" <"$dir/study.options") <(command_line "$name" "$seed" "$@" | "${compared[@]}") |
-            sed -n 's/^</    then/p; s/^>/    now /p') || true
-        [ -n "$difference" ] || continue
-        printf "study: %s was begun with other options; remove that folder, or take another OUT\n%s\n" "$dir" "$difference" >&2
-        other=1
+        [ -s "$dir/study.options" ] && { begun "$dir" || ! flock -n "$dir/study.lock" true; } || continue
+        same_options "$name" "$seed" "$@" || other=1
     done < <(runs)
     [ $other = 0 ] || exit 2
 }
@@ -186,13 +196,18 @@ report() (
     fi
 )
 
-# train_one NAME SEED: succeeds if the run is finished, or another process has it.
+# train_one NAME SEED OPTION...: succeeds if the run is finished, or another process has it.
 train_one() {
-    local dir=$out/$1-$2 words own more=(--overwrite) i code=0
-    [ ! -s "$dir/summary.json" ] || return 0
-    mkdir -p "$dir"
-    exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
-    if ! flock -n 7 || [ -s "$dir/summary.json" ]; then # finished meanwhile
+    local dir=$out/$1-$2 words own more=(--overwrite) i code=0 taken=
+    if [ ! -s "$dir/summary.json" ]; then
+        mkdir -p "$dir"
+        exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
+        flock -w 1 7 || taken=yes # not -n: check_options of another process takes it for a moment
+    fi
+    if [ -n "$taken" ] || begun "$dir"; then # since check_options
+        same_options "$@" || exit 2
+    fi
+    if [ -n "$taken" ] || [ -s "$dir/summary.json" ]; then # finished meanwhile
         exec 7>&-
         return 0
     fi
