@@ -176,7 +176,10 @@ cp trainer trainer-2
 sed 's/now.*/then trainer\n    now  trainer-2/' other >trainers && mv trainers other
 other files/four.study ./trainer-2 cut
 expect 0 "$study" files/four.study ./trainer cut --device 1:0 --data d # these may differ
-rm cut/*/study.options # runs of older checkouts
+# Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
+rm cut/*/study.options cut/once-3/summary.json
+echo half >cut/once-3/last.ckpt
+expect 1 $run cut --data d --fail 2
 expect 0 $run cut --data d
 # A run that never had a checkpoint may have any.
 printf 'arm bad --fail 6' >files/bad.study

@@ -211,7 +211,6 @@ train_one() {
         exec 7>&-
         return 0
     fi
-    command_line "$@" >"$dir/study.options"
     set_own "$1" "$2"
     words=("${own[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
     if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --st'* ]]; then # --steps would count from the checkpoint
@@ -222,6 +221,8 @@ train_one() {
             --imp*) unset "words[i]" "words[i + 1]" ;;
             esac
         done
+    else # of a resumed run, the trainer may refuse the options
+        command_line "$@" >"$dir/study.options"
     fi
     echo "== $1-$2"
     "$train" "${words[@]}" --output-dir "$dir" --summary-json "$dir/summary.tmp" "${more[@]}" 7>&- || code=$?
