@@ -161,21 +161,30 @@ other() {
     [ ! -s calls ] && [ ! -e cut/table.csv ] && cmp -s err other || fail "beside other options it says: $(cat err calls)"
     mv before cut/table.csv
 }
+begun="was begun with other options; start with those ('then'), remove that folder unless a process works on it, or take another OUT"
 sed 's/better --top1 81/better --top1 82 --epochs 3/' files/four.study >files/other.study
 for seed in 1 3; do
-    printf 'study: cut/better-%s was begun with other options; remove that folder, or take another OUT\n' $seed
+    echo "study: cut/better-$seed $begun"
     printf '    then --top1 81\n    now  --top1 82\n    now  --epochs 3\n'
 done >other
 other files/other.study ./trainer cut
 other files/other.study - cut
 rm -r cut/base-1 cut/better-1 cut/base-3/summary.json cut/better-3 # the second was interrupted
-printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --lr 1\n' base-3 >other
-printf 'study: cut/%s was begun with other options; remove that folder, or take another OUT\n    now  --lr 1\n' once-3 >>other
+printf 'study: cut/%s %s\n    now  --lr 1\n' base-3 "$begun" >other
+printf 'study: cut/%s %s\n    now  --lr 1\n' once-3 "$begun" >>other
 other files/four.study ./trainer cut --lr 1
 cp trainer trainer-2
 sed 's/now.*/then trainer\n    now  trainer-2/' other >trainers && mv trainers other
 other files/four.study ./trainer-2 cut
-expect 0 "$study" files/four.study ./trainer cut --device 1:0 --data d # these may differ
+expect 0 "$study" files/four.study ./trainer cut --device 1:0 --data d --quiet --memory-report --tensorboard t --export=e \
+    --skip-broken --checkpoint-every 2 # these may differ
+# Files are compared by their real path.
+printf 'seeds 1\narm a --top1 5 --import @/w.st' >files/path.study
+expect 0 "$study" files/path.study ./trainer path --keep-file files/some.keep
+sed 's|@/w|../files/w|' files/path.study >files/paths.study
+expect 0 env -C files "$study" paths.study ../trainer ../path --keep-file=./some.keep
+expect 2 "$study" files/path.study ./trainer path --keep-file files/w.st
+grep -qx '    now  --keep-file @/w.st' err || fail "of another keep file it says: $(cat err)"
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
 rm cut/*/study.options cut/once-3/summary.json
 echo half >cut/once-3/last.ckpt

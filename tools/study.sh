@@ -19,8 +19,8 @@
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
 # no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
 # Its command line is in study.options. With other options than a finished or interrupted run, or than one that another
-# process makes, the study ends: remove the run's folder, or take another OUT. --data, --device, --quiet and
-# --checkpoint-every may differ.
+# process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
+# --device, --skip-broken, --checkpoint-every, --export, --memory-report, --tensorboard, --quiet, and how a path is written.
 # With - for TRAINER, only the options of STUDY are compared; runs without the file are taken as they are.
 #
 # At its end, and at each start with finished runs, OUT gets:
@@ -102,13 +102,28 @@ set_own() {
     own=(--test-every 0 ${common[@]+"${common[@]}"} ${own[@]+"${own[@]}"} --seed "$2")
 }
 
-# command_line NAME SEED OPTION...: of a run, an option a line, without those that may differ
+# comparable: options, one a line, without those that change no result; files by real path, from the folder of STUDY
+comparable() {
+    local line path
+    grep -vE '^--(data|device|skip-broken|checkpoint-every|export|memory-report|tensorboard|quiet)([ =]|$)' |
+        while IFS= read -r line; do
+            case $line in --imp*[\ =]* | --k*[\ =]*) # any beginning of --import and --keep-file
+                path=${line#*[ =]}
+                path=$(realpath -m -- "${path/#@\//"$home"/}")
+                line="${line%%[ =]*} ${path/#"$home"\//@/}"
+                ;;
+            esac
+            printf '%s\n' "$line"
+        done
+}
+
+# command_line NAME SEED OPTION...: of a run, as study.options has it
 command_line() {
     local own
     set_own "$1" "$2"
     printf '%s' "${train##*/}"
     printf '%s\n' "${own[@]}" "${@:3}" | awk '{ printf /^--/ ? "\n%s" : " %s", $0 } END { print "" }' |
-        grep -vE '^--(data|device|quiet|checkpoint-every)([ =]|$)'
+        comparable
 }
 
 # same_options NAME SEED OPTION...: fails if a run was begun with others, because the table would mix them.
@@ -116,10 +131,11 @@ same_options() {
     local dir=$out/$1-$2 difference compared=(cat)
     [ "$train" != - ] || compared=(sed '1d; /^--seed /q')
     [ -s "$dir/study.options" ] || return 0
-    difference=$(diff <("${compared[@]}" <"$dir/study.options") <(command_line "$@" | "${compared[@]}") |
+    difference=$(diff <("${compared[@]}" <"$dir/study.options" | comparable) <(command_line "$@" | "${compared[@]}") |
         sed -n 's/^</    then/p; s/^>/    now /p') || true
     [ -n "$difference" ] || return 0
-    printf "study: %s was begun with other options; remove that folder, or take another OUT\n%s\n" "$dir" "$difference" >&2
+    printf "study: %s was begun with other options; %s\n%s\n" "$dir" \
+        "start with those ('then'), remove that folder unless a process works on it, or take another OUT" "$difference" >&2
     return 1
 }
 
