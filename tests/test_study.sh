@@ -283,12 +283,13 @@ expect 2 "$study"
 cat >files/real.study <<'STUDY'
 options --image-size 16 --patch-size 8 --train-limit 64 --test-limit 32 --batch-size 32 --epochs 2
 seeds 1
-arm dense --activations dense
+arm dense --activations dense --export dense.st
 arm exact --activations exact
+arm tested --test-onl --import dense.st
 STUDY
 expect 0 "$study" files/real.study "$real" real --quiet
-awk -F, 'NR == 2 { d = $3 } NR == 3 && ($3 != d || $5 != "+0.00") { exit 1 } END { exit NR != 3 }' real/table.csv ||
-    fail "exact is not dense: $(cat real/table.csv)"
+awk -F, 'NR == 2 { d = $3 } NR > 2 && ($3 != d || $5 != "+0.00") { exit 1 } END { exit NR != 4 }' real/table.csv ||
+    fail "exact, or the tested weights, are not dense: $(cat real/table.csv)"
 awk -F, '(NR == 2) != ($6 == "") { exit 1 }' real/dense-1/log.csv || fail "it tests before the end: $(cat real/dense-1/log.csv)"
 
 [ $failures -eq 0 ]

@@ -214,7 +214,7 @@ report() (
 
 # train_one NAME SEED OPTION...: succeeds if the run is finished, or another process has it.
 train_one() {
-    local dir=$out/$1-$2 words own more=(--overwrite) i code=0 taken=
+    local dir=$out/$1-$2 words own more i code=0 taken=
     if [ ! -s "$dir/summary.json" ]; then
         mkdir -p "$dir"
         exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
@@ -230,7 +230,7 @@ train_one() {
     set_own "$1" "$2"
     words=("${own[@]/#@\//"$home"/}" "${@:3}") # quoted: bash 5.2 would replace an & in $home
     if [ -s "$dir/last.ckpt" ] && [[ " ${words[*]}" != *' --st'* ]]; then # --steps would count from the checkpoint
-        more=(--resume "$dir/last.ckpt")
+        more=(--output-dir "$dir" --resume "$dir/last.ckpt")
         for i in "${!words[@]}"; do # without --import, of which any beginning will do: the checkpoint has the weights
             case ${words[i]-} in
             --imp*=*) unset "words[i]" ;;
@@ -239,9 +239,11 @@ train_one() {
         done
     else # of a resumed run, the trainer may refuse the options
         command_line "$@" >"$dir/study.options"
+        more=(--output-dir "$dir" --overwrite)
+        [[ " ${words[*]}" != *' --test-o'* ]] || more=() # --test-only has no files but the summary
     fi
     echo "== $1-$2"
-    "$train" "${words[@]}" --output-dir "$dir" --summary-json "$dir/summary.tmp" "${more[@]}" 7>&- || code=$?
+    "$train" "${words[@]}" --summary-json "$dir/summary.tmp" ${more[@]+"${more[@]}"} 7>&- || code=$?
     # after a signal, the summary is of a part of the run
     [ $code != 0 ] || mv "$dir/summary.tmp" "$dir/summary.json"
     rm -f "$dir/summary.tmp"
