@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "golden/golden_model.h"
+#include "resmlp_model.h"
+#include "safetensors.h"
+#include "support/test_folder.h"
+#include "weights.h"
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
@@ -332,6 +336,39 @@ static void every_tensor_is_seeded(void **state)
     free_fixture(&f);
 }
 
+/* ---- weights of other programs --------------------------------------------------------------- */
+
+/* A file of timm and one of the authors' code: both give PyTorch's logits, and timm's file. */
+static void imported(void **state)
+{
+    const char *name = *state;
+    const golden_resmlp_case *odd = &golden_resmlp_cases[2];
+    const keep_policy dense = policy_of(0, 0);
+    char folder[TEST_PATH], out[TEST_PATH + 16];
+    bool head_left;
+    fault wrong = {0};
+    size_t want_size, size;
+    assert_string_equal(odd->name, "odd");
+    fixture f = make_fixture(odd, &dense, odd->batch, odd->batch);
+    TEST_OK(resmlp_init(&f.model, 1));
+    if (!weights_import(&resmlp_model, &f.model, test_context(), name, &head_left, &wrong))
+        fail_msg("%s", wrong.text);
+    assert_false(head_left);
+    forward(&f, false);
+    check_tensor(&golden_resmlp_tensors[odd->first + odd->parameters], f.model.logits);
+    test_folder_make(folder);
+    (void)snprintf(out, sizeof out, "%s/out", folder);
+    assert_true(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong));
+    unsigned char *want = test_file_read(TEST_GOLDEN "/timm.safetensors", &want_size);
+    unsigned char *got = test_file_read(out, &size);
+    assert_int_equal(size, want_size);
+    assert_memory_equal(got, want, size);
+    free(got);
+    free(want);
+    test_folder_remove(folder);
+    free_fixture(&f);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -362,5 +399,9 @@ int main(void)
     for (size_t i = 0; i < golden_train_runs_count && !test_small(); i++)
         test_add(
             &list, training_run, &golden_train_runs[i], "10 steps %s", golden_train_runs[i].name);
+    if (safetensors_readable()) {
+        test_add(&list, imported, TEST_GOLDEN "/timm.safetensors", "weights of timm");
+        test_add(&list, imported, TEST_GOLDEN "/facebook.safetensors", "weights of the authors");
+    }
     return test_run_on_devices("resmlp", &list);
 }

@@ -8,8 +8,11 @@
 #include "keep_file.h"
 #include "resnet.h"
 #include "resnet_model.h"
+#include "safetensors.h"
 #include "support/test_compare.h"
 #include "support/test_device.h"
+#include "support/test_folder.h"
+#include "weights.h"
 
 enum { SAMPLES = 4, STEPS = 10 };
 
@@ -498,6 +501,70 @@ static void counts(void **state)
     assert_string_equal(resnet_arch_tensor(&arch, resnet_arch_tensors(&arch) - 1).name, "fc.bias");
 }
 
+static safetensors opened(const char *path)
+{
+    safetensors s;
+    fault wrong = {0};
+    if (!safetensors_open(path, &s, &wrong))
+        fail_msg("%s", wrong.text);
+    return s;
+}
+
+/* A file of torchvision gives PyTorch's logits. Exported, it has the same tensors with the same
+ * bytes in the same order, but not the counts of batches, which come first. */
+static void imported(void **state)
+{
+    (void)state;
+    enum { BATCH = 4, IMAGE = 9, CLASSES = 5, UNITS = 6 };
+    static const char path[] = TEST_GOLDEN "/torchvision.safetensors";
+    const resnet_arch arch = {"small", IMAGE, CLASSES, false, 2, {1, 1}, {16, 32}};
+    const keep_how how = {0};
+    const size_t bytes = BATCH * 3 * IMAGE * IMAGE;
+    keep_rule rules[64];
+    resnet model;
+    bool head_left;
+    fault wrong = {0};
+    char folder[TEST_PATH], out[TEST_PATH + 16];
+    size_t from_size, to_size;
+    assert_true(keep_rules_count(&resnet_keep_table, 2) <= 64);
+    keep_preset_rules(&resnet_keep_table, 0, &how, 2, rules);
+    TEST_OK(resnet_create(test_context(), &arch, rules, BATCH, &model));
+    TEST_OK(resnet_init(&model, 1));
+    if (!weights_import(&resnet_model, &model, test_context(), path, &head_left, &wrong))
+        fail_msg("%s", wrong.text);
+    assert_false(head_left);
+    clprune_image_bytes images = golden_images_make(bytes);
+    golden_images_write(&images, bytes, 7);
+    TEST_OK(resnet_forward(&model, BATCH, images, false));
+    float *logits = read_mat(model.logits);
+    for (size_t i = 0; i < BATCH * CLASSES; i++)
+        assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
+    free(logits);
+    test_folder_make(folder);
+    (void)snprintf(out, sizeof out, "%s/out", folder);
+    assert_true(weights_export(&resnet_model, &model, test_context(), out, &wrong));
+    safetensors from = opened(path), to = opened(out);
+    assert_int_equal(to.count + UNITS, from.count);
+    for (size_t i = 0; i < to.count; i++) {
+        const safetensor *a = &from.tensors[UNITS + i], *b = &to.tensors[i];
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->rank, b->rank);
+        assert_memory_equal(a->shape, b->shape, sizeof a->shape);
+        assert_int_equal(a->from, UNITS * sizeof(int64_t) + b->from);
+    }
+    unsigned char *before = test_file_read(path, &from_size);
+    unsigned char *after = test_file_read(out, &to_size);
+    const size_t data = to_size - to.data;
+    assert_memory_equal(before + from_size - data, after + to.data, data);
+    free(before);
+    free(after);
+    safetensors_close(&from);
+    safetensors_close(&to);
+    test_folder_remove(folder);
+    golden_images_free(&images);
+    resnet_destroy(&model);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -510,5 +577,7 @@ int main(void)
     test_add(&list, codes, cases[0], "codes: %s", cases[0]->name);
     test_add(&list, differences, cases[0], "finite differences: %s", cases[0]->name);
     test_add(&list, unbiased, cases[0], "unbiased codes: %s", cases[0]->name);
+    if (safetensors_readable())
+        test_add(&list, imported, NULL, "weights of torchvision");
     return test_run_on_each_device("resnet", &list);
 }

@@ -16,7 +16,8 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     const char *path, bool *head_left, fault *f);
 
 /* Writes every weight, in fp32, sorted by name. Importing such a file and exporting again gives the
- * same bytes. */
+ * same bytes. Tensors that are no weights of the model, such as torchvision's num_batches_tracked,
+ * are not written. */
 bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f);
 

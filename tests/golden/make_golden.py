@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Make the golden values of the tests with PyTorch: golden_{rng,resmlp,optim,train}.inc.
+"""Make the golden values of the tests with PyTorch: golden_{rng,resmlp,optim,train}.inc, and the weights of
+the model "odd" in timm.safetensors and facebook.safetensors.
 
     python3 make_golden.py            write the files beside this script
     python3 make_golden.py --check    compute again and compare with the files, write nothing
@@ -10,6 +11,7 @@ golden_types.h holds the row types, README.md the formulas.
 """
 
 import argparse
+import json
 import math
 import pathlib
 import re
@@ -494,6 +496,45 @@ def make_train():
                     table("golden_train_run", "golden_train_runs", rows))
 
 
+# ---- safetensors files ---------------------------------------------------------------------------
+
+
+def safetensors(tensors):
+    """The bytes that Python's safetensors.torch.save gives {name: tensor} with metadata {"format": "pt"}."""
+    wide_first = sorted(tensors.items(), key=lambda t: (t[1].dtype != torch.int64, t[0]))
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, tensor in wide_first:
+        dtype, kind = ("I64", "<i8") if tensor.dtype == torch.int64 else ("F32", "<f4")
+        part = tensor.detach().numpy().astype(kind).tobytes()
+        offsets = [len(data), len(data) + len(part)]
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": offsets}
+        data += part
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def write_safetensors(path, tensors, check):
+    """Whether the file has these tensors; without `check` it then has."""
+    if not check:
+        path.write_bytes(safetensors(tensors))
+        return True
+    same = path.read_bytes() == safetensors(tensors)
+    print(f"{path.name}: {'agrees' if same else 'differs'}")
+    return same
+
+
+def facebook(tensors):
+    """The names and shapes of the authors' code, which timm maps to its own when it loads such a file."""
+    theirs = {}
+    for name, tensor in tensors.items():
+        for ours, other in [("stem.", "patch_embed."), ("linear_tokens.", "attn."),
+                            ("mlp_channels.", "mlp."), (".ls", ".gamma_")]:
+            name = name.replace(ours, other)
+        theirs[name] = tensor.reshape(-1) if name.endswith(("alpha", "beta")) else tensor
+    return theirs
+
+
 # ---- command line --------------------------------------------------------------------------------
 
 # Integer, decimal or hexadecimal literal, not part of a name.
@@ -536,6 +577,9 @@ def main():
         problem = differences(path.read_text(encoding="ascii"), text)
         print(f"{path.name}: {problem or 'agrees'}")
         failed = failed or bool(problem)
+    weights = ResMLP(**MODELS["odd"], dtype=torch.float32).p
+    for name, tensors in [("timm", weights), ("facebook", facebook(weights))]:
+        failed = not write_safetensors(HERE / f"{name}.safetensors", tensors, check) or failed
     return 1 if failed else 0
 
 
