@@ -1,5 +1,5 @@
-/* Batches sent to the device: the host memory of a transfer lives until the transfer is done, even
- * if the next transfer was refused. */
+/* Batches sent to the device: the next one is made meanwhile, and the host memory of a transfer
+ * lives until the transfer is done, even if the next transfer was refused. */
 #include <string.h>
 
 #include "feed.h"
@@ -68,11 +68,39 @@ static void images_refused(void **state)
     closes_behind_gate(0);
 }
 
+/* The next batch is made while the transfer of the last one is held back; a third batch takes the
+ * memory of the first, so it waits. */
+static void made_in_flight(void **state)
+{
+    (void)state;
+    static const uint32_t indices[2] = {0, 1};
+    const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
+    char err[256];
+    dataset *data;
+    batch_feed feed;
+    fault f = {0};
+    test_gate g;
+    assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
+    assert_true(feed_open(test_context(), data, 2, &feed, &f));
+    test_gate_close(&g);
+    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    const bool waited = atomic_load(&g.open);
+    assert_true(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    const bool waited_third = atomic_load(&g.open);
+    test_gate_remove(&g);
+    feed_close(&feed);
+    dataset_close(data);
+    assert_false(waited);
+    assert_true(waited_third);
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, images_in_flight, NULL, "closed while images are in flight");
     test_add(&list, labels_refused, NULL, "closed after the labels were refused");
     test_add(&list, images_refused, NULL, "closed after the images were refused");
+    test_add(&list, made_in_flight, NULL, "a batch made while the last one is in flight");
     return test_run_on_each_device("feed", &list);
 }
