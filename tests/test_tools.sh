@@ -144,8 +144,9 @@ while read -r script; do
 done <"$folder/scripts"
 
 mkdir "$folder/locales" "$folder/bin" "$folder/runs" "$folder/runs/dense-1" "$folder/runs/exact-1"
-if localedef -i de_DE -f UTF-8 "$folder/locales/de_DE.UTF-8" >/dev/null 2>&1 &&
-    LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 locale decimal_point 2>/dev/null | grep -qx ,; then
+if ! sh "$source/tests/support/comma_locale.sh" "$folder/locales"; then
+    echo "no locale with a decimal comma can be made here: its check is skipped"
+else
     printf 'seeds 1\narm dense\narm exact\n' >"$folder/two.study"
     for run in dense exact; do
         printf '{\n"epochs_done": 2,\n"top1": %s,\n"test_loss": 1.25,\n"train_loss": 1.5,\n"saved_activation_bytes": 1024,\n"peak_bytes": 2048,\n"step_ms": 100,\n"seconds": 5,\n"cpu_seconds": 6\n}\n' \
@@ -153,7 +154,7 @@ if localedef -i de_DE -f UTF-8 "$folder/locales/de_DE.UTF-8" >/dev/null 2>&1 &&
     done
     printf '#!/bin/sh\n' >"$folder/bin/gnuplot"
     chmod +x "$folder/bin/gnuplot"
-    LOCPATH=$folder/locales LC_ALL=de_DE.UTF-8 PATH=$folder/bin:$PATH \
+    env -u LC_ALL LANG=C LC_NUMERIC=comma LOCPATH="$folder/locales" PATH="$folder/bin:$PATH" \
         "$source/tools/study.sh" "$folder/two.study" "$folder/bin/gnuplot" "$folder/runs" >"$folder/out" 2>&1
     grep -qx 'exact,1,52.25,,+1.75,,1.2500,1.5000,1024,2048,100.0,6' "$folder/out" ||
         fail "a table in a locale with a decimal comma: $(cat "$folder/out")"

@@ -1,4 +1,7 @@
-/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, and what is refused. */
+/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, and what is refused; without it,
+ * silence.
+ */
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +12,22 @@
 
 enum { ROWS = 24, IN = 32, OUT = 16 };
 
-/* Runs one layer and a call that fails; y goes to `result`. */
-static void use(const char *verbose, float result[ROWS * OUT])
+/* A context with $CLPRUNE_VERBOSE. */
+static clprune_context *open_verbose(const char *verbose)
 {
     clprune_context *context = NULL;
     test_environment("CLPRUNE_VERBOSE", verbose);
     const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
-    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    const clprune_status status = test_create(options, &context);
     test_environment("CLPRUNE_VERBOSE", NULL);
+    assert_int_equal(status, CLPRUNE_SUCCESS);
+    return context;
+}
+
+/* Runs one layer and a call that fails; y goes to `result`. */
+static void use(const char *verbose, float result[ROWS * OUT])
+{
+    clprune_context *context = open_verbose(verbose);
     clprune_mat x, w, y;
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, IN, &x));
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
@@ -36,6 +47,36 @@ static void use(const char *verbose, float result[ROWS * OUT])
         clprune_gemm(context, false, false, 1.0f, 0.0f, x, w, y, NULL), CLPRUNE_INVALID_SIZE);
     free(numbers);
     clprune_context_destroy(context);
+}
+
+/* A file of lines, to be freed. Lines of calls and commands have eight fields, the last is a number
+ * with three decimals. */
+static char *read_lines(const char *path)
+{
+    size_t bytes;
+    char *text = test_file_read(path, &bytes);
+    text[bytes] = '\0';
+    for (const char *line = text, *end; *line != '\0'; line = end + 1) {
+        size_t fields = 1;
+        bool quoted = false;
+        const char *last = line;
+        for (end = line; *end != '\n'; end++) {
+            assert_int_not_equal(*end, '\0');
+            quoted ^= *end == '"';
+            if (*end == ',' && !quoted) {
+                fields++;
+                last = end + 1;
+            }
+        }
+        const bool call = strncmp(line, "clprune,call,", 13) == 0;
+        if (!call && strncmp(line, "clprune,command,", 16) != 0)
+            continue;
+        const size_t whole = strspn(last, "0123456789");
+        if (fields != 8 || whole == 0 || last[whole] != '.' ||
+            strspn(last + whole + 1, "0123456789") != 3 || last + whole + 4 != end)
+            fail_msg("%zu fields: %.*s", fields, (int)(end - line), line);
+    }
+    return text;
 }
 
 /* The lines of `text` that begin with `start`. */
@@ -62,11 +103,7 @@ static void lines(void **state)
         (void)snprintf(value, sizeof value, "%d:%s", level, path);
         use(value, loud);
         assert_memory_equal(silent, loud, sizeof silent);
-        size_t bytes;
-        char *text = test_file_read(path, &bytes);
-        text = realloc(text, bytes + 1);
-        assert_non_null(text);
-        text[bytes] = '\0';
+        char *text = read_lines(path);
         const size_t runs = (size_t)level; /* the second appends to the file */
         assert_int_equal(count_lines(text, "clprune,info,0."), runs);
         assert_int_equal(count_lines(text, "clprune,call,gemm,a:24x32 b:16x32 c:24x16,"), 2 * runs);
@@ -94,6 +131,36 @@ static void lines(void **state)
     test_folder_remove(folder);
 }
 
+/* A program may have a locale of its own. */
+static void decimal_comma(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16], text[2 * TEST_PATH];
+    float numbers[2] = {1, 2};
+    test_folder_make(folder);
+    (void)snprintf(text, sizeof text, "sh '%s/comma_locale.sh' '%s'", TEST_SUPPORT, folder);
+    const bool made = system(text) == 0;
+    test_environment("LOCPATH", folder);
+    if (!made || setlocale(LC_NUMERIC, "comma") == NULL) {
+        test_folder_remove(folder);
+        print_message("no locale with a decimal comma can be made here\n");
+        skip();
+    }
+    (void)snprintf(text, sizeof text, "%.1f", 1.5);
+    (void)snprintf(path, sizeof path, "2:%s/calls.csv", folder);
+    clprune_context *context = open_verbose(path);
+    clprune_mat x;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, 2, &x));
+    TEST_OK(clprune_mat_write(context, x, numbers));
+    clprune_context_destroy(context);
+    (void)setlocale(LC_NUMERIC, "C");
+    assert_string_equal(text, "1,5");
+    char *lines_written = read_lines(path + 2);
+    assert_int_equal(count_lines(lines_written, "clprune,c"), 2);
+    free(lines_written);
+    test_folder_remove(folder);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -116,6 +183,7 @@ int main(void)
 {
     test_list list = {0};
     test_add(&list, lines, NULL, "lines");
+    test_add(&list, decimal_comma, NULL, "in a locale with a decimal comma");
     test_add(&list, refused, NULL, "refused values");
     return test_run_on_each_device("verbose", &list);
 }

@@ -29,29 +29,29 @@ static verbose_backend *self(const clprune_context *context)
     return (verbose_backend *)(void *)context->verbose;
 }
 
-static double now_ms(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Waits for a command that began at `start` and notes its time: the device's, or the host's if the
  * queue does not profile. An error of the command is left to the next blocking call. */
 static void note(
-    clprune_context *context, clprune__verbose_command *command, cl_event event, double start)
+    clprune_context *context, clprune__verbose_command *command, cl_event event, uint64_t start)
 {
     cl_ulong from, to;
     if (event != NULL)
         (void)clWaitForEvents(1, &event);
-    command->ms = now_ms() - start;
+    command->ns = now_ns() - start;
     if (event != NULL &&
         clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof from, &from, NULL) ==
             CL_SUCCESS &&
         clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL) ==
             CL_SUCCESS &&
         to >= from)
-        command->ms = (double)(to - from) * 1e-6;
+        command->ns = to - from;
     clprune__verbose_command_note(context->verbose, command);
 }
 
@@ -93,7 +93,7 @@ static clprune_status run_kernel(const clprune__launch *launch, cl_uint dimensio
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = launch->context;
-    const double start = now_ms();
+    const uint64_t start = now_ns();
     cl_event made = NULL;
     TRY(self(context)->inner->kernel(launch, dimensions, global, local, &made));
     char size[TEXT] = "";
@@ -114,7 +114,7 @@ static clprune_status run_foreign(
     clprune_context *context, const clprune__foreign *foreign, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const double start = now_ms();
+    const uint64_t start = now_ns();
     cl_event made = NULL;
     TRY(self(context)->inner->foreign(context, foreign, &made));
     clprune__verbose_command command = {.name = "clblast", .defines = "", .size = ""};
@@ -126,7 +126,7 @@ done:
 
 /* Notes a command that moves bytes. */
 static void note_bytes(
-    clprune_context *context, const char *name, size_t bytes, cl_event event, double start)
+    clprune_context *context, const char *name, size_t bytes, cl_event event, uint64_t start)
 {
     char size[TEXT];
     (void)snprintf(size, sizeof size, "%zuB", bytes);
@@ -138,7 +138,7 @@ static clprune_status run_fill(clprune_context *context, const void *pattern, si
     cl_mem buffer, size_t offset, size_t bytes, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const double start = now_ms();
+    const uint64_t start = now_ns();
     cl_event made = NULL;
     TRY(self(context)->inner->fill(context, pattern, pattern_bytes, buffer, offset, bytes, &made));
     note_bytes(context, "fill", bytes, made, start);
@@ -152,7 +152,7 @@ static clprune_status run_write(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const double start = now_ms();
+    const uint64_t start = now_ns();
     TRY(self(context)->inner->write(context, rect, host));
     note_bytes(context, "write", rect->rows * rect->row_bytes, NULL, start);
 done:
@@ -162,7 +162,7 @@ done:
 static clprune_status run_read(clprune_context *context, const clprune__rect *rect, void *host)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const double start = now_ms();
+    const uint64_t start = now_ns();
     TRY(self(context)->inner->read(context, rect, host));
     note_bytes(context, "read", rect->rows * rect->row_bytes, NULL, start);
 done:

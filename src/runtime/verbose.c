@@ -25,6 +25,12 @@ static const char *source_name(clprune__program_source source)
     return names[source];
 }
 
+/* For %llu.%03llu: %f has a comma in the locales of some programs. */
+static unsigned long long microseconds(uint64_t ns)
+{
+    return (ns + 500) / 1000;
+}
+
 void clprune__verbose_enter(clprune__verbose *verbose, const char *function)
 {
     if (verbose->depth++ > 0)
@@ -34,16 +40,17 @@ void clprune__verbose_enter(clprune__verbose *verbose, const char *function)
     verbose->operands_count = verbose->commands = 0;
     verbose->shapes[0] = verbose->kernels[0] = '\0';
     verbose->source = CLPRUNE__SOURCE_NONE;
-    verbose->ms = 0;
+    verbose->ns = 0;
 }
 
 void clprune__verbose_leave(clprune__verbose *verbose)
 {
     if (--verbose->depth > 0 || verbose->commands == 0)
         return;
-    (void)fprintf(verbose->file, "clprune,call,%s,%s,%s,%zu,%s,%.3f\n", verbose->function,
+    const unsigned long long us = microseconds(verbose->ns);
+    (void)fprintf(verbose->file, "clprune,call,%s,%s,%s,%zu,%s,%llu.%03llu\n", verbose->function,
         verbose->shapes, verbose->kernels, verbose->commands, source_name(verbose->source),
-        verbose->ms);
+        us / 1000, us % 1000);
 }
 
 void clprune__verbose_operand(clprune__verbose *verbose, const char *name, clprune_mat mat)
@@ -76,7 +83,7 @@ static void list_kernel(clprune__verbose *verbose, const char *name)
 void clprune__verbose_command_note(
     clprune__verbose *verbose, const clprune__verbose_command *command)
 {
-    verbose->ms += command->ms;
+    verbose->ns += command->ns;
     verbose->commands++;
     if (command->source > verbose->source)
         verbose->source = command->source;
@@ -86,8 +93,9 @@ void clprune__verbose_command_note(
     flockfile(verbose->file);
     (void)fprintf(verbose->file, "clprune,command,%s,%s,", verbose->function, command->name);
     put_quoted(verbose->file, command->defines);
-    (void)fprintf(
-        verbose->file, ",%s,%s,%.3f\n", command->size, source_name(command->source), command->ms);
+    const unsigned long long us = microseconds(command->ns);
+    (void)fprintf(verbose->file, ",%s,%s,%llu.%03llu\n", command->size,
+        source_name(command->source), us / 1000, us % 1000);
     funlockfile(verbose->file);
 }
 

@@ -6,6 +6,7 @@
 #define CLPRUNE_RUNTIME_VERBOSE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "clprune/matrix.h"
@@ -30,14 +31,14 @@ typedef struct clprune__verbose {
     size_t operands_count, commands;
     char shapes[CLPRUNE__VERBOSE_TEXT], kernels[CLPRUNE__VERBOSE_TEXT];
     clprune__program_source source;
-    double ms;
+    uint64_t ns;
 } clprune__verbose;
 
 /* A command that has finished. size: "4x8/1x1", or bytes. */
 typedef struct clprune__verbose_command {
     const char *name, *defines, *size;
     clprune__program_source source;
-    double ms;
+    uint64_t ns;
 } clprune__verbose_command;
 
 /* Makes the context verbose if $CLPRUNE_VERBOSE says so; else context->verbose stays NULL. The
