@@ -2,6 +2,7 @@
  * silence.
  */
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,12 @@
 enum { ROWS = 24, IN = 32, OUT = 16 };
 
 /* A context with $CLPRUNE_VERBOSE. */
-static clprune_context *open_verbose(const char *verbose)
+static clprune_context *open_verbose(const char *verbose, const char *cache)
 {
     clprune_context *context = NULL;
     test_environment("CLPRUNE_VERBOSE", verbose);
-    const clprune_context_options options = {.kernels = clprune_context_kernels(test_context())};
+    const clprune_context_options options = {
+        .kernels = clprune_context_kernels(test_context()), .cache_dir = cache};
     const clprune_status status = test_create(options, &context);
     test_environment("CLPRUNE_VERBOSE", NULL);
     assert_int_equal(status, CLPRUNE_SUCCESS);
@@ -27,7 +29,7 @@ static clprune_context *open_verbose(const char *verbose)
 /* Runs one layer and a call that fails; y goes to `result`. */
 static void use(const char *verbose, float result[ROWS * OUT])
 {
-    clprune_context *context = open_verbose(verbose);
+    clprune_context *context = open_verbose(verbose, NULL);
     clprune_mat x, w, y;
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", ROWS, IN, &x));
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_PARAMETERS, "w", OUT, IN, &w));
@@ -148,7 +150,7 @@ static void decimal_comma(void **state)
     }
     (void)snprintf(text, sizeof text, "%.1f", 1.5);
     (void)snprintf(path, sizeof path, "2:%s/calls.csv", folder);
-    clprune_context *context = open_verbose(path);
+    clprune_context *context = open_verbose(path, NULL);
     clprune_mat x;
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", 1, 2, &x));
     TEST_OK(clprune_mat_write(context, x, numbers));
@@ -158,6 +160,47 @@ static void decimal_comma(void **state)
     char *lines_written = read_lines(path + 2);
     assert_int_equal(count_lines(lines_written, "clprune,c"), 2);
     free(lines_written);
+    test_folder_remove(folder);
+}
+
+/* The time is the event's. The first context builds the program, the second finds it in the folder.
+ */
+static void times_and_sources(void **state)
+{
+    (void)state;
+    const char *const sources[] = {"build", "disk"};
+    char folder[TEST_PATH], path[TEST_PATH + 16], cache[TEST_PATH + 16], end[32];
+    float numbers[ROWS * OUT] = {0};
+    test_folder_make(folder);
+    (void)snprintf(cache, sizeof cache, "%s/cache", folder);
+    test_debug("check=off"); /* one program */
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "1:%s/%s.csv", folder, sources[i]);
+        clprune_context *context = open_verbose(path, cache);
+        clprune_mat y;
+        cl_event event;
+        cl_ulong from = 0, to = 0;
+        TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "y", ROWS, OUT, &y));
+        TEST_OK(clprune_mat_write(context, y, numbers));
+        TEST_OK(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, &event));
+        assert_int_equal(
+            clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof from, &from, NULL),
+            CL_SUCCESS);
+        assert_int_equal(
+            clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL),
+            CL_SUCCESS);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        clprune_context_destroy(context);
+        char *text = read_lines(path + 2);
+        const char *line = strstr(text, "clprune,call,relu_forward,");
+        assert_non_null(line);
+        (void)snprintf(end, sizeof end, ",1,%s,", sources[i]);
+        const char *at = strstr(line, end);
+        if (at == NULL || fabs(strtod(at + strlen(end), NULL) - (double)(to - from) * 1e-6) > 6e-4)
+            fail_msg("expected '%s' and %.6f ms: %s", end, (double)(to - from) * 1e-6, line);
+        free(text);
+    }
+    test_debug(NULL);
     test_folder_remove(folder);
 }
 
@@ -184,6 +227,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, lines, NULL, "lines");
     test_add(&list, decimal_comma, NULL, "in a locale with a decimal comma");
+    test_add(&list, times_and_sources, NULL, "times and sources");
     test_add(&list, refused, NULL, "refused values");
     return test_run_on_each_device("verbose", &list);
 }
