@@ -1,11 +1,11 @@
-/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, and what is refused; without it,
- * silence.
- */
+/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, refused values; silence without it. */
+#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -163,8 +163,7 @@ static void decimal_comma(void **state)
     test_folder_remove(folder);
 }
 
-/* The time is the event's. The first context builds the program, the second finds it in the folder.
- */
+/* The time is the event's. The first context builds the program, the second loads it. */
 static void times_and_sources(void **state)
 {
     (void)state;
@@ -204,6 +203,55 @@ static void times_and_sources(void **state)
     test_folder_remove(folder);
 }
 
+/* Sends stdout and stderr to a new file; without a path, back. */
+static void redirect(const char *path)
+{
+    static int before[2];
+    (void)fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        const int to =
+            path == NULL ? before[i] : open(path, O_WRONLY | O_CREAT | O_APPEND, S_IRUSR | S_IWUSR);
+        if (path != NULL)
+            before[i] = dup(i + 1);
+        (void)dup2(to, i + 1);
+        (void)close(to);
+    }
+}
+
+/* Neither calls that succeed nor warnings and errors print. */
+static void silent(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16];
+    clprune_context *context = NULL, *none = NULL;
+    clprune_mat x, y = CLPRUNE_NO_MAT;
+    clprune_status good[4], bad[3];
+    float numbers[ROWS * OUT] = {0};
+    size_t bytes;
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/printed", folder);
+    test_environment("CLPRUNE_VERBOSE", NULL);
+    redirect(path); /* an assertion that fails would skip the way back */
+    good[0] = test_create((clprune_context_options){.cache_dir = path}, &context); /* a warning */
+    good[1] = clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "y", ROWS, OUT, &y);
+    good[2] = clprune_mat_write(context, y, numbers);
+    good[3] = clprune_relu_forward(context, y, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    bad[0] = clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SIZE_MAX / 8, 1, &x);
+    bad[1] = clprune_relu_forward(context, y, y, y, CLPRUNE_NO_MAT, NULL);
+    bad[2] = test_create((clprune_context_options){.kernels = 99}, &none);
+    clprune_context_destroy(context);
+    redirect(NULL);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_int_equal(good[i], CLPRUNE_SUCCESS);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_not_equal(bad[i], CLPRUNE_SUCCESS);
+    char *text = test_file_read(path, &bytes);
+    if (bytes > 0)
+        fail_msg("printed: %.*s", (int)bytes, text);
+    free(text);
+    test_folder_remove(folder);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -228,6 +276,7 @@ int main(void)
     test_add(&list, lines, NULL, "lines");
     test_add(&list, decimal_comma, NULL, "in a locale with a decimal comma");
     test_add(&list, times_and_sources, NULL, "times and sources");
+    test_add(&list, silent, NULL, "silent without it");
     test_add(&list, refused, NULL, "refused values");
     return test_run_on_each_device("verbose", &list);
 }
