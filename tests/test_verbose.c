@@ -139,6 +139,9 @@ static void decimal_comma(void **state)
     (void)state;
     char folder[TEST_PATH], path[TEST_PATH + 16], text[2 * TEST_PATH];
     float numbers[2] = {1, 2};
+    const clprune_linear_desc desc = {
+        .in = IN, .out = OUT, .keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.5f}};
+    clprune_linear *layer;
     test_folder_make(folder);
     (void)snprintf(text, sizeof text, "sh '%s/comma_locale.sh' '%s'", TEST_SUPPORT, folder);
     const bool made = system(text) == 0;
@@ -149,6 +152,8 @@ static void decimal_comma(void **state)
         skip();
     }
     (void)snprintf(text, sizeof text, "%.1f", 1.5);
+    TEST_FAILS(clprune_linear_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "sparsity is 1.5, expected");
     (void)snprintf(path, sizeof path, "2:%s/calls.csv", folder);
     clprune_context *context = open_verbose(path, NULL);
     clprune_mat x;

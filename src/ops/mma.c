@@ -116,28 +116,28 @@ static void fill_probe(size_t k, bool round_a, float *data)
     }
 }
 
-/* Compares the device's c with the exact result; on a difference writes the reason and returns
- * false. */
-static bool probe_agrees(clprune_precision precision, size_t k, const float *data, const float *got,
-    char *reason, size_t size)
+/* Compares the device's c with the exact result. */
+static clprune_status compare(
+    clprune_context *context, size_t k, const float *data, const float *got)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_precision precision = context->ops->precision;
     const float *a = data, *b = a + M * k, *c = b + k * N;
     for (size_t i = 0; i < M * N; i++) {
         double want = (double)c[i];
         for (size_t e = 0; e < k; e++)
             want += rounded(precision, (double)a[i / N * k + e]) *
                     rounded(precision, (double)b[e * N + i % N]);
-        if ((double)got[i] != want) {
-            (void)snprintf(reason, size, "the probe's element (%zu, %zu) is %.9g instead of %.9g",
-                i / N, i % N, (double)got[i], want);
-            return false;
-        }
+        REQUIRE((double)got[i] == want, CLPRUNE_UNSUPPORTED,
+            "the probe's element (%zu, %zu) is %.9g instead of %.9g", i / N, i % N, (double)got[i],
+            want);
     }
-    return true;
+done:
+    return status;
 }
 
-/* Runs the probe once; `reason` stays empty if the results are right. */
-static clprune_status run_probe(clprune_context *context, bool round_a, char *reason, size_t size)
+/* Runs the probe once; fails if a result is wrong. */
+static clprune_status run_probe(clprune_context *context, bool round_a)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t k = clprune__mma_depth(context), c_at = M * k + k * N, local = WARP;
@@ -154,7 +154,7 @@ static clprune_status run_probe(clprune_context *context, bool round_a, char *re
     clprune__arg_mem(&launch, buffer);
     TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
     TRY(clprune__transfer_read(context, buffer, c_at * sizeof(float), sizeof got, got));
-    (void)probe_agrees(context->ops->precision, k, data, got, reason, size);
+    TRY(compare(context, k, data, got));
 done:
     clprune_buffer_release(context, buffer);
     return status;
@@ -176,7 +176,7 @@ static clprune_status probe(clprune_context *context, char *reason, size_t size)
     const clprune_log_fn log = context->log;
     context->log = NULL;
     for (int i = 0; i < 2 && reason[0] == '\0'; i++)
-        if (run_probe(context, i == 0, reason, size) != CLPRUNE_SUCCESS)
+        if (run_probe(context, i == 0) != CLPRUNE_SUCCESS)
             (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
     context->log = log;
     clprune__error_text(context)[0] = '\0'; /* the context's own: it has no lock yet */

@@ -1,5 +1,6 @@
 #include "runtime/fail.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,18 @@ static const char *base_name(const char *file)
     return slash != NULL ? slash + 1 : file;
 }
 
+/* Formats with a decimal point, also in a program with another locale. */
+static void format_text(char *text, size_t size, const char *format, va_list arguments)
+{
+    const locale_t point = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t before = uselocale(point); /* 0, without memory, changes nothing */
+    if (vsnprintf(text, size, format, arguments) < 0)
+        text[0] = '\0';
+    (void)uselocale(before);
+    if (point != (locale_t)0)
+        freelocale(point);
+}
+
 clprune_status clprune__fail(clprune_context *context, clprune_status code, const char *file,
     int line, const char *format, ...)
 {
@@ -36,10 +49,8 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
     static _Thread_local char text[CLPRUNE__ERROR_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    int used = vsnprintf(text, sizeof text, format, arguments);
+    format_text(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (used < 0)
-        text[0] = '\0';
     if (context != NULL && context->quiet)
         return code;
     char *error = clprune__error_text(context);
@@ -162,8 +173,7 @@ void clprune__log(clprune_context *context, clprune_log_level level, const char 
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
-    const int used = vsnprintf(text, sizeof text, format, arguments);
+    format_text(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (used >= 0)
-        context->log(context->log_user, level, text);
+    context->log(context->log_user, level, text);
 }
