@@ -71,13 +71,15 @@ for script in test demo; do
         $user "$folder/checkout/tools/$script.sh"
 done
 
-# tools/demo.sh: paths in options are from the folder of the call.
+# tools/demo.sh: paths in options are from the folder of the call; threads of PoCL have cores of their own if all cores
+# are allowed.
 machine apt-get sudo cmake gnuplot
 chmod -R u+w "$folder/checkout"
 mkdir -p "$folder/checkout/build/release/bin" "$folder/call/data"
 touch "$folder/call/my.keep"
 cat >"$folder/checkout/build/release/bin/resmlp-train" <<'TRAINER'
 #!/bin/sh
+echo "affinity ${POCL_AFFINITY:-none}"
 while [ $# -gt 0 ]; do
     case $1 in
     --data) [ -d "$2" ] || exit 4 ;;
@@ -88,12 +90,23 @@ while [ $# -gt 0 ]; do
 done
 TRAINER
 chmod +x "$folder/checkout/build/release/bin/resmlp-train"
-(cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --data data --keep-file my.keep) \
-    >"$folder/out" 2>&1 && [ "$(grep -c ',50.00,' "$folder/checkout/demo/table.csv")" = 3 ] || {
-    echo "FAILED: the demo with paths from another folder"
+# demo AFFINITY COMMAND...: its three runs have POCL_AFFINITY=AFFINITY where COMMAND starts the demo.
+demo() {
+    affinity=$1
+    shift
+    (cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none \
+        env -u POCL_AFFINITY "$@" ../checkout/tools/demo.sh --data data --keep-file my.keep) >"$folder/out" 2>&1 &&
+        [ "$(grep -c ',50.00,' "$folder/checkout/demo/table.csv")" = 3 ] &&
+        [ "$(grep -cx "affinity $affinity" "$folder/out")" = 3 ] && return
+    echo "FAILED: the demo with paths from another folder, started by $*; expected POCL_AFFINITY $affinity"
     cat "$folder/out"
     failures=$((failures + 1))
 }
+demo 0 env POCL_AFFINITY=0
+# PoCL aborts with it if a core is not allowed.
+core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
+[ "$(nproc)" != "$(nproc --all)" ] || demo 1 env
+[ "$(nproc --all)" = 1 ] || demo none taskset -c "$core"
 
 # tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
 machine apt-get sudo cmake ctest
