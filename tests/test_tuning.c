@@ -151,6 +151,14 @@ static void built_in_is_legal(void **state)
         assert_int_equal(p[i].value, q[i].value);
     assert_string_equal(clprune_context_tuning_source(context), file);
     clprune_context_destroy(context);
+    char path[3072]; /* the same file */
+    (void)snprintf(path, sizeof path, "%s", folder);
+    while (strlen(path) < 2000)
+        strcat(path, "/.");
+    strcat(path, file + strlen(folder));
+    assert_int_equal(open_with(path, &context), CLPRUNE_SUCCESS);
+    assert_string_equal(clprune_context_tuning_source(context), path);
+    clprune_context_destroy(context);
 }
 
 static void override(void **state)

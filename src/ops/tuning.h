@@ -30,7 +30,7 @@ enum { CLPRUNE__BLAST_KERNELS = 5, CLPRUNE__BLAST_PARAMETERS = 28, CLPRUNE__BLAS
  * whole product; if panels are fewer, the batch is split, and each group sums a part of it. It does
  * not depend on the device, so that a CPU gives the same bits with any number of compute units. */
 typedef struct clprune__tuning {
-    char source[256]; /* the name of the built-in row, or the file */
+    char source[4096]; /* the name of the built-in row, or the file: PATH_MAX */
 
     /* gemm_vector.cl. A tile is tile_vectors wide, less for few columns, and as high as
      * accumulators allow. panel_depth: deep panels update c less often, although they leave the
