@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes the Debian packages, lets lintian judge them, and uses what they hold.
 #   test_deb.sh SOURCE_DIR BUILD_DIR
-# BUILD_DIR is made if need be. Exits 77 without lintian or dpkg-dev.
+# BUILD_DIR is made if need be. Exits 77 without lintian or dpkg-dev. root also lets dpkg install and purge the
+# packages, in a folder with a database of its own.
 export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2
 for command in lintian dpkg-deb dpkg-shlibdeps; do
@@ -41,9 +42,20 @@ for package in "$library" libclprune-dev clprune-tools; do
         breach "there is no package $package"
         continue
     }
-    dpkg-deb -x "$file" "$folder/root"
+    [ "$(id -u)" = 0 ] || dpkg-deb -x "$file" "$folder/root"
     dpkg-deb -f "$file" Depends >"$folder/$package.depends"
 done
+# into_root COMMAND...: with dpkg. The packages of others are not there, so their lack is no error.
+into_root() {
+    dpkg --root="$folder/root" --log="$folder/dpkg.log" --force-depends "$@" >"$folder/log" 2>&1 && return
+    cat "$folder/log"
+    breach "dpkg $1 failed"
+}
+if [ "$(id -u)" = 0 ]; then
+    mkdir -p "$folder/root/var/lib/dpkg"
+    into_root --install "$build"/*.deb
+    grep -E "depends on $library .*however" "$folder/log" && breach "our packages lack each other"
+fi
 mkdir "$folder/control"
 dpkg-deb -e "$build/$library"_*.deb "$folder/control"
 grep -q "^libclprune.so.$abi $library #MINVER#$" "$folder/control/symbols" || breach "no symbols file"
@@ -60,4 +72,41 @@ for program in resmlp-train resnet-train clprune-info clprune-bench clprune-tune
     [ -s "$folder/root/usr/share/bash-completion/completions/${program##*/}" ] ||
         breach "no completion of $program"
 done
+
+# Programs of others, built with the development package: CMake, the static library, pkg-config.
+cd "$folder" && cp "$source/examples/quickstart.c" . || exit 2
+cat >CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.22)
+project(client LANGUAGES C)
+find_package(clprune $version EXACT REQUIRED COMPONENTS shared static)
+add_executable(client_shared quickstart.c)
+target_link_libraries(client_shared PRIVATE clprune::clprune m)
+add_executable(client_static quickstart.c)
+target_link_libraries(client_static PRIVATE clprune::clprune_static m)
+END
+cmake -S . -B . -DCMAKE_PREFIX_PATH="$folder/root/usr" >log 2>&1 && cmake --build . >>log 2>&1 || {
+    tail -40 log
+    breach "find_package or building with it failed"
+}
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH="$libdir/pkgconfig"
+    # shellcheck disable=SC2046 # words
+    cc -DCL_TARGET_OPENCL_VERSION=120 quickstart.c -o client_pkg_config $(pkg-config --cflags --libs clprune) -lm \
+        "-Wl,-rpath,$libdir" || breach "building with pkg-config failed"
+else
+    echo "no pkg-config: not checked"
+fi
+for client in client_*; do
+    ldd "$client" | grep libclprune >linked
+    case $client in
+    client_static) [ ! -s linked ] ;;
+    *) grep -q "=> $libdir/" linked ;;
+    esac || breach "$client is linked to $(cat linked)"
+    "./$client" || breach "$client does not run"
+done
+
+if [ "$(id -u)" = 0 ]; then
+    into_root --purge "$library" libclprune-dev clprune-tools
+    find "$folder/root" -name '*clprune*' | grep . && breach "files are left after purging"
+fi
 [ $breaches -eq 0 ]
