@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The code blocks of the READMEs: C is compiled, CMake and pkg-config lines build a program, commands are
+# The code blocks of the READMEs: C is compiled and run, CMake and pkg-config lines build a program, commands are
 # given to their programs, files that are named exist. A block without a rule here is a failure.
 #   test_readme.sh SOURCE_DIR BUILD_DIR C_COMPILER FLAGS
 # FLAGS are those that the library was built with and programs need, such as -fsanitize=address.
@@ -11,7 +11,9 @@
 #   training                                   minutes; options are read, the memory is planned
 #   clprune-bench, clprune-tune                minutes; read until the device is missing
 #   commands under "On a GPU"                  no GPU here. Syntax only
-#   python3, Python                            no PyTorch here; test_pytorch. Names exist
+#   python3                                    minutes. Files exist
+# Lines of Python run where python3 has PyTorch and the library no sanitizers, which python3 cannot load; else
+# their functions exist.
 export LC_ALL=C # a decimal point in every locale
 set -u
 source=$1 build=$2 cc=$3 flags=$4
@@ -101,8 +103,7 @@ command_line() {
     cmake | sudo) ;;
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;
-    import | ... | 'print(clprune.report(model,') ;;
-    clprune.*) ;;
+    import | ... | print\(clprune.* | clprune.*) echo "$*" >>lines.py ;;
     *) fail "$from: no rule for: $*" ;;
     esac
 }
@@ -113,24 +114,15 @@ for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 tes
     head -c $((3073 * 64)) /dev/zero >DIR/$name.bin
 done
 cmake --install "$build" --prefix "$folder/prefix" >log 2>&1 || fail "cmake --install: $(tail -n 3 log)"
+library=$(find "$folder/prefix" -name libclprune.so)
 
 c_block() {
-    {
-        echo '#include <stdio.h>'
-        echo '#include <CL/cl.h>'
-        echo '#include <clprune/clprune.h>'
-        echo 'void readme(cl_command_queue queue, size_t batch, uint64_t step, clprune_mat x, clprune_mat y, clprune_mat w,'
-        echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db);'
-        echo 'void readme(cl_command_queue queue, size_t batch, uint64_t step, clprune_mat x, clprune_mat y, clprune_mat w,'
-        echo '    clprune_mat b, clprune_mat dx, clprune_mat dy, clprune_mat dw, clprune_mat db)'
-        echo '{'
-        cat "$1"
-        echo '}'
-        echo 'int main(void) { return puts(clprune_version_string()) < 0; }'
-    } >app.c
+    cp "$source/tests/readme_block.c" app.c
+    cp "$1" block.inc
     # shellcheck disable=SC2086 # words
     $cc $flags -std=c11 -DCL_TARGET_OPENCL_VERSION=120 -Wall -Wextra -Werror -Wno-missing-field-initializers \
-        -I"$folder/prefix/include" -c app.c -o app.o 2>log || fail "$from: $(cat log)"
+        -I"$folder/prefix/include" app.c -o app -L"${library%/*}" "-Wl,-rpath,${library%/*}" -lclprune -lOpenCL \
+        2>log && ./app >>log 2>&1 || fail "$from: $(cat log)"
 }
 
 # Lines of CMake, then of pkg-config, for a program app.c.
@@ -142,12 +134,12 @@ consumers() {
         grep '^[a-z_]*(' "$1"
     } >CMakeLists.txt
     cmake -S . -B app-build -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_C_FLAGS="$flags" >log 2>&1 && cmake --build app-build >>log 2>&1 && app-build/app >version ||
+        -DCMAKE_C_FLAGS="$flags" >log 2>&1 && cmake --build app-build >>log 2>&1 && app-build/app version >version ||
         fail "$from: $(tail -n 20 log)"
     command -v pkg-config >/dev/null || return
     grep -v '^[a-z_]*(' "$1" | sed "s|DIR|$folder/prefix|; s|^cc |$cc $flags |" >pkg-config.sh
     grep -q '^export PKG_CONFIG_PATH' pkg-config.sh || fail "$from: no pkg-config"
-    bash -e pkg-config.sh >log 2>&1 && ./a.out | cmp -s - version || fail "$from: pkg-config: $(cat log)"
+    bash -e pkg-config.sh >log 2>&1 && ./a.out version | cmp -s - version || fail "$from: pkg-config: $(cat log)"
 }
 
 for block in "$folder"/blocks/*[0-9]; do
@@ -193,9 +185,25 @@ for block in "$folder"/blocks/*[0-9]; do
         ;;
     esac
 done
-for name in convert_ report; do
-    grep -q "^def $name(" "$source/examples/pytorch/clprune.py" || fail "clprune.py has no $name"
+for name in $(grep -o 'clprune\.[a-z_]*' lines.py | sort -u); do
+    grep -q "^def ${name#*.}(" "$source/examples/pytorch/clprune.py" || fail "clprune.py has no ${name#*.}"
 done
+cat - lines.py >readme.py <<'END'
+import clprune, torch
+model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+images = torch.rand(8, 32)
+END
+echo 'model(images).sum().backward()' >>readme.py
+ran='not run: no python3 with PyTorch'
+[ -z "$flags" ] || ran='not run: sanitizers'
+for python in ${CLPRUNE_PYTHON:-} /usr/bin/python3 python3; do
+    [ -z "$flags" ] && "$python" -c 'import torch' 2>/dev/null || continue
+    ran='run'
+    PYTHONPATH=$source/examples/pytorch CLPRUNE_LIBRARY=$library "$python" readme.py >log 2>&1 ||
+        fail "the lines of Python: $(tail -n 5 log)"
+    break
+done
+echo "lines of Python: $(wc -l <lines.py), $ran"
 # Tests that are named exist.
 for name in $(grep -oh '`test_[a-z0-9_]*[*]\{0,1\}\(\.sh\)\{0,1\}`' "$source"/*.md "$source/tests/README.md" \
     "$source/include/clprune/README.md" | tr -d '`' | sort -u); do
