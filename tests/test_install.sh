@@ -8,7 +8,7 @@
 export LC_ALL=C # a decimal point in every locale
 source=$1 build=$2 cc=$3 cxx=$4 flags=$5
 folder=$(mktemp -d) || exit 2
-trap 'rm -rf "$folder"' EXIT
+trap 'chmod -R u+w "$folder"; rm -rf "$folder"' EXIT
 unset LD_LIBRARY_PATH
 breaches=0
 
@@ -197,11 +197,20 @@ cat >"$folder/parent/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
 project(parent LANGUAGES C)
 enable_testing()
+set(shared "\${BUILD_SHARED_LIBS}")
 add_subdirectory($source clprune)
 add_library(other other.c)
 get_target_property(other_type other TYPE)
-if(DEFINED BUILD_SHARED_LIBS OR NOT other_type STREQUAL "STATIC_LIBRARY" OR CMAKE_POSITION_INDEPENDENT_CODE)
+get_target_property(type clprune::clprune TYPE)
+set(expected STATIC_LIBRARY)
+if(shared)
+    set(expected SHARED_LIBRARY)
+endif()
+if(NOT "\${BUILD_SHARED_LIBS}" STREQUAL "\${shared}" OR NOT other_type STREQUAL expected OR CMAKE_POSITION_INDEPENDENT_CODE)
     message(FATAL_ERROR "add_subdirectory changed the other libraries: \${other_type}")
+endif()
+if(NOT type STREQUAL expected)
+    message(FATAL_ERROR "add_subdirectory builds a \${type}")
 endif()
 foreach(target IN ITEMS test_status resmlp-train clprune-info)
     if(TARGET \${target})
@@ -213,15 +222,18 @@ target_link_libraries(client PRIVATE clprune::clprune m)
 install(TARGETS client)
 END
 no_cmocka=-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON
-quietly "add_subdirectory without cmocka" cmake -S "$folder/parent" -B "$folder/parent/build" \
-    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS=-O0 $no_cmocka &&
-    if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then # compiles the library
-        quietly "building with add_subdirectory" cmake --build "$folder/parent/build" --parallel 2 &&
-            starts "$folder/parent/build/client" &&
-            quietly "installing the client" cmake --install "$folder/parent/build" --prefix "$folder/parent/out"
-        [ "$(find "$folder/parent/out" -type f -exec basename {} \;)" = client ] ||
-            breach "the other project installs more than its client"
-    fi
+for shared in '' -DBUILD_SHARED_LIBS=ON; do
+    out=$folder/parent/build$shared
+    quietly "add_subdirectory without cmocka $shared" cmake -S "$folder/parent" -B "$out" \
+        -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS=-O0 $no_cmocka $shared &&
+        if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then # compiles the library
+            quietly "building with add_subdirectory $shared" cmake --build "$out" --parallel 2 &&
+                starts "$out/client" &&
+                quietly "installing the client" cmake --install "$out" --prefix "$out/prefix"
+            [ "$(find "$out/prefix" -type f -exec basename {} \;)" = client ] ||
+                breach "the other project installs more than its client"
+        fi
+done
 if quietly "configuring without cmocka" cmake -S "$source" -B "$folder/plain" \
     -DCMAKE_C_COMPILER="$cc" $no_cmocka; then
     grep -q 'cmocka is not installed.*libcmocka-dev.*tests are not built' "$folder/log" ||
@@ -232,6 +244,37 @@ if cmake -S "$source" -B "$folder/plain" -DCLPRUNE_TESTS=ON $no_cmocka >"$folder
 fi
 tr '\n' ' ' <"$folder/log" | grep -q 'tests need cmocka.*libcmocka-dev' ||
     breach "CLPRUNE_TESTS=ON without cmocka does not name the package to install"
+
+# ---- a clone that may only be read, built in another folder; the libraries for images and weights are missing ----
+
+if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
+    mkdir "$folder/clone" "$folder/elsewhere"
+    tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C "$folder/clone" -xf -
+    chmod -R a-w,a+rX "$folder/clone"
+    user=env
+    if [ "$(id -u)" = 0 ]; then # who may write everywhere
+        chmod 755 "$folder"
+        chown 65534:65534 "$folder/elsewhere"
+        user='setpriv --reuid 65534 --regid 65534 --clear-groups'
+    fi
+    cd "$folder/clone" || exit 2
+    # shellcheck disable=SC2086 # words
+    quietly "cmake -B in a read-only clone" $user cmake -B "$folder/elsewhere" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_C_FLAGS=-O0 -DCLPRUNE_TESTS=OFF -DCLPRUNE_IMAGES=OFF -DCLPRUNE_JANSSON=OFF &&
+        quietly "building a read-only clone" $user cmake --build "$folder/elsewhere" --parallel 2
+    cd - >/dev/null || exit 2
+    train=$folder/elsewhere/bin/resmlp-train
+    mkdir -p "$folder/images/train/cat" "$folder/images/val/cat"
+    printf '\2\0\0\0\0\0\0\0{}' >"$folder/w.safetensors"
+    "$train" --plan --data "$folder/images" >"$folder/log" 2>&1
+    "$train" --test-only --import "$folder/w.safetensors" >>"$folder/log" 2>&1
+    for library in 'libturbojpeg and libpng' jansson; do
+        grep -q "built without $library" "$folder/log" || {
+            cat "$folder/log"
+            breach "a program without $library does not say so"
+        }
+    done
+fi
 
 [ $breaches -eq 0 ] || echo "$breaches breaches"
 [ $breaches -eq 0 ]
