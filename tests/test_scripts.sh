@@ -109,12 +109,12 @@ core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 [ "$(nproc --all)" = 1 ] || demo none taskset -c "$core"
 
 # tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
-machine apt-get sudo cmake ctest
+machine apt-get apt-cache sudo cmake ctest
 asks() {
     words=$1
     shift
     : >"$folder/calls"
-    PATH="$folder/bin:$PATH" FAIL=none "$folder/checkout/tools/test.sh" "$@" >/dev/null 2>&1
+    PATH="$folder/bin:$PATH" FAIL="${unknown:-none}" "$folder/checkout/tools/test.sh" "$@" >/dev/null 2>&1
     grep -q "^ctest .*$words" "$folder/calls" && return
     echo "FAILED: expected ctest with '$words' from tools/test.sh $*"
     cat "$folder/calls"
@@ -124,6 +124,12 @@ asks ' -LE slow|long$'
 asks ' -L unit$' -L unit
 grep lintian "$folder/calls" && failures=$((failures + 1))
 asks ' -L long -R deb$' --long -R deb
-grep -q 'apt-get install .*lintian' "$folder/calls" || failures=$((failures + 1))
+grep -q 'apt-get install .*lintian.*python3-torch' "$folder/calls" && grep -q 'apt-get install .*oclgrind' "$folder/calls" || {
+    echo "FAILED: --long does not install what it needs"
+    cat "$folder/calls"
+    failures=$((failures + 1))
+}
+unknown='apt-cache show' asks ' -L long$' --long # a Debian without Oclgrind
+grep 'apt-get install .*oclgrind' "$folder/calls" && failures=$((failures + 1))
 
 [ $failures -eq 0 ]
