@@ -1,6 +1,8 @@
 #!/bin/sh
 # The scripts of the README where they cannot do their work: one line says the next step.
 #   test_scripts.sh SOURCE_DIR
+# With $CLPRUNE_TEST_LONG it also lets tools/demo.sh do its work, in a copy of the sources: it builds, and trains with few
+# images.
 export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2
@@ -131,5 +133,20 @@ grep -q 'apt-get install .*lintian.*python3-torch' "$folder/calls" && grep -q 'a
 }
 unknown='apt-cache show' asks ' -L long$' --long # a Debian without Oclgrind
 grep 'apt-get install .*oclgrind' "$folder/calls" && failures=$((failures + 1))
+
+if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
+    mkdir "$folder/demo"
+    tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C "$folder/demo" -xf -
+    "$folder/demo/tools/demo.sh" --epochs 1 --train-limit 128 --test-limit 64 --batch-size 32 >"$folder/out" 2>&1 ||
+        echo "exit code $?" >>"$folder/out"
+    cd "$folder/demo/demo" && [ "$(grep -cE '^(dense|pruned-[58]0),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' table.csv)" = 3 ] &&
+        [ -s dense/log.csv ] && [ -s pruned-50/log.csv ] && [ -s pruned-80/log.csv ] &&
+        [ -s accuracy.png ] && [ -s memory.png ] && ! grep '^exit code' "$folder/out" || {
+        echo "FAILED: the demo"
+        tail -n 40 "$folder/out"
+        failures=$((failures + 1))
+    }
+    cat "$folder/demo/demo/table.csv"
+fi
 
 [ $failures -eq 0 ]
