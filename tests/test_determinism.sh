@@ -53,5 +53,11 @@ done
 for preset in $first_resnet compact; do
     compare "resnet $preset" "$resnet" --arch resnet20 --image-size 17 --activations $preset
 done
+if [ "$runs" -gt 1 ]; then # the tiled kernels split sums by the threads: a resumed run says so
+    rm -rf run
+    CLPRUNE_DEBUG=kernels=tiled POCL_MAX_PTHREAD_COUNT=1 "$resmlp" --image-size 16 --patch-size 8 $small --steps 1 --output-dir run
+    CLPRUNE_DEBUG=kernels=tiled POCL_MAX_PTHREAD_COUNT=2 "$resmlp" --resume run/last.ckpt --quiet 2>&1 |
+        grep -q 'note: .*, compute units: 1; .*, compute units: 2' || { echo "no note of other compute units" && wrong=$((wrong + 1)); }
+fi
 echo "$wrong presets with more than one hash"
 [ $wrong = 0 ]

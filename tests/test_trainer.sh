@@ -738,6 +738,15 @@ for arguments in "" --test-only; do
     expect 0 "" --resume whole/last.ckpt --steps 3 $arguments
     grep -q '^test loss' out && ! grep -q nan out || fail "no step of a finished run $arguments: $(cat out)"
 done
+# With other kernels a resumed run says that its bits may be others; with other compute units of the
+# vector kernels they are not. (A finished run builds none.)
+if "$program" --list-devices | grep -q 'Portable Computing Language'; then
+    CLPRUNE_DEBUG=kernels=vector POCL_MAX_PTHREAD_COUNT=1 expect 0 "" $pruned --epochs 1 --output-dir units
+    CLPRUNE_DEBUG=kernels=vector POCL_MAX_PTHREAD_COUNT=2 expect 0 "" --resume units/last.ckpt
+    CLPRUNE_DEBUG=kernels=tiled "$program" --resume units/last.ckpt >out 2>err || fail "a run does not go on with other kernels: $(cat err)"
+    [ "$(wc -l <err)" = 1 ] && grep -q '^resmlp-train: note: the run in units/last.ckpt had vector kernels on .*; it goes on with tiled kernels on .*, compute units: [1-9]' err ||
+        fail "no note where the bits may be others: $(cat err)"
+fi
 expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
 expect 2 "cifar" --resume one.ckpt --data cifar
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7

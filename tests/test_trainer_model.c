@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "gradient_check.h"
@@ -500,6 +501,12 @@ static void nonsense_in_a_checkpoint(void **state)
     assert_false(open_run(&with_state, arguments, &o, &t, &f));
     assert_non_null(strstr(f.text, "its log has 2 rows, not one for each of 1 epochs"));
     options_close(&o);
+    char device[512];
+    memset(device, 'x', sizeof device);
+    with_record(last, bad, "device", 1, device); /* not ended */
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_non_null(strstr(f.text, "its device is no text"));
+    options_close(&o);
     /* What is not nonsense, but too late. */
     (void)snprintf(arguments, sizeof arguments, "--resume %s --epochs 1", last);
     assert_false(open_run(&with_state, arguments, &o, &t, &f));
@@ -510,6 +517,85 @@ static void nonsense_in_a_checkpoint(void **state)
     checkpoint_close(&c);
     (void)snprintf(arguments, sizeof arguments, "--resume %s", last);
     run(arguments);
+    test_folder_remove(folder);
+}
+
+/* Writes the checkpoint of a run that did no step; builds no kernel of a step. */
+static void save_at_once(const char *kernels, const char *folder)
+{
+    char arguments[3 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f;
+    assert_int_equal(setenv("CLPRUNE_DEBUG", kernels, 1), 0);
+    (void)snprintf(arguments, sizeof arguments, "%s --output-dir %s --overwrite", small, folder);
+    if (!open_run(&with_state, arguments, &o, &t, &f) || !trainer_save(&t, &f))
+        fail_msg("%s", f.text);
+    trainer_close(&t);
+    options_close(&o);
+}
+
+/* What a run says on stderr when it goes on. */
+static void say_resumed(const char *kernels, const char *path, char *said, size_t size)
+{
+    char arguments[3 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f;
+    FILE *file = tmpfile();
+    const int kept = dup(STDERR_FILENO);
+    assert_int_equal(setenv("CLPRUNE_DEBUG", kernels, 1), 0);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", path);
+    assert_true(file != NULL && kept >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    const bool good = open_run(&with_state, arguments, &o, &t, &f);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0 && close(kept) == 0);
+    if (!good)
+        fail_msg("%s", f.text);
+    trainer_close(&t);
+    options_close(&o);
+    rewind(file);
+    said[fread(said, 1, size - 1, file)] = '\0';
+    (void)fclose(file);
+}
+
+/* A run that goes on where its bits may be others says so: with other kernels, or with tiled ones
+ * on other compute units, which split their sums. */
+static void other_devices(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], last[TEST_PATH + 16], other[TEST_PATH + 16], device[512], said[2048];
+    checkpoint c;
+    fault f;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(other, sizeof other, "%s/other.ckpt", folder);
+    char *before = getenv("CLPRUNE_DEBUG");
+    before = before == NULL ? NULL : strdup(before);
+    save_at_once("kernels=tiled", folder);
+    assert_true(checkpoint_open(last, &c, &f));
+    (void)snprintf(device, sizeof device, "%s", (const char *)checkpoint_find(&c, "device")->data);
+    checkpoint_close(&c);
+    assert_non_null(strstr(device, "tiled kernels on "));
+    say_resumed("kernels=tiled", last, said, sizeof said);
+    assert_null(strstr(said, "note: "));
+    char *digit = &device[strlen(device) - 1]; /* of the compute units */
+    assert_true(strstr(device, ", compute units: ") != NULL && *digit >= '0' && *digit <= '9');
+    *digit = *digit == '1' ? '2' : '1';
+    with_record(last, other, "device", 1, device);
+    say_resumed("kernels=tiled", other, said, sizeof said);
+    assert_non_null(strstr(said, "linear-train: note: the run in "));
+    assert_non_null(strstr(said, device));
+    say_resumed("kernels=vector", last, said, sizeof said);
+    assert_non_null(strstr(said, "; it goes on with vector kernels on "));
+    save_at_once("kernels=vector", folder);
+    assert_true(checkpoint_open(last, &c, &f));
+    assert_null(strstr(checkpoint_find(&c, "device")->data, "compute units"));
+    checkpoint_close(&c);
+    say_resumed("kernels=vector", last, said, sizeof said);
+    assert_null(strstr(said, "note: "));
+    assert_int_equal(
+        before == NULL ? unsetenv("CLPRUNE_DEBUG") : setenv("CLPRUNE_DEBUG", before, 1), 0);
+    free(before);
     test_folder_remove(folder);
 }
 
@@ -628,6 +714,7 @@ int main(void)
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, streams, NULL, "streams");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
+    test_add(&list, other_devices, NULL, "a checkpoint on other devices");
     test_add(&list, limit_without_ladder, NULL, "a limit of memory without presets to choose from");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);

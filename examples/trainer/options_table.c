@@ -157,7 +157,8 @@ static const option_row rows[] = {
     COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
         "epochs between checkpoints; default 1; 0: never"),
     TEXT("resume", OPTION_FORGET, resume, "FILE",
-        "continue from a checkpoint, with its options; gives the bits of an uninterrupted run"),
+        "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
+        "run on the same device with the same driver, and says on stderr if they may be others"),
     TEXT("import", OPTION_FORGET, import_file, "FILE",
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
         "another number of classes is left out"),
@@ -186,7 +187,8 @@ static const option_row rows[] = {
     TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",
         "write the columns of log.csv as an event file for TensorBoard"),
     TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as a JSON object"),
-    FLAG("quiet", OPTION_FORGET, quiet, "print only errors and the reports you asked for"),
+    FLAG("quiet", OPTION_FORGET, quiet,
+        "print only errors, notes on stderr and the reports you asked for"),
     FLAG("help", OPTION_FORGET, help, "print this and exit"),
     FLAG("version", OPTION_FORGET, version, "print the version and exit"),
 };

@@ -6,6 +6,8 @@
  *     keep                  the text of --keep-file; only if there is one
  *     dataset               name of the data set
  *     checksum              of the data set, where its name does not identify it (dataset.h)
+ *     device                what decides on the bits of results besides the settings, as a text:
+ *                           kernels, device, driver, tuning; without it: not known
  *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
@@ -27,7 +29,7 @@
 
 #include "checkpoint.h"
 
-enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
+enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96, DEVICE_TEXT = 512 };
 
 /* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
  * many. */
@@ -114,6 +116,18 @@ static bool put_tensors(const trainer *t, checkpoint_writer *writer, fault *f)
     return good;
 }
 
+/* The tiled kernels split sums by the count of compute units; the vector kernels do not. */
+static void device_text(const trainer *t, char text[DEVICE_TEXT])
+{
+    const clprune_device_info device = clprune_context_device_info(t->context);
+    const bool tiled = clprune_context_kernels(t->context) == CLPRUNE_KERNELS_TILED;
+    (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s, tuning %s",
+        tiled ? "tiled" : "vector", device.device, device.driver,
+        clprune_context_tuning_source(t->context));
+    if (tiled)
+        options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
+}
+
 static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
 {
     const trainer_position *at = &t->at;
@@ -124,10 +138,11 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
         t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
     const uint64_t checksum = dataset_checksum(t->data);
-    char *text;
+    char *text, device[DEVICE_TEXT];
     size_t size;
     if (!options_save(t->options, &text, &size, f))
         return false;
+    device_text(t, device);
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
     if (t->options->keep_text != NULL)
         checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
@@ -135,6 +150,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
     if (checksum != 0)
         checkpoint_put(writer, "checksum", CHECKPOINT_U64, 1, 1, &checksum);
+    checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
     checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &t->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
@@ -297,7 +313,7 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {
-        "options", "keep", "dataset", "checksum", "streams", "position", "sums", "log"};
+        "options", "keep", "dataset", "checksum", "device", "streams", "position", "sums", "log"};
     static const char *const folders[] = {"param/", "state0/", "state1/", "model/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
@@ -330,6 +346,26 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
                c->path, t->streams, t->type->program);
 }
 
+/* Says on stderr if a run goes on where results have other bits; that is no fault. */
+static bool check_device(const trainer *t, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, "device");
+    char now[DEVICE_TEXT];
+    if (record == NULL || t->options->test_only) /* an older program; nothing goes on */
+        return true;
+    const char *before = record->data;
+    const uint64_t size = record->rows * record->cols;
+    if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
+        return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
+    device_text(t, now);
+    if (strcmp(before, now) != 0)
+        (void)fprintf(stderr,
+            "%s: note: the run in %s had %s; it goes on with %s, so its bits may differ from an "
+            "uninterrupted run's\n",
+            t->type->program, c->path, before, now);
+    return true;
+}
+
 /* Reads a record of `count` numbers of 8 bytes. A record of an older program may have fewer, at
  * least `first`; the rest of `numbers` is left as it is. */
 static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
@@ -356,7 +392,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
         !check_position(t, c, position, f) || !check_sums(c, sums, f) ||
         !check_log(t, c, position[0], f) || !check_epochs(t, c, position, f) ||
-        !check_tensors(t, c, f))
+        !check_tensors(t, c, f) || !check_device(t, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
 
