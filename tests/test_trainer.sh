@@ -626,12 +626,19 @@ drawn="--steps 2 --gradient-check 1 --gradient-draws 16 --quiet --summary-json d
 expect 0 "" $small $drawn
 [ "$(figures bias drawn.json | grep -c ' 0$')" = $tensors ] || fail "dense is biased"
 [ "$(figures noise drawn.json | grep -c ' 0$')" = $tensors ] || fail "dense is noisy"
+[ "$(figures projection drawn.json | grep -c ' 1$')" = $tensors ] || fail "dense's projection is not 1"
+# projected LOW HIGH: the projections of the weights of fc1 and fc2 lie between.
+projected() {
+    figures projection drawn.json | awk -v low="$1" -v high="$2" '$1 ~ /fc[12].weight/ { if (!($2 > low && $2 < high)) exit 1; found++ }
+        END { if (found != 12) exit 1 }' || fail "projections not from $1 to $2: $(figures projection drawn.json)"
+}
 [ "$(wc -l <out)" = $((tensors + 2)) ] || fail "no table of draws: $(cat out)"
-grep -q 'bias  *noise .*of 16 draws' out || fail "the table does not say bias, noise and draws"
+grep -q 'cosine  *projection .*bias  *noise .*of 16 draws' out || fail "the table does not say projection, bias, noise and draws"
 expect 0 "" $pruned $drawn
 columns drawn
 awk '!($2 > 0.05 && $3 == 0 && $2 == $4) { exit 1 }' columns ||
     fail "the largest blocks are not biased without noise: $(cat columns)"
+projected 0.5 0.8
 # Over all tensors the bias is far below the noise that 16 draws leave, noise / 4. (The square of a
 # tensor's bias is an estimate that may be negative; here their sum: the errors' less the noises'.)
 unbiased() {
@@ -640,6 +647,7 @@ unbiased() {
         { bias += $4 ^ 2 - $3 ^ 2; noise += $3 ^ 2 }
         END { exit !(bias < 0.15 ^ 2 * noise && -bias < 0.15 ^ 2 * noise) }' columns ||
         fail "not unbiased: $2: $(cat columns)"
+    projected 0.95 1.05
 }
 for criterion in sampled random; do
     expect 0 "" $sampled --criterion $criterion $drawn

@@ -248,6 +248,11 @@ double gradient_cosine(const gradient_sums *sums)
     return sums->product / (sqrt(sums->got) * sqrt(sums->exact));
 }
 
+double gradient_projection(const gradient_sums *sums)
+{
+    return sums->product / sums->exact;
+}
+
 double gradient_relative_error(const gradient_sums *sums)
 {
     return sqrt(sums->off) / sqrt(sums->exact);
@@ -275,15 +280,16 @@ void gradient_check_print(const gradient_check *check, const trainer *t)
     if (check->batches == 0)
         return;
     const bool draws = check->draws > 1;
-    (void)printf("\n%-46s %10s %14s%s   over %" PRIu64 " batches", "gradient beside dense's",
-        "cosine", "relative error", draws ? "       bias      noise" : "", check->batches);
+    (void)printf("\n%-46s %10s %10s %14s%s   over %" PRIu64 " batches", "gradient beside dense's",
+        "cosine", "projection", "relative error", draws ? "       bias      noise" : "",
+        check->batches);
     if (draws)
         (void)printf(" of %" PRIu64 " draws", check->draws);
     (void)printf("\n");
     for (size_t i = 0; i < check->tensors; ++i) {
         const gradient_sums *sums = &check->sums[i];
-        (void)printf("%-46s %10.6f %14.3e", t->params[i].name, gradient_cosine(sums),
-            gradient_relative_error(sums));
+        (void)printf("%-46s %10.6f %10.6f %14.3e", t->params[i].name, gradient_cosine(sums),
+            gradient_projection(sums), gradient_relative_error(sums));
         if (draws)
             (void)printf(" %10.3e %10.3e", gradient_bias(sums, check->draws),
                 gradient_noise(sums, check->draws));
@@ -301,6 +307,7 @@ void gradient_check_json(const gradient_check *check, const trainer *t, json *j)
     for (size_t i = 0; i < check->tensors; ++i) {
         json_open(j, t->params[i].name);
         json_real(j, "cosine", gradient_cosine(&check->sums[i]));
+        json_real(j, "projection", gradient_projection(&check->sums[i]));
         json_real(j, "relative_error", gradient_relative_error(&check->sums[i]));
         json_real(j, "norm", sqrt(check->sums[i].exact / (double)check->draws));
         if (check->draws > 1) {

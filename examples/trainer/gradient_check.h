@@ -44,6 +44,10 @@ void gradient_check_close(gradient_check *check); /* accepts {0} */
 /* got . exact / (|got| |exact|), NaN where either is zero. */
 double gradient_cosine(const gradient_sums *sums);
 
+/* got . exact / |exact|^2, the part of the exact gradient that is in the one at hand: over many
+ * draws 1 without bias, whatever the noise. NaN where the exact gradient is zero. */
+double gradient_projection(const gradient_sums *sums);
+
 /* |got - exact| / |exact|, l2; NaN where the exact gradient is zero. */
 double gradient_relative_error(const gradient_sums *sums);
 
