@@ -74,7 +74,7 @@ static void indices(void **state)
     bool found = false;
     (void)snprintf(
         want, sizeof want, "indices=%s", options_indices[options_index_choice(row->want)]);
-    assert_true(options_save(&o, &text, &size, &f));
+    assert_true(options_save(&o, false, &text, &size, &f));
     for (const char *p = text; p < text + size; p += strlen(p) + 1)
         found = found || strcmp(p, want) == 0;
     assert_true(found);

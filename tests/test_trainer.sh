@@ -273,7 +273,7 @@ expect 0 "" $limit 12 --steps 1 --overwrite
 expect 2 "--train-limit 16: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt
 
 # ---- output --------------------------------------------------------------------------------------
-expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report
+expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report --export whole.st
 grep -q "$(printf '\r')" out && fail "there is a carriage return where there is no terminal"
 grep -q 'blocks\.\*\.norm1 ' out || fail "the memory report has no pruned blocks"
 [ "$(wc -l <whole/log.csv)" = 4 ] || fail "log.csv has no header and 3 rows"
@@ -283,6 +283,12 @@ for key in arch parameters dataset epochs batch_size activations sparsity block 
     peak input gradients optimizer workspace cpu_seconds no-augment label-smoothing warmup-epochs clip-norm; do
     grep -q "\"$key\": " whole.json || fail "the summary has no $key"
 done
+# Each option of --help but those that change no result.
+sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|plan|plan-csv|memory-report|summary-json|quiet|help|version' >settings
+[ "$(wc -l <settings)" -gt 40 ] || fail "--help has few settings: $(cat settings)"
+while read -r option; do
+    sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
+done <settings
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; json.load(open(sys.argv[1]))' whole.json ||
         fail "the summary is no JSON"
@@ -593,6 +599,7 @@ expect 0 "" $small $check
 [ "$(figures relative_error check.json | grep -c ' 0$')" = $tensors ] ||
     fail "dense is not dense: $(figures relative_error check.json)"
 [ "$(wc -l <out)" = $((tensors + 2)) ] || fail "no table of gradients: $(cat out)"
+grep -q '"gradient-check": "2"' check.json || fail "the summary does not say --gradient-check"
 expect 0 "" $small $check --activations exact
 figures relative_error check.json | awk '!($2 < 2e-5) { exit 1 } $2 > 0 { off++ }
     END { exit !(NR == 78 && off > 60) }' ||
@@ -734,9 +741,10 @@ expect 0 "" $small --keep-file mixed --code-bits 8 --steps 1 --memory-report
 grep -q 'blocks\.\*\.norm1  *6  *quantised 2 bits$' out || fail "the keep file does not quantise"
 grep -q 'blocks\.\*\.gelu  *1  *pooled 2x2$' out || fail "the keep file does not pool"
 
-expect 0 "" $pruned --epochs 1 --output-dir part --overwrite
+expect 0 "" $pruned --epochs 1 --output-dir part --overwrite --import whole.st
 cp part/last.ckpt one.ckpt
-expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere
+expect 0 "" --resume one.ckpt --epochs 2 --output-dir elsewhere --summary-json elsewhere.json
+grep -q '"import": "whole.st"' elsewhere.json || fail "the summary of a resumed run does not say what it began with"
 [ "$(wc -l <elsewhere/log.csv)" = 3 ] || fail "a longer run does not go on"
 expect 0 "" --resume whole/last.ckpt --epochs 3
 grep -q '^all 3 epochs are done; a higher --epochs goes on$' out || fail "a finished run: $(cat out)"

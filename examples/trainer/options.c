@@ -322,7 +322,7 @@ void options_print_help(const trainer_model *model, FILE *file)
  * name gets another meaning (keep_renamed). A checkpoint without it has version 1. */
 enum { PRESETS = 2 };
 
-bool options_save(const options *o, char **text, size_t *size, fault *f)
+bool options_save(const options *o, bool all, char **text, size_t *size, fault *f)
 {
     const size_t count = option_rows_count(o->model);
     char *out = malloc((count + 1) * TEXT_MOST);
@@ -332,10 +332,12 @@ bool options_save(const options *o, char **text, size_t *size, fault *f)
     used += (size_t)snprintf(out, TEXT_MOST, "presets=%d", PRESETS) + 1;
     for (size_t i = 0; i < count; ++i) {
         const option_row row = option_row_at(o->model, i);
-        char value[TEXT_MOST - 32];
-        if (row.memory == OPTION_FORGET || !option_is_set(&row, o))
+        const bool set = option_is_set(&row, o);
+        char value[TEXT_MOST - 32] = "";
+        if (row.memory == OPTION_PROCESS || (!all && (row.memory == OPTION_FORGET || !set)))
             continue;
-        option_print(&row, o, value, sizeof value);
+        if (set)
+            option_print(&row, o, value, sizeof value);
         used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row.name, value) + 1;
     }
     *text = out;

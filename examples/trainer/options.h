@@ -113,8 +113,9 @@ bool options_given(const options *o, const char *name);
 void options_print_help(const trainer_model *model, FILE *file);
 
 /* The options that a checkpoint needs: "name=value" strings, each ended by NUL. The caller frees
- * *text. */
-bool options_save(const options *o, char **text, size_t *size, fault *f);
+ * *text. With `all`, those that a summary has: also the options of this process that decide on
+ * results, and empty values of options that are not set. */
+bool options_save(const options *o, bool all, char **text, size_t *size, fault *f);
 
 /* Restores options from a checkpoint unless they were given on the command line. A given option
  * must agree (CODE_USAGE), except those with OPTION_TAKE in options_table.c, such as --data and

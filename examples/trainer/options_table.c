@@ -146,11 +146,11 @@ static const option_row rows[] = {
         "of parameters, order and augmentation, not of generated images; default 1"),
     TEXT("device", OPTION_FORGET, device, "DEVICE",
         "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
-    FLAG("list-devices", OPTION_FORGET, list_devices, "print the OpenCL devices and exit"),
+    FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
     TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
         "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
         "runs/ARCH-DATE-TIME"),
-    FLAG("overwrite", OPTION_FORGET, overwrite,
+    FLAG("overwrite", OPTION_PROCESS, overwrite,
         "replace the files of an earlier run in --output-dir"),
     COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
         "epochs between tests on the test images; default 1; 0: only after the last epoch"),
@@ -159,7 +159,7 @@ static const option_row rows[] = {
     TEXT("resume", OPTION_FORGET, resume, "FILE",
         "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
         "run on the same device with the same driver, and says on stderr if they may be others"),
-    TEXT("import", OPTION_FORGET, import_file, "FILE",
+    TEXT("import", OPTION_TAKE, import_file, "FILE",
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
         "another number of classes is left out"),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
@@ -177,20 +177,21 @@ static const option_row rows[] = {
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
         "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
         "--activations, the largest batch; says which. Needed by --activations auto"),
-    FLAG("plan", OPTION_FORGET, plan,
+    FLAG("plan", OPTION_PROCESS, plan,
         "print the device memory of each part of a step and exit; needs no device, but for "
         "--activations auto"),
-    TEXT("plan-csv", OPTION_FORGET, plan_csv, "FILE",
+    TEXT("plan-csv", OPTION_PROCESS, plan_csv, "FILE",
         "with --plan: write the live bytes at each command of a step, by tensor"),
-    FLAG("memory-report", OPTION_FORGET, memory_report,
+    FLAG("memory-report", OPTION_PROCESS, memory_report,
         "at the end, print the device memory of each tensor"),
     TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",
         "write the columns of log.csv as an event file for TensorBoard"),
-    TEXT("summary-json", OPTION_FORGET, summary_json, "FILE", "write the results as a JSON object"),
-    FLAG("quiet", OPTION_FORGET, quiet,
+    TEXT(
+        "summary-json", OPTION_PROCESS, summary_json, "FILE", "write the results as a JSON object"),
+    FLAG("quiet", OPTION_PROCESS, quiet,
         "print only errors, notes on stderr and the reports you asked for"),
-    FLAG("help", OPTION_FORGET, help, "print this and exit"),
-    FLAG("version", OPTION_FORGET, version, "print the version and exit"),
+    FLAG("help", OPTION_PROCESS, help, "print this and exit"),
+    FLAG("version", OPTION_PROCESS, version, "print the version and exit"),
 };
 
 enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };

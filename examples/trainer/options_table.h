@@ -17,9 +17,10 @@ typedef enum option_kind {
 
 /* What a resumed run does with an option. */
 typedef enum option_memory {
-    OPTION_FORGET, /* not in the checkpoint */
-    OPTION_TAKE,   /* taken from the checkpoint unless given */
-    OPTION_MATCH   /* taken from the checkpoint; another value is an error */
+    OPTION_PROCESS, /* not in the checkpoint, nor in the summary: it changes no result */
+    OPTION_FORGET,  /* not in the checkpoint */
+    OPTION_TAKE,    /* taken from the checkpoint unless given */
+    OPTION_MATCH    /* taken from the checkpoint; another value is an error */
 } option_memory;
 
 /* What an option needs to have an effect. */
@@ -66,7 +67,7 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
 /* Sets the field of a row from text. */
 bool option_set(const option_row *row, const char *text, options *o, fault *f);
 
-/* Whether a row's field has a value: not OPTIONS_UNSET. */
+/* Whether a row's field has a value: not OPTIONS_UNSET, not NULL. */
 bool option_is_set(const option_row *row, const options *o);
 
 /* Writes the value of a row's field, which is set, so that option_set reads the same again. */

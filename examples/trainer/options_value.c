@@ -190,7 +190,9 @@ clprune_precision options_precision(const options *o)
 
 bool option_is_set(const option_row *row, const options *o)
 {
-    return row->kind != OPTION_CHOICE || *(const size_t *)field_of(row, o) != OPTIONS_UNSET;
+    const void *value = field_of(row, o);
+    return (row->kind != OPTION_CHOICE || *(const size_t *)value != OPTIONS_UNSET) &&
+           (row->kind != OPTION_TEXT || *(const char *const *)value != NULL);
 }
 
 unsigned options_gelu_code_bits(const options *o)
@@ -259,11 +261,9 @@ void option_print(const option_row *row, const options *o, char *text, size_t si
     case OPTION_FLAG:
         (void)snprintf(text, size, "%d", *(const bool *)value ? 1 : 0);
         break;
-    case OPTION_TEXT: {
-        const char *string = *(const char *const *)value;
-        (void)snprintf(text, size, "%s", string == NULL ? "" : string);
+    case OPTION_TEXT:
+        (void)snprintf(text, size, "%s", *(const char *const *)value);
         break;
-    }
     case OPTION_CHOICE:
         (void)snprintf(text, size, "%s", row->choices[*(const size_t *)value]);
         break;

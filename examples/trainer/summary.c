@@ -62,12 +62,12 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "device", device);
 }
 
-/* Every option that decides on the results, as the command line takes it. */
+/* Every option that decides on the results, as the command line takes it; "" if it is not set. */
 static bool write_options(json *j, const trainer *t, fault *f)
 {
     char *text;
     size_t size;
-    if (!options_save(t->options, &text, &size, f))
+    if (!options_save(t->options, true, &text, &size, f))
         return false;
     json_open(j, "options");
     for (char *at = text; at < text + size;) {

@@ -140,7 +140,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const uint64_t checksum = dataset_checksum(t->data);
     char *text, device[DEVICE_TEXT];
     size_t size;
-    if (!options_save(t->options, &text, &size, f))
+    if (!options_save(t->options, false, &text, &size, f))
         return false;
     device_text(t, device);
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);

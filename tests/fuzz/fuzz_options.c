@@ -24,10 +24,10 @@ static void come_back(const options *o)
     fault f = {0};
     options other = options_defaults(o->model);
     other.resume = "a.ckpt";
-    FUZZ_CHECK(options_save(o, &text, &size, &f));
+    FUZZ_CHECK(options_save(o, false, &text, &size, &f));
     if (!options_restore(&other, text, size, &f))
         fuzz_check(false, f.text, __FILE__, __LINE__);
-    FUZZ_CHECK(options_save(&other, &again, &again_size, &f));
+    FUZZ_CHECK(options_save(&other, false, &again, &again_size, &f));
     FUZZ_CHECK(again_size == size && memcmp(text, again, size) == 0);
     const double there[] = {
         o->lr, o->weight_decay, o->sparsity, o->warmup_epochs, o->clip_norm, o->label_smoothing};
