@@ -527,7 +527,7 @@ static void save_at_once(const char *kernels, const char *folder)
     options o;
     trainer t;
     fault f;
-    assert_int_equal(setenv("CLPRUNE_DEBUG", kernels, 1), 0);
+    test_debug(kernels);
     (void)snprintf(arguments, sizeof arguments, "%s --output-dir %s --overwrite", small, folder);
     if (!open_run(&with_state, arguments, &o, &t, &f) || !trainer_save(&t, &f))
         fail_msg("%s", f.text);
@@ -544,7 +544,7 @@ static void say_resumed(const char *kernels, const char *path, char *said, size_
     fault f;
     FILE *file = tmpfile();
     const int kept = dup(STDERR_FILENO);
-    assert_int_equal(setenv("CLPRUNE_DEBUG", kernels, 1), 0);
+    test_debug(kernels);
     (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", path);
     assert_true(file != NULL && kept >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
     const bool good = open_run(&with_state, arguments, &o, &t, &f);
@@ -569,8 +569,6 @@ static void other_devices(void **state)
     test_folder_make(folder);
     (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
     (void)snprintf(other, sizeof other, "%s/other.ckpt", folder);
-    char *before = getenv("CLPRUNE_DEBUG");
-    before = before == NULL ? NULL : strdup(before);
     save_at_once("kernels=tiled", folder);
     assert_true(checkpoint_open(last, &c, &f));
     (void)snprintf(device, sizeof device, "%s", (const char *)checkpoint_find(&c, "device")->data);
@@ -593,9 +591,7 @@ static void other_devices(void **state)
     checkpoint_close(&c);
     say_resumed("kernels=vector", last, said, sizeof said);
     assert_null(strstr(said, "note: "));
-    assert_int_equal(
-        before == NULL ? unsetenv("CLPRUNE_DEBUG") : setenv("CLPRUNE_DEBUG", before, 1), 0);
-    free(before);
+    test_debug(NULL);
     test_folder_remove(folder);
 }
 
