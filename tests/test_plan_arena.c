@@ -325,31 +325,42 @@ static void small_slabs(void **state)
     largest = 0;
 }
 
-/* The scratch of an earlier, larger operation does not stay beside the arena. */
-static void earlier_scratch(void **state)
+/* The scratch of a larger operation than the planned one, before the plan or after, does not stay
+ * beside the arena. If it is refused, the planned one still runs. */
+static void larger_scratch(void **state)
 {
     (void)state;
-    enum { LARGE = 20000, SMALL = LARGE / 8 };
+    enum { LARGE = 20000, SMALL = LARGE / 8, DRY = 0, LIMITED = 2 };
+    static const size_t all[] = {LARGE, SMALL, LARGE, SMALL};
     clprune_plan *plan = NULL;
     clprune_plan_totals totals = {0};
-    for (int real = 0; real < 2; real++) {
-        clprune_context *context = real ? open_real() : open_dry();
+    for (int run = DRY; run <= LIMITED; run++) {
+        clprune_context *context = NULL;
+        const clprune_context_options options = {.kernels = clprune_context_kernels(test_context()),
+            .mem_limit = run == LIMITED ? totals.arena_bytes + totals.other_bytes : 0};
+        if (run == DRY)
+            context = open_dry();
+        else
+            good(NULL, test_create(options, &context));
         const clprune_mat t = create(context, "t", LARGE, 16),
                           dy = create(context, "dy", LARGE, 16), ls = create(context, "ls", 1, 16),
                           dls = create(context, "dls", 1, 16);
-        if (!real)
+        if (run == DRY)
             good(context, clprune_plan_begin(context));
-        for (size_t rows = real ? LARGE : SMALL; rows > 0; rows = rows == LARGE ? SMALL : 0) {
-            if (real && rows == SMALL)
+        const size_t first = run == DRY || run == LIMITED, end = run == DRY ? 2 : 4;
+        for (size_t i = first; i < end; i++) {
+            const size_t rows = all[i];
+            if (run != DRY && i == 1)
                 good(context, clprune_context_use_plan(context, plan));
-            good(context, clprune_layerscale_backward(context, 0, clprune_mat_rows(t, 0, rows), ls,
-                              clprune_mat_rows(dy, 0, rows), clprune_mat_rows(t, 0, rows), dls,
-                              CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            assert_int_equal(clprune_layerscale_backward(context, 0, clprune_mat_rows(t, 0, rows),
+                                 ls, clprune_mat_rows(dy, 0, rows), clprune_mat_rows(t, 0, rows),
+                                 dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL),
+                run == LIMITED && rows == LARGE ? CLPRUNE_OUT_OF_DEVICE_MEMORY : CLPRUNE_SUCCESS);
+            if (run != DRY && i > 0)
+                assert_int_equal(
+                    live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes + totals.other_bytes);
         }
-        if (real) {
-            assert_int_equal(
-                live(context, CLPRUNE_MEMORY_TOTAL), totals.arena_bytes + totals.other_bytes);
-        } else {
+        if (run == DRY) {
             good(context, clprune_plan_create(context, &plan));
             totals = clprune_plan_sizes(plan);
             assert_true(totals.scratch_bytes > 0);
@@ -456,7 +467,7 @@ int main(void)
     test_add(&list, small_slabs, NULL, "small slabs");
     test_add(&list, shared_place, NULL, "operands of one call in one place");
     test_add(&list, shared_buffer, NULL, "matrices of one buffer");
-    test_add(&list, earlier_scratch, NULL, "scratch of earlier operations");
+    test_add(&list, larger_scratch, NULL, "scratch of larger operations");
     test_add(&list, doubles, NULL, "buffers with one name and size");
     return test_run_on_devices("plan-arena", &list);
 }

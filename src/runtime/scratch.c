@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "runtime/context_private.h"
 #include "runtime/fail.h"
+#include "runtime/ledger.h"
 #include "runtime/transfer.h"
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
@@ -14,13 +15,19 @@ clprune__scratch_mark clprune__scratch_begin(clprune_context *context)
     return (clprune__scratch_mark){scratch->open, used};
 }
 
+/* A chunk in the arena is kept: to release it would free nothing, and its place is given once. */
+static bool is_idle(const clprune__scratch_chunk *chunk)
+{
+    return chunk->used == 0 && chunk->size > 0 && !chunk->placed;
+}
+
 /* Releases the chunks of which nothing is borrowed. Those before the last open one leave an empty
  * entry, since marks count entries. */
 static void release_idle(clprune_context *context)
 {
     clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
-        if (scratch->chunk[i].used == 0) {
+        if (is_idle(&scratch->chunk[i])) {
             clprune_buffer_release(context, scratch->chunk[i].buffer);
             scratch->chunk[i] = (clprune__scratch_chunk){0};
         }
@@ -39,7 +46,7 @@ static size_t joint_size(const clprune_context *context)
     return scratch->apart || (most > 0 && joint > most) ? 0 : joint;
 }
 
-/* Releases all chunks and remembers their joint size for the next first chunk. */
+/* Releases all idle chunks and remembers their joint size for the next first chunk. */
 static void merge(clprune_context *context)
 {
     clprune__scratch *scratch = context->scratch;
@@ -56,15 +63,15 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
         scratch->chunk[--scratch->open].used = 0;
     if (scratch->open > 0)
         scratch->chunk[scratch->open - 1].used = mark.used;
-    else if (scratch->chunks > 1 &&
-             (joint_size(context) > 0 || scratch->chunks > CLPRUNE__SCRATCH_KEPT))
+    else if (scratch->chunks > 1 && (scratch->chunk[0].placed || joint_size(context) > 0 ||
+                                        scratch->chunks > CLPRUNE__SCRATCH_KEPT))
         merge(context);
 }
 
 static bool has_idle(const clprune__scratch *scratch)
 {
     for (size_t i = 0; i < scratch->chunks; i++)
-        if (scratch->chunk[i].used == 0 && scratch->chunk[i].size > 0)
+        if (is_idle(&scratch->chunk[i]))
             return true;
     return false;
 }
@@ -112,7 +119,8 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     if (buffer == NULL)
         TRY(clprune_buffer_create(
             context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer));
-    scratch->chunk[scratch->chunks] = (clprune__scratch_chunk){buffer, size, 0};
+    const bool placed = clprune__ledger_next(context->ledger, buffer, NULL)->placed;
+    scratch->chunk[scratch->chunks] = (clprune__scratch_chunk){buffer, size, 0, placed};
     scratch->open = ++scratch->chunks;
 done:
     return status;

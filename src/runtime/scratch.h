@@ -10,6 +10,9 @@
  * their joint size, or if that no longer fits, of what it needs. Chunks whose joint size exceeds
  * the device's largest buffer are kept, and from the first refusal on all chunks are. So a repeated
  * step allocates nothing from its third run on.
+ *
+ * With a plan the first chunk lies in the arena and stays there. What a larger operation than the
+ * planned ones takes beside the arena is released at its end.
  */
 #ifndef CLPRUNE_RUNTIME_SCRATCH_H
 #define CLPRUNE_RUNTIME_SCRATCH_H
@@ -31,6 +34,7 @@ typedef struct clprune__scratch_mark {
 typedef struct clprune__scratch_chunk {
     cl_mem buffer;
     size_t size, used; /* bytes */
+    bool placed;       /* in the arena of a plan */
 } clprune__scratch_chunk;
 
 typedef struct clprune__scratch {
