@@ -230,9 +230,12 @@ static cl_mem evicting_allocate(void *user, cl_context cl, size_t bytes, cl_int 
     return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
 }
 
-static void plain_release(void *user, cl_mem buffer)
+/* Queries the context, also while it is destroyed. */
+static void querying_release(void *user, cl_mem buffer)
 {
-    (void)user;
+    const hooked *h = user;
+    assert_non_null(clprune_precision_name(clprune_context_precision(h->context)));
+    assert_true(strlen(clprune_context_tuning_source(h->context)) > 0);
     assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
 }
 
@@ -252,7 +255,7 @@ static void called_back(void **state)
     hooked h = {0};
     visit_record record = {0};
     h.context = open_with((clprune_context_options){.mem_limit = 1000,
-        .allocator = {evicting_allocate, plain_release, &h},
+        .allocator = {evicting_allocate, querying_release, &h},
         .log = creating_log,
         .log_user = &h});
     (void)create(h.context, CLPRUNE_MEMORY_INPUT, "first", 1);

@@ -113,13 +113,14 @@ void clprune_context_destroy(clprune_context *context)
 {
     if (context == NULL || clprune__is_forked(context))
         return;
-    if (context->ops != NULL) {
+    clprune__ops *ops = context->ops; /* freed last: the allocator may query the context */
+    if (ops != NULL) {
         if (context->queue != NULL)
             (void)clFinish(context->queue); /* no call of the API: the last error stays */
         clprune__gemm_blast_close(context);
-        free(context->ops);
     }
     clprune__context_close(context);
+    free(ops);
 }
 
 clprune_status clprune_context_tuning(const clprune_context *context, size_t capacity,
