@@ -362,6 +362,43 @@ static void log_hook(void **state)
     clprune_context_destroy(context);
 }
 
+typedef struct failing_log {
+    clprune_context *context;
+    char first[1000]; /* message */
+} failing_log;
+
+/* At the first error, a call fails. */
+static void fail_in_log(void *user, clprune_log_level level, const char *message)
+{
+    failing_log *log = user;
+    cl_mem buffer;
+    if (level != CLPRUNE_LOG_ERROR || log->first[0] != '\0')
+        return;
+    (void)snprintf(log->first, sizeof log->first, "%s", message);
+    assert_string_equal(clprune_last_error(log->context), message);
+    assert_int_equal(clprune_buffer_create(log->context, CLPRUNE_MEMORY_TOTAL, "x", 1, &buffer),
+        CLPRUNE_INVALID_ARGUMENT);
+    assert_string_equal(message, log->first);
+}
+
+/* The failure of a call in the log hook changes neither the message nor the last error. */
+static void log_hook_fails(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        failing_log log = {0};
+        const clprune_context_options options = {
+            .log = fail_in_log, .log_user = &log, .thread_safe = shared};
+        cl_mem buffer;
+        assert_int_equal(test_create(options, &log.context), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_buffer_create(log.context, CLPRUNE_MEMORY_INPUT, NULL, 1, &buffer),
+            CLPRUNE_INVALID_ARGUMENT);
+        assert_non_null(strstr(log.first, "name is NULL"));
+        assert_string_equal(clprune_last_error(log.context), log.first);
+        clprune_context_destroy(log.context);
+    }
+}
+
 static void *other_thread(void *unused)
 {
     (void)unused;
@@ -453,6 +490,7 @@ int main(void)
     for (size_t i = 0; i < 3; i++)
         test_add(&list, bad_cache_limit, limits[i], "CLPRUNE_CACHE_LIMIT=%s", limits[i]);
     test_add(&list, log_hook, NULL, "the log hook gets the last error");
+    test_add(&list, log_hook_fails, NULL, "a call that fails in the log hook");
     test_add(&list, last_error_is_per_thread, NULL, "the last error without context is per thread");
     test_add(&list, null_contexts, NULL, "NULL contexts");
     test_add(&list, device_list, NULL, "the device list");

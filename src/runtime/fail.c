@@ -55,8 +55,12 @@ clprune_status clprune__fail(clprune_context *context, clprune_status code, cons
         return code;
     char *error = clprune__error_text(context);
     (void)snprintf(error, CLPRUNE__ERROR_TEXT, "%s:%d: %.16000s", base_name(file), line, text);
-    if (context != NULL && context->log != NULL) /* not by clprune__log, which cuts long texts */
-        context->log(context->log_user, CLPRUNE_LOG_ERROR, error);
+    if (context != NULL && context->log != NULL) { /* not by clprune__log, which cuts long texts */
+        char told[CLPRUNE__ERROR_TEXT]; /* if a call fails in the hook, `error` changes */
+        strcpy(told, error);
+        context->log(context->log_user, CLPRUNE_LOG_ERROR, told);
+        strcpy(error, told);
+    }
     if (context != NULL && context->verbose != NULL)
         clprune__verbose_error(context->verbose, code, error);
     return code;
