@@ -428,6 +428,7 @@ static void doubles(void **state)
         const clprune_mat early = create(context, "late", 64, 16),
                           out = create(context, "out", 64, 16);
         float row[16];
+        clprune_buffer_release(context, create(context, "soon", 64, 16).buffer);
         good(context, clprune_mat_fill(context, 7.0f, early, NULL));
         if (!real)
             good(context, clprune_plan_begin(context));
@@ -439,7 +440,9 @@ static void doubles(void **state)
             clprune_buffer_release(context, released.buffer);
         }
         good(context, clprune_mat_copy(context, x, out, NULL));
-        const clprune_mat t = create(context, "t", 64, 16), late = create(context, "late", 64, 16);
+        const clprune_mat t = create(context, "t", 64, 16), late = create(context, "late", 64, 16),
+                          soon = create(context, "soon", 64, 16);
+        good(context, clprune_mat_fill(context, 5.0f, soon, NULL));
         good(context, clprune_mat_fill(context, 3.0f, t, NULL));
         good(context, clprune_mat_fill(context, 4.0f, late, NULL));
         good(context, clprune_plan_end_step(context));
@@ -451,7 +454,7 @@ static void doubles(void **state)
         } else {
             good(context, clprune_plan_create(context, &plan));
             assert_int_equal(entries_of(plan).count, 1);
-            assert_int_equal(clprune_plan_sizes(plan).other_bytes, 4 * 4096);
+            assert_int_equal(clprune_plan_sizes(plan).other_bytes, 5 * 4096);
             check_places(plan);
         }
         clprune_context_destroy(context);

@@ -179,8 +179,7 @@ static clprune_status locate_handle(
 
 static void note_release(clprune_context *context, cl_mem buffer)
 {
-    if (context->record->begun)
-        clprune__record_add_label(context, buffer);
+    clprune__record_add_label(context, buffer);
 }
 
 const clprune__backend clprune__dry_backend = {.runs = false,
@@ -231,22 +230,15 @@ void clprune__record_add_label(clprune_context *context, cl_mem buffer)
     record->lost = true;
 }
 
-void clprune__record_clear_labels(clprune__record *record)
+void clprune__record_close(clprune_context *context)
 {
+    clprune__record *record = context->record;
+    if (record == NULL)
+        return;
     for (size_t i = 0; i < record->labels_count; i++)
         free(record->labels[i].name);
     free(record->labels);
-    record->labels = NULL;
-    record->labels_count = 0;
-    record->lost = false;
-}
-
-void clprune__record_close(clprune_context *context)
-{
-    if (context->record != NULL) {
-        clprune__record_clear_labels(context->record);
-        free(context->record->scratch);
-    }
-    free(context->record);
+    free(record->scratch);
+    free(record);
     context->record = NULL;
 }

@@ -36,7 +36,6 @@ clprune_status clprune_plan_begin(clprune_context *context)
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry; use one from clprune_context_create_dry");
-    clprune__record_clear_labels(context->record);
     for (size_t i = 0; i < context->ledger->count; i++)
         clprune__record_add_label(context, context->ledger->entries[i].buffer);
     context->record->begun = true;

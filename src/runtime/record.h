@@ -19,7 +19,7 @@ typedef struct clprune__record {
     size_t capacity;        /* of `scratch` */
     bool begun;             /* clprune_plan_begin was called */
     uint64_t planned_from;  /* then: buffers with number >= planned_from are planned */
-    clprune__label *labels; /* of buffers created before then or released since, each once */
+    clprune__label *labels; /* of buffers alive then or released at any time, each once */
     size_t labels_count;
     bool lost; /* there was no memory for a label */
 } clprune__record;
@@ -36,8 +36,6 @@ bool clprune__record_has_label(const clprune__record *record, clprune__label lab
 
 /* Adds the label of a buffer. */
 void clprune__record_add_label(clprune_context *context, cl_mem buffer);
-
-void clprune__record_clear_labels(clprune__record *record);
 
 void clprune__record_close(clprune_context *context);
 
