@@ -319,7 +319,6 @@ static void invalid(void **state)
     assert_int_equal(clprune_max_pool_size_query(2, 3, NULL), bad);
     assert_int_equal(clprune_max_pool_size_query(SIZE_MAX, 33, &sizes), CLPRUNE_SIZE_OVERFLOW);
     assert_true(sizes.rows == 0 && sizes.cols == 0 && sizes.bytes == 0);
-    assert_int_equal(clprune_max_pool_output(NULL, image).height, 0);
     test_mat mx = test_mat_make(48, 6, 0, NULL), my = test_mat_make(12, 6, 0, NULL);
     test_mat mp = test_mat_make(12, 2, 0, NULL), mn = test_mat_make(12, 5, 0, NULL);
     const clprune_mat x = mx.mat, y = my.mat, p = mp.mat, n = mn.mat, none = CLPRUNE_NO_MAT;
@@ -347,9 +346,15 @@ static void invalid(void **state)
         TEST_FAILS(BACKWARD(context, d, 2, refused[i].image, y, p, x), bad, refused[i].text);
         const bool whole = i == 6; /* without positions; otherwise there is no output */
         assert_int_equal(clprune_max_pool_output(d, refused[i].image).height > 0, whole);
+        if (!whole)
+            assert_non_null(strstr(clprune_last_error(NULL), refused[i].text));
     }
+    assert_int_equal(clprune_max_pool_output(NULL, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
     const clprune_extent far = {(size_t)1 << 40, 6};
     TEST_FAILS(FORWARD(context, &good, 2, far, x, y, p), CLPRUNE_SIZE_OVERFLOW, "more than");
+    assert_int_equal(clprune_max_pool_output(&good, far).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "more than"));
     TEST_FAILS(FORWARD(context, &good, SIZE_MAX, image, x, y, p), CLPRUNE_SIZE_OVERFLOW, "images");
     assert_int_equal(FORWARD(NULL, &good, 2, image, x, y, p), bad);
     TEST_FAILS(FORWARD(context, NULL, 2, image, x, y, p), bad, "desc is NULL");

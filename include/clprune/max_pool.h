@@ -29,7 +29,8 @@ typedef struct clprune_max_pool_desc {
 } clprune_max_pool_desc;
 
 /* The size of y's images, (image + 2 * padding - kernel) / stride + 1 along each axis, rounded
- * down; {0, 0} if the kernel is larger than the padded image, or for bad arguments. */
+ * down; {0, 0} if the kernel is larger than the padded image, or for bad arguments;
+ * clprune_last_error(NULL) has the reason. */
 CLPRUNE_API clprune_extent clprune_max_pool_output(
     const clprune_max_pool_desc *desc, clprune_extent image);
 

@@ -37,21 +37,44 @@ static clprune_extent stride_of(const clprune_max_pool_desc *desc)
     return given ? desc->stride : desc->kernel;
 }
 
+/* Sets *w except for its rows, or fails. */
+static clprune_status settle(
+    clprune_context *context, const clprune_max_pool_desc *desc, clprune_extent image, window *w)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+    const clprune_extent kernel = desc->kernel, stride = stride_of(desc), padding = desc->padding;
+    REQUIRE(kernel.height > 0 && kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "kernel is %zu x %zu, expected at least 1 x 1", kernel.height, kernel.width);
+    REQUIRE(stride.height > 0 && stride.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "stride is %zu x %zu, expected at least 1 x 1, or 0 x 0 for the kernel's size",
+        stride.height, stride.width);
+    REQUIRE(padding.height <= kernel.height / 2 && padding.width <= kernel.width / 2,
+        CLPRUNE_INVALID_ARGUMENT,
+        "padding is %zu x %zu, expected at most half of the kernel, %zu x %zu", padding.height,
+        padding.width, kernel.height, kernel.width);
+    REQUIRE(image.height > 0 && image.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "image is %zu x %zu, expected at least 1 x 1", image.height, image.width);
+    const clprune_extent output = {
+        output_of(image.height, kernel.height, stride.height, padding.height),
+        output_of(image.width, kernel.width, stride.width, padding.width)};
+    REQUIRE(output.height > 0 && output.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "the kernel, %zu x %zu, is larger than the padded image, %zu x %zu and %zu x %zu",
+        kernel.height, kernel.width, image.height, image.width, padding.height, padding.width);
+    /* The kernel fits the padded image, and output is at most image + kernel. */
+    REQUIRE(image.height <= MAX_SIDE && image.width <= MAX_SIDE && stride.height <= MAX_SIDE &&
+                stride.width <= MAX_SIDE && padding.height <= MAX_SIDE && padding.width <= MAX_SIDE,
+        CLPRUNE_SIZE_OVERFLOW, "image, stride or padding has a side of more than %zu", MAX_SIDE);
+    *w = (window){image, output, kernel, stride, padding, 0, 0};
+done:
+    return status;
+}
+
 clprune_extent clprune_max_pool_output(const clprune_max_pool_desc *desc, clprune_extent image)
 {
-    const clprune_extent none = {0};
-    if (desc == NULL || desc->kernel.height == 0 || desc->kernel.width == 0 ||
-        clprune__check_reserved(NULL, "desc", desc->reserved, sizeof desc->reserved) !=
-            CLPRUNE_SUCCESS)
-        return none;
-    const clprune_extent kernel = desc->kernel, stride = stride_of(desc);
-    if (stride.height == 0 || stride.width == 0 || desc->padding.height > kernel.height / 2 ||
-        desc->padding.width > kernel.width / 2)
-        return none;
-    const clprune_extent output = {
-        output_of(image.height, kernel.height, stride.height, desc->padding.height),
-        output_of(image.width, kernel.width, stride.width, desc->padding.width)};
-    return output.height > 0 && output.width > 0 ? output : none;
+    window w;
+    return settle(NULL, desc, image, &w) == CLPRUNE_SUCCESS ? w.output : (clprune_extent){0};
 }
 
 static clprune_status position_sizes(
@@ -78,31 +101,9 @@ static clprune_status measure(clprune_context *context, const clprune_max_pool_d
 {
     clprune_status status = CLPRUNE_SUCCESS;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
-    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
-    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
-    const clprune_extent kernel = desc->kernel, stride = stride_of(desc), padding = desc->padding;
-    REQUIRE(kernel.height > 0 && kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
-        "kernel is %zu x %zu, expected at least 1 x 1", kernel.height, kernel.width);
-    REQUIRE(stride.height > 0 && stride.width > 0, CLPRUNE_INVALID_ARGUMENT,
-        "stride is %zu x %zu, expected at least 1 x 1, or 0 x 0 for the kernel's size",
-        stride.height, stride.width);
-    REQUIRE(padding.height <= kernel.height / 2 && padding.width <= kernel.width / 2,
-        CLPRUNE_INVALID_ARGUMENT,
-        "padding is %zu x %zu, expected at most half of the kernel, %zu x %zu", padding.height,
-        padding.width, kernel.height, kernel.width);
-    REQUIRE(image.height > 0 && image.width > 0, CLPRUNE_INVALID_ARGUMENT,
-        "image is %zu x %zu, expected at least 1 x 1", image.height, image.width);
-    const clprune_extent output = clprune_max_pool_output(desc, image);
-    REQUIRE(output.height > 0, CLPRUNE_INVALID_ARGUMENT,
-        "the kernel, %zu x %zu, is larger than the padded image, %zu x %zu and %zu x %zu",
-        kernel.height, kernel.width, image.height, image.width, padding.height, padding.width);
-    /* The kernel fits the padded image, and output is at most image + kernel. */
-    REQUIRE(image.height <= MAX_SIDE && image.width <= MAX_SIDE && stride.height <= MAX_SIDE &&
-                stride.width <= MAX_SIDE && padding.height <= MAX_SIDE && padding.width <= MAX_SIDE,
-        CLPRUNE_SIZE_OVERFLOW, "image, stride or padding has a side of more than %zu", MAX_SIDE);
-    *w = (window){image, output, kernel, stride, padding, 0, 0};
+    TRY(settle(context, desc, image, w));
     REQUIRE(clprune__mul3(batch, image.height, image.width, &w->rows) &&
-                clprune__mul3(batch, output.height, output.width, &w->output_rows),
+                clprune__mul3(batch, w->output.height, w->output.width, &w->output_rows),
         CLPRUNE_SIZE_OVERFLOW, "%zu images of %zu x %zu overflow size_t", batch, image.height,
         image.width);
 done:
