@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/scratch.h"
 #include "support/test_device.h"
 
 static clprune_memory_usage usage(clprune_context *context, clprune_memory_category category)
@@ -215,6 +216,7 @@ static void failing_allocator(void **state)
 typedef struct hooked {
     clprune_context *context;
     cl_mem cached, spare;
+    int errors; /* logged */
 } hooked;
 
 /* Releases a buffer of the context to make room, and books another one. */
@@ -272,6 +274,51 @@ static void called_back(void **state)
     clprune_memory_visit(h.context, note, &record);
     assert_string_equal(record.text, "first:input:1 second:input:3 spare:input:4 ");
     assert_int_equal(usage(h.context, CLPRUNE_MEMORY_TOTAL).live, 8);
+    clprune_context_destroy(h.context);
+}
+
+/* An allocator that refuses large buffers, after a call of its own that fails. */
+static cl_mem refusing_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    hooked *h = user;
+    cl_mem buffer;
+    if (bytes < 1000)
+        return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
+    assert_int_equal(clprune_buffer_create(h->context, CLPRUNE_MEMORY_INPUT, NULL, 4, &buffer),
+        CLPRUNE_INVALID_ARGUMENT);
+    *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return NULL;
+}
+
+static void count_errors(void *user, clprune_log_level level, const char *message)
+{
+    hooked *h = user;
+    (void)message;
+    h->errors += level == CLPRUNE_LOG_ERROR;
+}
+
+/* Scratch tries to allocate its joint size, and is quiet if that is refused. The failures of the
+ * caller's own calls are not. */
+static void failures_of_the_allocator(void **state)
+{
+    (void)state;
+    hooked h = {0};
+    h.context =
+        open_with((clprune_context_options){.allocator = {refusing_allocate, querying_release, &h},
+            .log = count_errors,
+            .log_user = &h});
+    for (int step = 0; step < 2; step++) {
+        const clprune__scratch_mark mark = clprune__scratch_begin(h.context);
+        for (int piece = 0; piece < 2; piece++) {
+            cl_mem buffer;
+            size_t offset;
+            assert_int_equal(
+                clprune__scratch_take(h.context, 768, &buffer, &offset), CLPRUNE_SUCCESS);
+        }
+        clprune__scratch_end(h.context, mark);
+    }
+    assert_int_equal(h.errors, 1);
+    assert_non_null(strstr(clprune_last_error(h.context), "name is NULL"));
     clprune_context_destroy(h.context);
 }
 
@@ -416,6 +463,7 @@ int main(void)
     test_add(&list, custom_allocator, NULL, "a custom allocator sees every buffer");
     test_add(&list, failing_allocator, NULL, "a failing allocator");
     test_add(&list, called_back, NULL, "an allocator and a log that change the ledger");
+    test_add(&list, failures_of_the_allocator, NULL, "an allocator whose own calls fail");
     test_add(&list, allocations_fail_in_turn, NULL, "a matrix whose allocation fails");
     test_add(&list, bad_arguments, NULL, "bad arguments");
     test_add(&list, foreign_buffer_is_left_alone, NULL, "a foreign buffer is not released");

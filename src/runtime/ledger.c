@@ -117,9 +117,12 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
             ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
             : "the device has no more: make the batch smaller");
     cl_int code = CL_SUCCESS;
+    const bool quiet = context->quiet;
+    context->quiet = false; /* the failures of the caller's own calls in the allocator are heard */
     if (place == NULL)
         made = context->allocator.allocate(
             context->allocator.user, context->cl, clprune__max(bytes, 1), &code);
+    context->quiet = quiet;
     REQUIRE(code != CL_INVALID_BUFFER_SIZE, CLPRUNE_OUT_OF_DEVICE_MEMORY,
         "the allocator made no buffer of %zu bytes for %s: %s (%d); the device's largest buffer "
         "has %llu: make the batch smaller",
