@@ -264,6 +264,9 @@ static void invalid(void **state)
     desc.dilation = (clprune_extent){0, 0};
     assert_int_equal(clprune_conv2d_output(&desc, image).height, 3);
     assert_int_equal(clprune_conv2d_output(&desc, small).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "does not fit images of 2 x 5"));
+    assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
     desc.kernel = (clprune_extent){SIZE_MAX, 3};
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
     desc.kernel = (clprune_extent){3, 3};

@@ -47,7 +47,7 @@ typedef struct clprune_conv2d_desc {
 
 /* The size of y's images, (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1 along
  * each axis, rounded down; {0, 0} if the kernel is larger than the padded image, or for bad
- * arguments; desc.keep is not checked. */
+ * arguments; clprune_last_error(NULL) has the reason. desc.keep is not checked. */
 CLPRUNE_API clprune_extent clprune_conv2d_output(
     const clprune_conv2d_desc *desc, clprune_extent image);
 

@@ -45,10 +45,11 @@ done:
     return status;
 }
 
-/* Sets *conv to the layer's sizes for `batch` images. False if the kernel does not fit. */
-static bool shape_of(
-    const clprune_conv2d_desc *desc, size_t batch, clprune_extent image, clprune__conv *conv)
+/* The sizes of a call; fails if the kernel does not fit, or on overflow. */
+static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
+    size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
     *conv = (clprune__conv){.batch = batch,
         .in = desc->in,
         .out = desc->out,
@@ -57,16 +58,28 @@ static bool shape_of(
         .stride = or_ones(desc->stride),
         .padding = desc->padding,
         .dilation = or_ones(desc->dilation)};
-    return clprune__conv_settle(conv);
+    REQUIRE(clprune__conv_settle(conv), CLPRUNE_INVALID_SIZE,
+        "a kernel of %zu x %zu taps does not fit images of %zu x %zu pixels", desc->kernel.height,
+        desc->kernel.width, image.height, image.width);
+    REQUIRE(clprune__mul3(batch, image.height, image.width, x_rows) &&
+                clprune__mul3(batch, conv->output.height, conv->output.width, y_rows),
+        CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
+        image.height, image.width);
+done:
+    return status;
 }
 
 clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
 {
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
     clprune__conv conv;
-    if (desc == NULL || check_desc(NULL, desc) != CLPRUNE_SUCCESS ||
-        !shape_of(desc, 1, image, &conv))
-        return (clprune_extent){0, 0};
-    return conv.output;
+    size_t x_rows, y_rows;
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(check_desc(context, desc));
+    TRY(settle(context, desc, 1, image, &conv, &x_rows, &y_rows));
+done:
+    return status == CLPRUNE_SUCCESS ? conv.output : (clprune_extent){0};
 }
 
 clprune_status clprune_conv2d_create(
@@ -117,22 +130,6 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
         keep.grid_width = (unsigned)image.width;
     }
     TRY(clprune_saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
-done:
-    return status;
-}
-
-/* The sizes of a call; fails if the kernel does not fit, or on overflow. */
-static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
-    size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(shape_of(desc, batch, image, conv), CLPRUNE_INVALID_SIZE,
-        "a kernel of %zu x %zu taps does not fit images of %zu x %zu pixels", desc->kernel.height,
-        desc->kernel.width, image.height, image.width);
-    REQUIRE(clprune__mul3(batch, image.height, image.width, x_rows) &&
-                clprune__mul3(batch, conv->output.height, conv->output.width, y_rows),
-        CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
-        image.height, image.width);
 done:
     return status;
 }
