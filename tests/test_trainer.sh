@@ -325,6 +325,17 @@ expect 0 "" --resume "$new/link.ckpt" --epochs 3
 rm "$new/last.ckpt" "$new/link.ckpt"
 expect 0 "" --resume "$new/copy.ckpt" --epochs 3
 [ "$(wc -l <"$new/log.csv")" = 4 ] && [ -s "$new/last.ckpt" ] || fail "a copy does not continue where the original is gone"
+# One of another run does not replace the log, nor does one without an epoch.
+rm "$new/last.ckpt"
+cp whole/last.ckpt "$new/start.ckpt"
+cp limit/last.ckpt "$new/none.ckpt"
+cp "$new/log.csv" want
+for other in start none; do
+    expect 2 "$new/log.csv: these are not the epochs of the run in $new/$other.ckpt; replace them with --overwrite" --resume "$new/$other.ckpt"
+done
+cmp -s "$new/log.csv" want || fail "another run's checkpoint replaces the log"
+expect 0 "" --resume "$new/start.ckpt" --overwrite
+cmp -s "$new/log.csv" whole/log.csv || fail "--overwrite does not replace the log: $(cat "$new/log.csv")"
 # What was killed in its first epoch has left nothing to lose; what it left half written goes.
 mkdir killed
 head -n 1 whole/log.csv >killed/log.csv

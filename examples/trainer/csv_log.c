@@ -21,6 +21,13 @@ static void print_row(FILE *stream, const csv_row *row)
         row->seconds, row->saved_activation_bytes, row->peak_bytes);
 }
 
+static void print_log(FILE *stream, const csv_log *log)
+{
+    (void)fputs(header, stream);
+    for (size_t i = 0; i < log->count; ++i)
+        print_row(stream, &log->rows[i]);
+}
+
 static bool reserve(csv_log *log, size_t count, fault *f)
 {
     if (count <= log->room)
@@ -50,14 +57,30 @@ size_t csv_log_header_size(void)
     return sizeof header - 1;
 }
 
+bool csv_log_begins(const csv_log *log, const char *path)
+{
+    char *text = NULL;
+    size_t size = 0, i = 0;
+    FILE *rows = open_memstream(&text, &size), *file = fopen(path, "rb");
+    int next = file != NULL ? fgetc(file) : EOF;
+    if (rows != NULL) {
+        print_log(rows, log);
+        (void)fclose(rows);
+    }
+    for (; next != EOF && i < size && next == (unsigned char)text[i]; ++i)
+        next = fgetc(file);
+    if (file != NULL)
+        (void)fclose(file);
+    free(text);
+    return next == EOF || (log->count > 0 && i == size && size > 0);
+}
+
 bool csv_log_write(csv_log *log, const char *path, fault *f)
 {
     atomic_file file;
     if (!atomic_file_open(path, &file, f))
         return false;
-    (void)fputs(header, file.stream);
-    for (size_t i = 0; i < log->count; ++i)
-        print_row(file.stream, &log->rows[i]);
+    print_log(file.stream, log);
     if (!atomic_file_commit(&file, f))
         return false;
     log->path = strdup(path);

@@ -6,8 +6,8 @@
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
  * folder that has a run's files is refused, too, unless --overwrite is given. --resume continues in
- * the folder of its checkpoint if that is last.ckpt; with another file beside last.ckpt the run is
- * a new one.
+ * the folder of its checkpoint if that is last.ckpt, or if there is no last.ckpt and log.csv has no
+ * other run's rows (trainer.c); with another file beside last.ckpt the run is a new one.
  */
 #ifndef TRAINER_RUN_FOLDER_H
 #define TRAINER_RUN_FOLDER_H

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h> /* _exit */
+#include <unistd.h> /* access, _exit */
 
 #include "atomic_file.h"
 #include "auto_keep.h"
@@ -214,6 +214,18 @@ static bool start(trainer *t, const checkpoint *c, fault *f)
            import_weights(t, f);
 }
 
+/* A checkpoint that lies in a folder without last.ckpt may be of another run than the log there. */
+static bool check_log(const trainer *t, const char *csv, fault *f)
+{
+    const options *o = t->options;
+    return o->resume == NULL || o->overwrite || access(t->checkpoint_path, F_OK) == 0 ||
+           csv_log_begins(&t->log, csv) ||
+           fault_set(f, CODE_USAGE,
+               "%s: these are not the epochs of the run in %s; replace them with --overwrite, or "
+               "give another --output-dir",
+               csv, o->resume);
+}
+
 static bool open_output(trainer *t, fault *f)
 {
     const char *board = t->options->tensorboard;
@@ -224,9 +236,10 @@ static bool open_output(trainer *t, fault *f)
     char *csv = run_folder_file(&t->folder, "log.csv");
     t->checkpoint_path = run_folder_file(&t->folder, "last.ckpt");
     run_folder_clear(&t->folder);
-    const bool good = csv == NULL || t->checkpoint_path == NULL
-                          ? fault_set(f, CODE_MEMORY, "out of memory")
-                          : csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    const bool good =
+        csv == NULL || t->checkpoint_path == NULL
+            ? fault_set(f, CODE_MEMORY, "out of memory")
+            : check_log(t, csv, f) && csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
     free(csv);
     return good;
 }
