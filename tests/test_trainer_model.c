@@ -640,6 +640,54 @@ static void streams(void **state)
     test_folder_remove(folder);
 }
 
+/* 16 images of 16 x 16 ones, or the labels of class 0. */
+static void put_idx(const char *folder, const char *name, bool images)
+{
+    char path[2 * TEST_PATH];
+    unsigned char file[16 + 16 * 256] = {0, 0, 8, 1, 0, 0, 0, 16};
+    const size_t size = images ? sizeof file : 8 + 16;
+    if (images) {
+        file[3] = 3;
+        file[11] = file[15] = 16;
+        memset(file + 16, 1, 16 * 256);
+    }
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    test_file_write(path, file, size);
+}
+
+/* Earlier programs wrote another checksum of IDX files: of bytes, sum and sum of squares. */
+static void old_checksum_of_idx(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[4 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 16];
+    options o;
+    trainer t;
+    fault f;
+    test_folder_make(folder);
+    put_idx(folder, "train-images-idx3-ubyte", true);
+    put_idx(folder, "train-labels-idx1-ubyte", false);
+    put_idx(folder, "t10k-images-idx3-ubyte", true);
+    put_idx(folder, "t10k-labels-idx1-ubyte", false);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(old, sizeof old, "%s/old.ckpt", folder);
+    (void)snprintf(arguments, sizeof arguments,
+        "--data %s --classes 4 --batch-size 8 --epochs 1 --output-dir %s", folder, folder);
+    run(arguments);
+    for (uint64_t i = 0; i < 2; i++) {
+        const uint64_t checksum = UINT64_C(0xbab6bb71e6259f55) + i; /* of 4096 ones */
+        with_record(last, old, "checksum", 1, &checksum);
+        (void)snprintf(arguments, sizeof arguments, "--resume %s --test-only", old);
+        const bool good = open_run(&with_state, arguments, &o, &t, &f);
+        assert_int_equal(f.code, i == 0 ? CODE_OK : CODE_USAGE);
+        if (good)
+            trainer_close(&t);
+        else
+            assert_non_null(strstr(f.text, "these images are not those of the run in"));
+        options_close(&o);
+    }
+    test_folder_remove(folder);
+}
+
 /* --memory-limit of a model without presets to choose from: it takes its batch, or the largest. */
 static void limit_without_ladder(void **state)
 {
@@ -711,6 +759,7 @@ int main(void)
     test_add(&list, streams, NULL, "streams");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, other_devices, NULL, "a checkpoint on other devices");
+    test_add(&list, old_checksum_of_idx, NULL, "the checksum of earlier programs");
     test_add(&list, limit_without_ladder, NULL, "a limit of memory without presets to choose from");
     test_add(&list, options_of_the_model, NULL, "options of the model");
     return test_run_on_each_device("trainer_model", &list);

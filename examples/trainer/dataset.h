@@ -113,6 +113,9 @@ uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a
 /* Tells sets of one name apart; the limits do not change it. IDX: of the training pixels and
  * labels; folders: of the names of the classes and the number of training images; else 0. */
 uint64_t dataset_checksum(const dataset *data);
+/* Whether a checkpoint with this checksum is of these images: earlier programs summed up IDX files
+ * in another way. */
+bool dataset_has_checksum(const dataset *data, uint64_t checksum);
 /* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
 const float *dataset_levels(const dataset *data);
 

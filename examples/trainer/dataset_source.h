@@ -17,8 +17,9 @@ typedef struct dataset_source {
     const char *name;
     uint32_t classes;
     uint32_t image_size;
-    uint32_t count[2]; /* by dataset_split */
-    uint64_t checksum; /* see dataset_checksum */
+    uint32_t count[2];     /* by dataset_split */
+    uint64_t checksum;     /* see dataset_checksum */
+    uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];
 
