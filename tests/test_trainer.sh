@@ -774,6 +774,9 @@ if "$program" --list-devices | grep -q 'Portable Computing Language'; then
     [ "$(wc -l <err)" = 1 ] && grep -q '^resmlp-train: note: the run in units/last.ckpt had vector kernels on .*; it goes on with tiled kernels on .*, compute units: [1-9]' err ||
         fail "no note where the bits may be others: $(cat err)"
 fi
+# It is not advised to take options that it cannot.
+CLPRUNE_MEM_LIMIT=3M expect 5 "memory" --resume one.ckpt
+! grep -q 'takes less' err || fail "what a resumed run cannot take is advised: $(cat err)"
 expect 2 "--lr 0.5" --resume one.ckpt --lr 0.5
 expect 2 "cifar" --resume one.ckpt --data cifar
 expect 2 "--sparsity 0.7" --resume one.ckpt --sparsity 0.7

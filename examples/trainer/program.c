@@ -140,12 +140,12 @@ static void say_end(trainer *t)
         progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
 }
 
-/* Adds to a fault of too little memory what takes less. */
+/* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
 static void advise(const options *o, fault *f)
 {
     const keep_table *keep = o->model->keep;
     const size_t used = strlen(f->text);
-    if (f->code != CODE_MEMORY || strstr(f->text, "--memory-limit") != NULL)
+    if (f->code != CODE_MEMORY || o->resume != NULL || strstr(f->text, "--memory-limit") != NULL)
         return;
     (void)snprintf(f->text + used, sizeof f->text - used,
         "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
