@@ -584,6 +584,12 @@ open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" $open --plan --memory-limit 10000
 expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
     $open --plan --activations compact --code-bits 8 --memory-limit 10000
+expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
+    $open --plan --activations compact --code-bits 2 --batch-size 1 --memory-limit 10000
+expect 5 "batch 1 take [0-9]* bytes; without --activations one" $open --plan --activations compact --batch-size 1 --memory-limit 10000
+for needs in "--activations exact --keep-file same" "--activations pruned --block 4x4"; do
+    expect 5 "batch 32 take [0-9]* bytes; without --batch-size one" $small --plan $needs --memory-limit 10000
+done
 expect 0 "" $open --plan --activations exact --memory-limit "$exact"
 grep -q "activations exact, batch 3[2-9]: " out || fail "not the largest batch: $(cat out)"
 expect 0 "" $open --plan --activations exact --memory-limit 1G

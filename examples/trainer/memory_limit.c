@@ -98,17 +98,24 @@ static void say_choice(const search *s)
         o->memory_limit, choice, o->batch_size, s->bytes);
 }
 
-/* Names the options that kept the search from taking less: "--activations or --batch-size". */
+/* Names the options without which less may be taken: "--activations or --batch-size". Not one with
+ * the least value there is, nor one that others need. */
 static void fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"activations", "code-bits", "batch-size"};
+    const keep_table *keep = o->model->keep;
+    const keep_rung *last = keep->rungs > 0 ? &keep->ladder[keep->rungs - 1] : NULL;
+    const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
+    const bool least[] = {
+        last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)), fewest,
+        o->batch_size == 1};
     text[0] = '\0';
     if (o->resume != NULL) {
         (void)snprintf(text, size, "--resume");
         return;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (options_given(o, names[i]))
+        if (options_given(o, names[i]) && !least[i] && options_right_without(o, names[i]))
             options_append(text, size, "%s--%s", text[0] == '\0' ? "" : " or ", names[i]);
 }
 

@@ -234,6 +234,14 @@ static bool check_together(const options *o, fault *f)
     return true;
 }
 
+bool options_right_without(const options *o, const char *name)
+{
+    options less = *o;
+    fault ignored = {0};
+    less.given[index_named(o, name)] = false;
+    return check_together(&less, &ignored);
+}
+
 /* The folder of a run without --output-dir: the checkpoint's, else a new one. A run with --steps or
  * --test-only has none. */
 static bool choose_folder(options *o, fault *f)

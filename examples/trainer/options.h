@@ -109,6 +109,9 @@ void options_settle(options *o);
 /* Whether an option was on the command line; name without dashes. */
 bool options_given(const options *o, const char *name);
 
+/* Whether a command line without this option is right, too. */
+bool options_right_without(const options *o, const char *name);
+
 /* The text of --help. */
 void options_print_help(const trainer_model *model, FILE *file);
 
