@@ -270,7 +270,9 @@ limit="--data moved --patch-size 8 --batch-size 8 --epochs 2 --output-dir limit 
 expect 0 "" $limit 100 --steps 1
 expect 0 "" $limit 100 --resume limit/last.ckpt --steps 1
 expect 0 "" $limit 12 --steps 1 --overwrite
-expect 2 "--train-limit 16: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt
+expect 2 "--train-limit 100: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt
+expect 2 "--train-limit 100: the run in limit/last.ckpt has 12" $limit 100 --resume limit/last.ckpt --plan
+expect 2 "--data fashion: these images are not those" $limit 100 --resume limit/last.ckpt --data fashion
 
 # ---- output --------------------------------------------------------------------------------------
 expect 0 "" $pruned --epochs 3 --output-dir whole --summary-json whole.json --memory-report --export whole.st

@@ -386,6 +386,7 @@ static bool may_be_same(options *o, const option_row *row, const char *value)
     if (strcmp(row->name, "train-limit") != 0)
         return ignores_sparsity(o, row);
     o->run_images = strtoull(value, NULL, 10);
+    o->given_limit = o->train_limit;
     return o->run_images > 0 && o->run_images < o->train_limit;
 }
 

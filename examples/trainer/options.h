@@ -84,6 +84,7 @@ typedef struct options {
 
     bool given[OPTIONS_MOST]; /* on the command line, by option_row_at's index */
     uint64_t run_images;      /* of a checkpoint with fewer than train_limit; else 0 */
+    uint64_t given_limit;     /* train_limit beside run_images */
     char *restored;           /* memory of options restored from a checkpoint */
     char *folder;             /* memory of output_dir if it follows from resume */
     char *keep_text;          /* of keep_file, the checkpoint or auto_keep.h; NULL: no overrides */

@@ -15,6 +15,15 @@
 #include "stop.h"
 #include "weights.h"
 
+bool trainer_check_limit(const options *o, fault *f)
+{
+    return o->run_images == 0 || o->run_images == o->train_limit ||
+           fault_set(f, CODE_USAGE,
+               "--train-limit %" PRIu64 ": the run in %s has %" PRIu64
+               "; leave it out, or train anew",
+               o->given_limit, o->resume, o->run_images);
+}
+
 static bool open_data(trainer *t, fault *f)
 {
     options *o = t->options;
@@ -40,10 +49,8 @@ static bool open_data(trainer *t, fault *f)
     o->classes = dataset_classes(t->data);
     o->train_limit = dataset_count(t->data, DATASET_TRAIN);
     o->test_limit = dataset_count(t->data, DATASET_TEST);
-    if (o->run_images != 0 && o->run_images != o->train_limit)
-        return fault_set(f, CODE_USAGE,
-            "--train-limit %" PRIu64 ": the run in %s has %" PRIu64 "; leave it out, or train anew",
-            o->train_limit, o->resume, o->run_images);
+    if (o->plan && !trainer_check_limit(o, f)) /* a run looks at its data first */
+        return false;
     const size_t most = (size_t)(o->train_limit > o->test_limit ? o->train_limit : o->test_limit);
     t->order = malloc(most * sizeof *t->order);
     return t->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);

@@ -125,6 +125,9 @@ bool trainer_save(trainer *t, fault *f);
  * checkpoint. Checks all of it before anything of the model changes. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
 
+/* Private to trainer*.c: fails if a given --train-limit is not that of the resumed run. */
+bool trainer_check_limit(const options *o, fault *f);
+
 /* The name of the architecture. */
 const char *trainer_arch_name(const trainer *t);
 

@@ -390,9 +390,9 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         return false;
     /* check_position comes after check_data: the limits of a position depend on the data. */
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
-        !check_position(t, c, position, f) || !check_sums(c, sums, f) ||
-        !check_log(t, c, position[0], f) || !check_epochs(t, c, position, f) ||
-        !check_tensors(t, c, f) || !check_device(t, c, f))
+        !trainer_check_limit(t->options, f) || !check_position(t, c, position, f) ||
+        !check_sums(c, sums, f) || !check_log(t, c, position[0], f) ||
+        !check_epochs(t, c, position, f) || !check_tensors(t, c, f) || !check_device(t, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
 
