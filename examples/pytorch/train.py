@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import statistics
 import time
 from typing import Dict, List, Optional, Tuple
@@ -231,6 +232,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="print what each module keeps")
     parser.add_argument("--json", help="append the result to this file")
     args = parser.parse_args()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else PoCL cannot wait for its linker
     if args.threads:
         torch.set_num_threads(args.threads)
     images, labels, *test = read_cifar(args.data) if args.data else generate()
