@@ -589,7 +589,8 @@ expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
     $open --plan --activations compact --code-bits 2 --batch-size 1 --memory-limit 10000
 expect 5 "batch 1 take [0-9]* bytes; without --activations one" $open --plan --activations compact --batch-size 1 --memory-limit 10000
-for needs in "--activations exact --keep-file same" "--activations pruned --block 4x4"; do
+echo "blocks.0 x2 dense" >x2.keep
+for needs in "--activations exact --keep-file x2.keep" "--activations pruned --block 4x4"; do
     expect 5 "batch 32 take [0-9]* bytes; without --batch-size one" $small --plan $needs --memory-limit 10000
 done
 expect 0 "" $open --plan --activations exact --memory-limit "$exact"
