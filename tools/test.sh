@@ -19,7 +19,7 @@ say() { echo "test.sh, after $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))):
 packages=() long='' duration="all three: 14 minutes on two cores, a second run half"
 [ $# -gt 0 ] || set -- -LE 'slow|long'
 if [ "$1" = --long ]; then
-    packages=(lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools python3-torch)
+    packages=(g++ lintian mandoc binutils dpkg-dev doxygen clang libclang-rt-dev abigail-tools python3-torch)
     long=1 duration="all of --long: hours"
     shift
     set -- -L long "$@"
