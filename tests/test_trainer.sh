@@ -809,6 +809,7 @@ grep -q "\"test_loss\": $(tail -n 1 whole/log.csv | cut -d, -f5)," test.json ||
 # One that a signal ends has no result, also where the run's log has one. (While kernels are built, it
 # writes nothing.)
 rm -f test.json
+: >out # before the child does so: what an earlier run said is waited for below
 "$program" --test-only --resume whole/last.ckpt --test-limit 4000000 --summary-json test.json >out 2>err &
 child=$!
 tries=0
@@ -982,20 +983,21 @@ grep -q 'step [0-9]*; no checkpoint was written' long.out || fail "it names a ch
 # Nothing is compiled yet: the first step says how far it is, and a signal ends it between two kernels. The parent
 # has SIGCHLD ignored; PoCL's linker waits for a child.
 mkdir cold
-POCL_CACHE_DIR=$folder/cold CLPRUNE_CACHE_DIR=off env --ignore-signal=CHLD "$program" $small --output-dir early >long.out 2>long.err &
+: >early.out
+POCL_CACHE_DIR=$folder/cold CLPRUNE_CACHE_DIR=off env --ignore-signal=CHLD "$program" $small --output-dir early >early.out 2>early.err &
 child=$!
 tries=0
-until grep -q '^building kernels: [1-9][0-9]* of [1-9][0-9]*$' long.out || [ $tries -ge 300 ]; do
+until grep -q '^building kernels: [1-9][0-9]* of [1-9][0-9]*$' early.out || [ $tries -ge 300 ]; do
     sleep 0.1
     tries=$((tries + 1))
 done
-grep -q '^building kernels: [1-9][0-9]* of [1-9][0-9]*$' long.out || fail "it does not say that it builds kernels: $(cat long.out)"
+grep -q '^building kernels: [1-9][0-9]* of [1-9][0-9]*$' early.out || fail "it does not say that it builds kernels: $(cat early.out)"
 kill -s INT $child
 wait $child
 got=$?
 [ $got = 130 ] || fail "exit code $got, not 130, after SIGINT while kernels are built"
-grep -q 'stopped by a signal while kernels were built; nothing was trained' long.out ||
-    fail "SIGINT does not end a first step between two kernels: $(cat long.out long.err)"
+grep -q 'stopped by a signal while kernels were built; nothing was trained' early.out ||
+    fail "SIGINT does not end a first step between two kernels: $(cat early.out early.err)"
 [ "$(ls -A early)" = log.csv ] || fail "a run that built kernels only leaves $(ls -A early)"
 
 # A comparison of gradients would take for ever: it has nothing to save.
