@@ -1,5 +1,6 @@
 /* Contexts: creation, selection, options, errors, the log hook. */
 #include <ctype.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,32 @@ static void selection_by_index_and_name(void **state)
     test_environment("CLPRUNE_DEVICE", "");
     (void)selects(NULL);
     test_environment("CLPRUNE_DEVICE", NULL);
+}
+
+/* In a Turkish program tolower('I') is 'I'. */
+static void selection_in_any_locale(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], command[2 * TEST_PATH];
+    clprune_device_info info;
+    device_under_test(&info);
+    for (char *p = info.platform; *p != '\0'; p++)
+        *p = (char)tolower((unsigned char)*p);
+    test_folder_make(folder);
+    (void)snprintf(command, sizeof command, "sh '%s/comma_locale.sh' '%s'", TEST_SUPPORT, folder);
+    const bool made = system(command) == 0;
+    test_environment("LOCPATH", folder);
+    if (!made || setlocale(LC_CTYPE, "comma") == NULL) {
+        test_folder_remove(folder);
+        print_message("no locale can be made here\n");
+        skip();
+    }
+    const int kept = tolower('P');
+    (void)selects(info.platform);
+    (void)setlocale(LC_CTYPE, "C");
+    test_environment("LOCPATH", NULL);
+    test_folder_remove(folder);
+    assert_int_equal(kept, 'P');
 }
 
 static void selection_of_nothing(void **state)
@@ -473,6 +500,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, callers_queue, NULL, "the caller's queue is used, retained and given back");
     test_add(&list, out_of_order_queue, NULL, "an out-of-order queue is refused");
+    test_add(&list, selection_in_any_locale, NULL, "selection by name in any locale");
     test_add(&list, selection_by_index_and_name, NULL, "selection by index, name, environment");
     for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++)
         test_add(&list, selection_of_nothing, nothing[i], "selection \"%s\"", nothing[i]);

@@ -1,6 +1,5 @@
 #include "clprune/context.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,13 +50,16 @@ static bool parse_bytes(const char *text, uint64_t *bytes)
         value = value * 10 + digit;
     }
     unsigned shift = 0;
-    switch (toupper((unsigned char)*p)) {
+    switch (*p) {
+    case 'k':
     case 'K':
         shift = 10;
         break;
+    case 'm':
     case 'M':
         shift = 20;
         break;
+    case 'g':
     case 'G':
         shift = 30;
         break;

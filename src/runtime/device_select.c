@@ -1,6 +1,5 @@
 #include "runtime/device_select.h"
 
-#include <ctype.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -186,12 +185,17 @@ done:
     return status;
 }
 
+/* Letters of ASCII alone: tolower() leaves I as it is in a Turkish program. */
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
 static bool contains(const char *text, const char *part)
 {
     for (; *text != '\0'; text++) {
         size_t i = 0;
-        while (
-            part[i] != '\0' && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+        while (part[i] != '\0' && lower(text[i]) == lower(part[i]))
             i++;
         if (part[i] == '\0')
             return true;
@@ -204,7 +208,7 @@ static bool parse_indices(const char *text, size_t *platform, size_t *device)
 {
     unsigned long p, d;
     char rest;
-    if (!isdigit((unsigned char)text[0]) || sscanf(text, "%9lu:%9lu%c", &p, &d, &rest) != 2)
+    if (text[0] < '0' || text[0] > '9' || sscanf(text, "%9lu:%9lu%c", &p, &d, &rest) != 2)
         return false;
     *platform = p;
     *device = d;
