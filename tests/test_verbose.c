@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/test_device.h"
@@ -275,6 +276,37 @@ static void refused(void **state)
     use("", result);
 }
 
+/* A pipe takes the lines if it has a reader; without one the creation fails instead of waiting. */
+static void pipes(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16], value[TEST_PATH + 32], text[4096];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/pipe", folder);
+    (void)snprintf(value, sizeof value, "1:%s", path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    clprune_context *context = test_context();
+    test_environment("CLPRUNE_VERBOSE", value);
+    (void)alarm(60); /* in case it waits */
+    const clprune_status status = test_create((clprune_context_options){0}, &context);
+    (void)alarm(0);
+    test_environment("CLPRUNE_VERBOSE", NULL);
+    assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
+    assert_null(context);
+    assert_non_null(strstr(clprune_last_error(NULL), path));
+
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    float result[ROWS * OUT];
+    use(value, result);
+    const ssize_t bytes = read(reader, text, sizeof text - 1);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+    assert_int_equal(count_lines(text, "clprune,call,relu_forward,"), 2);
+    assert_int_equal(close(reader), 0);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -283,5 +315,6 @@ int main(void)
     test_add(&list, times_and_sources, NULL, "times and sources");
     test_add(&list, silent, NULL, "silent without it");
     test_add(&list, refused, NULL, "refused values");
+    test_add(&list, pipes, NULL, "pipes");
     return test_run_on_each_device("verbose", &list);
 }
