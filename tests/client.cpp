@@ -51,7 +51,7 @@ void train(clprune_context *context, float scale, double &worst)
     const std::unique_ptr<clprune_saved, Destroy> saved(made);
     check(clprune_saved_store_host(saved.get(), 0, batch, x.data(), in), context);
     check(
-        clprune_saved_product_tn_host(saved.get(), 0, batch, 0, out, dy.data(), out, dw.data(), in),
+        clprune_saved_product_tn_host(saved.get(), 0, batch, out, 0, dy.data(), out, dw.data(), in),
         context);
     for (std::size_t o = 0; o < out; o++)
         for (std::size_t i = 0; i < in; i++) {

@@ -166,7 +166,7 @@ static clprune_status run_token_mix(const inputs *in, float beta, const clprune_
         .ls = in->row[2].mat};
     const clprune_token_mix grads = {
         .alpha = out[0], .beta = out[1], .w = out[4], .b = out[3], .ls = out[2]};
-    return clprune_token_mix_backward(test_context(), beta, in->rows / TOKENS, in->x.mat, &params,
+    return clprune_token_mix_backward(test_context(), in->rows / TOKENS, beta, in->x.mat, &params,
         in->dx.mat, in->work.mat, &grads, NULL);
 }
 

@@ -267,6 +267,17 @@ static void invalid(void **state)
     assert_non_null(strstr(clprune_last_error(NULL), "does not fit images of 2 x 5"));
     assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
     assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
+    const clprune_extent wide = {8, (size_t)1 << 29};
+    assert_int_equal(clprune_conv2d_output(&desc, wide).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than 536870911"));
+    desc.stride = (clprune_extent){(size_t)1 << 40, 1};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "stride 1099511627776 x 1"));
+    desc.stride = (clprune_extent){1, 1};
+    desc.dilation = (clprune_extent){(size_t)1 << 63, 1};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than"));
+    desc.dilation = (clprune_extent){0, 0};
     desc.kernel = (clprune_extent){SIZE_MAX, 3};
     TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
     desc.kernel = (clprune_extent){3, 3};

@@ -206,6 +206,7 @@ static void refusals(void **state)
     BAD(dry, clprune_mat_fill(dry, 0.0f, foreign, NULL), "dry context");
     BAD(dry, clprune_buffer_forget(dry, foreign.buffer), "dry context");
     good(dry, clprune_plan_begin(dry));
+    BAD(dry, clprune_plan_begin(dry), "called before");
     const clprune_mat mat = create(dry, "mat", 1000, 10);
     float value[10];
     good(dry, clprune_mat_read(dry, clprune_mat_rows(mat, 5, 1), value));

@@ -106,10 +106,10 @@ static void same_bits(void **state)
             TEST_OK(clprune_saved_restore_host(saved, FIRST, COUNT, hy.at, hy.ld));
             host_check(&hy, restored, "restored");
             TEST_OK(clprune_saved_product_tn_host(
-                saved, FIRST, COUNT, 0.5f, OUT, hdy.at, hdy.ld, hdw.at, hdw.ld));
+                saved, FIRST, COUNT, OUT, 0.5f, hdy.at, hdy.ld, hdw.at, hdw.ld));
             host_check(&hdw, first_dw, "dw, beta 0.5");
             TEST_OK(clprune_saved_product_tn_host(
-                saved, FIRST, COUNT, 0.0f, OUT, hdy.at, hdy.ld, fresh.at, fresh.ld));
+                saved, FIRST, COUNT, OUT, 0.0f, hdy.at, hdy.ld, fresh.at, fresh.ld));
             host_check(&fresh, second_dw, "dw, beta 0");
             host_check(&hdy, dy, "dy");
             assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, before);
@@ -134,10 +134,10 @@ static void kept_on_failure(void **state)
         TEST_FAILS(clprune_saved_restore_host(saved, FIRST, COUNT, x.at, x.ld),
             CLPRUNE_INVALID_ARGUMENT, "was not stored");
         TEST_FAILS(
-            clprune_saved_product_tn_host(saved, FIRST, COUNT, 0.0f, OUT, dy, OUT, dw.at, dw.ld),
+            clprune_saved_product_tn_host(saved, FIRST, COUNT, OUT, 0.0f, dy, OUT, dw.at, dw.ld),
             CLPRUNE_INVALID_ARGUMENT, "was not stored");
         TEST_FAILS(clprune_saved_product_tn_host(
-                       saved, FIRST, COUNT, 1.0f, OUT, dy, OUT, added.at, added.ld),
+                       saved, FIRST, COUNT, OUT, 1.0f, dy, OUT, added.at, added.ld),
             CLPRUNE_INVALID_ARGUMENT, "was not stored");
         host_check(&x, values, "x");
         host_check(&dw, values, "dw");
@@ -159,16 +159,16 @@ static void refused(void **state)
     const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live;
     assert_int_equal(clprune_saved_store_host(NULL, 0, 1, x, COLS), bad);
     assert_int_equal(clprune_saved_restore_host(NULL, 0, 1, x, COLS), bad);
-    assert_int_equal(clprune_saved_product_tn_host(NULL, 0, 1, 0, OUT, x, OUT, dw, COLS), bad);
+    assert_int_equal(clprune_saved_product_tn_host(NULL, 0, 1, OUT, 0, x, OUT, dw, COLS), bad);
     TEST_FAILS(clprune_saved_store_host(saved, 0, 1, NULL, COLS), bad, "host is NULL");
     TEST_FAILS(clprune_saved_store_host(saved, 0, 1, x, COLS - 1), bad, "ld is 32");
     TEST_FAILS(clprune_saved_store_host(saved, 3, 3, x, COLS), size, "3 from sample 3");
     TEST_FAILS(clprune_saved_restore_host(saved, 0, SIZE_MAX, x, COLS), size, "the store holds 5");
-    TEST_FAILS(clprune_saved_product_tn_host(saved, 6, 0, 0, OUT, x, OUT, dw, COLS), size,
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 6, 0, OUT, 0, x, OUT, dw, COLS), size,
         "from sample 6");
-    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, 0, OUT, NULL, OUT, dw, COLS), bad,
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, OUT, 0, NULL, OUT, dw, COLS), bad,
         "host is NULL");
-    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, 0, OUT, x, OUT, dw, 1), bad, "ld is 1");
+    TEST_FAILS(clprune_saved_product_tn_host(saved, 0, 1, OUT, 0, x, OUT, dw, 1), bad, "ld is 1");
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
     TEST_OK(clprune_saved_store_host(saved, BATCH, 0, NULL, COLS)); /* nothing */
     clprune_saved_destroy(saved);

@@ -100,7 +100,7 @@ static void arguments_free(arguments *a)
 
 static clprune_status run(const shape *s, arguments *a, cl_event *event)
 {
-    return clprune_token_mix_backward(test_context(), 0, s->batch, a->in[0].mat, &a->params,
+    return clprune_token_mix_backward(test_context(), s->batch, 0, a->in[0].mat, &a->params,
         a->dx.mat, a->work.mat, &a->grads, event);
 }
 
@@ -146,7 +146,7 @@ static void values(void **state)
 static clprune_status run_part(const shape *s, arguments *a, size_t first, size_t count)
 {
     const size_t p = s->tokens;
-    return clprune_token_mix_backward(test_context(), first > 0 ? 1 : 0, count,
+    return clprune_token_mix_backward(test_context(), count, first > 0 ? 1 : 0,
         clprune_mat_rows(a->in[0].mat, first * p, count * p), &a->params,
         clprune_mat_rows(a->dx.mat, first * p, count * p),
         clprune_mat_rows(a->work.mat, 0, count * p), &a->grads, NULL);
@@ -262,20 +262,20 @@ static void invalid(void **state)
     cl_event event = NULL;
 #define BACKWARD(...) clprune_token_mix_backward(__VA_ARGS__, &event)
     const clprune_mat x = a.in[0].mat, dx = a.dx.mat, work = a.work.mat;
-    assert_int_equal(BACKWARD(NULL, 0, 2, x, &a.params, dx, work, &a.grads), bad);
-    TEST_FAILS(BACKWARD(context, 1, 2, x, NULL, dx, work, &a.grads), bad, "params");
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, work, NULL), bad, "grads");
-    TEST_FAILS(BACKWARD(context, 1, SIZE_MAX, x, &a.params, dx, work, &a.grads),
+    assert_int_equal(BACKWARD(NULL, 2, 0, x, &a.params, dx, work, &a.grads), bad);
+    TEST_FAILS(BACKWARD(context, 2, 1, x, NULL, dx, work, &a.grads), bad, "params");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, NULL), bad, "grads");
+    TEST_FAILS(BACKWARD(context, SIZE_MAX, 1, x, &a.params, dx, work, &a.grads),
         CLPRUNE_SIZE_OVERFLOW, NULL);
     TEST_FAILS(BACKWARD(context, 1, 1, x, &a.params, dx, work, &a.grads), size, "x is");
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, other.mat, work, &a.grads), size, "dx is");
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, other.mat, &a.grads), size, "work is");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, other.mat, work, &a.grads), size, "dx is");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, other.mat, &a.grads), size, "work is");
     clprune_token_mix newer = a.params;
     newer.reserved[1] = 1;
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &newer, dx, work, &a.grads), bad, "params.reserved");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &newer, dx, work, &a.grads), bad, "params.reserved");
     newer = a.grads;
     newer.reserved[0] = 1;
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, work, &newer), bad, "grads.reserved");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &newer), bad, "grads.reserved");
     static const char *const members[] = {"alpha", "beta", "w", "b", "ls"};
     for (int i = 0; i < 5; i++) {
         clprune_token_mix params = a.params, grads = a.grads;
@@ -286,19 +286,19 @@ static void invalid(void **state)
         const clprune_mat kept = *in_grads[i];
         in_params[i]->cols--;
         (void)snprintf(text, sizeof text, "%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 1, 2, x, &params, dx, work, &a.grads), size, text);
+        TEST_FAILS(BACKWARD(context, 2, 1, x, &params, dx, work, &a.grads), size, text);
         in_grads[i]->cols--;
         (void)snprintf(text, sizeof text, "d%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, work, &grads), size, text);
+        TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &grads), size, text);
         *in_grads[i] = kept;
         in_grads[i]->buffer = work.buffer;
         in_grads[i]->offset = work.offset;
         (void)snprintf(text, sizeof text, "d%s overlaps work", members[i]);
-        TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, work, &grads), bad, text);
+        TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &grads), bad, text);
     }
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, x, work, &a.grads), bad, "dx overlaps x");
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, x, &a.grads), bad, "work overlaps x");
-    TEST_FAILS(BACKWARD(context, 1, 2, x, &a.params, dx, dx, &a.grads), bad, "work overlaps dx");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, x, work, &a.grads), bad, "dx overlaps x");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, x, &a.grads), bad, "work overlaps x");
+    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, dx, &a.grads), bad, "work overlaps dx");
     assert_null(event);
     for (size_t i = 0; i < OUTPUT_COUNT; i++)
         test_mat_unchanged(output(&a, i), "output of a refused call");

@@ -222,7 +222,7 @@ _FUNCTIONS = {
     "saved_destroy": (None, [c_void_p]),
     "saved_set_seed": (None, [c_void_p, c_uint64]),
     "saved_store_host": ("status", [c_void_p, c_size_t, c_size_t, c_void_p, c_size_t]),
-    "saved_product_tn_host": ("status", [c_void_p, c_size_t, c_size_t, c_float, c_size_t, c_void_p,
+    "saved_product_tn_host": ("status", [c_void_p, c_size_t, c_size_t, c_size_t, c_float, c_void_p,
                                          c_size_t, c_void_p, c_size_t]),
     "activation_backward": ("status", [c_void_p, c_int, c_size_t, c_size_t, c_float, c_void_p,
                                        _Mat, _Mat, _Mat, c_void_p]),
@@ -312,7 +312,7 @@ class _Library:
         out = dy.shape[1]
         dw = torch.empty(out, shape.cols, dtype=torch.float32, device="cpu")
         with self.lock, self._store(keep, shape, blob, _READ) as saved:
-            self.call("saved_product_tn_host", saved, 0, shape.batch, 0.0, out, dy.data_ptr(), out,
+            self.call("saved_product_tn_host", saved, 0, shape.batch, out, 0.0, dy.data_ptr(), out,
                       dw.data_ptr(), shape.cols)
         return dw
 

@@ -34,7 +34,7 @@ static clprune_status tokens_from_input(
             clprune_mat_rows(model->work.mixing, 0, range.count * model->tokens);
         clprune_mat x;
         TRY(resmlp_restore(model, block->kept[KEEP_X], range, model->work.made[KEEP_X], &x));
-        TRY(clprune_token_mix_backward(model->context, first > 0, range.count, x, &params,
+        TRY(clprune_token_mix_backward(model->context, range.count, first > 0, x, &params,
             resmlp_rows(model, dx, range), mixing, &grads, NULL));
         TRY(resmlp_forget_made(model, KEEP_X));
         TRY(resmlp_forget(model, mixing));

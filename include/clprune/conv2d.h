@@ -75,7 +75,7 @@ CLPRUNE_API clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, si
  * saved: any store of the layer's context, which is reshaped if x has another shape
  * (clprune_saved_reshape), or NULL for inference. y must not overlap x, w, b or the memory of
  * saved. Errors: INVALID_ARGUMENT, INVALID_SIZE (also a kernel larger than the padded image, and a
- * store too small for x), OUT_OF_DEVICE_MEMORY. */
+ * store too small for x), SIZE_OVERFLOW (a side above 2^29 - 1), OUT_OF_DEVICE_MEMORY. */
 CLPRUNE_API clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch,
     clprune_extent image, clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y,
     clprune_saved *saved, cl_event *event);

@@ -66,8 +66,8 @@ typedef struct clprune_plan clprune_plan;
 
 /* Activations and workspace buffers that are created in the dry context after this call are
  * planned, except those with the category, name and size of a buffer that was created before the
- * call or is released after it: a place is found by these three. Errors: INVALID_ARGUMENT (the
- * context is not dry). */
+ * call or is released after it: a place is found by these three. Another plan needs another dry
+ * context. Errors: INVALID_ARGUMENT (the context is not dry, or this was called before). */
 CLPRUNE_API clprune_status clprune_plan_begin(clprune_context *dry);
 
 /* Ends a step: the contents of all planned buffers are no longer needed. In contexts that are not

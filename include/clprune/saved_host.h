@@ -25,7 +25,7 @@ CLPRUNE_API clprune_status clprune_saved_restore_host(
 /* dw = sum_n dy_n^T * x_n + beta * dw, summed over samples [first, first + count) of the stored x.
  * dy: (count * rows) x o; dw: o x cols, must not overlap dy; beta = 0 never reads it. */
 CLPRUNE_API clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t first,
-    size_t count, float beta, size_t o, const float *dy, size_t dy_ld, float *dw, size_t dw_ld);
+    size_t count, size_t o, float beta, const float *dy, size_t dy_ld, float *dw, size_t dw_ld);
 
 #ifdef __cplusplus
 }

@@ -35,8 +35,8 @@ typedef struct clprune_token_mix {
  * Each gradient in *grads becomes the value above + beta * its old value; beta = 0 never reads the
  * old value. With beta = 1 the caller can process a batch in parts, since gradients are sums over
  * samples. Matrices must not overlap. Sums run in a fixed order. */
-CLPRUNE_API clprune_status clprune_token_mix_backward(clprune_context *context, float beta,
-    size_t batch, clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
+CLPRUNE_API clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch,
+    float beta, clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event);
 
 #ifdef __cplusplus

@@ -58,6 +58,11 @@ static clprune_status settle(clprune_context *context, const clprune_conv2d_desc
         .stride = or_ones(desc->stride),
         .padding = desc->padding,
         .dilation = or_ones(desc->dilation)};
+    REQUIRE(clprune__conv_in_range(conv), CLPRUNE_SIZE_OVERFLOW,
+        "image %zu x %zu, stride %zu x %zu, padding %zu x %zu, or taps that reach further: a side "
+        "is more than %zu",
+        image.height, image.width, conv->stride.height, conv->stride.width, conv->padding.height,
+        conv->padding.width, CLPRUNE__CONV_SIDE);
     REQUIRE(clprune__conv_settle(conv), CLPRUNE_INVALID_SIZE,
         "a kernel of %zu x %zu taps does not fit images of %zu x %zu pixels", desc->kernel.height,
         desc->kernel.width, image.height, image.width);

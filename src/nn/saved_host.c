@@ -67,7 +67,7 @@ done:
 }
 
 clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t first, size_t count,
-    float beta, size_t o, const float *dy, size_t dy_ld, float *dw, size_t dw_ld)
+    size_t o, float beta, const float *dy, size_t dy_ld, float *dw, size_t dw_ld)
 {
     clprune_context *context = clprune__saved_context(saved);
     ENTER(context);

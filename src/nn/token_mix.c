@@ -92,7 +92,7 @@ done:
 
 /* Forward: y_n = x_n + ls * (w * n_n + b^T * 1), n = alpha * x + beta. `work` holds ls * n, then u.
  */
-clprune_status clprune_token_mix_backward(clprune_context *context, float beta, size_t batch,
+clprune_status clprune_token_mix_backward(clprune_context *context, size_t batch, float beta,
     clprune_mat x, const clprune_token_mix *params, clprune_mat dx, clprune_mat work,
     const clprune_token_mix *grads, cl_event *event)
 {

@@ -23,17 +23,26 @@ static axis horizontal(const clprune__conv *c)
         c->padding.width, c->dilation.width};
 }
 
-/* (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; 0 where the kernel does not
- * fit, or a number is too large for the kernels' 31 bits. */
+/* Positions and sums of a few sides have 31 bits in the kernels. */
+static bool in_range(axis a)
+{
+    size_t reach;
+    return a.image <= CLPRUNE__CONV_SIDE && a.padding <= CLPRUNE__CONV_SIDE &&
+           a.stride <= CLPRUNE__CONV_SIDE && clprune__mul(a.dilation, a.kernel - 1, &reach) &&
+           reach < CLPRUNE__CONV_SIDE;
+}
+
+bool clprune__conv_in_range(const clprune__conv *conv)
+{
+    return in_range(vertical(conv)) && in_range(horizontal(conv));
+}
+
+/* (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; 0 if the kernel does not fit.
+ */
 static size_t output_of(axis a)
 {
-    const size_t most = INT32_MAX / 4;
-    size_t reach;
-    if (a.image == 0 || a.image > most || a.padding > most || a.stride > most || a.kernel == 0 ||
-        !clprune__mul(a.dilation, a.kernel - 1, &reach) || reach >= most)
-        return 0;
-    const size_t padded = a.image + 2 * a.padding;
-    return reach + 1 > padded ? 0 : (padded - reach - 1) / a.stride + 1;
+    const size_t padded = a.image + 2 * a.padding, reach = a.dilation * (a.kernel - 1) + 1;
+    return a.image == 0 || reach > padded ? 0 : (padded - reach) / a.stride + 1;
 }
 
 bool clprune__conv_settle(clprune__conv *conv)

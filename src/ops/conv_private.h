@@ -16,8 +16,13 @@ typedef struct clprune__conv {
     clprune_extent image, output, kernel, stride, padding, dilation;
 } clprune__conv;
 
-/* Fills in conv->output; false where the kernel is larger than the padded image, or a size
- * overflows. */
+/* The largest side of an image, its padding, a stride and the reach of a kernel's taps. */
+#define CLPRUNE__CONV_SIDE ((size_t)INT32_MAX / 4)
+
+/* Whether no side, except that of the output, is above CLPRUNE__CONV_SIDE. */
+bool clprune__conv_in_range(const clprune__conv *conv);
+
+/* Fills in conv->output of sizes in range; false if the kernel is larger than the padded image. */
 bool clprune__conv_settle(clprune__conv *conv);
 
 /* Whether the layer is a matrix product of the rows of x: 1 x 1 taps, stride 1, no padding. */

@@ -36,6 +36,8 @@ clprune_status clprune_plan_begin(clprune_context *context)
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
     REQUIRE(context->record != NULL, CLPRUNE_INVALID_ARGUMENT,
         "the context is not dry; use one from clprune_context_create_dry");
+    REQUIRE(!context->record->begun, CLPRUNE_INVALID_ARGUMENT,
+        "clprune_plan_begin was called before; take a new dry context for another plan");
     for (size_t i = 0; i < context->ledger->count; i++)
         clprune__record_add_label(context, context->ledger->entries[i].buffer);
     context->record->begun = true;

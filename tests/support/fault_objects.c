@@ -404,7 +404,7 @@ static clprune_status call_store_host(clprune_context *c)
     THEN(clprune_saved_create(c, "store", &row_of->keep, BATCH, TOKENS, COLS, &saved));
     THEN(clprune_saved_store_host(saved, 0, BATCH, aligned, COLS));
     THEN(clprune_saved_restore_host(saved, 0, BATCH, gaps + 1, COLS + 3));
-    THEN(clprune_saved_product_tn_host(saved, 0, BATCH, 0, OUT, dy, OUT, gradient, COLS));
+    THEN(clprune_saved_product_tn_host(saved, 0, BATCH, OUT, 0, dy, OUT, gradient, COLS));
     memcpy(aligned, gradient, sizeof gradient);
     return status;
 }

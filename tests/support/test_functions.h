@@ -202,7 +202,7 @@ static clprune_status call_bn_input(const clprune_mat *m)
 static clprune_status call_token_mix(const clprune_mat *m)
 {
     const clprune_token_mix params = mix_of(m + 1), grads = mix_of(m + 8);
-    return clprune_token_mix_backward(CONTEXT, 1, BATCH, m[0], &params, m[6], m[7], &grads, NULL);
+    return clprune_token_mix_backward(CONTEXT, BATCH, 1, m[0], &params, m[6], m[7], &grads, NULL);
 }
 
 static clprune_status call_optimizer(const clprune_mat *m)
