@@ -127,6 +127,10 @@ static void goes_on(void **state)
                 i + 1, row->train_loss, row->test_loss, g->train[i], g->test[i]);
     }
     assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
+    size_t counts = 0; /* none of these programs wrote any */
+    const trainer_count *count = small.counts != NULL ? small.counts(t.model, &counts) : NULL;
+    for (size_t i = 0; i < counts; i++)
+        assert_int_equal(*count[i].value, TRAINER_NO_COUNT);
     trainer_close(&t);
     options_close(&o);
     test_folder_remove(folder);

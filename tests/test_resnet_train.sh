@@ -128,6 +128,31 @@ run $small --steps 1 --export plain.st
 run $small --steps 1 --gradient-check 1 --export compared.st
 cmp -s plain.st compared.st || fail "--gradient-check changes what --export writes"
 
+# Counts of batches: as many as steps, on top of those of --import, also in resumed runs.
+counts() { # counts FILE: of the first batch norm, and how many tensors of counts
+    length=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    echo $(od -An -t d8 -j $((8 + length)) -N 8 "$1") $(grep -ao num_batches_tracked "$1" | wc -l)
+}
+run $small --epochs 2 --output-dir whole --overwrite --export whole.st
+rm -rf part
+run $small --epochs 2 --output-dir part --steps 4
+run --resume part/last.ckpt --export part.st
+cmp -s whole.st part.st || fail "a resumed run exports something else"
+[ "$(counts whole.st)" = "6 21" ] || fail "counts of 6 steps: $(counts whole.st)"
+run --resume part/last.ckpt --test-only --export same.st
+cmp -s whole.st same.st || fail "a test changes what is exported"
+run $small --import whole.st --test-only --export same.st
+cmp -s whole.st same.st || fail "what is imported and exported is not the same"
+run $small --epochs 2 --output-dir whole --overwrite --import whole.st --export more.st
+[ "$(counts more.st)" = "12 21" ] || fail "counts of 6 steps more: $(counts more.st)"
+rm -rf part
+run $small --epochs 2 --output-dir part --steps 4 --import whole.st
+run --resume part/last.ckpt --export part.st
+cmp -s more.st part.st || fail "a resumed run with --import exports something else: $(counts part.st)"
+sed '1s/"bn1.num_batches_tracked":{"dtype":"I64"/"bn1.num_batches_tracked":{"dtype":"U64"/' whole.st >wrong
+refuse 4 'wrong: tensor "bn1.num_batches_tracked" is U64 of shape \[\]; a count is I64 of shape \[\]' \
+    $small --steps 1 --import wrong
+
 # auto keeps within its limit, and a resumed run keeps its choice.
 auto="--arch resnet20 --image-size 17 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
 refuse 5 "auto, batch 16 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M

@@ -143,7 +143,8 @@ static void out_of_memory(void **state)
     safetensor tensors[TENSORS] = {{.name = NULL}};
     for (size_t i = 0; i < TENSORS; i++) {
         (void)snprintf(names[i], sizeof names[i], "tensor.%zu", i);
-        tensors[i] = (safetensor){.name = names[i], .rank = 1, .shape = {7}, .count = 7};
+        tensors[i] = (safetensor){
+            .name = names[i], .type = SAFETENSOR_F32, .rank = 1, .shape = {7}, .count = 7};
     }
     for (int forever = 0; forever < 2; forever++)
         for (unsigned at = 1;; at++) {
@@ -186,13 +187,15 @@ static void types(void **state)
     test_folder_make(folder);
     (void)snprintf(path, sizeof path, "%s/w", folder);
     const unsigned char data[] = {0x00, 0x3c, 0x01, 0x00, 0x00, 0x80, 0xff, 0x7b, 0x00,
-        0x7c,                         /* F16 */
-        0x80, 0x3f, 0xc0, 0xbf,       /* BF16 */
-        0, 0, 0, 0, 0, 0, 0xf8, 0x3f, /* F64 */
-        0x07, 0x00};                  /* I16 */
+        0x7c,                                                                    /* F16 */
+        0x80, 0x3f, 0xc0, 0xbf,                                                  /* BF16 */
+        0, 0, 0, 0, 0, 0, 0xf8, 0x3f,                                            /* F64 */
+        0x07, 0x00,                                                              /* I16 */
+        0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0, 0, 0, 0}; /* I64 */
     put(path,
         "{\"h\":" T("F16", "[5]", "[0,10]") ",\"b\":" T("BF16", "[2]", "[10,14]") ",\"d\":" T(
-            "F64", "[1]", "[14,22]") ",\"i\":" T("I16", "[1]", "[22,24]") "}",
+            "F64", "[1]", "[14,22]") ",\"i\":" T("I16", "[1]", "[22,24]") ",\"w\":" T("I64", "[2]",
+            "[24,40]") "}",
         data, sizeof data);
     safetensors s;
     fault f = {0};
@@ -208,6 +211,13 @@ static void types(void **state)
     assert_null(safetensors_find(&s, "hh"));
     assert_false(safetensors_read(&s, safetensors_find(&s, "i"), values, &f));
     assert_non_null(strstr(f.text, "floating-point"));
+    int64_t wholes[2];
+    assert_true(safetensors_read_i64(&s, safetensors_find(&s, "w"), wholes, &f));
+    assert_true(wholes[0] == -2 && wholes[1] == 256);
+    assert_false(safetensors_read(&s, safetensors_find(&s, "w"), values, &f));
+    f = (fault){0};
+    assert_false(safetensors_read_i64(&s, safetensors_find(&s, "i"), wholes, &f));
+    assert_non_null(strstr(f.text, "\"i\" is I16, not I64"));
     safetensors_close(&s);
     /* each shorter file, and names that are no files */
     size_t size;
@@ -345,6 +355,138 @@ static void round_trip(void **state)
     test_folder_remove(folder);
 }
 
+/* A copy of the file `from` in which the first `old` of the header is `new`, and the first count of
+ * the data has the byte `top` as its highest; -1: its own. */
+static void put_changed(const char *from, const char *to, const char *old, const char *new, int top)
+{
+    size_t size;
+    unsigned char *file = test_file_read(from, &size);
+    const size_t length = file[0] | (size_t)file[1] << 8, data = 8 + length;
+    char header[1 << 16];
+    assert_true(file[2] == 0 && data < size && length < sizeof header - 16);
+    char *text = calloc(1, length + 1);
+    assert_non_null(text);
+    memcpy(text, file + 8, length);
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    (void)snprintf(
+        header, sizeof header, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    if (top >= 0)
+        file[data + 7] = (unsigned char)top;
+    put(to, header, file + data, size - data);
+    free(text);
+    free(file);
+}
+
+/* Counts of batches: each fault is named with its tensor, and changes nothing. */
+static void counts(void **state)
+{
+    (void)state;
+    static const char name[] = "bn1.num_batches_tracked", i64[] = "\"I64\",\"shape\":[]";
+    static const struct {
+        const char *to;
+        int top;
+        const char *part; /* of the message; NULL: no fault */
+    } rows[] = {
+        {i64, -1, NULL},
+        {i64, 0x7f, NULL},
+        {i64, 0x80, "is -9223372036854775801; a count is 0 or more"},
+        {"\"U64\",\"shape\":[]", -1, "is U64 of shape []; a count is I64 of shape []"},
+        {"\"F64\",\"shape\":[]", -1, "is F64 of shape []; a count is I64 of shape []"},
+        {"\"I64\",\"shape\":[1]", -1, "is I64 of shape [1]; a count is I64 of shape []"},
+        {"\"F32\",\"shape\":[1,2]", -1, "is F32 of shape [1 x 2]; a count is I64 of shape []"},
+    };
+    const model_row *row = &models[1];
+    char folder[TEST_PATH], from[TEST_PATH + 16], path[TEST_PATH + 16], out[TEST_PATH + 16];
+    fault f = {0};
+    bool head_left;
+    size_t count;
+    test_folder_make(folder);
+    (void)snprintf(from, sizeof from, "%s/from", folder);
+    (void)snprintf(path, sizeof path, "%s/path", folder);
+    (void)snprintf(out, sizeof out, "%s/out", folder);
+    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2), *c = make_model(row, 10, 2);
+    const trainer_count *mine = row->type->counts(a, &count), *its = row->type->counts(b, &count);
+    assert_string_equal(mine[0].name, name);
+    assert_int_equal(*mine[0].value, 0); /* of a new model */
+    for (size_t i = 0; i < count; i++)
+        *mine[i].value = (int64_t)(7 + i);
+    assert_true(weights_export(row->type, a, test_context(), from, &f));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        TEST_OK(row->type->init(b, 2));
+        f = (fault){0};
+        put_changed(from, path, i64, rows[i].to, rows[i].top);
+        const bool good = weights_import(row->type, b, test_context(), path, &head_left, &f);
+        if (good != (rows[i].part == NULL))
+            fail_msg("%s: %s", rows[i].to, good ? "accepted" : f.text);
+        if (good) {
+            const int64_t top = rows[i].top < 0 ? 0 : rows[i].top;
+            assert_int_equal(*its[0].value, (top << 56) + 7);
+            assert_int_equal(*its[count - 1].value, 7 + count - 1);
+            continue;
+        }
+        assert_int_equal(f.code, CODE_DATA);
+        if (strstr(f.text, rows[i].part) == NULL || strstr(f.text, name) == NULL)
+            fail_msg("\"%s\" lacks \"%s\"", f.text, rows[i].part);
+        assert_true(same_weights(row, b, c, true));
+        for (size_t k = 0; k < count; k++)
+            assert_int_equal(*its[k].value, 0);
+    }
+    /* a file without counts comes back without them */
+    for (size_t i = 0; i < count; i++)
+        *mine[i].value = TRAINER_NO_COUNT;
+    assert_true(weights_export(row->type, a, test_context(), from, &f));
+    assert_true(weights_import(row->type, b, test_context(), from, &head_left, &f));
+    assert_int_equal(*its[0].value, TRAINER_NO_COUNT);
+    assert_true(weights_export(row->type, b, test_context(), out, &f));
+    size_t bytes, again;
+    unsigned char *file = test_file_read(from, &bytes), *other = test_file_read(out, &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(file, other, bytes);
+    free(file);
+    free(other);
+    row->type->destroy(a);
+    row->type->destroy(b);
+    row->type->destroy(c);
+    test_folder_remove(folder);
+}
+
+static bool no_weight(void *model, size_t index, trainer_weight *weight)
+{
+    (void)model, (void)index, (void)weight;
+    return false;
+}
+
+static const trainer_count *three_counts(void *model, size_t *count)
+{
+    *count = 3;
+    return model;
+}
+
+/* Counts are written in the order of their names, whatever the model's. */
+static void order_of_counts(void **state)
+{
+    (void)state;
+    static const trainer_model type = {.weight = no_weight, .counts = three_counts};
+    int64_t values[3] = {5, TRAINER_NO_COUNT, 6}, got;
+    trainer_count model[3] = {{"b", &values[0]}, {"none", &values[1]}, {"a", &values[2]}};
+    char folder[TEST_PATH], path[TEST_PATH + 16];
+    safetensors s;
+    fault f = {0};
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    assert_true(weights_export(&type, model, NULL, path, &f));
+    assert_true(safetensors_open(path, &s, &f));
+    assert_int_equal(s.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(s.tensors[i].name, i == 0 ? "a" : "b");
+        assert_true(safetensors_read_i64(&s, &s.tensors[i], &got, &f));
+        assert_int_equal(got, i == 0 ? 6 : 5);
+    }
+    safetensors_close(&s);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     test_list list = {0};
@@ -356,5 +498,7 @@ int main(void)
     test_add(&list, types, NULL, "types, and shorter files");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
+    test_add(&list, counts, NULL, "counts");
+    test_add(&list, order_of_counts, NULL, "order of counts");
     return test_run_on_each_device("safetensors", &list);
 }

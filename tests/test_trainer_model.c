@@ -2,7 +2,7 @@
  * table, and a checkpoint restores state that is not a parameter.
  *
  * The model is linear: logits = images W^T + ones * mean. The state is mean, a running mean of the
- * logits in training; a run that loses it has other losses. */
+ * logits in training; a run that loses it has other losses. It counts its batches. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +24,8 @@ typedef struct linear_model {
     clprune_mat w, dw, mean, ones, zero, logits, log_p;
     clprune_param param;
     trainer_state state;
+    int64_t batches;
+    trainer_count count;
     trainer_watch_fn *watch;
     void *watch_user;
     uint64_t seeds[8]; /* of the first steps, in a run with a device */
@@ -108,6 +110,7 @@ static clprune_status create(clprune_context *context, const trainer_sizes *size
             context, mats[i].category, mats[i].name, mats[i].rows, mats[i].cols, mats[i].mat);
     m->param = (clprune_param){.name = "w", .value = m->w, .grad = m->dw, .decay = true};
     m->state = (trainer_state){"mean", m->mean};
+    m->count = (trainer_count){"batches", &m->batches};
     *model = m;
     return status;
 }
@@ -139,6 +142,12 @@ static const trainer_state *states(void *model, size_t *count)
     return &((linear_model *)model)->state;
 }
 
+static const trainer_count *counts(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->count;
+}
+
 static void set_seed(void *model, uint64_t seed)
 {
     linear_model *m = model;
@@ -161,6 +170,8 @@ static clprune_status forward(void *model, size_t batch, clprune_image_bytes ima
     clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
     if (m->watch != NULL)
         m->watch(m->watch_user, "forward", 0);
+    if (training && m->batches != TRAINER_NO_COUNT)
+        ++m->batches;
     clprune_status status = clprune_mat_fill(m->context, 1.0f, ones, NULL);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_mat_fill(m->context, 0.0f, m->zero, NULL);
@@ -210,7 +221,7 @@ static const keep_table table_without_ladder = {.entries = entries,
     .destroy = destroy, .init = init, .params = params, .set_seed = set_seed, .forward = forward,  \
     .loss = loss, .backward = backward, .watch = watch
 
-static const trainer_model with_state = {MODEL(&table), .states = states};
+static const trainer_model with_state = {MODEL(&table), .states = states, .counts = counts};
 static const trainer_model without_state = {MODEL(&table)};
 static const trainer_model without_ladder = {MODEL(&table_without_ladder)};
 
@@ -302,6 +313,8 @@ static void state_comes_back(void **state)
     assert_true(checkpoint_open(path, &whole, &f));
     same_record(&whole, &part, "model/mean", 4 * sizeof(float));
     same_record(&whole, &part, "param/w", 4 * 768 * sizeof(float));
+    same_record(&whole, &part, "count/batches", sizeof(uint64_t));
+    assert_int_equal(*(const uint64_t *)checkpoint_find(&part, "count/batches")->data, 6);
     /* the losses of both epochs, which the state decides on */
     const double *a = checkpoint_find(&whole, "log")->data,
                  *b = checkpoint_find(&part, "log")->data;
@@ -425,6 +438,47 @@ static void with_streams(const char *from, const char *to, uint64_t streams)
     with_record(from, to, "streams", streams != 0, &streams);
 }
 
+/* A count goes on from what the checkpoint has, up to the largest; without one there is none, as in
+ * checkpoints of older programs. */
+static void counts_go_on(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t rows, before;
+        int64_t after;
+    } rows[] = {{1, 40, 41}, {1, INT64_MAX - 1, INT64_MAX}, {0, 0, TRAINER_NO_COUNT}};
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 32];
+    options o;
+    trainer t;
+    fault f;
+    checkpoint c;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 2 --steps 4 --output-dir %s", small, folder);
+    run(arguments);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        (void)snprintf(old, sizeof old, "%s/%zu.ckpt", folder, i);
+        with_record(last, old, "count/batches", rows[i].rows, &rows[i].before);
+        (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1 --output-dir %s/%zu",
+            old, folder, i);
+        if (!open_run(&with_state, arguments, &o, &t, &f))
+            fail_msg("%s", f.text);
+        train(&t, &f);
+        assert_int_equal(((linear_model *)t.model)->batches, rows[i].after);
+        trainer_close(&t);
+        options_close(&o);
+        (void)snprintf(old, sizeof old, "%s/%zu/last.ckpt", folder, i);
+        assert_true(checkpoint_open(old, &c, &f));
+        const checkpoint_record *record = checkpoint_find(&c, "count/batches");
+        assert_true((record != NULL) == (rows[i].rows > 0));
+        if (record != NULL)
+            assert_true(*(const uint64_t *)record->data == (uint64_t)rows[i].after);
+        checkpoint_close(&c);
+    }
+    test_folder_remove(folder);
+}
+
 /* Numbers that no run could have written, under a right checksum: each is refused by its name. */
 static void nonsense_in_a_checkpoint(void **state)
 {
@@ -470,6 +524,8 @@ static void nonsense_in_a_checkpoint(void **state)
         {"log", 3, (double)NAN, "row 1 of its log"},
         {"param/w", 5, (double)NAN, "'param/w' has a value that is not finite"},
         {"model/mean", 2, (double)INFINITY, "'model/mean' has a value that is not finite"},
+        {"count/batches", 0, 0x1p63,
+            "'count/batches' is 9223372036854775808, not 0 to 9223372036854775807"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const checkpoint_record *record = checkpoint_find(&c, rows[i].record);
@@ -506,6 +562,10 @@ static void nonsense_in_a_checkpoint(void **state)
     with_record(last, bad, "device", 1, device); /* not ended */
     assert_false(open_run(&with_state, arguments, &o, &t, &f));
     assert_non_null(strstr(f.text, "its device is no text"));
+    options_close(&o);
+    with_record(last, bad, "count/batches", 2, (const uint64_t[]){4, 4});
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    assert_non_null(strstr(f.text, "'count/batches' is 2 x 1, not 1 x 1"));
     options_close(&o);
     /* What is not nonsense, but too late. */
     (void)snprintf(arguments, sizeof arguments, "--resume %s --epochs 1", last);
@@ -757,6 +817,7 @@ int main(void)
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
     test_add(&list, streams, NULL, "streams");
+    test_add(&list, counts_go_on, NULL, "counts go on");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, other_devices, NULL, "a checkpoint on other devices");
     test_add(&list, old_checksum_of_idx, NULL, "the checksum of earlier programs");

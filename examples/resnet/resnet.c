@@ -75,6 +75,9 @@ static clprune_status create_part(resnet *model, size_t index)
                 (trainer_state){model->state_names[2 * index + i], *mats[i].mat};
         }
     }
+    trainer_count *count = &model->counts[index];
+    (void)snprintf(count->name, sizeof count->name, "%s.num_batches_tracked", unit->norm);
+    count->value = &part->batches;
 done:
     return status;
 }
@@ -278,7 +281,9 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     model->parts = calloc(model->parts_count, sizeof *model->parts);
     model->states = calloc(2 * model->parts_count, sizeof *model->states);
     model->state_names = calloc(2 * model->parts_count, sizeof *model->state_names);
-    if (!model->blocks || !model->parts || !model->states || !model->state_names) {
+    model->counts = calloc(model->parts_count, sizeof *model->counts);
+    if (!model->blocks || !model->parts || !model->states || !model->state_names ||
+        !model->counts) {
         status = CLPRUNE_OUT_OF_HOST_MEMORY;
         goto done;
     }
@@ -363,5 +368,6 @@ void resnet_destroy(resnet *model)
     free(model->parts);
     free(model->states);
     free(model->state_names);
+    free(model->counts);
     *model = (resnet){0};
 }

@@ -22,7 +22,8 @@ typedef struct resnet_part {
     clprune_mat w, dw;                      /* out x (kernel^2 * in) */
     clprune_mat gamma, dgamma, beta, dbeta; /* 1 x out */
     clprune_mat running_mean, running_var;  /* 1 x out */
-    clprune_mat mean, inv;                  /* 1 x out: the statistics of this pass */
+    int64_t batches;       /* of training, behind the running statistics; or TRAINER_NO_COUNT */
+    clprune_mat mean, inv; /* 1 x out: the statistics of this pass */
 } resnet_part;
 
 /* A block, and its matrices that live within a pass. Each has a buffer of its own, absent if it is
@@ -75,6 +76,7 @@ typedef struct resnet {
     resnet_part *parts;      /* (parts_count) */
     trainer_state *states;   /* (2 * parts_count) running statistics, named as in torchvision */
     char (*state_names)[64]; /* what states[i].name points into */
+    trainer_count *counts;   /* (parts_count) their batches, likewise */
     size_t blocks_count;
     resnet_block *blocks;
     clprune_linear *head;

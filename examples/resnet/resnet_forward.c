@@ -125,6 +125,16 @@ done:
     return status;
 }
 
+/* As PyTorch's BatchNorm2d; the largest count stays. */
+static void count_batch(resnet *model)
+{
+    for (size_t i = 0; i < model->parts_count; ++i) {
+        int64_t *batches = &model->parts[i].batches;
+        if (*batches != TRAINER_NO_COUNT && *batches < INT64_MAX)
+            ++*batches;
+    }
+}
+
 clprune_status resnet_forward(
     resnet *model, size_t batch, clprune_image_bytes images, bool training)
 {
@@ -151,6 +161,8 @@ clprune_status resnet_forward(
     TRY(resnet_forget(model, model->blocks[model->blocks_count - 1].made[KEEP_OUT]));
     TRY(clprune_linear_forward(model->head, batch, features, model->head_w, model->head_b,
         clprune_mat_rows(model->logits, 0, batch), training ? model->features : NULL, NULL));
+    if (training)
+        count_batch(model);
 done:
     return status;
 }

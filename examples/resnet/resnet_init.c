@@ -3,7 +3,7 @@
  *
  *     convolutions   normal with deviation sqrt(2 / fan_out), fan_out = out * kernel^2 (He et al.,
  *                    arXiv 1502.01852)
- *     batch norm     gamma 1, beta 0; running mean 0, running variance 1
+ *     batch norm     gamma 1, beta 0; running mean 0, running variance 1, no batches
  *     head           weight and bias uniform in +-1 / sqrt(inputs), PyTorch's default
  */
 #include <math.h>
@@ -63,6 +63,7 @@ clprune_status resnet_init(resnet *model, uint64_t seed)
     for (size_t i = 0; i < model->parts_count; ++i) {
         TRY(write_all(model->context, 0.0f, model->parts[i].running_mean));
         TRY(write_all(model->context, 1.0f, model->parts[i].running_var));
+        model->parts[i].batches = 0;
     }
 done:
     free(values);

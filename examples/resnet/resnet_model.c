@@ -69,6 +69,13 @@ static const trainer_state *states(void *model, size_t *count)
     return m->states;
 }
 
+static const trainer_count *counts(void *model, size_t *count)
+{
+    resnet *m = model;
+    *count = m->parts_count;
+    return m->counts;
+}
+
 /* Parameters, then running statistics; the names are torchvision's. */
 static bool weight(void *model, size_t index, trainer_weight *weight)
 {
@@ -147,6 +154,7 @@ const trainer_model resnet_model = {
     .init = init,
     .params = params,
     .states = states,
+    .counts = counts,
     .weight = weight,
     .set_seed = set_seed,
     .forward = forward,

@@ -13,16 +13,17 @@
 /* The reference reader's limit. */
 enum { MOST_HEADER = 100000000, PREFIX = 8 };
 
+/* A type but OTHER stands at its number. */
 static const struct {
     const char *name;
     safetensor_type type;
     unsigned bytes;
 } types[] = {
-    {"F64", SAFETENSOR_F64, 8},
-    {"F32", SAFETENSOR_F32, 4},
-    {"F16", SAFETENSOR_F16, 2},
-    {"BF16", SAFETENSOR_BF16, 2},
-    {"I64", SAFETENSOR_OTHER, 8},
+    [SAFETENSOR_F64] = {"F64", SAFETENSOR_F64, 8},
+    [SAFETENSOR_F32] = {"F32", SAFETENSOR_F32, 4},
+    [SAFETENSOR_F16] = {"F16", SAFETENSOR_F16, 2},
+    [SAFETENSOR_BF16] = {"BF16", SAFETENSOR_BF16, 2},
+    [SAFETENSOR_I64] = {"I64", SAFETENSOR_I64, 8},
     {"U64", SAFETENSOR_OTHER, 8},
     {"I32", SAFETENSOR_OTHER, 4},
     {"U32", SAFETENSOR_OTHER, 4},
@@ -82,6 +83,7 @@ static const char *parse_tensor(const json_t *entry, uint64_t data_bytes, safete
     if (type == sizeof types / sizeof *types)
         return "its dtype is unknown";
     t->type = types[type].type;
+    t->dtype = types[type].name;
     const char *wrong = parse_shape(json_object_get(entry, "shape"), types[type].bytes, t);
     if (wrong != NULL)
         return wrong;
@@ -284,7 +286,7 @@ bool safetensors_read(const safetensors *s, const safetensor *tensor, float *val
     const uint64_t bytes = tensor->to - tensor->from;
     const size_t each = tensor->count > 0 ? (size_t)(bytes / tensor->count) : 1;
     unsigned char part[4096];
-    if (tensor->type == SAFETENSOR_OTHER)
+    if (tensor->type >= SAFETENSOR_I64)
         return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" has no floating-point type", s->path,
             tensor->name);
     bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
@@ -295,6 +297,21 @@ bool safetensors_read(const safetensors *s, const safetensor *tensor, float *val
         for (size_t i = 0; good && i < run; ++i)
             values[done + i] = element(tensor->type, part + i * each);
         done += run;
+    }
+    return good || fault_set(f, CODE_DATA, "%s: cannot be read", s->path);
+}
+
+bool safetensors_read_i64(const safetensors *s, const safetensor *tensor, int64_t *values, fault *f)
+{
+    unsigned char bytes[sizeof *values];
+    if (tensor->type != SAFETENSOR_I64)
+        return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" is %s, not I64", s->path,
+            tensor->name, tensor->dtype);
+    bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
+    for (uint64_t i = 0; good && i < tensor->count; ++i) {
+        good = fread(bytes, sizeof bytes, 1, s->stream) == 1;
+        const uint64_t bits = good ? little_endian(bytes, sizeof bytes) : 0;
+        memcpy(&values[i], &bits, sizeof bits);
     }
     return good || fault_set(f, CODE_DATA, "%s: cannot be read", s->path);
 }
@@ -310,11 +327,12 @@ bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *t
     (void)fputs("{\"__metadata__\":{\"format\":\"pt\"}", text);
     for (size_t i = 0; i < count; ++i) {
         const safetensor *t = &tensors[i];
-        (void)fprintf(text, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[", t->name);
+        const uint64_t end = at + types[t->type].bytes * t->count;
+        (void)fprintf(text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, types[t->type].name);
         for (size_t k = 0; k < t->rank; ++k)
             (void)fprintf(text, "%s%" PRIu64, k > 0 ? "," : "", t->shape[k]);
-        (void)fprintf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + 4 * t->count);
-        at += 4 * t->count;
+        (void)fprintf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, end);
+        at = end;
     }
     (void)fputc('}', text);
     bool good = fflush(text) == 0 && !ferror(text); /* no entry is missing */

@@ -24,11 +24,13 @@ typedef enum safetensor_type {
     SAFETENSOR_F32,
     SAFETENSOR_F16,
     SAFETENSOR_BF16,
-    SAFETENSOR_OTHER /* an integer or boolean type of known size */
+    SAFETENSOR_I64,
+    SAFETENSOR_OTHER /* another integer type, or a boolean one, of known size */
 } safetensor_type;
 
 typedef struct safetensor {
     char *name;
+    const char *dtype; /* the type's name in the file; lives as long as the program */
     safetensor_type type;
     size_t rank;
     uint64_t shape[SAFETENSORS_RANK], count; /* elements */
@@ -62,10 +64,14 @@ const safetensor *safetensors_find(const safetensors *s, const char *name);
  * for types other than F64, F32, F16 and BF16), CODE_MEMORY. */
 bool safetensors_read(const safetensors *s, const safetensor *tensor, float *values, fault *f);
 
-/* Writes the header for F32 tensors in the given order. The caller then writes their elements in
- * the same order, little endian. Only name, rank, shape and count are read. If the tensors are
- * sorted by name, the file has the bytes that the reference writer gives it with metadata
- * {"format": "pt"}. */
+/* The same for the elements of an I64 tensor. Faults: CODE_DATA (also for other types). */
+bool safetensors_read_i64(
+    const safetensors *s, const safetensor *tensor, int64_t *values, fault *f);
+
+/* Writes the header for tensors of any type but OTHER, in the given order. The caller then writes
+ * their elements in the same order, little endian. Only name, type, rank, shape and count are read.
+ * If I64 tensors come first, then F32 ones, each sorted by name, the file has the bytes that the
+ * reference writer gives it with metadata {"format": "pt"}. */
 bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *tensors, fault *f);
 
 #endif

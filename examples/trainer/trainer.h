@@ -9,7 +9,7 @@
  *     trainer_close(&t);
  *
  * All random numbers are functions of the seed and of epoch, image or step. So a resumed run needs
- * only parameters, optimizer moments, the model's states and the position.
+ * only parameters, optimizer moments, the model's states and counts, and the position.
  */
 #ifndef TRAINER_H
 #define TRAINER_H
@@ -121,8 +121,8 @@ bool trainer_finish_epoch(trainer *t, fault *f);
  * (CODE_DIVERGED): the last good checkpoint stays. */
 bool trainer_save(trainer *t, fault *f);
 
-/* Private to trainer*.c: restores parameters, moments, states and position from an opened
- * checkpoint. Checks all of it before anything of the model changes. */
+/* Private to trainer*.c: restores parameters, moments, states, counts and position from an
+ * opened checkpoint. Checks all of it before anything of the model changes. */
 bool trainer_restore(trainer *t, const struct checkpoint *c, fault *f);
 
 /* Private to trainer*.c: fails if a given --train-limit is not that of the resumed run. */

@@ -45,6 +45,17 @@ typedef struct trainer_state {
     clprune_mat mat;
 } trainer_state;
 
+/* A whole number, 0 or more, that the forward passes of training count: checkpoints have it, and
+ * files of other programs (weights.h) as an I64 tensor of shape [] with the same name. Names are
+ * unique among the model's counts. TRAINER_NO_COUNT: neither file has it, and passes leave it
+ * alone. */
+typedef struct trainer_count {
+    char name[80];
+    int64_t *value; /* on the host */
+} trainer_count;
+
+enum { TRAINER_NO_COUNT = -1 };
+
 /* A parameter or state in files of other programs (weights.h): its name and shape there.
  * channels_last: the model has it as shape[0] x (shape[2] * shape[3] * shape[1]), see
  * <clprune/conv2d.h>; else in the file's order. head: its first size is the number of classes. */
@@ -87,6 +98,9 @@ typedef struct trainer_model {
 
     /* States likewise; NULL: the model has none. */
     const trainer_state *(*states)(void *model, size_t *count);
+
+    /* Counts likewise. */
+    const trainer_count *(*counts)(void *model, size_t *count);
 
     /* The weights of files of other programs, one by one: false past the last one. NULL: no
      * --import or --export. */

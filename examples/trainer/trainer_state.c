@@ -19,6 +19,7 @@
  *     state0/NAME, state1/NAME
  *                           the optimizer's moments
  *     model/NAME            each state of the model that is not a parameter
+ *     count/NAME            each count of the model, unless it has none; older programs wrote none
  */
 #include "trainer.h"
 
@@ -116,6 +117,25 @@ static bool put_tensors(const trainer *t, checkpoint_writer *writer, fault *f)
     return good;
 }
 
+static const trainer_count *counts_of(const trainer *t, size_t *count)
+{
+    *count = 0;
+    return t->type->counts == NULL ? NULL : t->type->counts(t->model, count);
+}
+
+static void put_counts(const trainer *t, checkpoint_writer *writer)
+{
+    size_t count;
+    const trainer_count *counts = counts_of(t, &count);
+    for (size_t i = 0; i < count; ++i) {
+        const uint64_t value = (uint64_t)*counts[i].value;
+        char name[RECORD_NAME];
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        if (*counts[i].value != TRAINER_NO_COUNT)
+            checkpoint_put(writer, name, CHECKPOINT_U64, 1, 1, &value);
+    }
+}
+
 /* The tiled kernels split sums by the count of compute units; the vector kernels do not. */
 static void device_text(const trainer *t, char text[DEVICE_TEXT])
 {
@@ -167,8 +187,10 @@ bool trainer_save(trainer *t, fault *f)
         return true;
     if (!checkpoint_create(t->checkpoint_path, &writer, f))
         return false;
-    if (put_run(t, &writer, f) && put_tensors(t, &writer, f))
+    if (put_run(t, &writer, f) && put_tensors(t, &writer, f)) {
+        put_counts(t, &writer);
         return t->saved = checkpoint_commit(&writer, f);
+    }
     checkpoint_abandon(&writer);
     return false;
 }
@@ -206,6 +228,30 @@ static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
         if (!all_finite(values, mat.rows * mat.cols))
             return fault_set(
                 f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, name);
+    }
+    return true;
+}
+
+/* Checks the counts, or also gives them to the model: none where the checkpoint has none. */
+static bool take_counts(const trainer *t, const checkpoint *c, bool give, fault *f)
+{
+    size_t count;
+    const trainer_count *counts = counts_of(t, &count);
+    for (size_t i = 0; i < count; ++i) {
+        int64_t value = TRAINER_NO_COUNT;
+        char name[RECORD_NAME];
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        if (checkpoint_find(c, name) != NULL) {
+            const uint64_t *kept = checkpoint_get(c, name, CHECKPOINT_U64, 1, 1, f);
+            if (kept == NULL)
+                return false;
+            if (*kept > INT64_MAX)
+                return fault_set(f, CODE_DATA, "%s: '%s' is %" PRIu64 ", not 0 to %" PRId64,
+                    c->path, name, *kept, INT64_MAX);
+            value = (int64_t)*kept;
+        }
+        if (give)
+            *counts[i].value = value;
     }
     return true;
 }
@@ -314,7 +360,7 @@ static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
     static const char *const names[] = {
         "options", "keep", "dataset", "checksum", "device", "streams", "position", "sums", "log"};
-    static const char *const folders[] = {"param/", "state0/", "state1/", "model/"};
+    static const char *const folders[] = {"param/", "state0/", "state1/", "model/", "count/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
         bool known = false;
@@ -392,7 +438,8 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
     if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
         !trainer_check_limit(t->options, f) || !check_position(t, c, position, f) ||
         !check_sums(c, sums, f) || !check_log(t, c, position[0], f) ||
-        !check_epochs(t, c, position, f) || !check_tensors(t, c, f) || !check_device(t, c, f))
+        !check_epochs(t, c, position, f) || !check_tensors(t, c, f) ||
+        !take_counts(t, c, false, f) || !check_device(t, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
 
@@ -422,5 +469,5 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
             t->top1 = last->top1;
         }
     }
-    return write_tensors(t, c, f);
+    return write_tensors(t, c, f) && take_counts(t, c, true, f);
 }

@@ -141,6 +141,50 @@ static bool take(clprune_context *context, const safetensors *file, const traine
                    f, context, clprune_mat_write(context, w->mat, ordered), "writing weights"));
 }
 
+static const trainer_count *counts_of(const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->counts == NULL ? NULL : type->counts(model, count);
+}
+
+/* Reads a count; TRAINER_NO_COUNT where the file has none. */
+static bool read_count(
+    const trainer_model *type, const safetensors *file, const char *name, int64_t *value, fault *f)
+{
+    const safetensor *t = find(type, file, name);
+    char shape[128];
+    *value = TRAINER_NO_COUNT;
+    if (t == NULL)
+        return true;
+    if (t->type != SAFETENSOR_I64 || t->rank != 0) {
+        shape_text(t->rank, t->shape, shape, sizeof shape);
+        return fault_set(f, CODE_DATA,
+            "%s: tensor \"%s\" is %s of shape [%s]; a count is I64 of shape []", file->path, name,
+            t->dtype, shape);
+    }
+    if (!safetensors_read_i64(file, t, value, f))
+        return false;
+    return *value >= 0 ||
+           fault_set(f, CODE_DATA, "%s: tensor \"%s\" is %" PRId64 "; a count is 0 or more",
+               file->path, name, *value);
+}
+
+/* Checks the counts of a file, or also gives them to the model. */
+static bool take_counts(
+    const trainer_model *type, void *model, const safetensors *file, bool give, fault *f)
+{
+    size_t count;
+    const trainer_count *counts = counts_of(type, model, &count);
+    for (size_t i = 0; i < count; ++i) {
+        int64_t value;
+        if (!read_count(type, file, counts[i].name, &value, f))
+            return false;
+        if (give)
+            *counts[i].value = value;
+    }
+    return true;
+}
+
 bool weights_import(const trainer_model *type, void *model, clprune_context *context,
     const char *path, bool *head_left, fault *f)
 {
@@ -155,7 +199,7 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     const uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
     float *values = malloc(2 * (size_t)most * sizeof *values);
     bool good = (weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    for (int changes = 0; changes < 2; ++changes) /* first checks all, then changes them */
+    for (int changes = 0; changes < 2; ++changes) { /* first checks all, then changes them */
         for (size_t i = 0; good && i < count; ++i) {
             const safetensor *taken;
             good = match(type, &file, &weights[i], &taken, f);
@@ -164,6 +208,8 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
                 good = take(
                     changes ? context : NULL, &file, &weights[i], taken, values, values + most, f);
         }
+        good = good && take_counts(type, model, &file, changes, f);
+    }
     free(values);
     free(weights);
     safetensors_close(&file);
@@ -174,6 +220,40 @@ static int by_name(const void *a, const void *b)
 {
     const trainer_weight *left = a, *right = b;
     return strcmp(left->name, right->name);
+}
+
+static int by_count_name(const void *a, const void *b)
+{
+    const trainer_count *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+/* The model's counts that have a value, sorted by name, to be freed; NULL: no memory. */
+static trainer_count *list_counts(const trainer_model *type, void *model, size_t *count)
+{
+    size_t all;
+    const trainer_count *counts = counts_of(type, model, &all);
+    trainer_count *listed = calloc(all + 1, sizeof *listed);
+    *count = 0;
+    for (size_t i = 0; listed != NULL && i < all; ++i)
+        if (*counts[i].value != TRAINER_NO_COUNT)
+            listed[(*count)++] = counts[i];
+    if (listed != NULL)
+        qsort(listed, *count, sizeof *listed, by_count_name);
+    return listed;
+}
+
+static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
+{
+    for (size_t k = 0; k < size; ++k)
+        bytes[k] = (unsigned char)(bits >> (8 * k));
+}
+
+static void put_count(int64_t value, atomic_file *file)
+{
+    unsigned char bytes[sizeof value];
+    to_little_endian((uint64_t)value, sizeof bytes, bytes);
+    (void)fwrite(bytes, sizeof bytes, 1, file->stream); /* errors show in commit */
 }
 
 /* values and ordered have room for the elements; both are overwritten. */
@@ -188,8 +268,7 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
     for (size_t i = 0; i < count; ++i) {
         uint32_t bits;
         memcpy(&bits, &ordered[i], sizeof bits);
-        for (size_t k = 0; k < sizeof bits; ++k)
-            bytes[i * sizeof bits + k] = (unsigned char)(bits >> (8 * k));
+        to_little_endian(bits, sizeof bits, bytes + i * sizeof bits);
     }
     (void)fwrite(bytes, sizeof(uint32_t), count, file->stream); /* errors show in commit */
     return true;
@@ -199,25 +278,33 @@ bool weights_export(
     const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f)
 {
     atomic_file file = {0};
-    size_t count;
+    size_t count, counted;
     if (!has_weights(type, f))
         return false;
     trainer_weight *weights = list(type, model, &count);
-    safetensor *tensors = calloc(weights != NULL ? count + 1 : 1, sizeof *tensors);
+    trainer_count *counts = list_counts(type, model, &counted);
+    safetensor *tensors = calloc(counted + count + 1, sizeof *tensors);
     const uint64_t most = weights != NULL ? most_elements(weights, count) : 1;
     float *values = malloc(2 * (size_t)most * sizeof *values);
-    bool good = (weights != NULL && tensors != NULL && values != NULL) ||
+    bool good = (weights != NULL && counts != NULL && tensors != NULL && values != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
         qsort(weights, count, sizeof *weights, by_name);
+    for (size_t i = 0; good && i < counted; ++i)
+        tensors[i] = (safetensor){.name = counts[i].name, .type = SAFETENSOR_I64, .count = 1};
     for (size_t i = 0; good && i < count; ++i) {
-        tensors[i] = (safetensor){
-            .name = weights[i].name, .rank = weights[i].rank, .count = elements(&weights[i])};
+        safetensor *t = &tensors[counted + i];
+        *t = (safetensor){.name = weights[i].name,
+            .type = SAFETENSOR_F32,
+            .rank = weights[i].rank,
+            .count = elements(&weights[i])};
         for (size_t k = 0; k < weights[i].rank; ++k)
-            tensors[i].shape[k] = weights[i].shape[k];
+            t->shape[k] = weights[i].shape[k];
     }
     good = good && atomic_file_open(path, &file, f) &&
-           safetensors_put_header(&file, count, tensors, f);
+           safetensors_put_header(&file, counted + count, tensors, f);
+    for (size_t i = 0; good && i < counted; ++i)
+        put_count(*counts[i].value, &file);
     for (size_t i = 0; good && i < count; ++i)
         good = put_values(context, &weights[i], values, values + most, &file, f);
     if (good)
@@ -226,6 +313,7 @@ bool weights_export(
         atomic_file_abandon(&file);
     free(values);
     free(tensors);
+    free(counts);
     free(weights);
     return good;
 }
