@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bash completes the options of the programs, and values that the programs take.
+# bash completes the options of the programs, and values that the programs take; zsh and fish complete the options.
 #   test_completion.sh PROGRAM_DIR COMPLETION_DIR PROGRAM...
+# Where zsh or fish is missing it says so; with $CLPRUNE_TEST_LONG it then exits 77.
 export LC_ALL=C # a decimal point in every locale
 set -u
 programs=$1 completions=$2
@@ -72,15 +73,36 @@ offers "figures " clprune-bench fig
 printf '#!/bin/sh\n[ "$1" != --list-devices ] || echo "0:0 a device of one name"\n' >bin/resmlp-train
 chmod +x bin/resmlp-train
 PATH=$folder/bin:$PATH offers "0:0 " resmlp-train --device ""
+
+# A stand-in of zsh's _arguments prints the options that it is given.
+cat >options.zsh <<'ZSH'
+_arguments() {
+    local word
+    for word in "$@"; do
+        [[ $word != --* ]] || print -r -- "${word%%[=\[]*}"
+    done
+}
+source $1
+ZSH
+missing=
 for shell in zsh fish; do
     command -v $shell >/dev/null || {
-        echo "no $shell: not checked"
+        echo "no $shell: not checked; on Debian: apt-get install $shell"
+        missing=$shell
         continue
     }
     for name in "$@"; do
-        file=$completions/_$name
-        [ $shell = zsh ] || file=$completions/$name.fish
-        $shell -n "$file" || fail "$shell cannot read $file"
+        if [ $shell = zsh ]; then
+            file=$completions/_$name
+            HOME=$folder zsh -f options.zsh "$file" >options 2>err
+        else
+            file=$completions/$name.fish
+            HOME=$folder fish --no-config -c "source '$file'; complete -C '$name --'" 2>err | cut -f 1 >options
+        fi
+        [ ! -s err ] && $shell -n "$file" || fail "$shell cannot read $file: $(cat err)"
+        "$programs/$name" --help | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' | sort >help
+        sort options | diff help - >log || fail "$name: options of --help (<) and those of $shell (>): $(cat log)"
     done
 done
-[ $failures = 0 ]
+[ $failures = 0 ] || exit 1
+[ -z "$missing" ] || [ -z "${CLPRUNE_TEST_LONG:-}" ] || exit 77

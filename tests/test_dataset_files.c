@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "dataset.h"
 #include "image_file.h"
@@ -368,6 +369,62 @@ static void many_scans(void **state)
 }
 #endif
 
+/* The checksum of a PNG chunk. */
+static uint32_t crc_of(const uint8_t *bytes, size_t count)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 1) != 0 ? crc >> 1 ^ UINT32_C(0xedb88320) : crc >> 1;
+    }
+    return ~crc;
+}
+
+static void put_big_endian(uint8_t *bytes, unsigned count, uint32_t value)
+{
+    for (unsigned i = 0; i < count; i++)
+        bytes[i] = (uint8_t)(value >> 8 * (count - 1 - i));
+}
+
+/* Headers that claim 2^28 pixels, and one column more. */
+static void many_pixels(void **state)
+{
+    (void)state;
+    enum { EDGE = 16, HUGE_EDGE = 1 << 14, IHDR = 12 };
+    char folder[TEST_PATH], path[2 * TEST_PATH];
+    uint8_t rgb[EDGE * EDGE * 3] = {0}, pixels[3 * EDGE * EDGE];
+    size_t size[2];
+    test_folder_make(folder);
+    path_in(path, folder, "a.png");
+    put_png(path, EDGE, EDGE, rgb);
+    uint8_t *jpeg = make_jpeg(EDGE, EDGE, rgb, 0, &size[0]), *png = test_file_read(path, &size[1]);
+    size_t frame = 0; /* where the JPEG has its frame header: FF C0, length, precision, height */
+    while (jpeg[frame] != 0xff || jpeg[frame + 1] != 0xc0)
+        assert_true(++frame + 9 < size[0]);
+    for (uint32_t more = 0; more < 2; more++) {
+        put_big_endian(jpeg + frame + 5, 2, HUGE_EDGE);
+        put_big_endian(jpeg + frame + 7, 2, HUGE_EDGE + more);
+        put_big_endian(png + IHDR + 4, 4, HUGE_EDGE + more);
+        put_big_endian(png + IHDR + 8, 4, HUGE_EDGE);
+        put_big_endian(png + IHDR + 17, 4, crc_of(png + IHDR, 17));
+        for (int kind = 0; kind < 2; kind++) {
+            image_window window = {0, 0, HUGE_EDGE, HUGE_EDGE};
+            const char *why = "";
+            char message[256];
+            const bool good = image_file_decode(kind == 0 ? jpeg : png, size[kind], given, &window,
+                EDGE, false, pixels, &why, message);
+            const bool many = !good && strstr(why, "too many") != NULL;
+            if (many != (more == 1))
+                fail_msg("%s, 2^28 pixels and %u columns: '%s'", kind == 0 ? "JPEG" : "PNG", more,
+                    good ? "" : why);
+        }
+    }
+    free(png);
+    tjFree(jpeg);
+    test_folder_remove(folder);
+}
+
 /* train/{a,b}, val/b; each image is of one colour. */
 static void put_folders(const char *folder)
 {
@@ -488,6 +545,46 @@ static void folders(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_BAD_FILE);
     assert_non_null(strstr(err, "val/c: train has no such class"));
+    test_folder_remove(folder);
+}
+
+/* A FIFO, and a file of 2 GiB that begins as an image: refused by name and without waiting, or
+ * passed over. */
+static void no_usual_files(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "train/a/2.JPEG: it is a FIFO", "train/a/2.JPEG: it is empty, or larger than 2 GiB"};
+    char folder[TEST_PATH], path[2 * TEST_PATH], err[512];
+    const uint32_t indices[4] = {3, 0, 1, 2};
+    uint8_t images[4 * 3 * 16 * 16], rgb[16 * 16 * 3] = {0};
+    int32_t labels[4];
+    test_folder_make(folder);
+    put_folders(folder);
+    path_in(path, folder, "train/a/2.JPEG");
+    for (int large = 0; large < 2; large++) {
+        assert_int_equal(unlink(path), 0);
+        if (large) {
+            put_jpeg(path, 16, 16, rgb);
+            assert_int_equal(truncate(path, (off_t)1 << 31), 0);
+        } else {
+            assert_int_equal(mkfifo(path, 0600), 0);
+        }
+        for (int skips = 0; skips < 2; skips++) {
+            const dataset_options wanted = {.usual_image_size = 16, .skip_broken = skips};
+            dataset *data;
+            (void)alarm(60);
+            assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);
+            const dataset_status status = dataset_batch(
+                data, DATASET_TRAIN, indices, 4, NULL, images, labels, err, sizeof err);
+            (void)alarm(0);
+            assert_int_equal(status, skips ? DATASET_OK : DATASET_BAD_FILE);
+            assert_int_equal(dataset_skipped(data), skips);
+            if (!skips && strstr(err, parts[large]) == NULL)
+                fail_msg("\"%s\" lacks \"%s\"", err, parts[large]);
+            dataset_close(data);
+        }
+    }
     test_folder_remove(folder);
 }
 
@@ -640,7 +737,9 @@ int main(void)
 #ifdef TJFLAG_LIMITSCANS
     test_add(&list, many_scans, NULL, "a JPEG of many scans");
 #endif
+    test_add(&list, many_pixels, NULL, "an image of too many pixels");
     test_add(&list, folders, NULL, "folders");
+    test_add(&list, no_usual_files, NULL, "FIFOs and files of 2 GiB among images");
     test_add(&list, out_of_memory, NULL, "memory runs out");
     test_add(&list, out_of_descriptors, NULL, "file descriptors run out");
     test_add(&list, unreadable_folder, NULL, "a folder that cannot be read to its end");

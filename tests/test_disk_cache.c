@@ -122,6 +122,17 @@ static void huge_claims(void **state)
         test_file_write(s.path, s.file, s.size);
         assert_int_equal(load(&s, key), CLPRUNE__DISK_REFUSED);
     }
+    /* a byte above the limit, in a file of that size: it is not even read */
+    const off_t above = ((off_t)256 << 20) + 1;
+    memcpy(s.file + 8 + 32, (const unsigned char[8]){1, 0, 0, 16}, 8);
+    test_file_write(s.path, s.file, s.size);
+    assert_int_equal(truncate(s.path, (off_t)(s.size - PAYLOAD) + above), 0);
+    unsigned char *payload;
+    size_t size;
+    const char *reason;
+    assert_int_equal(
+        clprune__disk_load(s.dir, key, &payload, &size, &reason), CLPRUNE__DISK_REFUSED);
+    assert_string_equal(reason, "a file has the wrong size");
     close_setting(&s);
 }
 

@@ -3,7 +3,8 @@
 #   test_layers.sh SOURCE_DIR C_COMPILER [CXX_COMPILER]
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
 # src/ops/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
-# a context's parts know whether it is dry. Prints each breach and exits 1 if there is one.
+# a context's parts know whether it is dry; and nothing calls setlocale. Prints each breach and exits 1
+# if there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
 cc=${2:-cc}
@@ -97,6 +98,13 @@ check_dry() {
     done
 }
 
+# The programs write decimal points in every locale, and the library leaves the locale to its caller.
+check_locale() {
+    for file in $(grep -lr --include='*.[ch]' --include='*.inc' '\<setlocale *(' src examples tools | sort); do
+        breach "$file calls setlocale; numbers would depend on the locale"
+    done
+}
+
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 
@@ -108,6 +116,7 @@ done
 [ "$found" -gt 20 ] || breach "only $found files were found"
 check_circles
 check_dry
+check_locale
 
 warnings="-Wall -Wextra -Wpedantic -Werror"
 for header in include/clprune/*.h; do
@@ -148,9 +157,10 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo '#include "core/three.h"' >"$folder/src/core/two.c" && : >"$folder/src/core/two.h"
     echo '#include "core/one.h"' >"$folder/src/core/three.h"
     echo 'int use(void) { return context->record != 0; }' >"$folder/src/core/three.c"
+    echo 'char *was = setlocale(LC_ALL, "");' >"$folder/tools/locale.c"
     CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'bad\.c includes|worse\.c names amodel|three\.c asks|circle: .*one -> .*three -> .*two -> ' "$folder/told")
-    [ "$told" -eq 7 ] || breach "the check noticed $told of 7 planted breaches"
+    told=$(grep -cE 'bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|circle: .*one -> .*three -> .*two -> ' "$folder/told")
+    [ "$told" -eq 8 ] || breach "the check noticed $told of 8 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# The documents of a program list its options: --help, the man page and, for programs named *-train, the table under
-# "### Options" of a README, where "`--option` (NAME)" is an option of the program NAME only. Prints what differs
-# and exits 1.
-#   test_manual.sh BIN_DIR MAN_DIR README PROGRAM...
+# The documents of a program list its options: --help, the man page and a table of a README. Prints what differs and
+# exits 1.
+#   test_manual.sh BIN_DIR MAN_DIR SOURCE_DIR PROGRAM...
+# Programs named *-train share the table under "### Options" of examples/trainer/README.md, where "`--option` (NAME)" is
+# an option of the program NAME only; the table of another is under "### Options of NAME" in tools/README.md.
 export LC_ALL=C # a decimal point in every locale
-bin=$1 man=$2 readme=$3
+bin=$1 man=$2 source=$3
 shift 3
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
@@ -18,12 +19,16 @@ for program in "$@"; do
     }
     sed -n '/^\.TP$/{n;s/\\-/-/g;s/^\.B \(-[a-z], \)\{0,1\}\(--[a-z-]*\).*/\2/p}' "$man/$program.1" |
         sort >"$folder/man"
-    sed -n '/^### Options$/,/^### [^O]/s/^| *\(`--[^|]*\)|.*|$/\1/p' "$readme" |
+    case $program in
+    *-train) readme=examples/trainer/README.md heading='### Options' ;;
+    *) readme=tools/README.md heading="### Options of $program" ;;
+    esac
+    awk -v heading="$heading" '/^#/ { under = $0 == heading } under' "$source/$readme" |
+        sed -n 's/^| *\(`--[^|]*\)|.*|$/\1/p' |
         sed "s/ ($program)//g; s/\`--[a-z-]*\` ([a-z-]*)//g" | grep -o -e '--[a-z-]*' | sort >"$folder/readme"
-    lists=man
-    case $program in *-train) lists='man readme' ;; esac
-    for list in $lists; do
+    for list in man readme; do
         diff "$folder/help" "$folder/$list" >"$folder/log" && continue
+        [ $list = man ] || list="table under '$heading' of $readme"
         echo "options of $program --help (<) and of the $list (>) differ:"
         cat "$folder/log"
         differ=1

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # The code blocks of the READMEs: C is compiled and run, CMake and pkg-config lines build a program, commands are
-# given to their programs, files that are named exist. A block without a rule here is a failure.
+# given to their programs, files that are named exist, and so do presets and -D names of cmake. A block without a rule
+# here is a failure.
 #   test_readme.sh SOURCE_DIR BUILD_DIR C_COMPILER FLAGS
 # FLAGS are those that the library was built with and programs need, such as -fsanitize=address.
 #
 # Not run, with the reason:
 #   tools/demo.sh, tools/test.sh, tests/*.sh   minutes; test.sh runs this. Syntax only
 #   scripts of results/                        hours, and data sets. Syntax only
-#   cmake --preset ..., sudo ...               test_install, test_deb and tools/test.sh do so
+#   cmake ..., sudo ...                        presets and -D names only; with $CLPRUNE_TEST_LONG the commands under
+#                                              "## Install" run in a copy of the sources, and install nothing here
 #   training                                   minutes; options are read, the memory is planned
 #   clprune-bench, clprune-tune                minutes; read until the device is missing
 #   commands under "On a GPU"                  no GPU here. Syntax only
@@ -100,7 +102,7 @@ command_line() {
     clprune-bench | clprune-tune | clprune-info) tool "$@" ;;
     tools/*.sh | tests/*.sh | results/*.sh | results/*.py | *.sh) script "$1" ;;
     REPEAT=*) script "$2" ;;
-    cmake | sudo) ;;
+    cmake | sudo) ;; # cmake_names
     export) [ "$2" = 'CLPRUNE_LIBRARY=$PWD/build/release/lib/libclprune.so' ] || fail "$from: no rule for: $*" ;;
     python3) exists "$2" ;;
     import | ... | print\(clprune.* | clprune.*) echo "$*" >>lines.py ;;
@@ -205,11 +207,77 @@ for python in ${CLPRUNE_PYTHON:-} /usr/bin/python3 python3; do
 done
 echo "lines of Python: $(wc -l <lines.py), $ran"
 # Tests that are named exist.
-for name in $(grep -oh '`test_[a-z0-9_]*[*]\{0,1\}\(\.sh\)\{0,1\}`' "$source"/*.md "$source/tests/README.md" \
+for name in $(grep -oh '`\(test\|fuzz\)_[a-z0-9_]*[*]\{0,1\}\(\.sh\)\{0,1\}`' "$source"/*.md "$source/tests/README.md" \
     "$source/include/clprune/README.md" | tr -d '`' | sort -u); do
     compgen -G "$source/tests/$name" >/dev/null || compgen -G "$source/tests/$name.[cs]*" >/dev/null ||
+        compgen -G "$source/tests/fuzz/$name.c" >/dev/null ||
         grep -q "NAME $name " "$source/tests/CMakeLists.txt" || fail "a README names $name, which does not exist"
 done
+
+# ---- presets and -D names of each cmake and ctest command, also of those within a text ----
+cmake --list-presets=all "$source" | awk -F '"' '/^Available / { split($0, word, " ") } NF > 1 { print word[2], $2 }' >presets
+find "$source" -name build -prune -o \( -name CMakeLists.txt -o -name '*.cmake' \) -print0 |
+    xargs -0 sed -n 's/^ *option(\([A-Z_]*\) .*/\1/p; s/^ *set(\([A-Z_]*\) .* CACHE .*/\1/p' >options
+cmake --help-variable-list >>options
+named=0
+while IFS=: read -r name number line; do
+    from=${name#"$source/"}:$number
+    while read -r part; do
+        kind=configure
+        case $part in
+        *ctest\ *) kind=test ;;
+        *cmake\ *--build\ *) kind=build ;;
+        *cmake\ *) ;;
+        *) continue ;;
+        esac
+        for word in $(sed -n 's/.*--preset[ =]*\([^ ]*\).*/\1/p' <<<"$part"); do
+            named=$((named + 1))
+            grep -qx "$kind $word" presets || fail "$from: CMakePresets.json has no $kind preset $word"
+        done
+        for word in $(grep -oE -e '-D([A-Za-z_]+| +[A-Z_]+)' <<<"$part" | sed 's/^-D *//'); do
+            named=$((named + 1))
+            grep -qx "$word" options || grep -qx "$(sed 's/_C_/_<LANG>_/' <<<"$word")" options ||
+                fail "$from: no CMakeLists.txt has an option $word"
+        done
+    done < <(sed 's/&&/\n/g; s/[`;|]/\n/g' <<<"$line")
+done < <(for name in "$source"/*.md "$source"/*/README.md "$source"/*/*/README.md "$source"/*/*/results/README.md; do
+    case $name in "$source"/build/* | "$source"/demo/*) continue ;; esac
+    grep -HnE '(cmake|ctest) ' "$name"
+done)
+[ $named -ge 8 ] || fail "only $named presets and -D names were found"
+echo "$named presets and -D names"
+
+# ---- the commands under "## Install", in a copy of the sources ----
+if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
+    sed -n '/^## Install$/,/^## [^I]/p' "$source/README.md" >install.md
+    awk '/^    / { print substr($0, 5); found = 1; next } found { exit }' install.md >install.sh
+    sed -n 's/.*`\(cmake --preset deb [^`]*\)`.*/\1/p' install.md >deb.sh
+    mkdir copy stubs
+    tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C copy -xf -
+    printf '#!/bin/sh\necho "$@" >>%s/sudo\nDESTDIR=%s/installed exec "$@"\n' "$PWD" "$PWD" >stubs/sudo
+    printf '#!/bin/sh\necho ldconfig >>%s/ldconfig\n' "$PWD" >stubs/ldconfig
+    chmod +x stubs/*
+    if (cd copy && PATH=${PWD%/*}/stubs:$PATH bash -e ../install.sh) >log 2>&1; then
+        at=installed/usr/local
+        for name in bin/resmlp-train bin/clprune-info include/clprune/clprune.h share/man/man1/clprune-info.1; do
+            [ -s $at/$name ] || fail "the commands under Install do not install $name"
+        done
+        for name in libclprune.so libclprune.a clprune.pc clprune-config.cmake; do
+            [ -n "$(find $at -name $name)" ] || fail "the commands under Install do not install $name"
+        done
+        $at/bin/clprune-info --version | grep -q '^clprune-info ' || fail "the installed clprune-info does not run"
+        [ "$(sort -u sudo ldconfig | tr '\n' ,)" = 'cmake --install build/release,ldconfig,' ] ||
+            fail "sudo and ldconfig were called so: $(cat sudo ldconfig)"
+    else
+        fail "README.md, under Install: $(tail -n 20 log)"
+    fi
+    [ -s deb.sh ] || fail "README.md has no line under Install that makes Debian packages"
+    if (cd copy && bash -e ../deb.sh) >log 2>&1; then
+        [ "$(find copy/build/deb -maxdepth 1 -name '*.deb' | wc -l)" = 3 ] || fail "not three packages: $(ls copy/build/deb)"
+    else
+        fail "README.md, Debian packages ('$(cat deb.sh)'): $(tail -n 20 log)"
+    fi
+fi
 [ $checked -ge 25 ] || fail "only $checked blocks were found"
 echo "$checked blocks"
 [ $failures = 0 ]

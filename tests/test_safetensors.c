@@ -1,6 +1,7 @@
 /* Weights from and to other programs: the checks of a file, and importing and exporting it in
  * models. */
 #define _GNU_SOURCE /* fopencookie */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,8 +237,34 @@ static void types(void **state)
     (void)snprintf(path, sizeof path, "%s/fifo", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     f = (fault){0};
-    assert_false(safetensors_open(path, &s, &f)); /* does not wait for a writer */
+    (void)alarm(60); /* it does not wait for a writer */
+    assert_false(safetensors_open(path, &s, &f));
+    (void)alarm(0);
     assert_non_null(strstr(f.text, "FIFO"));
+    test_folder_remove(folder);
+}
+
+/* A header of 100 MB is read, a longer one is not. */
+static void long_header(void **state)
+{
+    (void)state;
+    enum { MOST = 100000000 };
+    char folder[TEST_PATH], path[TEST_PATH + 16], part[64];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    for (uint64_t length = MOST; length <= MOST + 1; length++) {
+        unsigned char prefix[8];
+        for (int i = 0; i < 8; i++)
+            prefix[i] = (unsigned char)(length >> (8 * i));
+        test_file_write(path, prefix, sizeof prefix);
+        assert_int_equal(truncate(path, (off_t)(sizeof prefix + length)), 0); /* zeros: no JSON */
+        safetensors s;
+        fault f = {0};
+        assert_false(safetensors_open(path, &s, &f));
+        assert_int_equal(f.code, CODE_DATA);
+        (void)snprintf(part, sizeof part, "a header of %" PRIu64 " bytes", length);
+        assert_int_equal(strstr(f.text, part) != NULL, length > MOST);
+    }
     test_folder_remove(folder);
 }
 
@@ -496,6 +523,7 @@ int main(void)
     test_add(&list, nesting, NULL, "nesting");
     test_add(&list, out_of_memory, NULL, "memory runs out while a header is made");
     test_add(&list, types, NULL, "types, and shorter files");
+    test_add(&list, long_header, NULL, "a header above the limit");
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
     test_add(&list, counts, NULL, "counts");

@@ -110,23 +110,37 @@ core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 [ "$(nproc)" != "$(nproc --all)" ] || demo 1 env
 [ "$(nproc --all)" = 1 ] || demo none taskset -c "$core"
 
-# tools/test.sh asks ctest for the tests that its comment says, and installs lintian for --long only.
+# tools/test.sh asks ctest for the tests that its comment says, says where it is and how long all takes, and installs
+# lintian for --long only.
 machine apt-get apt-cache sudo cmake ctest
+cat >>"$folder/bin/ctest" <<'CTEST'
+case " $* " in *" -N "*) echo "Total Tests: 123" ;; esac
+CTEST
+# asks WORDS ARGUMENT...: arguments of ctest; `takes` is the time that is said.
 asks() {
     words=$1
     shift
     : >"$folder/calls"
-    PATH="$folder/bin:$PATH" FAIL="${unknown:-none}" "$folder/checkout/tools/test.sh" "$@" >/dev/null 2>&1
-    grep -q "^ctest .*$words" "$folder/calls" && return
-    echo "FAILED: expected ctest with '$words' from tools/test.sh $*"
-    cat "$folder/calls"
+    PATH="$folder/bin:$PATH" FAIL="${unknown:-none}" "$folder/checkout/tools/test.sh" "$@" >"$folder/out" 2>&1
+    grep -q "^ctest .*$words" "$folder/calls" && [ "$(grep -c '^test.sh, after [0-9]*:[0-9][0-9]: ' "$folder/out")" = 4 ] &&
+        grep -q ': 1 of 3, packages$' "$folder/out" && grep -q ': 2 of 3, build .*3 minutes' "$folder/out" &&
+        grep -q ": 3 of 3, 123 of the test programs.*$takes" "$folder/out" && grep -q ': done$' "$folder/out" && return
+    echo "FAILED: expected ctest with '$words' and steps of 3, '$takes', from tools/test.sh $*"
+    cat "$folder/calls" "$folder/out"
     failures=$((failures + 1))
 }
+last=$(sed -n '1d; /^#/!q; s/^# *//p' "$source/tools/test.sh" | tail -n 1)
+[ "$("$source/tools/test.sh" --help | tail -n 1)" = "$last" ] || {
+    echo "FAILED: tools/test.sh --help does not end with '$last'"
+    failures=$((failures + 1))
+}
+takes='14 minutes on two cores'
 asks ' -LE slow|long$'
 asks ' -L unit$' -L unit
 grep lintian "$folder/calls" && failures=$((failures + 1))
+takes='all of --long: hours'
 asks ' -L long -R deb$' --long -R deb
-grep -q 'apt-get install .*lintian.*python3-torch' "$folder/calls" && grep -q 'apt-get install .*oclgrind' "$folder/calls" || {
+grep -q 'apt-get install .*lintian.*python3-torch zsh fish' "$folder/calls" && grep -q 'apt-get install .*oclgrind' "$folder/calls" || {
     echo "FAILED: --long does not install what it needs"
     cat "$folder/calls"
     failures=$((failures + 1))
