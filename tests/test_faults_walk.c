@@ -95,9 +95,21 @@ static bool is_right(const walk *w, const char *function, clprune_status status)
            status == CLPRUNE_CLBLAST_ERROR;
 }
 
+/* Whether a text for users has an expression of C. */
+static bool has_c(const char *text)
+{
+    static const char *const parts[] = {"->", "clprune__", "&&", "||", " == ", "NULL)"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(text, parts[i]) != NULL)
+            return true;
+    return false;
+}
+
 /* The text names the call, or what it was for. */
 static bool is_told(const walk *w, const char *function, const char *text)
 {
+    if (has_c(text))
+        return false;
     if (w->group != OPENCL)
         return strlen(text) > 20;
     if (strstr(text, w->forever ? "CL_OUT_OF_RESOURCES" : function) != NULL)
