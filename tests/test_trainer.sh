@@ -336,8 +336,29 @@ for other in start none; do
     expect 2 "$new/log.csv: these are not the epochs of the run in $new/$other.ckpt; replace them with --overwrite" --resume "$new/$other.ckpt"
 done
 cmp -s "$new/log.csv" want || fail "another run's checkpoint replaces the log"
+touch "$new/auto.keep" "$new/auto.csv"
 expect 0 "" --resume "$new/start.ckpt" --overwrite
 cmp -s "$new/log.csv" whole/log.csv || fail "--overwrite does not replace the log: $(cat "$new/log.csv")"
+[ ! -e "$new/auto.keep" ] && [ ! -e "$new/auto.csv" ] && [ -s "$new/start.ckpt" ] ||
+    fail "--overwrite leaves files of another run, or removes the checkpoint: $(ls "$new")"
+# A log that cannot be read, for the superuser too, may have rows. No event file is left of a refused run.
+mkdir beside
+cp whole/last.ckpt beside/copy.ckpt
+touch plain
+for log in "$folder/plain/log.csv" /proc/self/mem; do
+    ln -s "$log" beside/log.csv
+    expect 4 "cannot read beside/log.csv: " --resume beside/copy.ckpt --tensorboard refused.tb
+    rm beside/log.csv
+done
+for file in auto.keep auto.csv; do
+    echo 'blocks.0 x2 dense' >beside/$file
+    expect 2 "beside/$file: this is not of the run in beside/copy.ckpt; replace it with --overwrite" --resume beside/copy.ckpt
+    rm beside/$file
+done
+[ ! -e refused.tb ] || fail "an event file of a refused run: $(ls refused.tb)"
+mv beside/copy.ckpt beside/auto.csv
+expect 0 "" --resume beside/auto.csv --overwrite
+[ -s beside/auto.csv ] || fail "--overwrite removes the checkpoint of --resume"
 # What was killed in its first epoch has left nothing to lose; what it left half written goes.
 mkdir killed
 head -n 1 whole/log.csv >killed/log.csv
@@ -908,6 +929,12 @@ cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv |
 expect 0 "" --plan --resume part/last.ckpt --keep-file part/auto.keep
 expect 0 "" --resume part/last.ckpt --steps 1 --output-dir moved_part
 sed 1d part/auto.keep | cmp -s moved_part/auto.keep - || fail "auto.keep of a run resumed in another folder"
+mkdir copied
+cp part/last.ckpt copied/copy.ckpt
+sed 2d part/auto.keep >copied/auto.keep
+expect 2 "copied/auto.keep: this is not of the run in" --resume copied/copy.ckpt
+cp part/auto.keep part/auto.csv copied
+expect 0 "" --resume copied/copy.ckpt --steps 1
 expect 0 "" --resume part/last.ckpt
 results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
 cmp -s chosen/auto.keep part/auto.keep || fail "a resumed run writes auto.keep again"
