@@ -604,7 +604,15 @@ expect 5 "activations exact, batch 32 take $exact bytes; without --activations o
 expect 5 "; without --resume one that fits" --plan --resume codes/last.ckpt --memory-limit 10000
 expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
 open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
-expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" $open --plan --memory-limit 10000
+# Of one image of this small model, dense takes less than the last preset.
+expect 0 "" $open --plan --activations dense --batch-size 1
+one_image=$(bytes 'peak of everything' 1 out)
+expect 0 "" $open --plan --memory-limit "$one_image"
+grep -q "activations dense, batch 1: $one_image bytes" out || fail "no earlier preset was chosen: $(cat out)"
+expect 5 "activations dense, batch 1 take $one_image bytes, the least there is" $open --plan --memory-limit $((one_image - 1))
+for needs in "pruned --sparsity 0.9" "compact-pruned --sparsity 0.9 --values int8"; do
+    expect 5 "batch 1 take [0-9]* bytes, the least with these options" $open --plan --activations $needs --memory-limit 10000
+done
 expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
     $open --plan --activations compact --code-bits 8 --memory-limit 10000
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
