@@ -282,6 +282,18 @@ WANT
 cmp -s have want && grep -q '^none,2,2,,,2,80000,7,2,9,4' untested/runs.csv && [ ! -s err ] ||
     fail "the table of runs without a test is: $(cat err untested/runs.csv untested/table.csv)"
 
+# The tables of examples/ are those of their runs.
+for results in "$source"/examples/*/results/*/table.csv; do
+    results=${results%/*}
+    [ -f "$results.study" ] || continue # tools/demo.sh makes that one
+    cp -r "$results" published
+    expect 0 "$study" "$results.study" - published
+    for table in runs.csv table.csv; do
+        cmp -s "$results/$table" published/$table || fail "of its runs, $results/$table is: $(diff "$results/$table" published/$table)"
+    done
+    rm -r published
+done
+
 # Names that begin with a dash; and CDPATH, with which cd prints a path.
 printf 'seeds 1\narm a --top1 5' >./-x.study
 expect 0 "$study" -x.study ./trainer -out
