@@ -291,6 +291,9 @@ sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|plan
 while read -r option; do
     sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
 done <settings
+for option in steps gradient-check memory-limit; do
+    grep -q "^ *\"$option\": \"\"" whole.json || fail "--$option, which is not set: $(grep "\"$option\"" whole.json)"
+done
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; json.load(open(sys.argv[1]))' whole.json ||
         fail "the summary is no JSON"
