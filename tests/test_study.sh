@@ -185,6 +185,21 @@ sed 's|@/w|../files/w|' files/path.study >files/paths.study
 expect 0 env -C files "$study" paths.study ../trainer ../path --keep-file=./some.keep
 expect 2 "$study" files/path.study ./trainer path --keep-file files/w.st
 grep -qx '    now  --keep-file @/w.st' err || fail "of another keep file it says: $(cat err)"
+# A table is made in any folder: then files are compared by their names.
+printf 'seeds 1\narm a --top1 5 --import files/w.st' >files/named.study
+expect 0 "$study" files/named.study ./trainer named
+expect 0 env -C files "$study" named.study - ../named
+sed 's/w.st/v.st/' files/named.study >files/names.study
+expect 2 "$study" files/names.study - named
+printf '    then --import w.st\n    now  --import v.st\n' | cmp -s - <(tail -n 2 err) || fail "of another file it says: $(cat err)"
+# Any unique beginning of an option that may differ, may.
+printf 'seeds 1\narm a --top1 5' >files/short.study
+expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --memory-r --ten t --q
+expect 0 "$study" files/short.study ./trainer short --devi 1
+expect 2 "$study" files/short.study ./trainer short --memory-l 1
+for option in da de sk ch ex memory-r ten q imp k st test-o; do
+    [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
+done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
 rm cut/*/study.options cut/once-3/summary.json
 echo half >cut/once-3/last.ckpt
@@ -221,6 +236,7 @@ touch go
 wait $!
 [ $? = 2 ] && grep -q 'held/c-1 was begun' held.err && grep -qx -- '--lr 9' held/c-1/study.options ||
     fail "beside a process that began at once: $(cat held.err held/c-1/study.options)"
+grep -q '^b,1,' held/runs.csv || fail "a run that was made before is not in runs.csv: $(cat held/runs.csv)"
 printf 'seeds 1\narm a --top1 5' >files/asked.study
 mkdir -p asked/a-1
 exec 8>asked/a-1/study.lock && flock 8
@@ -233,6 +249,20 @@ printf 'arm bad --fail 6\narm aborted --fail 134\narm good --top1 5\nseeds 2' >f
 expect 1 "$study" files/bad.study ./trainer bad
 grep -q '^study: failed: bad-2 aborted-2$' err || fail "it says of a failed run: $(cat err)"
 grep -q '^good,1,7.50,,,,' bad/table.csv || fail "beside a failed run: $(cat bad/table.csv)"
+
+# So is one whose folder or lock cannot be made.
+printf 'seeds 1\narm file --top1 5\narm lock --top1 5\narm good --top1 5' >files/unlocked.study
+mkdir -p unlocked/lock-1/study.lock
+touch unlocked/file-1
+expect 1 "$study" files/unlocked.study ./trainer unlocked
+grep -q '^study: failed: file-1 lock-1$' err && grep -q '^good,1,' unlocked/table.csv ||
+    fail "of runs that cannot be locked it says: $(cat err unlocked/table.csv)"
+# Nor does another process have a run where there are no locks.
+mkdir bin
+printf '#!/bin/sh\n[ "$1" != -w ]\nexit $((71 * $?))\n' >bin/flock
+chmod +x bin/flock
+expect 1 env PATH="$PWD/bin:$PATH" "$study" files/short.study ./trainer nolock
+grep -q '^study: failed: a-1$' err || fail "without locks it says: $(cat err)"
 
 # A run without a test has empty cells, which no mean counts.
 cat >files/untested.study <<'STUDY'
@@ -251,6 +281,18 @@ none,1,,,,,,2.0000,80000,7,2.0,4
 WANT
 cmp -s have want && grep -q '^none,2,2,,,2,80000,7,2,9,4' untested/runs.csv && [ ! -s err ] ||
     fail "the table of runs without a test is: $(cat err untested/runs.csv untested/table.csv)"
+
+# The tables of examples/ are those of their runs.
+for results in "$source"/examples/*/results/*/table.csv; do
+    results=${results%/*}
+    [ -f "$results.study" ] || continue # tools/demo.sh makes that one
+    cp -r "$results" published
+    expect 0 "$study" "$results.study" - published
+    for table in runs.csv table.csv; do
+        cmp -s "$results/$table" published/$table || fail "of its runs, $results/$table is: $(diff "$results/$table" published/$table)"
+    done
+    rm -r published
+done
 
 # Names that begin with a dash; and CDPATH, with which cd prints a path.
 printf 'seeds 1\narm a --top1 5' >./-x.study

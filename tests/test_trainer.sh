@@ -291,6 +291,9 @@ sed -n 's/^  --\([a-z-]*\).*/\1/p' help | grep -vxE 'list-devices|overwrite|plan
 while read -r option; do
     sed -n '/^  "options": {/,/^  }/p' whole.json | grep -q "\"$option\": \"" || fail "the summary's options have no $option"
 done <settings
+for option in steps gradient-check memory-limit; do
+    grep -q "^ *\"$option\": \"\"" whole.json || fail "--$option, which is not set: $(grep "\"$option\"" whole.json)"
+done
 if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; json.load(open(sys.argv[1]))' whole.json ||
         fail "the summary is no JSON"
@@ -336,8 +339,29 @@ for other in start none; do
     expect 2 "$new/log.csv: these are not the epochs of the run in $new/$other.ckpt; replace them with --overwrite" --resume "$new/$other.ckpt"
 done
 cmp -s "$new/log.csv" want || fail "another run's checkpoint replaces the log"
+touch "$new/auto.keep" "$new/auto.csv"
 expect 0 "" --resume "$new/start.ckpt" --overwrite
 cmp -s "$new/log.csv" whole/log.csv || fail "--overwrite does not replace the log: $(cat "$new/log.csv")"
+[ ! -e "$new/auto.keep" ] && [ ! -e "$new/auto.csv" ] && [ -s "$new/start.ckpt" ] ||
+    fail "--overwrite leaves files of another run, or removes the checkpoint: $(ls "$new")"
+# A log that cannot be read, for the superuser too, may have rows. No event file is left of a refused run.
+mkdir beside
+cp whole/last.ckpt beside/copy.ckpt
+touch plain
+for log in "$folder/plain/log.csv" /proc/self/mem; do
+    ln -s "$log" beside/log.csv
+    expect 4 "cannot read beside/log.csv: " --resume beside/copy.ckpt --tensorboard refused.tb
+    rm beside/log.csv
+done
+for file in auto.keep auto.csv; do
+    echo 'blocks.0 x2 dense' >beside/$file
+    expect 2 "beside/$file: this is not of the run in beside/copy.ckpt; replace it with --overwrite" --resume beside/copy.ckpt
+    rm beside/$file
+done
+[ ! -e refused.tb ] || fail "an event file of a refused run: $(ls refused.tb)"
+mv beside/copy.ckpt beside/auto.csv
+expect 0 "" --resume beside/auto.csv --overwrite
+[ -s beside/auto.csv ] || fail "--overwrite removes the checkpoint of --resume"
 # What was killed in its first epoch has left nothing to lose; what it left half written goes.
 mkdir killed
 head -n 1 whole/log.csv >killed/log.csv
@@ -583,7 +607,15 @@ expect 5 "activations exact, batch 32 take $exact bytes; without --activations o
 expect 5 "; without --resume one that fits" --plan --resume codes/last.ckpt --memory-limit 10000
 expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
 open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
-expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" $open --plan --memory-limit 10000
+# Of one image of this small model, dense takes less than the last preset.
+expect 0 "" $open --plan --activations dense --batch-size 1
+one_image=$(bytes 'peak of everything' 1 out)
+expect 0 "" $open --plan --memory-limit "$one_image"
+grep -q "activations dense, batch 1: $one_image bytes" out || fail "no earlier preset was chosen: $(cat out)"
+expect 5 "activations dense, batch 1 take $one_image bytes, the least there is" $open --plan --memory-limit $((one_image - 1))
+for needs in "pruned --sparsity 0.9" "compact-pruned --sparsity 0.9 --values int8"; do
+    expect 5 "batch 1 take [0-9]* bytes, the least with these options" $open --plan --activations $needs --memory-limit 10000
+done
 expect 5 "batch 1 take [0-9]* bytes; without --activations or --code-bits one" \
     $open --plan --activations compact --code-bits 8 --memory-limit 10000
 expect 5 "codes of 2 bits, batch 1 take [0-9]* bytes, the least there is" \
@@ -908,6 +940,12 @@ cmp -s chosen/auto.keep part/auto.keep && cmp -s chosen/auto.csv part/auto.csv |
 expect 0 "" --plan --resume part/last.ckpt --keep-file part/auto.keep
 expect 0 "" --resume part/last.ckpt --steps 1 --output-dir moved_part
 sed 1d part/auto.keep | cmp -s moved_part/auto.keep - || fail "auto.keep of a run resumed in another folder"
+mkdir copied
+cp part/last.ckpt copied/copy.ckpt
+sed 2d part/auto.keep >copied/auto.keep
+expect 2 "copied/auto.keep: this is not of the run in" --resume copied/copy.ckpt
+cp part/auto.keep part/auto.csv copied
+expect 0 "" --resume copied/copy.ckpt --steps 1
 expect 0 "" --resume part/last.ckpt
 results part/log.csv | cmp -s want - || fail "a resumed run of auto is another one"
 cmp -s chosen/auto.keep part/auto.keep || fail "a resumed run writes auto.keep again"

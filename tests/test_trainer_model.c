@@ -581,18 +581,24 @@ static void nonsense_in_a_checkpoint(void **state)
 }
 
 /* Writes the checkpoint of a run that did no step; builds no kernel of a step. */
-static void save_at_once(const char *kernels, const char *folder)
+static void save_with(const char *kernels, const char *more, const char *folder)
 {
     char arguments[3 * TEST_PATH];
     options o;
     trainer t;
     fault f;
     test_debug(kernels);
-    (void)snprintf(arguments, sizeof arguments, "%s --output-dir %s --overwrite", small, folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s %s --output-dir %s --overwrite", small, more, folder);
     if (!open_run(&with_state, arguments, &o, &t, &f) || !trainer_save(&t, &f))
         fail_msg("%s", f.text);
     trainer_close(&t);
     options_close(&o);
+}
+
+static void save_at_once(const char *kernels, const char *folder)
+{
+    save_with(kernels, "", folder);
 }
 
 /* What a run says on stderr when it goes on. */
@@ -636,8 +642,9 @@ static void other_devices(void **state)
     assert_non_null(strstr(device, "tiled kernels on "));
     say_resumed("kernels=tiled", last, said, sizeof said);
     assert_null(strstr(said, "note: "));
-    char *digit = &device[strlen(device) - 1]; /* of the compute units */
-    assert_true(strstr(device, ", compute units: ") != NULL && *digit >= '0' && *digit <= '9');
+    char *units = strstr(device, ", compute units: ");
+    assert_non_null(units);
+    char *digit = units + strcspn(units, "0123456789");
     *digit = *digit == '1' ? '2' : '1';
     with_record(last, other, "device", 1, device);
     say_resumed("kernels=tiled", other, said, sizeof said);
@@ -651,6 +658,76 @@ static void other_devices(void **state)
     checkpoint_close(&c);
     say_resumed("kernels=vector", last, said, sizeof said);
     assert_null(strstr(said, "note: "));
+    /* Tensor cores split sums by compute units with both kernel families. */
+    save_with("kernels=vector,mma=emulated", "--precision tf32", folder);
+    assert_true(checkpoint_open(last, &c, &f));
+    assert_non_null(strstr(checkpoint_find(&c, "device")->data, "compute units"));
+    checkpoint_close(&c);
+    test_debug(NULL);
+    test_folder_remove(folder);
+}
+
+/* A tuning file with a row for the device under test. */
+static void write_tuning(const char *path, int depth)
+{
+    const clprune_device_info device = clprune_context_device_info(test_context());
+    char text[512];
+    const int length = snprintf(text, sizeof text,
+        "clprune_tuning = 1\ndevice = %s\ngemm.panel_depth = %d\nend\n", device.device, depth);
+    test_file_write(path, text, (size_t)length);
+}
+
+/* The tuning is compared by its parameters, not by the name of the file, however long. The record
+ * of an older program has only the name. */
+static void other_tuning(void **state)
+{
+    (void)state;
+    enum { LONG = 700 };
+    char folder[TEST_PATH], last[TEST_PATH + 16], other[TEST_PATH + 16], said[8192];
+    char path[TEST_PATH + LONG + 16], device[4 * LONG] = "";
+    const clprune_device_info info = clprune_context_device_info(test_context());
+    checkpoint c;
+    fault f;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(other, sizeof other, "%s/other.ckpt", folder);
+    const int length = snprintf(path, sizeof path, "%s/%0*d", folder, LONG, 0);
+    for (int i = length - LONG; i < length; i++)
+        path[i] = "./"[i % 2];
+    (void)snprintf(path + length, sizeof path - (size_t)length, "/tuning");
+    write_tuning(path, 128);
+    test_environment("CLPRUNE_TUNING", path);
+    save_at_once("kernels=tiled", folder);
+    say_resumed("kernels=tiled", last, said, sizeof said);
+    assert_null(strstr(said, "note: "));
+    write_tuning(path, 256);
+    say_resumed("kernels=tiled", last, said, sizeof said);
+    assert_non_null(strstr(said, "linear-train: note: the run in "));
+    assert_true(checkpoint_open(last, &c, &f));
+    (void)snprintf(device, sizeof device, "%s", (const char *)checkpoint_find(&c, "device")->data);
+    checkpoint_close(&c);
+    char *units = strstr(device, ", compute units: ");
+    assert_non_null(units);
+    units[strlen(", compute units: ")] ^= 1;
+    with_record(last, other, "device", 1, device);
+    (void)snprintf(path, sizeof path, "%s/moved", folder);
+    write_tuning(path, 128);
+    test_environment("CLPRUNE_TUNING", path);
+    say_resumed("kernels=tiled", last, said, sizeof said);
+    assert_null(strstr(said, "note: "));
+    say_resumed("kernels=tiled", other, said, sizeof said);
+    assert_non_null(strstr(said, "note: "));
+    /* the record of older programs */
+    for (uint32_t more = 0; more < 2; more++) {
+        memset(device, 0, sizeof device);
+        (void)snprintf(device, sizeof device,
+            "tiled kernels on %s, driver %s, tuning %s, compute units: %u", info.device,
+            info.driver, path, (unsigned)(info.compute_units + more));
+        with_record(last, other, "device", 1, device);
+        say_resumed("kernels=tiled", other, said, sizeof said);
+        assert_int_equal(strstr(said, "note: ") != NULL, more);
+    }
+    test_environment("CLPRUNE_TUNING", NULL);
     test_debug(NULL);
     test_folder_remove(folder);
 }
@@ -820,6 +897,7 @@ int main(void)
     test_add(&list, counts_go_on, NULL, "counts go on");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, other_devices, NULL, "a checkpoint on other devices");
+    test_add(&list, other_tuning, NULL, "a checkpoint under other tuning");
     test_add(&list, old_checksum_of_idx, NULL, "the checksum of earlier programs");
     test_add(&list, limit_without_ladder, NULL, "a limit of memory without presets to choose from");
     test_add(&list, options_of_the_model, NULL, "options of the model");

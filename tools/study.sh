@@ -21,7 +21,8 @@
 # Its command line is in study.options. With other options than a finished or interrupted run, or than one that another
 # process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
 # --device, --skip-broken, --checkpoint-every, --export, --memory-report, --tensorboard, --quiet, and how a path is written.
-# With - for TRAINER, only the options of STUDY are compared; runs without the file are taken as they are.
+# With - for TRAINER, only the options of STUDY are compared, and files by their names without folders; runs without
+# study.options are taken as they are.
 #
 # At its end, and at each start with finished runs, OUT gets:
 #
@@ -102,10 +103,12 @@ set_own() {
     own=(--test-every 0 ${common[@]+"${common[@]}"} ${own[@]+"${own[@]}"} --seed "$2")
 }
 
-# comparable: options, one a line, without those that change no result; files by real path, from the folder of STUDY
+# comparable: options, one a line, without those that change no result; files by real path, from the folder of STUDY.
+# The trainers take any unique beginning of an option: here of --data, --device, --skip-broken, --checkpoint-every,
+# --export, --memory-report, --tensorboard, --quiet.
 comparable() {
     local line path
-    grep -vE '^--(data|device|skip-broken|checkpoint-every|export|memory-report|tensorboard|quiet)([ =]|$)' |
+    grep -vE '^--(da|de|sk|ch|ex|memory-r|ten|q)[a-z-]*([ =]|$)' |
         while IFS= read -r line; do
             case $line in --imp*[\ =]* | --k*[\ =]*) # any beginning of --import and --keep-file
                 path=${line#*[ =]}
@@ -129,9 +132,9 @@ command_line() {
 # same_options NAME SEED OPTION...: fails if a run was begun with others, because the table would mix them.
 same_options() {
     local dir=$out/$1-$2 difference compared=(cat)
-    [ "$train" != - ] || compared=(sed '1d; /^--seed /q')
+    [ "$train" != - ] || compared=(sed -E '1d; s,^(--(imp|k)[^ =]*[ =]).*/,\1,; /^--seed /q')
     [ -s "$dir/study.options" ] || return 0
-    difference=$(diff <("${compared[@]}" <"$dir/study.options" | comparable) <(command_line "$@" | "${compared[@]}") |
+    difference=$(diff <(comparable <"$dir/study.options" | "${compared[@]}") <(command_line "$@" | "${compared[@]}") |
         sed -n 's/^</    then/p; s/^>/    now /p') || true
     [ -n "$difference" ] || return 0
     printf "study: %s was begun with other options; %s\n%s\n" "$dir" \
@@ -216,12 +219,19 @@ report() (
 train_one() {
     local dir=$out/$1-$2 words own more i code=0 taken=
     if [ ! -s "$dir/summary.json" ]; then
-        mkdir -p "$dir"
-        exec 7>"$dir/study.lock" # never removed: a lock on a removed file would lock nobody out
-        flock -w 1 7 || taken=yes # not -n: check_options of another process takes it for a moment
+        # The lock is never removed: on a removed file it would lock nobody out.
+        mkdir -p "$dir" && exec 7>"$dir/study.lock" || return
+        flock -w 1 7 || code=$? # not -n: check_options of another process takes it for a moment
+        case $code in
+        0) ;;
+        1) taken=yes ;;
+        *) exec 7>&-; return $code ;; # there are no locks
+        esac
+        code=0
     fi
     if [ -n "$taken" ] || begun "$dir"; then # since check_options
-        same_options "$@" || exit 2
+        # A finished run with other options would be in the table.
+        same_options "$@" || { [ -s "$dir/summary.json" ] || report; exit 2; }
     fi
     if [ -n "$taken" ] || [ -s "$dir/summary.json" ]; then # finished meanwhile
         exec 7>&-

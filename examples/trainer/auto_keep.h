@@ -76,6 +76,9 @@ void auto_keep_print(const trainer *t);
 bool auto_keep_save(const trainer *t, fault *f);
 void auto_keep_json(const trainer *t, json *j);
 
+/* Fails if the folder of a resumed run has the auto.keep or auto.csv of another run. */
+bool auto_keep_check(const trainer *t, fault *f);
+
 /* Private to auto_*.c. */
 
 /* A dense copy of the run's model after its first steps. */

@@ -188,6 +188,40 @@ bool auto_keep_save(const trainer *t, fault *f)
            (a == NULL || a->exact != NULL || save_one(t, "auto.csv", write_csv, f));
 }
 
+/* Sets *there, and *same: it is the choice of this run. */
+static bool compare_keep(const trainer *t, const char *path, bool *there, bool *same, fault *f)
+{
+    const options *o = t->options;
+    char *text = NULL;
+    *there = access(path, F_OK) == 0;
+    *same = false;
+    if (!*there)
+        return true;
+    if (!keep_file_read(path, &text, f))
+        return false;
+    *same = keep_preset_chooses(t->type->keep, o->activations) && o->keep_text != NULL &&
+            keep_file_same(text, o->keep_text);
+    free(text);
+    return true;
+}
+
+bool auto_keep_check(const trainer *t, fault *f)
+{
+    char *keep = run_folder_file(&t->folder, "auto.keep");
+    char *csv = run_folder_file(&t->folder, "auto.csv");
+    bool there = false, same = false;
+    bool good = (keep != NULL && csv != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && compare_keep(t, keep, &there, &same, f);
+    if (good && !same && (there || access(csv, F_OK) == 0))
+        good = fault_set(f, CODE_USAGE,
+            "%s: this is not of the run in %s; replace it with --overwrite, or give another "
+            "--output-dir",
+            there ? keep : csv, t->options->resume);
+    free(keep);
+    free(csv);
+    return good;
+}
+
 void auto_keep_json(const trainer *t, json *j)
 {
     const auto_keep *a = t->automatic;

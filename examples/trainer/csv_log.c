@@ -57,22 +57,28 @@ size_t csv_log_header_size(void)
     return sizeof header - 1;
 }
 
-bool csv_log_begins(const csv_log *log, const char *path)
+bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f)
 {
     char *text = NULL;
     size_t size = 0, i = 0;
-    FILE *rows = open_memstream(&text, &size), *file = fopen(path, "rb");
-    int next = file != NULL ? fgetc(file) : EOF;
+    FILE *file = fopen(path, "rb");
+    *begins = file == NULL && errno == ENOENT;
+    if (file == NULL)
+        return *begins || fault_set(f, CODE_DATA, "cannot read %s: %s", path, strerror(errno));
+    FILE *rows = open_memstream(&text, &size);
     if (rows != NULL) {
         print_log(rows, log);
         (void)fclose(rows);
     }
+    int next = fgetc(file);
     for (; next != EOF && i < size && next == (unsigned char)text[i]; ++i)
         next = fgetc(file);
-    if (file != NULL)
-        (void)fclose(file);
+    *begins = next == EOF || (log->count > 0 && i == size && size > 0);
+    const bool good =
+        ferror(file) == 0 || fault_set(f, CODE_DATA, "cannot read %s: %s", path, strerror(errno));
+    (void)fclose(file);
     free(text);
-    return next == EOF || (log->count > 0 && i == size && size > 0);
+    return good;
 }
 
 bool csv_log_write(csv_log *log, const char *path, fault *f)

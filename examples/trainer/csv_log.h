@@ -39,8 +39,9 @@ typedef struct csv_log {
 
 /* Starts with `count` rows of an earlier run. */
 bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f);
-/* Whether the file has no other rows than the log, or begins with the log's rows (one or more). */
-bool csv_log_begins(const csv_log *log, const char *path);
+/* *begins: the file is missing, has no other rows than the log, or begins with the log's rows (one
+ * or more). Faults: CODE_DATA if it cannot be read. */
+bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f);
 /* Creates the file with the header and the rows so far; an older file of this name is replaced at
  * once. Later rows are appended. Faults: CODE_DATA. */
 bool csv_log_write(csv_log *log, const char *path, fault *f);

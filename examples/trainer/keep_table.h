@@ -99,8 +99,9 @@ typedef struct keep_table {
         size_t *other, char *why, size_t size);
     const char *const *preset_names; /* ends with NULL; the first preset is dense */
     const keep_preset_row *presets;  /* in the same order */
-    const keep_rung *ladder; /* the mildest first, each with less memory than the one before; none:
-                                --memory-limit chooses only the batch */
+    const keep_rung *ladder; /* the mildest first, each with less memory than the one before, but
+                                for batches of a few images; none: --memory-limit chooses only the
+                                batch */
     size_t rungs;
     const keep_renamed *renamed; /* (renamed_count) */
     size_t renamed_count;

@@ -12,7 +12,8 @@ typedef struct search {
     const clprune_device_info *device;
     options wanted; /* as they were given */
     bool preset_open, batch_open;
-    uint64_t bytes; /* of the latest plan */
+    uint64_t bytes; /* of the smallest plan; 0: none yet */
+    options least;  /* of that plan */
 } search;
 
 /* Sets the options to a rung of the ladder. False if the rung is to be skipped: with a given
@@ -36,8 +37,12 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     if (!memory_plan_make(s->t, s->device, plan, f))
         return false;
-    s->bytes = memory_plan_bytes(plan);
-    *fits = s->bytes <= s->wanted.memory_limit;
+    const uint64_t bytes = memory_plan_bytes(plan);
+    if (s->bytes == 0 || bytes < s->bytes) {
+        s->bytes = bytes;
+        s->least = *s->t->options;
+    }
+    *fits = bytes <= s->wanted.memory_limit;
     if (!*fits)
         memory_plan_close(plan);
     return true;
@@ -72,11 +77,22 @@ static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
-/* "compact, codes of 4 bits" */
-static void choice_text(const search *s, char *text, size_t size)
+/* Tries one image a batch and more: with the last rung, then, because codes and their workspace may
+ * take more than the tensors of a few images, with those before it. */
+static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    const options *o = s->t->options;
-    const keep_table *table = s->t->type->keep;
+    if (!s->preset_open)
+        return largest_batch(s, plan, fits, f);
+    for (size_t rung = s->t->type->keep->rungs; rung-- > 0 && !*fits;)
+        if (take_rung(s, rung) && !largest_batch(s, plan, fits, f))
+            return false;
+    return true;
+}
+
+/* "compact, codes of 4 bits" */
+static void choice_text(const options *o, char *text, size_t size)
+{
+    const keep_table *table = o->model->keep;
     if (keep_preset_quantises(table, o->activations))
         (void)snprintf(
             text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
@@ -87,20 +103,20 @@ static void choice_text(const search *s, char *text, size_t size)
         (void)snprintf(text, size, "%s", options_preset(o));
 }
 
-static void say_choice(const search *s)
+static void say_choice(const search *s, uint64_t bytes)
 {
     const options *o = s->t->options;
     char choice[128];
-    choice_text(s, choice, sizeof choice);
+    choice_text(o, choice, sizeof choice);
     progress_say(&s->t->progress,
         "memory limit %" PRIu64 " bytes: activations %s, batch %" PRIu64 ": %" PRIu64
         " bytes are planned",
-        o->memory_limit, choice, o->batch_size, s->bytes);
+        o->memory_limit, choice, o->batch_size, bytes);
 }
 
 /* Names the options without which less may be taken: "--activations or --batch-size". Not one with
- * the least value there is, nor one that others need. */
-static void fixed_by(const options *o, char *text, size_t size)
+ * the least value there is, nor one that others need. True if there is one of the latter. */
+static bool fixed_by(const options *o, char *text, size_t size)
 {
     static const char *const names[] = {"activations", "code-bits", "batch-size"};
     const keep_table *keep = o->model->keep;
@@ -109,29 +125,37 @@ static void fixed_by(const options *o, char *text, size_t size)
     const bool least[] = {
         last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)), fewest,
         o->batch_size == 1};
+    bool needed = false;
     text[0] = '\0';
     if (o->resume != NULL) {
         (void)snprintf(text, size, "--resume");
-        return;
+        return false;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (options_given(o, names[i]) && !least[i] && options_right_without(o, names[i]))
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        if (!options_given(o, names[i]) || least[i])
+            continue;
+        if (options_right_without(o, names[i]))
             options_append(text, size, "%s--%s", text[0] == '\0' ? "" : " or ", names[i]);
+        else
+            needed = true;
+    }
+    return needed;
 }
 
 static bool nothing_fits(const search *s, fault *f)
 {
-    const options *o = s->t->options;
+    const options *o = &s->least;
     char choice[128], fixed[64];
-    choice_text(s, choice, sizeof choice);
-    fixed_by(o, fixed, sizeof fixed);
-    const bool is_fixed = fixed[0] != '\0';
+    choice_text(o, choice, sizeof choice);
+    const bool needed = fixed_by(o, fixed, sizeof fixed), is_fixed = fixed[0] != '\0';
     return fault_set(f, CODE_MEMORY,
         "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64
         " bytes%s%s%s",
         o->memory_limit, choice, o->batch_size, s->bytes,
-        is_fixed ? "; without " : ", the least there is", fixed,
-        is_fixed ? " one that fits is looked for" : "");
+        is_fixed ? "; without "
+        : needed ? ", the least with these options"
+                 : ", the least there is",
+        fixed, is_fixed ? " one that fits is looked for" : "");
 }
 
 bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
@@ -154,11 +178,10 @@ bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_pl
     for (size_t rung = 0; s.preset_open && rung < rungs && !fits; ++rung)
         if (take_rung(&s, rung) && !try_plan(&s, plan, &fits, f))
             return false;
-    if (!fits && s.batch_open && !largest_batch(&s, plan, &fits, f))
+    if (!fits && s.batch_open && !shrink_batch(&s, plan, &fits, f))
         return false;
     if (!fits)
         return nothing_fits(&s, f);
-    s.bytes = memory_plan_bytes(plan);
-    say_choice(&s);
+    say_choice(&s, memory_plan_bytes(plan));
     return true;
 }

@@ -67,7 +67,7 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
 /* Sets the field of a row from text. */
 bool option_set(const option_row *row, const char *text, options *o, fault *f);
 
-/* Whether a row's field has a value: not OPTIONS_UNSET, not NULL. */
+/* Whether a row's field has a value: not OPTIONS_UNSET, not NULL, no 0 below the row's `low`. */
 bool option_is_set(const option_row *row, const options *o);
 
 /* Writes the value of a row's field, which is set, so that option_set reads the same again. */

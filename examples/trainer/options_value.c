@@ -191,8 +191,17 @@ clprune_precision options_precision(const options *o)
 bool option_is_set(const option_row *row, const options *o)
 {
     const void *value = field_of(row, o);
-    return (row->kind != OPTION_CHOICE || *(const size_t *)value != OPTIONS_UNSET) &&
-           (row->kind != OPTION_TEXT || *(const char *const *)value != NULL);
+    switch (row->kind) {
+    case OPTION_CHOICE:
+        return *(const size_t *)value != OPTIONS_UNSET;
+    case OPTION_TEXT:
+        return *(const char *const *)value != NULL;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        return row->low <= 0 || *(const uint64_t *)value != 0;
+    default:
+        return true;
+    }
 }
 
 unsigned options_gelu_code_bits(const options *o)

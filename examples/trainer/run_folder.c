@@ -189,12 +189,11 @@ static bool check_files(const options *o, run_folder *folder, fault *f)
     const char *found;
     if (!look_at_files(folder, &found, f))
         return false;
-    if (is_resumed(o, folder))
+    const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0,
+               resumed = is_resumed(o, folder);
+    folder->replaces = o->overwrite && !(resumed && saved);
+    if (found == NULL || resumed || o->overwrite)
         return true;
-    folder->replaces = o->overwrite;
-    if (found == NULL || o->overwrite)
-        return true;
-    const bool saved = strcmp(found, "last.ckpt") == 0;
     return fault_set(f, CODE_USAGE,
         "--output-dir %s: there is a run already (%s); %s%s%sreplace it with --overwrite, or give "
         "another folder",
@@ -215,11 +214,13 @@ bool run_folder_open(const options *o, run_folder *folder, fault *f)
     return good;
 }
 
-void run_folder_clear(run_folder *folder)
+void run_folder_clear(run_folder *folder, const char *spared)
 {
+    struct stat kept, status;
+    const bool spares = spared != NULL && stat(spared, &kept) == 0;
     for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
         char *path = run_folder_file(folder, run_files[i]);
-        if (path != NULL)
+        if (path != NULL && !(spares && stat(path, &status) == 0 && same_file(&status, &kept)))
             (void)unlink(path);
         free(path);
     }

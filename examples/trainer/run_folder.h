@@ -6,8 +6,9 @@
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
  * folder that has a run's files is refused, too, unless --overwrite is given. --resume continues in
- * the folder of its checkpoint if that is last.ckpt, or if there is no last.ckpt and log.csv has no
- * other run's rows (trainer.c); with another file beside last.ckpt the run is a new one.
+ * the folder of its checkpoint if that is last.ckpt, or if there is no last.ckpt and log.csv,
+ * auto.keep and auto.csv are of no other run (trainer.c); with another file beside last.ckpt the
+ * run is a new one.
  */
 #ifndef TRAINER_RUN_FOLDER_H
 #define TRAINER_RUN_FOLDER_H
@@ -30,8 +31,9 @@ typedef struct run_folder {
  * closing. */
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
-/* Removes the files of the replaced run. Call it when only training itself can still fail. */
-void run_folder_clear(run_folder *folder);
+/* Removes the files of the replaced run, but not the file `spared` (NULL: none). Call it when only
+ * training itself can still fail. */
+void run_folder_clear(run_folder *folder, const char *spared);
 
 /* The path of a file in it; NULL if memory is out. The caller frees it. */
 char *run_folder_file(const run_folder *folder, const char *name);

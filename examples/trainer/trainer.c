@@ -221,32 +221,40 @@ static bool start(trainer *t, const checkpoint *c, fault *f)
            import_weights(t, f);
 }
 
-/* A checkpoint that lies in a folder without last.ckpt may be of another run than the log there. */
 static bool check_log(const trainer *t, const char *csv, fault *f)
+{
+    bool begins;
+    return csv_log_begins(&t->log, csv, &begins, f) &&
+           (begins ||
+               fault_set(f, CODE_USAGE,
+                   "%s: these are not the epochs of the run in %s; replace them with --overwrite, "
+                   "or give another --output-dir",
+                   csv, t->options->resume));
+}
+
+/* A checkpoint that lies in a folder without last.ckpt may be of another run than the other files
+ * there. */
+static bool check_folder(const trainer *t, const char *csv, fault *f)
 {
     const options *o = t->options;
     return o->resume == NULL || o->overwrite || access(t->checkpoint_path, F_OK) == 0 ||
-           csv_log_begins(&t->log, csv) ||
-           fault_set(f, CODE_USAGE,
-               "%s: these are not the epochs of the run in %s; replace them with --overwrite, or "
-               "give another --output-dir",
-               csv, o->resume);
+           (check_log(t, csv, f) && auto_keep_check(t, f));
 }
 
 static bool open_output(trainer *t, fault *f)
 {
-    const char *board = t->options->tensorboard;
-    if (board != NULL && !tensorboard_open(board, &t->board, f))
-        return false;
-    if (t->folder.path == NULL)
-        return true;
-    char *csv = run_folder_file(&t->folder, "log.csv");
-    t->checkpoint_path = run_folder_file(&t->folder, "last.ckpt");
-    run_folder_clear(&t->folder);
-    const bool good =
-        csv == NULL || t->checkpoint_path == NULL
-            ? fault_set(f, CODE_MEMORY, "out of memory")
-            : check_log(t, csv, f) && csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    const options *o = t->options;
+    const bool files = t->folder.path != NULL;
+    char *csv = files ? run_folder_file(&t->folder, "log.csv") : NULL;
+    t->checkpoint_path = files ? run_folder_file(&t->folder, "last.ckpt") : NULL;
+    bool good = !files || (csv != NULL && t->checkpoint_path != NULL) ||
+                fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && (!files || check_folder(t, csv, f)) &&
+           (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &t->board, f));
+    if (good && files) {
+        run_folder_clear(&t->folder, o->resume);
+        good = csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    }
     free(csv);
     return good;
 }

@@ -7,7 +7,8 @@
  *     dataset               name of the data set
  *     checksum              of the data set, where its name does not identify it (dataset.h)
  *     device                what decides on the bits of results besides the settings, as a text:
- *                           kernels, device, driver, tuning; without it: not known
+ *                           kernels, device, driver, compute units, a hash of the tuning parameters
+ *                           and, for reading, their source; without it: not known
  *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
@@ -29,8 +30,12 @@
 #include <string.h>
 
 #include "checkpoint.h"
+#include "fnv.h"
 
-enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96, DEVICE_TEXT = 512 };
+enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
+
+/* The record `device` without the tuning's source, and with it (PATH_MAX). */
+enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
 
 /* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
  * many. */
@@ -136,8 +141,46 @@ static void put_counts(const trainer *t, checkpoint_writer *writer)
     }
 }
 
-/* The tiled kernels split sums by the count of compute units; the vector kernels do not. */
-static void device_text(const trainer *t, char text[DEVICE_TEXT])
+/* A hash of the tuning parameters: a file of the same name may have been edited. */
+static bool tuning_hash(const trainer *t, uint64_t *hash, fault *f)
+{
+    size_t count = 0;
+    if (!fault_check(f, NULL, clprune_context_tuning(t->context, 0, NULL, &count), "tuning"))
+        return false;
+    clprune_tuning_parameter *all = calloc(count + 1, sizeof *all);
+    bool good = all != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good &&
+           fault_check(f, NULL, clprune_context_tuning(t->context, count, all, &count), "tuning");
+    *hash = FNV_START;
+    for (size_t i = 0; good && i < count; ++i) {
+        char text[128];
+        const int length = snprintf(text, sizeof text, "%s.%s = %" PRIu32 "\n", all[i].section,
+            all[i].key, all[i].is_set ? all[i].value : 0);
+        *hash = fnv1a(*hash, text, (size_t)length);
+    }
+    free(all);
+    return good;
+}
+
+/* The tiled kernels and those of tensor cores split sums by the number of compute units; the other
+ * vector kernels do not. */
+static bool device_text(const trainer *t, char text[DEVICE_TEXT], fault *f)
+{
+    const clprune_device_info device = clprune_context_device_info(t->context);
+    const bool tiled = clprune_context_kernels(t->context) == CLPRUNE_KERNELS_TILED;
+    uint64_t hash;
+    if (!tuning_hash(t, &hash, f))
+        return false;
+    (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s", tiled ? "tiled" : "vector",
+        device.device, device.driver);
+    if (tiled || clprune_context_precision(t->context) != CLPRUNE_PRECISION_FP32)
+        options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
+    options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
+    return true;
+}
+
+/* The record of older programs, which had the name of the tuning in place of a hash. */
+static void old_device_text(const trainer *t, char text[DEVICE_TEXT])
 {
     const clprune_device_info device = clprune_context_device_info(t->context);
     const bool tiled = clprune_context_kernels(t->context) == CLPRUNE_KERNELS_TILED;
@@ -158,11 +201,11 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
         t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
     const uint64_t checksum = dataset_checksum(t->data);
-    char *text, device[DEVICE_TEXT];
+    char *text, device[DEVICE_RECORD];
     size_t size;
-    if (!options_save(t->options, false, &text, &size, f))
+    if (!device_text(t, device, f) || !options_save(t->options, false, &text, &size, f))
         return false;
-    device_text(t, device);
+    options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(t->context));
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
     if (t->options->keep_text != NULL)
         checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
@@ -396,19 +439,23 @@ static bool take_streams(trainer *t, const checkpoint *c, fault *f)
 static bool check_device(const trainer *t, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "device");
-    char now[DEVICE_TEXT];
+    char now[DEVICE_TEXT], old[DEVICE_TEXT];
     if (record == NULL || t->options->test_only) /* an older program; nothing goes on */
         return true;
     const char *before = record->data;
     const uint64_t size = record->rows * record->cols;
     if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
         return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
-    device_text(t, now);
-    if (strcmp(before, now) != 0)
+    if (!device_text(t, now, f))
+        return false;
+    old_device_text(t, old);
+    const size_t length = strlen(now);
+    const bool same = strncmp(before, now, length) == 0 && before[length] == ' ';
+    if (!same && strcmp(before, old) != 0)
         (void)fprintf(stderr,
-            "%s: note: the run in %s had %s; it goes on with %s, so its bits may differ from an "
-            "uninterrupted run's\n",
-            t->type->program, c->path, before, now);
+            "%s: note: the run in %s had %s; it goes on with %s (%s), so its bits may differ from "
+            "an uninterrupted run's\n",
+            t->type->program, c->path, before, now, clprune_context_tuning_source(t->context));
     return true;
 }
 
