@@ -27,10 +27,10 @@ if [ "$1" = --long ]; then
 fi
 say "1 of 3, packages"
 tools/install-packages.sh "${packages[@]}"
-if [ -n "$long" ] && ! command -v oclgrind >/dev/null; then
+if [ -n "$long" ]; then
     if apt-cache show oclgrind >/dev/null 2>&1; then
         tools/install-packages.sh oclgrind
-    else # not in every Debian
+    elif ! command -v oclgrind >/dev/null; then # not in every Debian
         say "without Oclgrind: apt knows no such package (if its lists are empty: apt-get update)"
     fi
 fi
