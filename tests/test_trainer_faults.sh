@@ -3,19 +3,23 @@
 # files. It ends with an exit code and a line on stderr, or the run is whole. Nothing of OpenCL is left.
 # A checkpoint that was there can be resumed, to the same bits, and a new run can begin again.
 #
-#     test_trainer_faults.sh PROGRAM FAULT_LAYER POSITIONS
+#     test_trainer_faults.sh PROGRAM FAULT_LAYER POSITIONS [all]
 #
 # PROGRAM is resmlp-train or resnet-train, linked with support/fault_host.c. The calls of a run are counted first, then
 # POSITIONS of them fail, spread over the run, for each kind of call, once and for ever; and, for the
-# allocator and files, of the places in the program that call, each at its first call.
+# allocator and files, of the places in the program that call, each at its first call. For each function
+# of OpenCL that the run calls, its first call fails once; with `all`, its first, middle and last call,
+# once and for ever.
 set -uo pipefail
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
-program=$(realpath "$1") layer=$(realpath "$2") positions=$3
+program=$(realpath "$1") layer=$(realpath "$2") positions=$3 all=${4:-}
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0 runs=0 told=0 whole=0
+declare -A failed # functions of OpenCL
+cold= # not empty: each run has its own program cache, empty at first
 name=${program##*/} name=${name%-faults}
 case $name in
 resnet-train)
@@ -39,6 +43,7 @@ fail() {
 train() {
     local variables=(FAULT_REPORT="$PWD/report" OPENCL_LAYERS="$layer")
     rm -f report
+    [ -z "$cold" ] || variables+=(CLPRUNE_CACHE_DIR="$PWD/cache")
     while [[ $1 == FAULT_* ]]; do
         variables+=("$1")
         shift
@@ -79,20 +84,41 @@ nothing_left() {
     esac
 }
 
-# The run that has just ended told its failure, or is whole.
+# The exit codes (trainer/fault.h) that say what failed: 1 run, 3 no device, 4 file, 5 memory.
+# CL_OUT_OF_RESOURCES (-5) is memory, CL_INVALID_OPERATION (-59) is neither.
+codes_of_failure() {
+    local function
+    function=$(sed -n 's/^opencl: .* failed \([A-Za-z]*\), .*/\1/p' report)
+    case $armed in
+    FAULT_HOST=memory*) echo 5 ;;
+    FAULT_HOST=files*) echo 4 ;;
+    *)
+        case $function in
+        clGetDeviceIDs) echo 3 ;;& # a platform that does not list its devices has none
+        clBuildProgram) echo 1 ;;& # with any code, the program did not build
+        *) [[ $armed == *:-59 ]] && echo 1 || echo 5 ;;
+        esac
+        ;;
+    esac
+}
+
+# The run that has just ended told its failure, or is whole. With $fires, a call of that function failed.
 judge() {
-    local reference=$1
+    local reference=$1 codes
+    mapfile -t codes < <(codes_of_failure)
+    [ -z "$fires" ] || grep -q "^opencl: .* failed $fires, " report || fail "$what: nothing failed"
     if grep -qE 'Sanitizer|runtime error' err; then
         fail "$what: $(cat err)"
     elif [ $code = 0 ]; then
         whole=$((whole + 1))
         same_results "$reference"
-    elif [ $code -gt 6 ]; then
-        fail "$what: exit code $code: $(cat err)"
+    elif [[ " ${codes[*]} " != *" $code "* ]]; then
+        fail "$what: exit code $code, not ${codes[*]}: $(cat err)"
     else
         told=$((told + 1))
         [ "$(wc -l <err.ours)" = 1 ] && grep -qE "^$name: .{12}" err.ours ||
             fail "$what: stderr is not one line that says why: $(cat err.ours)"
+        ! grep -qE -e '->|clprune__|&&|\|\|| == |NULL\)' err.ours || fail "$what: C in an error: $(cat err.ours)"
     fi
     [ ! -f report ] || nothing_left
 }
@@ -133,6 +159,22 @@ fresh() {
     cd ..
 }
 
+# A new run where there is a checkpoint is refused, whichever of its calls on files fails.
+taken() {
+    local i
+    mkdir taken && cp base/last.ckpt taken && cd taken || exit 1
+    for ((i = 1;; i++)); do
+        what="a folder that is taken, FAULT_HOST=files:$i"
+        train FAULT_HOST=files:$i "${small[@]}" --epochs 1 --output-dir . "${outputs[@]}"
+        cmp last.ckpt ../base/last.ckpt || break
+        [ $code = 4 ] || [ $code = 2 ] || break
+        grep -q '^host: .* failed none' report && break
+    done
+    [ $code = 2 ] && [ $i -gt 10 ] && cmp -s last.ckpt ../base/last.ckpt ||
+        fail "$what: exit code $code after $i calls: $(cat err)"
+    cd ..
+}
+
 # The calls of one kind in the last run, and the places.
 count_of() {
     case $1 in
@@ -146,7 +188,7 @@ count_of() {
 
 # walk SCENARIO FOLDER: the counts are those of the report in FOLDER.
 walk() {
-    local scenario=$1 kind forever count i at armed
+    local scenario=$1 kind forever count i at armed fires=
     for kind in opencl memory:# files:# memory files; do
         count=$(cd "$2" && count_of $kind)
         [ "${count:-0}" -gt 0 ] || fail "$scenario: no call of $kind was counted"
@@ -166,6 +208,25 @@ walk() {
     done
 }
 
+# walk_functions SCENARIO FOLDER PATTERN: the functions in the report that match.
+walk_functions() {
+    local scenario=$1 lines line function count positions how armed fires
+    mapfile -t lines < <(grep -E "^call: ($3) " "$2/report")
+    [ ${#lines[@]} -gt 0 ] || fail "$scenario: no call of $3 was counted"
+    for line in "${lines[@]}"; do
+        read -r _ function count <<<"$line"
+        fires=$function failed[$function]=1
+        positions=$(printf '%s\n' 1 ${all:+$(((count + 1) / 2)) "$count"} | uniq)
+        for at in $positions; do
+            for how in -59 ${all:+-5:forever}; do
+                armed=FAULT_LAYER=$function:$at:$how
+                what="$scenario${cold:+, cold}, $armed of $count"
+                "$scenario" "$armed"
+            done
+        done
+    done
+}
+
 what="the reference"
 mkdir base && cd base || exit 1
 must_train "${small[@]}" --epochs 1 --output-dir . "${outputs[@]}"
@@ -175,11 +236,28 @@ cp -r base resumed && cd resumed || exit 1
 must_train --resume last.ckpt --epochs 2 "${outputs[@]}" --quiet
 nothing_left
 cd ..
+mkdir warm && cd warm || exit 1 # base may have filled the program cache
+must_train "${small[@]}" --epochs 1 --output-dir . "${outputs[@]}"
+same_results ../base
+cd ..
+cp -r base cold && cd cold || exit 1
+cold=1
+must_train --resume last.ckpt --epochs 2 "${outputs[@]}" --quiet
+same_results ../resumed
+cold=
+cd ..
 changed=0
-grep -h . base/report resumed/report
+grep -h '^host:\|^opencl:' base/report resumed/report
 [ $failures = 0 ] || exit 1
+taken
 walk resumed resumed
+walk_functions resumed resumed '.*'
+cold=1
+walk_functions resumed cold 'clCreateProgramWithSource|clBuildProgram|clGetProgramInfo'
+cold=
 positions=$(((positions + 1) / 2))
-walk fresh base
-echo "$runs runs: $told told why they failed, $whole were whole; $changed had written a newer checkpoint"
+walk fresh warm
+[ -z "$all" ] || walk_functions fresh warm '.*'
+echo "$runs runs: $told told why they failed, $whole were whole; $changed had written a newer checkpoint;" \
+    "${#failed[@]} functions of OpenCL"
 [ $failures = 0 ] && [ $told -gt $whole ]

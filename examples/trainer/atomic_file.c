@@ -18,7 +18,7 @@ enum { TEMPORARY_SUFFIX = sizeof ".12345678.tmp" - 1 };
 
 static bool fail(const char *doing, const char *path, fault *f)
 {
-    return fault_set(f, CODE_DATA, "cannot %s %s: %s", doing, path, strerror(errno));
+    return fault_set_file(f, doing, path, errno);
 }
 
 static void forget(atomic_file *file)

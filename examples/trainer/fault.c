@@ -1,8 +1,9 @@
 #include "fault.h"
 
+#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>  /* snprintf */
-#include <string.h> /* strcspn */
+#include <stdio.h> /* snprintf */
+#include <string.h>
 
 #include "stop.h"
 
@@ -20,6 +21,12 @@ bool fault_set(fault *f, int code, const char *format, ...)
         if (*p == '\n' || *p == '\r')
             *p = ' ';
     return false;
+}
+
+bool fault_set_file(fault *f, const char *doing, const char *path, int error)
+{
+    return fault_set(f, error == ENOMEM ? CODE_MEMORY : CODE_DATA, "cannot %s %s: %s", doing, path,
+        strerror(error));
 }
 
 static int code_of(clprune_status status)

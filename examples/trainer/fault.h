@@ -41,6 +41,9 @@ bool fault_check_signal(fault *f, const char *doing);
 FAULT_PRINTF(3, 4)
 bool fault_set(fault *f, int code, const char *format, ...);
 
+/* The same for `error`, an errno: "cannot write log.csv: No space left on device". */
+bool fault_set_file(fault *f, const char *doing, const char *path, int error);
+
 /* The same for a status of the library, with the particulars it has. `doing`: "creating the model".
  * True where the status is success. context may be NULL. */
 bool fault_check(

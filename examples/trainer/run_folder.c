@@ -33,7 +33,7 @@ char *run_folder_file(const run_folder *folder, const char *name)
 
 static bool fail(const char *doing, const char *path, fault *f)
 {
-    return fault_set(f, CODE_DATA, "cannot %s %s: %s", doing, path, strerror(errno));
+    return fault_set_file(f, doing, path, errno);
 }
 
 /* runs/ARCH-DATE-TIME; of several in one second, the later ones end with -2, -3 ... */
@@ -137,26 +137,47 @@ static bool take_lock(run_folder *folder, fault *f)
         f, CODE_DATA, "%s: runs come and go there; give another --output-dir", folder->path);
 }
 
-/* Whether --resume continues this folder's run: it is last.ckpt, or lies there where there is none.
- * Another file beside last.ckpt may be of another run. */
-static bool is_resumed(const options *o, const run_folder *folder)
+/* False, with a fault: the file is there, or not, but cannot be looked at. */
+static bool look_at(const char *path, bool *there, struct stat *status, fault *f)
 {
-    struct stat a, b;
+    *there = stat(path, status) == 0;
+    return *there || errno == ENOENT || fail("read", path, f);
+}
+
+/* Whether two paths are of one file or folder; both must be there. */
+static bool are_same(const char *a, const char *b, bool *same, fault *f)
+{
+    struct stat of_a, of_b;
+    if (stat(a, &of_a) != 0)
+        return fail("read", a, f);
+    if (stat(b, &of_b) != 0)
+        return fail("read", b, f);
+    *same = same_file(&of_a, &of_b);
+    return true;
+}
+
+/* *resumed: --resume continues this folder's run: it is last.ckpt, or lies there where there is
+ * none. Another file beside last.ckpt may be of another run. */
+static bool compare_with_resume(const options *o, const run_folder *folder, bool *resumed, fault *f)
+{
+    struct stat status;
+    bool there;
+    *resumed = false;
     if (o->resume == NULL)
-        return false;
+        return true;
     char *last = run_folder_file(folder, "last.ckpt"), *parent = strdup(o->resume);
     char *slash = parent == NULL ? NULL : strrchr(parent, '/');
     if (slash != NULL)
         slash[slash == parent ? 1 : 0] = '\0';
-    bool same = last != NULL && parent != NULL;
-    if (same && stat(last, &b) == 0)
-        same = stat(o->resume, &a) == 0 && same_file(&a, &b);
+    bool good = (last != NULL && parent != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && look_at(last, &there, &status, f);
+    if (good && there)
+        good = are_same(o->resume, last, resumed, f);
     else
-        same = same && stat(slash == NULL ? "." : parent, &a) == 0 && stat(folder->path, &b) == 0 &&
-               same_file(&a, &b);
+        good = good && are_same(slash == NULL ? "." : parent, folder->path, resumed, f);
     free(last);
     free(parent);
-    return same;
+    return good;
 }
 
 /* Fails if a file of the run is a FIFO or a folder. *found: the first file that must not be lost,
@@ -169,7 +190,8 @@ static bool look_at_files(const run_folder *folder, const char **found, fault *f
         char *path = run_folder_file(folder, run_files[i]);
         if (path == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
-        const bool there = stat(path, &status) == 0;
+        bool there;
+        const bool good = look_at(path, &there, &status, f);
         const char *why = there ? plain_file_refusal(status.st_mode) : NULL;
         if (why != NULL)
             (void)fault_set(f, CODE_DATA, "cannot write %s: %s", path, why);
@@ -178,7 +200,7 @@ static bool look_at_files(const run_folder *folder, const char **found, fault *f
         if (there && !empty && *found == NULL)
             *found = run_files[i];
         free(path);
-        if (why != NULL)
+        if (!good || why != NULL)
             return false;
     }
     return true;
@@ -187,10 +209,10 @@ static bool look_at_files(const run_folder *folder, const char **found, fault *f
 static bool check_files(const options *o, run_folder *folder, fault *f)
 {
     const char *found;
-    if (!look_at_files(folder, &found, f))
+    bool resumed;
+    if (!look_at_files(folder, &found, f) || !compare_with_resume(o, folder, &resumed, f))
         return false;
-    const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0,
-               resumed = is_resumed(o, folder);
+    const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0;
     folder->replaces = o->overwrite && !(resumed && saved);
     if (found == NULL || resumed || o->overwrite)
         return true;

@@ -210,10 +210,20 @@ int __wrap_closedir(DIR *folder)
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
+/* A stream of open_memstream, which has no descriptor, writes to memory. */
+static fault_group group_of(FILE *stream)
+{
+    const int before = errno;
+    const fault_group group = fileno(stream) < 0 ? FAULT_MEMORY : FAULT_FILES;
+    errno = before;
+    return group;
+}
+
 /* Whether a call on a stream fails; ferror is then true, as after a failed write. */
 static bool stream_fails_at(FILE *stream, const char *function, void *place)
 {
-    if (stream == stderr || !fails_at(FAULT_FILES, function, place)) /* the message is tested */
+    if (stream == stderr ||
+        !fails_at(group_of(stream), function, place)) /* the message is tested */
         return false;
     stream->_flags |= _IO_ERR_SEEN;
     return true;
@@ -270,9 +280,10 @@ int __real_fclose(FILE *stream);
 int __wrap_fclose(FILE *stream);
 int __wrap_fclose(FILE *stream)
 {
+    const fault_group group = group_of(stream);
     files--;
     const int got = __real_fclose(stream);
-    return fails(FAULT_FILES, "fclose") ? EOF : got;
+    return fails(group, "fclose") ? EOF : got;
 }
 
 /* ---- from outside ---------------------------------------------------------------------------- */

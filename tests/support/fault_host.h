@@ -5,6 +5,8 @@
  *     memory   allocations, and threads and mutexes, which take memory too: they fail with ENOMEM
  *     files    opening, reading, writing, closing and naming files: they fail with EIO
  *
+ * A stream of open_memstream is memory.
+ *
  * A close that fails has closed the file. A stream that fails has its error set, as after a full
  * disk.
  *

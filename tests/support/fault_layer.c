@@ -40,10 +40,11 @@ unsigned fault_calls(void)
     return calls;
 }
 
-/* Whether this call fails. */
-static bool fails(const char *function)
+/* Whether this call fails. `own`: how often the function was called. */
+static bool fails_at(const char *function, atomic_uint *own)
 {
     calls++;
+    ++*own;
     if (watched[0] != '\0' && strcmp(watched, function) != 0)
         return false;
     const unsigned n = ++matching;
@@ -53,6 +54,8 @@ static bool fails(const char *function)
         fired = function;
     return true;
 }
+
+#define fails(function) fails_at(#function, &calls_##function)
 
 /* ---- objects: a table of the handles that are alive ------------------------------------------ */
 
@@ -186,6 +189,10 @@ void fault_alive(fault_objects *counts)
         (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, const void *f, cl_uint g,    \
             const cl_event *h, cl_event *i),                                                       \
         (a, b, c, d, e, f, g, h, i), i)                                                            \
+    EVENT(clEnqueueCopyBuffer,                                                                     \
+        (cl_command_queue a, cl_mem b, cl_mem c, size_t d, size_t e, size_t f, cl_uint g,          \
+            const cl_event *h, cl_event *i),                                                       \
+        (a, b, c, d, e, f, g, h, i), i)                                                            \
     EVENT(clEnqueueFillBuffer,                                                                     \
         (cl_command_queue a, cl_mem b, const void *c, size_t d, size_t e, size_t f, cl_uint g,     \
             const cl_event *h, cl_event *i),                                                       \
@@ -252,22 +259,25 @@ void fault_alive(fault_objects *counts)
     RELEASE(clReleaseCommandQueue, cl_command_queue)
 
 #define CODE(function, parameters, arguments)                                                      \
+    static atomic_uint calls_##function;                                                           \
     static cl_int CL_API_CALL watch_##function parameters                                          \
     {                                                                                              \
-        return fails(#function) ? fail_code : cl_layer_target->function arguments;                 \
+        return fails(function) ? fail_code : cl_layer_target->function arguments;                  \
     }
 #define EVENT(function, parameters, arguments, event)                                              \
+    static atomic_uint calls_##function;                                                           \
     static cl_int CL_API_CALL watch_##function parameters                                          \
     {                                                                                              \
-        const cl_int code = fails(#function) ? fail_code : cl_layer_target->function arguments;    \
+        const cl_int code = fails(function) ? fail_code : cl_layer_target->function arguments;     \
         if (code == CL_SUCCESS && event != NULL)                                                   \
             born(EVENT_, *event, 0);                                                               \
         return code;                                                                               \
     }
 #define OBJECT(type, function, parameters, arguments, kind, bytes)                                 \
+    static atomic_uint calls_##function;                                                           \
     static type CL_API_CALL watch_##function parameters                                            \
     {                                                                                              \
-        if (!fails(#function)) {                                                                   \
+        if (!fails(function)) {                                                                    \
             const type made = cl_layer_target->function arguments;                                 \
             born(kind, made, bytes);                                                               \
             return made;                                                                           \
@@ -277,9 +287,10 @@ void fault_alive(fault_objects *counts)
         return NULL;                                                                               \
     }
 #define RETAIN(function, type)                                                                     \
+    static atomic_uint calls_##function;                                                           \
     static cl_int CL_API_CALL watch_##function(type a)                                             \
     {                                                                                              \
-        const cl_int code = fails(#function) ? fail_code : cl_layer_target->function(a);           \
+        const cl_int code = fails(function) ? fail_code : cl_layer_target->function(a);            \
         if (code == CL_SUCCESS)                                                                    \
             retained(a);                                                                           \
         return code;                                                                               \
@@ -298,10 +309,11 @@ FUNCTIONS
 #undef RELEASE
 
 /* Maps memory; does not create an object. */
+static atomic_uint calls_clEnqueueMapBuffer;
 static void *CL_API_CALL watch_clEnqueueMapBuffer(cl_command_queue a, cl_mem b, cl_bool c,
     cl_map_flags d, size_t e, size_t f, cl_uint g, const cl_event *h, cl_event *i, cl_int *code)
 {
-    if (!fails("clEnqueueMapBuffer")) {
+    if (!fails(clEnqueueMapBuffer)) {
         void *mapped = cl_layer_target->clEnqueueMapBuffer(a, b, c, d, e, f, g, h, i, code);
         if (mapped != NULL && i != NULL)
             born(EVENT_, *i, 0);
@@ -324,7 +336,13 @@ static void arm_by_environment(void)
             strstr(text, ":forever") != NULL);
 }
 
-/* One line to the end of $FAULT_REPORT when the process ends. */
+static void report_calls(FILE *file, const char *function, unsigned count)
+{
+    if (count > 0)
+        (void)fprintf(file, "call: %s %u\n", function, count);
+}
+
+/* When the process ends, lines to the end of $FAULT_REPORT. */
 __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("FAULT_REPORT");
@@ -337,6 +355,19 @@ __attribute__((destructor)) static void report(void)
         "%u events %zu bytes, %u released twice\n",
         (unsigned)calls, fired != NULL ? fired : "none", alive.contexts, alive.queues,
         alive.buffers, alive.programs, alive.kernels, alive.events, alive.bytes, alive.strays);
+#define COUNT(function)                                            report_calls(file, #function, calls_##function);
+#define CODE(function, parameters, arguments)                      COUNT(function)
+#define EVENT(function, parameters, arguments, event)              COUNT(function)
+#define OBJECT(type, function, parameters, arguments, kind, bytes) COUNT(function)
+#define RETAIN(function, type)                                     COUNT(function)
+#define RELEASE(function, type)
+    FUNCTIONS
+    COUNT(clEnqueueMapBuffer)
+#undef CODE
+#undef EVENT
+#undef OBJECT
+#undef RETAIN
+#undef RELEASE
     (void)fclose(file);
 }
 

@@ -5,8 +5,8 @@
  *
  * makes the third clGetDeviceInfo fail with code -6; "any:20:-5" makes the 20th watched call fail,
  * "any:20:-5:forever" that call and all later ones. $FAULT_REPORT names a file; when the program
- * ends, a line about calls and objects is appended to it. A test finds the controls with
- * fault_control.h. */
+ * ends, a line about calls and objects is appended to it, and a line "call: clSetKernelArg 120" for
+ * each function that was called and can fail. A test finds the controls with fault_control.h. */
 #ifndef CLPRUNE_TEST_FAULT_LAYER_H
 #define CLPRUNE_TEST_FAULT_LAYER_H
 
