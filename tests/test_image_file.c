@@ -164,6 +164,29 @@ static void deep_png(void **state)
         }
 }
 
+/* Black of half an opacity on white: half of the light is the sRGB value 188. */
+static void transparent_png(void **state)
+{
+    (void)state;
+    static memory file;
+    static uint8_t samples[2 * 4 * PIXELS];
+    uint8_t got[3 * PIXELS];
+    char message[256];
+    const char *why;
+    for (int depth = 8; depth <= 16; depth += 8) {
+        const int bytes = depth / 8;
+        memset(samples, 0, sizeof samples);
+        for (int i = 0; i < PIXELS; i++)
+            memset(samples + (4 * i + 3) * bytes, 128, (size_t)bytes);
+        make_png(samples, depth, PNG_COLOR_TYPE_RGB_ALPHA, 4, &file);
+        if (!decode(file.bytes, file.count, got, &why, message))
+            fail_msg("%s", why);
+        for (int i = 0; i < 3 * PIXELS; i++)
+            if (abs(got[i] - 188) > 3)
+                fail_msg("%d bits: %d", depth, got[i]);
+    }
+}
+
 /* Writes the file with one kind of fault; returns its new length. */
 static size_t damage(int kind, const uint8_t *jpeg, size_t count, uint8_t *file)
 {
@@ -230,6 +253,7 @@ int main(void)
     test_add(&list, cmyk, NULL, "a JPEG of four inks");
     test_add(&list, grey, NULL, "a grey JPEG");
     test_add(&list, deep_png, NULL, "PNG files of 8 and 16 bits");
+    test_add(&list, transparent_png, NULL, "a transparent PNG");
     test_add(&list, broken_jpeg, NULL, "JPEG files that are cut off or corrupt");
     return test_run_on_host("image_file", &list);
 }
