@@ -184,7 +184,8 @@ done
 head -c 6146 /dev/zero >cifar/data_batch_3.bin
 expect 0 "" --arch resmlp_tiny --data cifar --patch-size 16 --steps 1
 [ ! -e runs ] || fail "a run of --steps leaves files"
-expect 0 "" --data cifar --patch-size 16 --batch-size 8 --steps 1 --output-dir ten
+expect 0 "" --data cifar --patch-size 16 --train-limit 4 --batch-size 4 --steps 1 --output-dir ten
+expect 2 "--data cifar: these images are not those of .*, or --train-limit is another" --resume ten/last.ckpt --train-limit 100
 head -c 6146 /dev/zero | tr '\0' '\1' >cifar/data_batch_2.bin
 expect 2 "--data cifar: these images are not those of the run in ten/last.ckpt" --resume ten/last.ckpt
 # The first epoch is tested; nothing is said of a test after the last step.
@@ -222,10 +223,10 @@ else
     without_time replaced/log.csv | cmp -s - want && [ "$(wc -l <want)" = 3 ] || fail "another run after a broken image: $(cat */log.csv)"
     cp images/train/a/1.png images/train/b/1.png
     : >images/val/b/1.png
-    expect 4 "images/val/b/1.png: .*; go on with --resume untested/last.ckpt" $two_steps --output-dir untested
+    expect 4 "images/val/b/1.png: .*; go on with --resume tested/last.ckpt" $two_steps --output-dir tested
     cp images/train/a/1.png images/val/b/1.png
-    expect 0 "" --resume untested/last.ckpt --epochs 1 --quiet
-    [ "$(sed -n 's/^1,2,.*/2 steps/p' untested/log.csv)" = "2 steps" ] || fail "no epoch after a broken test image: $(cat untested/log.csv)"
+    expect 0 "" --resume tested/last.ckpt --epochs 1 --quiet
+    [ "$(sed -n 's/^1,2,.*/2 steps/p' tested/log.csv)" = "2 steps" ] || fail "no epoch after a broken test image: $(cat tested/log.csv)"
 fi
 
 # ---- what is no regular file ---------------------------------------------------------------------
