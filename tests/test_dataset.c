@@ -181,6 +181,33 @@ static void cifar100_uses_the_fine_label(void **state)
     dataset_close(data);
 }
 
+/* Of the training images; those of the test may change. */
+static void cifar_has_a_checksum(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned first;
+        bool same;
+    } rows[] = {
+        {"data_batch_4.bin", 2, false}, {"data_batch_4.bin", 6, true}, {"test_batch.bin", 1, true}};
+    folder *f = *state;
+    write_cifar10(f, "");
+    dataset *data = open_well(f->dir, NULL);
+    const uint64_t checksum = dataset_checksum(data);
+    assert_false(dataset_has_checksum(data, checksum + 1));
+    dataset_close(data);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        write_records(f, rows[i].name, 1, rows[i].first, 2);
+        data = open_well(f->dir, NULL);
+        assert_true(dataset_has_checksum(data, checksum) == rows[i].same);
+        dataset_close(data);
+    }
+    /* a limit above the number of images is none */
+    data = open_well(f->dir, &(dataset_options){.train_limit = 11});
+    assert_true(dataset_has_checksum(data, checksum));
+    dataset_close(data);
+}
+
 static void limits_stop_the_reading(void **state)
 {
     folder *f = *state;
@@ -226,7 +253,7 @@ static void missing_files_are_named(void **state)
 {
     folder *f = *state;
     expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "CIFAR-100 (train.bin), or IDX");
-    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "folders train and val");
+    expect_failure(f->dir, NULL, DATASET_NOT_FOUND, f->dir, "or train/CLASS/*.jpg and val");
     expect_failure("/nowhere/at/all", NULL, DATASET_NOT_FOUND, "/nowhere/at/all", "No such file");
     write_records(f, "test_batch.bin", 1, 0, 1);
     expect_failure(f->made[0], NULL, DATASET_NOT_FOUND, f->made[0], "is no folder");
@@ -412,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cifar10_in_the_folder_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(cifar10_in_its_subfolder, setup, teardown),
         cmocka_unit_test_setup_teardown(cifar100_uses_the_fine_label, setup, teardown),
+        cmocka_unit_test_setup_teardown(cifar_has_a_checksum, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_stop_the_reading, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_beyond_the_files_take_all, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_files_are_named, setup, teardown),

@@ -198,8 +198,13 @@ typedef struct idx_fault {
 static const idx_fault idx_faults[] = {
     {"another magic", "train-images-idx3-ubyte", 0x802, {5, 4, 4}, 3, 80, "00000802"},
     {"packed", "train-labels-idx1-ubyte", 0x1f8b0808, {5}, 1, 5, "gunzip"},
-    {"too short", "train-images-idx3-ubyte", 0x803, {5, 4, 4}, 3, 79, "another length"},
-    {"too long", "t10k-labels-idx1-ubyte", 0x801, {3}, 1, 4, "another length"},
+    {"too short", "train-images-idx3-ubyte", 0x803, {5, 4, 4}, 3, 79,
+        "has 95 bytes, its header asks for 96"},
+    {"too long", "t10k-labels-idx1-ubyte", 0x801, {3}, 1, 4,
+        "has 12 bytes, its header asks for 11"},
+    {"swapped", "train-images-idx3-ubyte", 0x801, {5}, 1, 8, "expected 00000803: these are labels"},
+    {"swapped", "train-labels-idx1-ubyte", 0x803, {5, 4, 4}, 3, 80,
+        "expected 00000801: these are images"},
     {"no images", "train-images-idx3-ubyte", 0x803, {0, 4, 4}, 3, 0, "size 0"},
     {"too many", "train-images-idx3-ubyte", 0x803, {0xffffffff, 4, 4}, 3, 80, "size 4294967295"},
     {"huge", "train-images-idx3-ubyte", 0x803, {0x7fffffff, 0x7fffffff, 0x7fffffff}, 3, 80, "size"},
@@ -446,7 +451,7 @@ static void put_folders(const char *folder)
         for (size_t p = 0; p < sizeof rgb; p++)
             rgb[p] = files[i].colour[p % 3];
         path_in(path, folder, files[i].name);
-        if (i == 0 || i == 3)
+        if (i == 0 || i == 3 || i == 4) /* the last one has a JPEG's name, as in ImageNet */
             put_png(path, 48, 32, rgb);
         else
             put_jpeg(path, 48, 32, rgb);
@@ -492,6 +497,7 @@ static void folders(void **state)
         dataset_batch(data, DATASET_TEST, &indices[1], 1, NULL, images, labels, err, sizeof err),
         DATASET_OK);
     assert_int_equal(labels[0], 1);
+    assert_true(images[0] == 1 && images[256] == 2 && images[512] == 3);
     dataset_close(data);
     /* a limit leaves images of both classes */
     wanted.train_limit = 2;

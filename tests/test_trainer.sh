@@ -45,6 +45,19 @@ check_message() {
     fi
 }
 
+# noted LINES arguments...: the program succeeds; stderr has a note that matches for each of LINES.
+noted() {
+    patterns=$1
+    shift
+    "$program" "$@" >out 2>err || fail "$*: $(cat err)"
+    grep -v '^[0-9]* warnings* generated\.$' err >notes
+    [ "$(wc -l <notes)" = "$(echo "$patterns" | wc -l)" ] || fail "other notes than '$patterns': $*: $(cat err)"
+    echo "$patterns" | while read -r pattern; do
+        grep -q "^resmlp-train: note: $pattern" notes || echo "$pattern"
+    done >lacking
+    [ ! -s lacking ] || fail "no note '$(cat lacking)': $*: $(cat err)"
+}
+
 # A run that takes a moment: 3 steps an epoch, the last with fewer images.
 small="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32"
 sampled="$small --activations pruned --sparsity 0.5 --block 16"
@@ -171,6 +184,10 @@ done
 head -c 6146 /dev/zero >cifar/data_batch_3.bin
 expect 0 "" --arch resmlp_tiny --data cifar --patch-size 16 --steps 1
 [ ! -e runs ] || fail "a run of --steps leaves files"
+expect 0 "" --data cifar --patch-size 16 --train-limit 4 --batch-size 4 --steps 1 --output-dir ten
+expect 2 "--data cifar: these images are not those of .*, or --train-limit is another" --resume ten/last.ckpt --train-limit 100
+head -c 6146 /dev/zero | tr '\0' '\1' >cifar/data_batch_2.bin
+expect 2 "--data cifar: these images are not those of the run in ten/last.ckpt" --resume ten/last.ckpt
 # The first epoch is tested; nothing is said of a test after the last step.
 expect 0 "" --image-size 16 --patch-size 8 --train-limit 80 --batch-size 32 --steps 4
 grep -q '^epoch 1/10 .*test loss' out && tail -n 1 out | grep -q '^step 4: ' ||
@@ -191,13 +208,25 @@ if grep -q 'built without libturbojpeg' err; then
     echo "not tested: --skip-broken"
 else
     expect 0 "" $one_pixel --output-dir pixels
+    # A file that changed since then is a note.
     head -c 40 images/train/a/1.png >images/train/b/1.png
-    expect 4 "images/train/b/1.png" --resume pixels/last.ckpt --steps 1
-    expect 0 "" --resume pixels/last.ckpt --steps 1 --skip-broken
-    grep -q 'replaced 1 times' out || fail "no broken image is counted: $(cat out)"
-    head -c 60 images/train/a/1.png >images/train/b/2.png
-    expect 4 "images/train/b/[12].png" $one_pixel
-    expect 0 "" $one_pixel --skip-broken
+    noted "--data images: training files have other sizes than those of the run in pixels/last.ckpt
+--data: images/train/b/1.png: .*; the next image takes its place" --resume pixels/last.ckpt --steps 1 --skip-broken --summary-json pixels.json
+    grep -q 'replaced 1 times' out && grep -q '"skipped": 1,' pixels.json || fail "no broken image is counted: $(cat out)"
+    # It ends the run, not what was done, in the epoch or in the test.
+    two_steps="--data images --image-size 16 --patch-size 8 --batch-size 1 --epochs 2 --quiet"
+    broken="images/train/b/1.png: .*; --skip-broken replaces such files"
+    expect 4 "$broken; go on with --resume cut/last.ckpt" $two_steps --seed 4 --output-dir cut
+    noted "--data: images/train/b/1.png" --resume cut/last.ckpt --skip-broken --quiet
+    noted "--data: images/train/b/1.png" $two_steps --seed 4 --skip-broken --output-dir replaced
+    without_time cut/log.csv >want
+    without_time replaced/log.csv | cmp -s - want && [ "$(wc -l <want)" = 3 ] || fail "another run after a broken image: $(cat */log.csv)"
+    cp images/train/a/1.png images/train/b/1.png
+    : >images/val/b/1.png
+    expect 4 "images/val/b/1.png: .*; go on with --resume tested/last.ckpt" $two_steps --output-dir tested
+    cp images/train/a/1.png images/val/b/1.png
+    expect 0 "" --resume tested/last.ckpt --epochs 1 --quiet
+    [ "$(sed -n 's/^1,2,.*/2 steps/p' tested/log.csv)" = "2 steps" ] || fail "no epoch after a broken test image: $(cat tested/log.csv)"
 fi
 
 # ---- what is no regular file ---------------------------------------------------------------------

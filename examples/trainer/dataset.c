@@ -11,11 +11,19 @@
 #include <string.h> /* strcmp */
 #include <unistd.h> /* sysconf */
 
+/* What skip_broken replaced. */
+typedef struct broken_images {
+    pthread_mutex_t lock;
+    uint64_t count;
+    bool told[]; /* (images of both splits) whether it was named */
+} broken_images;
+
 struct dataset {
     dataset_source source;
     float levels[DATASET_CHANNELS * DATASET_LEVELS]; /* (3, 256) */
-    bool skip_broken;
-    atomic_uint_fast64_t skipped;
+    dataset_hear_fn *hear;
+    void *hear_user;
+    broken_images *broken; /* NULL: the first one is a failure */
 };
 
 /* What a batch is made of; threads take its images in turn. */
@@ -61,6 +69,22 @@ static void fill_levels(dataset *data)
                 (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
 }
 
+static broken_images *open_broken(const dataset_source *source)
+{
+    const size_t images = (size_t)source->count[0] + source->count[1];
+    broken_images *broken = calloc(1, sizeof *broken + images * sizeof broken->told[0]);
+    if (broken != NULL)
+        (void)pthread_mutex_init(&broken->lock, NULL);
+    return broken;
+}
+
+static void close_broken(broken_images *broken)
+{
+    if (broken != NULL)
+        (void)pthread_mutex_destroy(&broken->lock);
+    free(broken);
+}
+
 dataset_status dataset_open(
     const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size)
 {
@@ -102,7 +126,12 @@ dataset_status dataset_open(
         return status;
     }
     fill_levels(data);
-    data->skip_broken = options->skip_broken;
+    data->hear = options->hear;
+    data->hear_user = options->hear_user;
+    if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
+        dataset_close(data);
+        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
+    }
     *out = data;
     return DATASET_OK;
 }
@@ -112,6 +141,7 @@ void dataset_close(dataset *data)
     if (data == NULL)
         return;
     data->source.destroy(data->source.state);
+    close_broken(data->broken);
     free(data);
 }
 
@@ -132,9 +162,20 @@ bool dataset_has_checksum(const dataset *data, uint64_t checksum)
            (source->old_checksum != 0 && checksum == source->old_checksum);
 }
 
+uint64_t dataset_sizes(const dataset *data)
+{
+    return data->source.sizes;
+}
+
 uint64_t dataset_skipped(const dataset *data)
 {
-    return atomic_load(&((dataset *)(uintptr_t)data)->skipped);
+    uint64_t count = 0;
+    if (data->broken != NULL) {
+        (void)pthread_mutex_lock(&data->broken->lock);
+        count = data->broken->count;
+        (void)pthread_mutex_unlock(&data->broken->lock);
+    }
+    return count;
 }
 
 uint32_t dataset_classes(const dataset *data)
@@ -157,6 +198,22 @@ const float *dataset_levels(const dataset *data)
     return data->levels;
 }
 
+/* Counts a broken image, and names it at the first time. */
+static void count_broken(const batch_job *job, uint32_t index, const char *why)
+{
+    const dataset *data = job->data;
+    broken_images *broken = data->broken;
+    bool *told = &broken->told[index + (job->split == DATASET_TEST ? data->source.count[0] : 0)];
+    char note[600];
+    (void)snprintf(note, sizeof note, "%s; the next image takes its place", why);
+    (void)pthread_mutex_lock(&broken->lock);
+    ++broken->count;
+    if (!*told && data->hear != NULL)
+        data->hear(data->hear_user, note);
+    *told = true;
+    (void)pthread_mutex_unlock(&broken->lock);
+}
+
 /* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
 static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t *pixels,
     int32_t *label, char *err, size_t err_size)
@@ -167,10 +224,14 @@ static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t 
     for (uint32_t tries = 0; tries < count; ++tries) {
         status = source->fetch(
             source->state, job->split, index, job->augment, pixels, label, err, err_size);
-        if (status != DATASET_BAD_FILE || !job->data->skip_broken)
+        if (status != DATASET_BAD_FILE || job->data->broken == NULL)
             break;
-        (void)atomic_fetch_add(&((dataset *)(uintptr_t)job->data)->skipped, 1);
+        count_broken(job, index, err);
         index = index + 1 < count ? index + 1 : 0;
+    }
+    if (status == DATASET_BAD_FILE && job->data->broken == NULL) {
+        const size_t used = strlen(err);
+        (void)snprintf(err + used, err_size - used, "; --skip-broken replaces such files");
     }
     return status;
 }

@@ -40,6 +40,9 @@ typedef enum dataset_status {
 
 typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;
 
+/* Hears a line that is no failure. Calls come from any thread, one at a time. */
+typedef void dataset_hear_fn(void *user, const char *note);
+
 /*
  * Zero means the default, so {0} asks for nothing special.
  *
@@ -53,6 +56,8 @@ typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split
  *     test_limit       likewise; generated: default 2000
  *     seed             of generated images; else ignored
  *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
+ *     hear             folders: told of files that are left out when the set is opened, of classes
+ *                      without test images, and of each broken image once; default nobody
  *
  * Limits end at 2^31 - 1.
  */
@@ -63,6 +68,8 @@ typedef struct dataset_options {
     uint64_t seed;
     uint32_t usual_image_size;
     bool skip_broken;
+    dataset_hear_fn *hear;
+    void *hear_user;
 } dataset_options;
 
 typedef struct dataset dataset;
@@ -110,12 +117,15 @@ uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
 uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
 uint32_t dataset_image_size(const dataset *data); /* S */
 uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
-/* Tells sets of one name apart; the limits do not change it. IDX: of the training pixels and
- * labels; folders: of the names of the classes and the number of training images; else 0. */
+/* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the
+ * limit; folders: of the names of all training files; generated: 0. */
 uint64_t dataset_checksum(const dataset *data);
 /* Whether a checkpoint with this checksum is of these images: earlier programs summed up IDX files
- * in another way. */
+ * and folders in another way. */
 bool dataset_has_checksum(const dataset *data, uint64_t checksum);
+/* Folders: a checksum of the sizes of the training files, of 65536 of them if there are more; else
+ * 0. */
+uint64_t dataset_sizes(const dataset *data);
 /* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
 const float *dataset_levels(const dataset *data);
 

@@ -7,14 +7,13 @@
  */
 #include "dataset_source.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>  /* fread, snprintf */
 #include <stdlib.h> /* malloc, free */
-#include <string.h> /* memcpy, strerror */
-#include <sys/stat.h>
+#include <string.h> /* memcpy */
 #include <unistd.h> /* access */
 
+#include "fnv.h"
 #include "plain_file.h"
 
 enum { SIDE = 32, PIXELS = DATASET_CHANNELS * SIDE * SIDE, MAX_FILES = 5 };
@@ -85,7 +84,7 @@ static char *join(cifar_place place, const char *file)
 static bool has_file(cifar_place place, const char *file)
 {
     char *path = join(place, file);
-    const bool found = path != NULL && access(path, R_OK) == 0;
+    const bool found = path != NULL && access(path, F_OK) == 0;
     free(path);
     return found;
 }
@@ -100,23 +99,8 @@ static bool has_any_file(cifar_place place)
     return false;
 }
 
-/* The error when no set of any kind was found: CIFAR is looked for last. */
-static dataset_status nothing_found(const char *dir, char *err, size_t err_size)
-{
-    struct stat info;
-    if (stat(dir, &info) != 0)
-        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", dir, strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
-            "%s: is no folder; name the one that has the files", dir);
-    return dataset_fail(DATASET_NOT_FOUND, err, err_size,
-        "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
-        "(train.bin), or IDX (train-images-idx3-ubyte ...), or folders train and val of JPEG "
-        "or PNG files",
-        dir);
-}
-
-static dataset_status find_place(const char *dir, cifar_place *found, char *err, size_t err_size)
+/* The number of sets in a folder; *found is one of them. */
+static int find_places(const char *dir, cifar_place *found)
 {
     int places = 0;
     for (int f = 0; f < FORMATS; ++f) {
@@ -128,18 +112,13 @@ static dataset_status find_place(const char *dir, cifar_place *found, char *err,
             }
         }
     }
-    if (places == 0)
-        return nothing_found(dir, err, err_size);
-    if (places > 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
-            "%s: holds more than one set; name the subfolder of the one you want", dir);
-    return DATASET_OK;
+    return places;
 }
 
 bool dataset_cifar_found(const char *dir)
 {
     cifar_place place;
-    return find_place(dir, &place, NULL, 0) != DATASET_NOT_FOUND;
+    return find_places(dir, &place) > 0;
 }
 
 /* Number of whole records in a file of `bytes`. */
@@ -254,9 +233,12 @@ dataset_status dataset_cifar(const char *dir, const dataset_options *options,
     dataset_source *source, char *err, size_t err_size)
 {
     cifar_place place = {0};
-    dataset_status status = find_place(dir, &place, err, err_size);
-    if (status != DATASET_OK)
-        return status;
+    const int places = find_places(dir, &place);
+    if (places > 1)
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+            "%s: holds more than one set; name the subfolder of the one you want", dir);
+    if (places == 0) /* of any kind: CIFAR is looked for last */
+        return dataset_missing(dir, err, err_size);
     const cifar_format *format = place.format;
     if (options->image_size != 0 && options->image_size != SIDE)
         return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
@@ -270,8 +252,8 @@ dataset_status dataset_cifar(const char *dir, const dataset_options *options,
     if (set == NULL)
         return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", dir);
     set->label_bytes = format->label_bytes;
-    status = read_split(place, DATASET_TRAIN, options->train_limit, &set->records[DATASET_TRAIN],
-        &source->count[DATASET_TRAIN], err, err_size);
+    dataset_status status = read_split(place, DATASET_TRAIN, options->train_limit,
+        &set->records[DATASET_TRAIN], &source->count[DATASET_TRAIN], err, err_size);
     if (status == DATASET_OK)
         status = read_split(place, DATASET_TEST, options->test_limit, &set->records[DATASET_TEST],
             &source->count[DATASET_TEST], err, err_size);
@@ -279,6 +261,8 @@ dataset_status dataset_cifar(const char *dir, const dataset_options *options,
         destroy(set);
         return status;
     }
+    source->checksum = fnv1a(FNV_START, set->records[DATASET_TRAIN],
+        source->count[DATASET_TRAIN] * (format->label_bytes + PIXELS));
     source->name = format->name;
     source->classes = format->classes;
     source->image_size = SIDE;

@@ -27,7 +27,7 @@
 #include "plain_file.h"
 #include "rng.h"
 
-enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10 };
+enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536 };
 
 /* Names, one behind the other, each ended by NUL. */
 typedef struct names {
@@ -41,6 +41,8 @@ typedef struct split_files {
     char *folder;   /* names are relative to it */
     names files;    /* "CLASS/NAME" */
     int32_t *label; /* (files.count) */
+    size_t others;  /* files that are no images */
+    char *other;    /* the first of them */
 } split_files;
 
 typedef struct folder_set {
@@ -104,9 +106,8 @@ bool dataset_folder_found(const char *dir)
 static bool is_image(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return name[0] != '.' && dot != NULL &&
-           (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
-               strcasecmp(dot, ".png") == 0);
+    return dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
+                              strcasecmp(dot, ".png") == 0);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -141,9 +142,10 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir);
 }
 
-/* The sorted names of a folder's classes, or of its images. */
+/* The sorted names of a folder's classes; or, with `others`, of its images, and of files that are
+ * none. On failure the caller still closes *others. */
 static dataset_status list_folder(
-    const char *path, bool classes, names *found, char *err, size_t err_size)
+    const char *path, names *found, names *others, char *err, size_t err_size)
 {
     bool good = true;
     int failed = 0;
@@ -158,11 +160,15 @@ static dataset_status list_folder(
             break;
         }
         const char *name = entry->d_name;
-        if (classes ? name[0] != '.' && is_folder(path, name) : is_image(name))
+        if (name[0] == '.')
+            continue;
+        if (others != NULL && is_image(name))
             good = names_add(found, name);
+        else if (is_folder(path, name) == (others == NULL))
+            good = names_add(others != NULL ? others : found, name);
     }
     (void)closedir(dir);
-    good = good && sort(found);
+    good = good && sort(found) && (others == NULL || sort(others));
     if (good && failed == 0)
         return DATASET_OK;
     names_close(found);
@@ -199,19 +205,25 @@ static int32_t class_of(const names *classes, const char *name)
 static dataset_status add_class(
     split_files *split, const char *class, int32_t label, char *err, size_t err_size)
 {
-    names found = {0};
+    names found = {0}, others = {0};
     char *path = join(split->folder, class);
     if (path == NULL)
         return out_of_memory(split->folder, err, err_size);
-    dataset_status status = list_folder(path, false, &found, err, err_size);
+    dataset_status status = list_folder(path, &found, &others, err, err_size);
+    if (status == DATASET_OK && found.count == 0)
+        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
+            "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
     int32_t *grown =
         status == DATASET_OK
             ? realloc(split->label, (split->files.count + found.count + 1) * sizeof *grown)
             : NULL;
-    if (status == DATASET_OK && grown == NULL)
-        status = out_of_memory(path, err, err_size);
     if (grown != NULL)
         split->label = grown;
+    if (status == DATASET_OK && split->others == 0 && others.count > 0)
+        split->other = join(class, name_at(&others, 0));
+    split->others += others.count;
+    if (status == DATASET_OK && (grown == NULL || (split->others > 0 && split->other == NULL)))
+        status = out_of_memory(path, err, err_size);
     for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
         char *file = join(class, name_at(&found, i));
         if (file == NULL || !names_add(&split->files, file))
@@ -221,13 +233,38 @@ static dataset_status add_class(
         free(file);
     }
     names_close(&found);
+    names_close(&others);
     free(path);
     return status;
 }
 
+/* Says which files are left out, and which classes of `all` have no folder among `found`. */
+static void tell(
+    const dataset_options *options, const split_files *split, const names *all, const names *found)
+{
+    char note[600];
+    size_t missing = 0, first = 0;
+    for (size_t i = all->count; i-- > 0;)
+        if (class_of(found, name_at(all, i)) < 0) {
+            first = i;
+            ++missing;
+        }
+    if (options->hear != NULL && split->others > 0) {
+        (void)snprintf(note, sizeof note,
+            "%s: %zu files are no .jpg, .jpeg or .png and are left out, %s among them",
+            split->folder, split->others, split->other);
+        options->hear(options->hear_user, note);
+    }
+    if (options->hear != NULL && missing > 0) {
+        (void)snprintf(note, sizeof note, "%s: %zu of %zu classes are missing, %s among them",
+            split->folder, missing, all->count, name_at(all, first));
+        options->hear(options->hear_user, note);
+    }
+}
+
 /* Lists a split's files. The classes of train are those of the set. */
 static dataset_status list_split(folder_set *set, dataset_split which, const char *dir,
-    const char *name, char *err, size_t err_size)
+    const char *name, const dataset_options *options, char *err, size_t err_size)
 {
     split_files *split = &set->split[which];
     names found = {0};
@@ -235,7 +272,7 @@ static dataset_status list_split(folder_set *set, dataset_split which, const cha
     if (split->folder == NULL)
         return out_of_memory(dir, err, err_size);
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
-    dataset_status status = list_folder(split->folder, true, classes, err, err_size);
+    dataset_status status = list_folder(split->folder, classes, NULL, err, err_size);
     for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
         const int32_t label = class_of(&set->classes, name_at(classes, i));
         if (label < 0)
@@ -249,6 +286,8 @@ static dataset_status list_split(folder_set *set, dataset_split which, const cha
             "%s: no folders with .jpg, .jpeg or .png files", split->folder);
     else if (status == DATASET_OK && split->files.count > INT32_MAX)
         status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: too many files", split->folder);
+    if (status == DATASET_OK)
+        tell(options, split, &set->classes, classes);
     names_close(&found);
     return status;
 }
@@ -365,8 +404,36 @@ static void destroy(void *state)
         names_close(&set->split[i].files);
         free(set->split[i].folder);
         free(set->split[i].label);
+        free(set->split[i].other);
     }
     free(set);
+}
+
+/* The checksums are of the training files: their names, and apart from them their sizes, so that a
+ * file may break, or be mended, during a run. Of very many files some are looked at. */
+static void sum_up(const folder_set *set, dataset_source *source)
+{
+    const split_files *train = &set->split[DATASET_TRAIN];
+    const size_t count = train->files.count, stride = 1 + count / MOST_SIZES;
+    uint64_t hash = fnv1a(FNV_START, &(uint64_t){count}, sizeof(uint64_t));
+    for (size_t i = 0; i < set->classes.count; ++i) {
+        const char *name = name_at(&set->classes, i);
+        hash = fnv1a(hash, name, strlen(name) + 1);
+    }
+    source->old_checksum = hash;
+    for (size_t i = 0; i < count; ++i) {
+        const char *name = name_at(&train->files, i);
+        hash = fnv1a(hash, name, strlen(name) + 1);
+    }
+    source->checksum = hash;
+    source->sizes = FNV_START;
+    for (size_t i = 0; i < count; i += stride) {
+        char path[4096];
+        struct stat info = {0};
+        (void)snprintf(path, sizeof path, "%s/%s", train->folder, name_at(&train->files, i));
+        (void)stat(path, &info); /* size 0: reading it will fail */
+        source->sizes = fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
+    }
 }
 
 dataset_status dataset_folder(const char *dir, const dataset_options *options,
@@ -389,10 +456,10 @@ dataset_status dataset_folder(const char *dir, const dataset_options *options,
     if (set == NULL)
         return out_of_memory(dir, err, err_size);
     set->side = side;
-    dataset_status status = list_split(set, DATASET_TRAIN, dir, "train", err, err_size);
+    dataset_status status = list_split(set, DATASET_TRAIN, dir, "train", options, err, err_size);
     if (status == DATASET_OK)
         status = list_split(
-            set, DATASET_TEST, dir, is_folder(dir, "val") ? "val" : "test", err, err_size);
+            set, DATASET_TEST, dir, is_folder(dir, "val") ? "val" : "test", options, err, err_size);
     const size_t classes = set->classes.count;
     if (status == DATASET_OK && classes < 2)
         status = dataset_fail(
@@ -409,12 +476,7 @@ dataset_status dataset_folder(const char *dir, const dataset_options *options,
         const uint32_t count = (uint32_t)set->split[i].files.count;
         source->count[i] = set->count[i] = limit[i] != 0 && limit[i] < count ? limit[i] : count;
     }
-    const uint64_t train = set->split[DATASET_TRAIN].files.count;
-    source->checksum = fnv1a(FNV_START, &train, sizeof train);
-    for (size_t i = 0; i < classes; ++i) {
-        const char *name = name_at(&set->classes, i);
-        source->checksum = fnv1a(source->checksum, name, strlen(name) + 1);
-    }
+    sum_up(set, source);
     /* of ImageNet, as torchvision has them */
     const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
     memcpy(source->mean, mean, sizeof mean);

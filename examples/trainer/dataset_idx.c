@@ -109,10 +109,14 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
         goto done;
     }
     if (big_endian(header) != magic) {
-        const bool packed = header[0] == 0x1f && header[1] == 0x8b;
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
-            "%s: begins with %08lx, expected %08lx%s", path, (unsigned long)big_endian(header),
-            (unsigned long)magic, packed ? "; unpack it with gunzip" : "");
+        const uint32_t found = big_endian(header);
+        const char *what = found >> 16 == 0x1f8b ? "; unpack it with gunzip"
+                           : found == LABELS     ? ": these are labels"
+                           : found == IMAGES     ? ": these are images"
+                                                 : "";
+        status =
+            dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: begins with %08lx, expected %08lx%s",
+                path, (unsigned long)found, (unsigned long)magic, what);
         goto done;
     }
     for (unsigned i = 0; i < sizes; ++i) {
@@ -126,7 +130,7 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
     }
     if (file_bytes != length + bytes) {
         status = dataset_fail(DATASET_BAD_FILE, err, err_size,
-            "%s: its header asks for %llu bytes, the file has another length", path,
+            "%s: has %llu bytes, its header asks for %llu", path, (unsigned long long)file_bytes,
             (unsigned long long)(length + bytes));
         goto done;
     }

@@ -20,6 +20,7 @@ typedef struct dataset_source {
     uint32_t count[2];     /* by dataset_split */
     uint64_t checksum;     /* see dataset_checksum */
     uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
+    uint64_t sizes;        /* see dataset_sizes */
     double mean[DATASET_CHANNELS];
     double std[DATASET_CHANNELS];
 
@@ -39,6 +40,9 @@ typedef struct dataset_source {
 bool dataset_cifar_found(const char *dir);
 bool dataset_idx_found(const char *dir);
 bool dataset_folder_found(const char *dir);
+
+/* The error where no set was found; says what is missing. */
+dataset_status dataset_missing(const char *dir, char *err, size_t err_size);
 
 /* All fill *source, which is zero, or fail and leave nothing to free. */
 dataset_status dataset_cifar(const char *dir, const dataset_options *options,

@@ -163,16 +163,32 @@ static void from_cmyk(const uint8_t *cmyk, size_t count, uint8_t *rgb)
             rgb[3 * i + c] = (uint8_t)((cmyk[4 * i + c] * cmyk[4 * i + 3] + 127) / 255);
 }
 
+/* Whether a call that did not return 0 left the image whole: some files of ImageNet have such
+ * warnings. libjpeg keeps its first warning, or the error that ended it, and goes on after others,
+ * such as a file's end, without the pixels. The text is kept in `message`. */
+static bool is_harmless(tjhandle handle, char message[256])
+{
+    static const char *const warnings[] = {"extraneous bytes before marker", "bad ICC marker",
+        "unknown JFIF revision", "Unknown Adobe color transform", "Invalid SOS parameters",
+        "Inconsistent progression sequence"};
+    (void)snprintf(message, 256, "%s", handle != NULL ? tjGetErrorStr2(handle) : "no decoder");
+    for (size_t i = 0; i < sizeof warnings / sizeof *warnings; ++i)
+        if (strstr(message, warnings[i]) != NULL)
+            return true;
+    return false;
+}
+
 static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
     uint32_t size, raster *image, image_window *window, const char **why, char message[256])
 {
     int width = 0, height = 0, sampling = 0, colours = 0;
     uint8_t *inks = NULL;
     tjhandle handle = tjInitDecompress();
-    bool good = handle != NULL && tjDecompressHeader3(handle, bytes, (unsigned long)count, &width,
-                                      &height, &sampling, &colours) == 0;
+    bool good = (handle != NULL && tjDecompressHeader3(handle, bytes, (unsigned long)count, &width,
+                                       &height, &sampling, &colours) == 0) ||
+                is_harmless(handle, message);
+    *why = good ? "it has no pixels, or too many" : message;
     if (!good || width <= 0 || height <= 0 || too_large((uint64_t)width, (uint64_t)height)) {
-        *why = good ? "it has no pixels, or too many" : NULL;
         good = false;
         goto done;
     }
@@ -193,14 +209,11 @@ static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *cho
     good = tjDecompress2(handle, bytes, (unsigned long)count, cmyk ? inks : image->rgb,
                (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB,
                TJFLAG_LIMITSCANS) == 0 ||
-           tjGetErrorCode(handle) == TJERR_WARNING; /* odd, but all there is */
+           is_harmless(handle, message);
+    *why = good ? NULL : message;
     if (good && cmyk)
         from_cmyk(inks, pixels, image->rgb);
 done:
-    if (!good && *why == NULL) {
-        (void)snprintf(message, 256, "%s", handle != NULL ? tjGetErrorStr2(handle) : "no decoder");
-        *why = message;
-    }
     free(inks);
     if (handle != NULL)
         (void)tjDestroy(handle);
@@ -219,6 +232,7 @@ static bool decode_png(
         return false;
     }
     png.format = PNG_FORMAT_RGB;
+    png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* else untagged samples of 16 bits are linear light */
     *image = (raster){png.width, png.height, 1, good ? malloc(PNG_IMAGE_SIZE(png)) : NULL};
     if (good && image->rgb == NULL)
         *why = image_file_no_memory;

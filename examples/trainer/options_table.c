@@ -67,7 +67,7 @@ static const option_row rows[] = {
         "IDX "
         "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)"),
     FLAG("skip-broken", OPTION_TAKE, skip_broken,
-        "replace a JPEG or PNG file that cannot be read by the next one, and count them"),
+        "replace a JPEG or PNG file that cannot be read by the next one; name and count them"),
     COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
         "number of training images; default: all, or 8000 generated ones"),
     COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,

@@ -87,16 +87,28 @@ static bool check_output(fault *f)
     return fault_set(f, CODE_DATA, "cannot write to standard output");
 }
 
+/* Data that cannot be read end a run; the steps before it are saved, as after a signal. */
+static bool save_what_was_done(trainer *t, fault *f)
+{
+    fault unsaved = {0};
+    const size_t used = strlen(f->text);
+    if (f->code == CODE_DATA && t->checkpoint_path != NULL && t->options->checkpoint_every != 0 &&
+        t->at.step > 0 && trainer_save(t, &unsaved))
+        (void)snprintf(
+            f->text + used, sizeof f->text - used, "; go on with --resume %s", t->checkpoint_path);
+    return false;
+}
+
 static bool train(trainer *t, fault *f)
 {
     const options *o = t->options;
     while (t->at.epoch < o->epochs && !trainer_must_stop(t)) {
         if (!trainer_epoch(t, f))
-            return false;
+            return save_what_was_done(t, f);
         if (trainer_must_stop(t))
             break; /* the epoch may be over: the resumed run makes its test */
         if (trainer_tests_at(t, t->at.epoch + 1) && !trainer_test(t, f))
-            return false;
+            return save_what_was_done(t, f);
         if (trainer_must_stop(t))
             break;
         if (!trainer_finish_epoch(t, f))

@@ -24,6 +24,16 @@ bool trainer_check_limit(const options *o, fault *f)
                o->given_limit, o->resume, o->run_images);
 }
 
+static void hear_data(void *user, const char *note)
+{
+    trainer *t = user;
+    if (t->progress.dirty) {
+        progress_end(&t->progress);
+        (void)fflush(stdout);
+    }
+    (void)fprintf(stderr, "%s: note: --data: %s\n", t->type->program, note);
+}
+
 static bool open_data(trainer *t, fault *f)
 {
     options *o = t->options;
@@ -41,6 +51,8 @@ static bool open_data(trainer *t, fault *f)
         .seed = 1, /* runs of different --seed see the same images */
         .usual_image_size = (uint32_t)usual.image,
         .skip_broken = o->skip_broken,
+        .hear = hear_data,
+        .hear_user = t,
     };
     char message[512];
     if (!feed_check(f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message))

@@ -93,7 +93,8 @@ typedef struct trainer {
 bool trainer_open(options *o, trainer *t, fault *f);
 void trainer_close(trainer *t);
 
-/* Trains until the epoch is over or the run has to stop. Faults: CODE_DIVERGED and others. */
+/* Trains until the epoch is over or the run has to stop. Faults: CODE_DATA if a batch could not be
+ * made, after which trainer_save saves the steps before it; CODE_DIVERGED and others. */
 bool trainer_epoch(trainer *t, fault *f);
 
 /* Calls `watch` at the start of each part of the coming steps: the model's parts, "loss" and

@@ -144,6 +144,7 @@ bool trainer_epoch(trainer *t, fault *f)
     const options *o = t->options;
     uint64_t steps = 0, images = 0; /* enqueued and not read back */
     bool made = false;              /* the next batch */
+    bool fed = true;                /* each batch could be made */
     double shown = clock_seconds();
 
     dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
@@ -154,8 +155,9 @@ bool trainer_epoch(trainer *t, fault *f)
         clprune_mat loss, hit;
         if (t->tally.used == TALLY_SLOTS && !catch_up(t, &steps, &images, f))
             return false;
-        if ((!made && !make_batch(t, f)) || !feed_send(&t->feed, f) ||
-            !tally_next(&t->tally, count, &loss, &hit, f) ||
+        if (!made && !(fed = make_batch(t, f)))
+            break;
+        if (!feed_send(&t->feed, f) || !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
             return false;
@@ -166,8 +168,8 @@ bool trainer_epoch(trainer *t, fault *f)
         images += count;
         /* Before the losses are read: the device works meanwhile. */
         made = t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t);
-        if (made && !make_batch(t, f))
-            return false;
+        if (made && !(fed = make_batch(t, f)))
+            break;
         /* The first step is timed alone. Later ones are read back together: each reading makes the
          * device wait for the host. */
         const double now = clock_seconds();
@@ -184,7 +186,7 @@ bool trainer_epoch(trainer *t, fault *f)
     t->at.sums = t->tally.sums;
     if (t->at.sums.images > 0)
         t->train_loss = t->at.sums.loss / (double)t->at.sums.images;
-    return true;
+    return fed;
 }
 
 bool trainer_tests_at(const trainer *t, uint64_t epochs)

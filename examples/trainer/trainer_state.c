@@ -6,6 +6,7 @@
  *     keep                  the text of --keep-file; only if there is one
  *     dataset               name of the data set
  *     checksum              of the data set, where its name does not identify it (dataset.h)
+ *     sizes                 a checksum of the sizes of its files, if it is a folder of images
  *     device                what decides on the bits of results besides the settings, as a text:
  *                           kernels, device, driver, compute units, a hash of the tuning parameters
  *                           and, for reading, their source; without it: not known
@@ -200,7 +201,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
         t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
-    const uint64_t checksum = dataset_checksum(t->data);
+    const uint64_t checksum = dataset_checksum(t->data), sizes = dataset_sizes(t->data);
     char *text, device[DEVICE_RECORD];
     size_t size;
     if (!device_text(t, device, f) || !options_save(t->options, false, &text, &size, f))
@@ -213,6 +214,8 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
     if (checksum != 0)
         checkpoint_put(writer, "checksum", CHECKPOINT_U64, 1, 1, &checksum);
+    if (sizes != 0)
+        checkpoint_put(writer, "sizes", CHECKPOINT_U64, 1, 1, &sizes);
     checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
     checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &t->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
@@ -238,6 +241,22 @@ bool trainer_save(trainer *t, fault *f)
     return false;
 }
 
+/* Says on stderr if files were replaced, also by others of the same names; that is no fault: a
+ * broken file may have been mended. */
+static bool check_sizes(const trainer *t, const checkpoint *c, fault *f)
+{
+    if (checkpoint_find(c, "sizes") == NULL) /* no need, or an older program */
+        return true;
+    const uint64_t *sizes = checkpoint_get(c, "sizes", CHECKPOINT_U64, 1, 1, f);
+    if (sizes == NULL)
+        return false;
+    if (*sizes != dataset_sizes(t->data))
+        (void)fprintf(stderr,
+            "%s: note: --data %s: training files have other sizes than those of the run in %s\n",
+            t->type->program, t->options->data, c->path);
+    return true;
+}
+
 /* The data set must be the run's, also with --test-only. */
 static bool check_data(const trainer *t, const checkpoint *c, fault *f)
 {
@@ -255,9 +274,11 @@ static bool check_data(const trainer *t, const checkpoint *c, fault *f)
     const uint64_t *checksum = checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, f);
     if (checksum == NULL)
         return false;
-    return dataset_has_checksum(t->data, *checksum) ||
-           fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s",
-               t->options->data, c->path);
+    if (!dataset_has_checksum(t->data, *checksum))
+        return fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s%s",
+            t->options->data, c->path,
+            options_given(t->options, "train-limit") ? ", or --train-limit is another" : "");
+    return check_sizes(t, c, f);
 }
 
 static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
@@ -401,8 +422,8 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
 /* Refuses unknown records: they may say something of the run that would be ignored. */
 static bool check_records(const checkpoint *c, const char *program, fault *f)
 {
-    static const char *const names[] = {
-        "options", "keep", "dataset", "checksum", "device", "streams", "position", "sums", "log"};
+    static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
+        "streams", "position", "sums", "log"};
     static const char *const folders[] = {"param/", "state0/", "state1/", "model/", "count/"};
     for (size_t i = 0; i < c->count; ++i) {
         const char *name = c->records[i].name;
