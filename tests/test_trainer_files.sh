@@ -68,9 +68,69 @@ wait $child
 got=$?
 [ $got = 130 ] || fail "exit code $got, not 130, after two signals: $(cat err)"
 [ ! -e stopped/run.lock ] || fail "two signals end a run before it has saved"
+[ ! -e stopped.st ] || fail "--export writes the weights of a run that is not at its end"
 rows=$(($(wc -l <stopped/log.csv) - 1))
 expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1)) --quiet
 [ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after two signals"
+
+# ---- outputs that would replace another file -----------------------------------------------------
+expect 0 "" $small --epochs 1 --output-dir first --export weights
+touch first/auto.keep first/auto.csv
+echo 'blocks.0 x2 dense' >rules
+cksum first/* weights rules >want
+own="it is the run's own"
+for file in last.ckpt.old log.csv auto.keep auto.csv run.lock; do
+    expect 2 "--export first/../first/$file: $own $file; name another file" \
+        --resume first/last.ckpt --epochs 2 --export first/../first/$file
+done
+expect 2 "--export new/last.ckpt: $own last.ckpt" $small --output-dir new --export new/last.ckpt
+[ ! -e new ] || fail "a run that is refused leaves $(ls -A new)"
+ln -s first/last.ckpt link
+for file in first/last.ckpt link; do
+    expect 2 "--export $file: it is the file of --resume; name another one" --resume first/last.ckpt --test-only --export $file
+done
+expect 2 "--export same: it is the file of --summary-json" $small --steps 1 --export same --summary-json ./same
+expect 2 "--export weights: it is the file of --import" $small --steps 1 --import weights --export weights
+expect 2 "--plan-csv rules: it is the file of --keep-file" $small --plan --keep-file rules --plan-csv rules
+expect 2 "--plan-csv first/log.csv: $own log.csv" --resume first/last.ckpt --plan --plan-csv first/log.csv
+cksum first/* weights rules | cmp -s want - || fail "an output that is refused has replaced a file"
+rm first/auto.keep first/auto.csv
+expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
+
+# ---- --overwrite ---------------------------------------------------------------------------------
+# The checkpoint of the run before goes when the new run has one.
+cp -r first replaced
+expect 6 "diverged" $small --train-limit 64 --optimizer sgd --lr 1e6 --warmup-epochs 0 --output-dir replaced --overwrite
+[ "$(ls replaced | tr '\n' ' ')" = "last.ckpt.old log.csv " ] && cmp -s first/last.ckpt replaced/last.ckpt.old ||
+    fail "--overwrite loses a checkpoint before there is a new one: $(ls replaced)"
+expect 2 "replaced: there is a run already (last.ckpt.old); continue it with --resume replaced/last.ckpt.old, replace" \
+    $small --output-dir replaced
+cp -r replaced again
+expect 0 "" --resume replaced/last.ckpt.old --epochs 2 --quiet
+expect 0 "" $small --epochs 1 --seed 2 --output-dir again --overwrite
+for run in replaced again; do
+    [ "$(ls $run | tr '\n' ' ')" = "last.ckpt log.csv " ] || fail "left in $run: $(ls $run)"
+done
+without_time first/log.csv >want
+without_time replaced/log.csv | head -n 2 | cmp -s want - || fail "a replaced run does not go on: $(cat replaced/log.csv)"
+without_time again/log.csv | cmp -s want - && fail "--overwrite does not replace"
+
+# ---- resuming ------------------------------------------------------------------------------------
+# A finished run, into another folder: it can go on from there.
+expect 0 "" --resume first/last.ckpt --output-dir moved --quiet
+expect 0 "" --resume moved/last.ckpt --epochs 2 --quiet
+[ "$(wc -l <moved/log.csv)" = 3 ] || fail "a finished run does not go on in another folder"
+
+# ---- what is said, also with --quiet -------------------------------------------------------------
+expect 0 "" $small --import weights --steps 1 --summary-json summary
+grep -q '"imported_head": "yes"' summary || fail "the summary does not say that the head is imported: $(cat summary)"
+"$program" $small --import weights --classes 7 --steps 1 --summary-json summary >out 2>err || fail "$(cat err)"
+grep -q '^resmlp-train: note: the head in weights has another number of classes' err ||
+    fail "it does not say on stderr that the head is not imported: $(cat err)"
+grep -q '"imported_head": "no"' summary || fail "the summary does not say that the head is not imported: $(cat summary)"
+expect 0 "" $small --epochs 1 --summary-json summary
+run=$(sed -n 's/^  "output_dir": "\(runs\/resmlp_tiny-.*\)",$/\1/p' summary)
+[ -s "$run/last.ckpt" ] || fail "the summary does not name the folder of the run: $(cat summary)"
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }
 echo "all passed"

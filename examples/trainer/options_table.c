@@ -163,7 +163,7 @@ static const option_row rows[] = {
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
         "another number of classes is left out"),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
-        "at the end, write the weights to a safetensors file"),
+        "at the end, write the weights to a safetensors file; not if a signal stops training"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "
         "only with --test-limit"),

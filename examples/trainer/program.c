@@ -87,6 +87,11 @@ static bool check_output(fault *f)
     return fault_set(f, CODE_DATA, "cannot write to standard output");
 }
 
+static bool has_checkpoint(const trainer *t)
+{
+    return t->checkpoint_path == NULL || access(t->checkpoint_path, F_OK) == 0;
+}
+
 static bool train(trainer *t, fault *f)
 {
     const options *o = t->options;
@@ -109,11 +114,18 @@ static bool train(trainer *t, fault *f)
         if (!check_output(f))
             return false;
     }
-    if (t->at.epoch < o->epochs && t->at.step > 0 && o->checkpoint_every != 0 &&
-        !trainer_save(t, f))
+    /* A finished run has a checkpoint, unless it was resumed into another folder. */
+    const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
+    if (unsaved && o->checkpoint_every != 0 && !trainer_save(t, f))
         return false;
     const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
     return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
+}
+
+/* Whether a signal ended training before its end; testing alone changes no weights. */
+static bool is_stopped(const trainer *t)
+{
+    return stop_signal() != 0 && !t->options->test_only && t->at.epoch < t->options->epochs;
 }
 
 static void say_end(trainer *t)
@@ -128,7 +140,10 @@ static void say_end(trainer *t)
             (unsigned long long)t->at.step,
             t->saved ? "; go on with --resume " : "; no checkpoint was written",
             t->saved ? t->checkpoint_path : "");
-    else if (t->options->steps != 0 && t->steps_here > 0)
+    if (is_stopped(t) && t->options->export_file != NULL)
+        progress_say(&t->progress, "--export: %s is not written before the end of the run",
+            t->options->export_file);
+    if (stop_signal() == 0 && t->options->steps != 0 && t->steps_here > 0)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
@@ -166,7 +181,8 @@ static bool run(options *o, fault *f)
     if (good) {
         say_end(&t);
         good = !o->memory_report || memory_report_print(&t, f);
-        if (o->export_file != NULL) /* before gradient_check_run, which changes states */
+        /* before gradient_check_run, which changes states */
+        if (o->export_file != NULL && !is_stopped(&t))
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && gradient_check_run(&t, &check, f);
         gradient_check_print(&check, &t);

@@ -13,7 +13,8 @@
 #include "csv_log.h"
 #include "plain_file.h"
 
-static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "log.csv"};
+static const char *const run_files[] = {
+    "last.ckpt", "last.ckpt.old", "auto.keep", "auto.csv", "log.csv"};
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 
@@ -194,12 +195,12 @@ static bool check_files(const options *o, run_folder *folder, fault *f)
     folder->replaces = o->overwrite;
     if (found == NULL || o->overwrite)
         return true;
-    const bool saved = strcmp(found, "last.ckpt") == 0;
+    const bool saved = strncmp(found, "last.ckpt", 9) == 0;
     return fault_set(f, CODE_USAGE,
-        "--output-dir %s: there is a run already (%s); %s%s%sreplace it with --overwrite, or give "
-        "another folder",
+        "--output-dir %s: there is a run already (%s); %s%s%s%s%sreplace it with --overwrite, or "
+        "give another folder",
         folder->path, found, saved ? "continue it with --resume " : "", saved ? folder->path : "",
-        saved ? "/last.ckpt, " : "");
+        saved ? "/" : "", saved ? found : "", saved ? ", " : "");
 }
 
 bool run_folder_open(const options *o, run_folder *folder, fault *f)
@@ -215,15 +216,34 @@ bool run_folder_open(const options *o, run_folder *folder, fault *f)
     return good;
 }
 
-void run_folder_clear(run_folder *folder)
+bool run_folder_clear(run_folder *folder, bool *kept, fault *f)
 {
-    for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
+    char *last = run_folder_file(folder, "last.ckpt");
+    char *old = run_folder_file(folder, "last.ckpt.old");
+    bool good = (last != NULL && old != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    *kept = false;
+    if (good && folder->replaces && rename(last, old) != 0 && errno != ENOENT)
+        good = fail("rename", last, f);
+    for (size_t i = 0; good && folder->replaces && i < RUN_FILES; ++i) {
         char *path = run_folder_file(folder, run_files[i]);
-        if (path != NULL)
+        if (path != NULL && strcmp(path, old) != 0)
             (void)unlink(path);
         free(path);
     }
-    folder->replaces = false;
+    if (good && folder->replaces)
+        *kept = access(old, F_OK) == 0;
+    folder->replaces = folder->replaces && !good;
+    free(last);
+    free(old);
+    return good;
+}
+
+void run_folder_saved(const run_folder *folder)
+{
+    char *old = run_folder_file(folder, "last.ckpt.old");
+    if (old != NULL)
+        (void)unlink(old);
+    free(old);
 }
 
 void run_folder_close(run_folder *folder)

@@ -12,6 +12,7 @@
 #include "checkpoint.h"
 #include "keep_file.h"
 #include "memory_plan.h"
+#include "output_files.h"
 #include "stop.h"
 #include "weights.h"
 
@@ -199,14 +200,15 @@ static bool plan_schedule(trainer *t, fault *f)
 static bool import_weights(trainer *t, fault *f)
 {
     const char *path = t->options->import_file;
-    bool head_left;
     if (path == NULL)
         return true;
-    if (!weights_import(t->type, t->model, t->context, path, &head_left, f))
+    if (!weights_import(t->type, t->model, t->context, path, &t->head_left, f))
         return false;
-    if (head_left)
-        progress_say(
-            &t->progress, "%s: its head has another number of classes and is left out", path);
+    if (t->head_left)
+        (void)fprintf(stderr,
+            "%s: note: the head in %s has another number of classes: the model's has its initial "
+            "values\n",
+            t->type->program, path);
     return true;
 }
 
@@ -242,11 +244,14 @@ static bool open_output(trainer *t, fault *f)
         return true;
     char *csv = run_folder_file(&t->folder, "log.csv");
     t->checkpoint_path = run_folder_file(&t->folder, "last.ckpt");
-    run_folder_clear(&t->folder);
-    const bool good =
-        csv == NULL || t->checkpoint_path == NULL
-            ? fault_set(f, CODE_MEMORY, "out of memory")
-            : check_log(t, csv, f) && csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    bool kept = false;
+    bool good =
+        (csv != NULL && t->checkpoint_path != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && run_folder_clear(&t->folder, &kept, f) && check_log(t, csv, f) &&
+           csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    if (kept && good)
+        progress_say(&t->progress, "the checkpoint of the run before is kept as last.ckpt.old "
+                                   "until this run has written one");
     free(csv);
     return good;
 }
@@ -339,7 +344,8 @@ bool trainer_open(options *o, trainer *t, fault *f)
     if (!run_folder_open(o, &folder, f))
         return false;
     /* The folder is locked before the checkpoint is read, so no other run changes it. */
-    bool good = (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+    bool good = output_files_check(o, folder.path, f) &&
+                (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 trainer_prepare(o, t, &c, f);
     t->folder = folder;

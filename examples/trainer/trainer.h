@@ -67,6 +67,7 @@ typedef struct trainer {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
+    bool head_left;        /* --import left the head at its initial values */
     progress progress;
     uint64_t built;    /* kernels built so far */
     uint64_t programs; /* in the context after the first step; 0: not known */

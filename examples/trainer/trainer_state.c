@@ -167,10 +167,15 @@ bool trainer_save(trainer *t, fault *f)
         return true;
     if (!checkpoint_create(t->checkpoint_path, &writer, f))
         return false;
-    if (put_run(t, &writer, f) && put_tensors(t, &writer, f))
-        return t->saved = checkpoint_commit(&writer, f);
-    checkpoint_abandon(&writer);
-    return false;
+    if (!put_run(t, &writer, f) || !put_tensors(t, &writer, f)) {
+        checkpoint_abandon(&writer);
+        return false;
+    }
+    if (!checkpoint_commit(&writer, f))
+        return false;
+    if (!t->saved)
+        run_folder_saved(&t->folder);
+    return t->saved = true;
 }
 
 /* The data set must be the run's, also with --test-only. */
