@@ -120,17 +120,54 @@ without_time again/log.csv | cmp -s want - && fail "--overwrite does not replace
 expect 0 "" --resume first/last.ckpt --output-dir moved --quiet
 expect 0 "" --resume moved/last.ckpt --epochs 2 --quiet
 [ "$(wc -l <moved/log.csv)" = 3 ] || fail "a finished run does not go on in another folder"
+# What is no checkpoint of this program is named before its folder is looked at.
+ends 4 "first/last.ckpt: its --arch is 'resmlp_tiny', which this resnet-train does not have" "$resnet" --resume first/last.ckpt
+expect 4 "first/log.csv: it does not begin as a checkpoint" --resume first/log.csv
+expect 4 "cannot read first: it is a folder, not a regular file; its checkpoint is first/last.ckpt" --resume first
+expect 4 "its checkpoint is first/last.ckpt" --resume first/
+mkdir empty
+expect 4 "cannot read empty: it is a folder, not a regular file$" --resume empty
+# The data of a run, from another folder.
+mkdir digits
+for split in train t10k; do
+    { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero; } >digits/$split-images-idx3-ubyte
+    { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >digits/$split-labels-idx1-ubyte
+done
+expect 0 "" --data digits --patch-size 8 --batch-size 16 --steps 1 --output-dir grey --quiet
+mkdir elsewhere
+cd elsewhere || exit 1
+expect 4 "digits.*; the run in ../grey/last.ckpt has its data there, --data DIR names another place" --resume ../grey/last.ckpt
+expect 0 "" --resume ../grey/last.ckpt --data ../digits --quiet --steps 1
+cd .. || exit 1
 
 # ---- what is said, also with --quiet -------------------------------------------------------------
 expect 0 "" $small --import weights --steps 1 --summary-json summary
-grep -q '"imported_head": "yes"' summary || fail "the summary does not say that the head is imported: $(cat summary)"
+grep -q '"imported_head": "yes"' summary || fail "the summary does not say that the head is imported"
 "$program" $small --import weights --classes 7 --steps 1 --summary-json summary >out 2>err || fail "$(cat err)"
 grep -q '^resmlp-train: note: the head in weights has another number of classes' err ||
     fail "it does not say on stderr that the head is not imported: $(cat err)"
-grep -q '"imported_head": "no"' summary || fail "the summary does not say that the head is not imported: $(cat summary)"
+grep -q '"imported_head": "no"' summary || fail "the summary does not say that the head is not imported"
 expect 0 "" $small --epochs 1 --summary-json summary
 run=$(sed -n 's/^  "output_dir": "\(runs\/resmlp_tiny-.*\)",$/\1/p' summary)
-[ -s "$run/last.ckpt" ] || fail "the summary does not name the folder of the run: $(cat summary)"
+[ -s "$run/last.ckpt" ] || fail "the summary does not name the folder of the run"
+"$program" $small --steps 1 --device "no such thing" 2>err
+grep -q 'no such thing' err && ! grep -q '\.c:[0-9]' err || fail "a message names a line of the library: $(cat err)"
+if [ -c /dev/full ]; then
+    expect 4 "cannot write /dev/full: No space left on device" $small --steps 1 --export /dev/full
+fi
+expect 4 "cannot write -: standard output is /dev/stdout, and a file of this name ./-" $small --steps 1 --summary-json -
+[ ! -e - ] || fail "there is a file of the name -"
+expect 0 "" ${small% --quiet} --activations auto --memory-limit 1g --steps 1 --output-dir auto
+grep -q '^activations auto, dense fits; ' out && [ ! -e auto/auto.csv ] || fail "auto without measured errors: $(ls auto)"
+for limit in 1G 1024m 1048576k 1048576K 1073741824; do
+    expect 0 "" ${small% --quiet} --plan --memory-limit $limit
+    grep -q '^memory limit 1073741824 bytes' out || fail "--memory-limit $limit: $(head -n 1 out)"
+done
+for limit in 1.5G 1GB 1T g 0 9000000000G; do
+    expect 2 "--memory-limit: '$limit' is not a whole number from 1 to 9007199254740991, of bytes or with one letter, K, M or G" \
+        --memory-limit $limit
+done
+"$program" --help | grep -q 'keep_file\.h' && fail "--help names a file that is not installed"
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }
 echo "all passed"

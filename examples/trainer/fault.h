@@ -46,6 +46,9 @@ bool fault_set(fault *f, int code, const char *format, ...);
 bool fault_check(
     fault *f, const clprune_context *context, clprune_status status, const char *doing);
 
+/* The library's last error without "file.c:123: ", which says nothing to a user. */
+const char *fault_detail(const clprune_context *context);
+
 /* The same for an OpenCL call made by the program itself. */
 bool fault_check_cl(fault *f, cl_int code, const char *doing);
 

@@ -397,7 +397,12 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
         /* 0 is "not limited", which cannot be given on the command line */
         if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
             return true;
-        return option_set(&row, value, o, f);
+        fault wrong = {0};
+        return option_set(&row, value, o, &wrong) ||
+               fault_set(f, CODE_DATA,
+                   "%s: its --%s is '%.200s', which this %s does not have; another program or a "
+                   "newer one may have written it",
+                   o->resume, row.name, value, o->model->program);
     }
     char now[TEXT_MOST - 32];
     option_print(&row, o, now, sizeof now);

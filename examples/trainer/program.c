@@ -9,6 +9,7 @@
 #include <string.h> /* strlen */
 #include <unistd.h>
 
+#include "auto_keep.h"
 #include "memory_plan.h"
 #include "memory_report.h"
 #include "options.h"
@@ -37,7 +38,8 @@ static void say_start(trainer *t)
             kept, sizeof kept, ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
     if (o->values != CLPRUNE_VALUES_FP32)
         options_append(kept, sizeof kept, ", values in %s", options_values[o->values]);
-    if (options_index_type(o) != CLPRUNE_INDEX_INT32)
+    const char *exact = t->automatic != NULL ? t->automatic->exact : NULL;
+    if (options_index_type(o) != CLPRUNE_INDEX_INT32 && exact == NULL)
         options_append(kept, sizeof kept, ", indices in %s",
             options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
                                                             : options_indices[o->indices]);
@@ -53,7 +55,9 @@ static void say_start(trainer *t)
     if (keep_preset_pools(t->type->keep, o->activations))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
-    if (t->automatic != NULL)
+    if (exact != NULL)
+        options_append(kept, sizeof kept, ", %s fits", exact);
+    else if (t->automatic != NULL)
         options_append(kept, sizeof kept, ", chosen by measured errors");
     else if (o->keep_text != NULL)
         options_append(kept, sizeof kept, ", overridden by %s",

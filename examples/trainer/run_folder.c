@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "atomic_file.h"
+#include "checkpoint.h"
 #include "csv_log.h"
 #include "plain_file.h"
 
@@ -66,8 +67,8 @@ static bool make_new(const options *o, run_folder *folder, fault *f)
 
 static bool make(const options *o, run_folder *folder, fault *f)
 {
-    if (o->resume != NULL && access(o->resume, R_OK) != 0) /* no folder for a missing checkpoint */
-        return fail("read", o->resume, f);
+    if (o->resume != NULL && !checkpoint_probe(o->resume, f)) /* no folder for a missing one */
+        return false;
     if (o->new_folder)
         return make_new(o, folder, f);
     folder->path = strdup(o->output_dir);

@@ -44,8 +44,13 @@ static bool open_data(trainer *t, fault *f)
         .skip_broken = o->skip_broken,
     };
     char message[512];
-    if (!feed_check(f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message))
+    if (!feed_check(
+            f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message)) {
+        if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
+            options_append(f->text, sizeof f->text,
+                "; the run in %s has its data there, --data DIR names another place", o->resume);
         return false;
+    }
     o->image_size = dataset_image_size(t->data);
     o->classes = dataset_classes(t->data);
     o->train_limit = dataset_count(t->data, DATASET_TRAIN);
@@ -86,7 +91,7 @@ clprune_status trainer_create_context(
 {
     const clprune_status status = clprune_context_create(NULL, wanted, context);
     if (status == CLPRUNE_INVALID_ARGUMENT) /* a bad environment variable */
-        (void)fault_set(f, CODE_USAGE, "opening a device: %s", clprune_last_error(NULL));
+        (void)fault_set(f, CODE_USAGE, "opening a device: %s", fault_detail(NULL));
     else
         (void)fault_check(f, NULL, status,
             status == CLPRUNE_NO_DEVICE && wanted->device != NULL ? "--device"

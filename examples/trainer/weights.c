@@ -191,7 +191,7 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
         for (size_t k = 0; k < sizeof bits; ++k)
             bytes[i * sizeof bits + k] = (unsigned char)(bits >> (8 * k));
     }
-    (void)fwrite(bytes, sizeof(uint32_t), count, file->stream); /* errors show in commit */
+    atomic_file_put(file, bytes, count * sizeof(uint32_t));
     return true;
 }
 
