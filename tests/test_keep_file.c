@@ -292,6 +292,12 @@ static void files(void **state)
     assert_true(keep_file_read(path, &text, &f));
     assert_string_equal(text, rules);
     free(text);
+    static const char marked[] = "\xEF\xBB\xBF"
+                                 "blocks.0 x dense\n# end";
+    test_file_write(path, marked, sizeof marked - 1);
+    assert_true(keep_file_read(path, &text, &f));
+    assert_string_equal(text, rules);
+    free(text);
     test_file_write(path, rules, sizeof rules); /* with its NUL */
     assert_false(keep_file_read(path, &text, &f));
     assert_non_null(strstr(f.text, "not a text"));

@@ -160,7 +160,7 @@ for block in "$folder"/blocks/*[0-9]; do
     tests/README.md:CLPRUNE_PRECISION=tf32*) bash -n "$block" || fail "$from: not a script" ;;
     examples/trainer/README.md:'# PATTERN'*)
         cp "$block" keep.txt
-        trainer resmlp-train --arch resmlp_s12 --keep-file keep.txt
+        trainer resmlp-train --keep-file keep.txt
         ;;
     include/clprune/README.md:clprune,info*) # the format and a sample: the kinds and columns are the library's
         CLPRUNE_VERBOSE=1 clprune-quickstart 2>&1 | cut -d, -f1-6 >verbose.txt

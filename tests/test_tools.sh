@@ -86,7 +86,8 @@ echo before >"$folder/json"
 CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
 [ $? = 3 ] && [ "$(cat "$folder/json")" = before ] || fail "no device, and an older file of --json: $(cat "$folder/json")"
 
-# interrupted OUTPUT FILE: a search is stopped by a signal; a second one is not needed. What it found is in FILE.
+# interrupted OUTPUT FILE: a search is stopped by a signal, which comes twice, as from timeout(1). What it found is in
+# FILE.
 interrupted() {
     : >"$folder/err" # before the child does so: what an earlier one said is waited for below
     "$programs/clprune-tune" --op bspmm-nt --quick --time 600 --output "$1" >"$folder/printed" 2>"$folder/err" &
@@ -97,6 +98,8 @@ interrupted() {
         tries=$((tries + 1))
     done
     kill -s TERM $child
+    sleep 0.01
+    kill -s TERM $child 2>/dev/null
     wait $child
     [ $? = 143 ] || fail "clprune-tune does not end with 143 after SIGTERM: $(cat "$folder/err")"
     head -n 1 "$2" 2>/dev/null | grep -qx 'clprune_tuning = 1' && tail -n 1 "$2" | grep -qx end &&

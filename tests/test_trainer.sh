@@ -634,7 +634,7 @@ expect 2 "--values needs --activations paper, pruned or compact-pruned" \
 expect 5 "activations exact, batch 32 take $exact bytes; without --activations or --batch-size one" \
     $small --activations exact --memory-limit 10000
 expect 5 "; without --resume one that fits" --plan --resume codes/last.ckpt --memory-limit 10000
-expect 2 "--memory-limit: '1T' is not a number of bytes" --memory-limit 1T
+expect 2 "--memory-limit: '1T' is not a whole number from 1 to 9007199254740991, of bytes or with one letter, K, M or G" --memory-limit 1T
 open="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40"
 # Of one image of this small model, dense takes less than the last preset.
 expect 0 "" $open --plan --activations dense --batch-size 1

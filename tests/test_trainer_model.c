@@ -393,6 +393,28 @@ static void gradients_of_the_same_state(void **state)
     options_close(&o);
 }
 
+/* The first step of each size builds kernels: its time is not counted. */
+static void time_of_first_steps(void **state)
+{
+    (void)state;
+    options o;
+    trainer t;
+    fault f;
+    assert_true(open_run(&with_state,
+        "--train-limit 28 --test-limit 12 --batch-size 8 --epochs 2 --steps 8", &o, &t, &f));
+    assert_true(trainer_epoch(&t, &f)); /* 8, 8, 8, 4 */
+    assert_int_equal(t.first.steps, 2);
+    assert_int_equal(t.first.images, 8 + 4);
+    assert_int_equal(t.epoch.steps, 2);
+    assert_int_equal(t.epoch.images, 8 + 8);
+    assert_true(trainer_finish_epoch(&t, &f) && trainer_epoch(&t, &f));
+    assert_int_equal(t.first.steps, 2);
+    assert_int_equal(t.epoch.steps, 4);
+    assert_int_equal(t.epoch.images, 28);
+    trainer_close(&t);
+    options_close(&o);
+}
+
 static uint64_t seed_from(rng_domain domain, uint64_t seed, uint32_t a)
 {
     rng r = rng_open(seed, domain, a, 0);
@@ -893,6 +915,7 @@ int main(void)
     test_add(&list, state_is_missed, NULL, "a state that is missed");
     test_add(&list, state_diverges, NULL, "a state that diverges");
     test_add(&list, gradients_of_the_same_state, NULL, "gradients of the same state");
+    test_add(&list, time_of_first_steps, NULL, "the time of first steps");
     test_add(&list, streams, NULL, "streams");
     test_add(&list, counts_go_on, NULL, "counts go on");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");

@@ -87,6 +87,9 @@ static bool open_direct(const char *path, int *descriptor, fault *f)
     struct stat status;
     const size_t length = strlen(path);
     *descriptor = -1;
+    if (strcmp(path, "-") == 0)
+        return fault_set(f, CODE_DATA,
+            "cannot write -: standard output is /dev/stdout, and a file of this name ./-");
     if (length > 0 && path[length - 1] == '/')
         return fault_set(f, CODE_DATA, "cannot write %s: it names a folder", path);
     if (stat(path, &status) != 0)
@@ -137,6 +140,13 @@ bool atomic_file_open(const char *path, atomic_file *file, fault *f)
         return false;
     }
     return true;
+}
+
+void atomic_file_put(atomic_file *file, const void *data, size_t size)
+{
+    errno = 0;
+    if (fwrite(data, 1, size, file->stream) != size && file->error == 0)
+        file->error = errno;
 }
 
 bool atomic_file_probe(const char *path, fault *f)
@@ -199,11 +209,11 @@ bool atomic_file_commit(atomic_file *file, fault *f)
     errno = 0;
     bool good = fflush(file->stream) == 0 && !ferror(file->stream);
     good = good && (direct || fsync(fileno(file->stream)) == 0);
-    const int first = errno; /* fclose may overwrite it */
+    const int first = file->error != 0 ? file->error : errno; /* fclose may overwrite it */
     const bool closed = fclose(file->stream) == 0;
     file->stream = NULL;
     if (!good)
-        errno = first;
+        errno = first != 0 ? first : EIO;
     good = good && closed && (direct || rename(file->temporary, file->path) == 0);
     if (good)
         good = direct || sync_folder(file->path);

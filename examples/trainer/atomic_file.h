@@ -21,10 +21,14 @@ typedef struct atomic_file {
     FILE *stream;    /* write here */
     char *path;      /* the final name */
     char *temporary; /* NULL where the file is written directly */
+    int error;       /* of the first atomic_file_put that failed; 0: none did */
 } atomic_file;
 
 /* Faults are CODE_DATA and name the file. After a failure *file needs no closing. */
 bool atomic_file_open(const char *path, atomic_file *file, fault *f);
+
+/* Writes to the stream; commit reports a failure with its reason. */
+void atomic_file_put(atomic_file *file, const void *data, size_t size);
 
 /* Whether a file of this name could be opened now; leaves everything as it is. */
 bool atomic_file_probe(const char *path, fault *f);

@@ -160,7 +160,8 @@ static void write_keep(const trainer *t, FILE *stream)
     (void)fputs(t->options->keep_text, stream);
 }
 
-/* A resumed run did not choose: it leaves a file that is there as it is. */
+/* A resumed run did not choose: it leaves the file of its folder as it is. Without last.ckpt there,
+ * the file may be another run's. */
 static bool save_one(
     const trainer *t, const char *name, void (*write)(const trainer *t, FILE *stream), fault *f)
 {
@@ -168,7 +169,8 @@ static bool save_one(
     atomic_file file;
     if (path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    const bool leave = t->automatic == NULL && access(path, F_OK) == 0;
+    const bool leave =
+        t->automatic == NULL && access(path, F_OK) == 0 && access(t->checkpoint_path, F_OK) == 0;
     bool good = leave || atomic_file_open(path, &file, f);
     if (good && !leave) {
         write(t, file.stream);

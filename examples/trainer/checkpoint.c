@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h> /* access */
 
 #include "fnv.h"
 #include "plain_file.h"
@@ -57,7 +58,7 @@ static void put(checkpoint_writer *writer, const void *data, size_t size)
     writer->hash = fnv1a(writer->hash, data, size);
     writer->size += size;
     if (size > 0)
-        (void)fwrite(data, 1, size, writer->file.stream); /* commit asks ferror */
+        atomic_file_put(&writer->file, data, size);
 }
 
 static void put_padded(checkpoint_writer *writer, const void *data, size_t size)
@@ -107,14 +108,33 @@ static bool damaged(const checkpoint *c, const char *what, fault *f)
     return fault_set(f, CODE_DATA, "%s: not a good checkpoint: %s", c->path, what);
 }
 
+/* For a run's folder, the fault names the checkpoint in it. */
+static FILE *open_file(const char *path, uint64_t *bytes, fault *f)
+{
+    static const char name[] = "last.ckpt";
+    const char *why;
+    FILE *file = plain_file_open(path, bytes, &why);
+    if (file != NULL)
+        return file;
+    const size_t length = strlen(path), size = length + sizeof name + 1;
+    char *inside = malloc(size);
+    if (inside != NULL)
+        (void)snprintf(
+            inside, size, "%s%s%s", path, length > 0 && path[length - 1] == '/' ? "" : "/", name);
+    const bool is_run = inside != NULL && access(inside, F_OK) == 0;
+    (void)fault_set(f, CODE_DATA, "cannot read %s: %s%s%s", path, why,
+        is_run ? "; its checkpoint is " : "", is_run ? inside : "");
+    free(inside);
+    return NULL;
+}
+
 static bool load(checkpoint *c, fault *f)
 {
     uint64_t bytes;
-    const char *why;
     bool good = false;
-    FILE *file = plain_file_open(c->path, &bytes, &why);
+    FILE *file = open_file(c->path, &bytes, f);
     if (file == NULL)
-        return fault_set(f, CODE_DATA, "cannot read %s: %s", c->path, why);
+        return false;
     c->size = (size_t)bytes;
     c->bytes = malloc(c->size + 1);
     if (c->bytes == NULL) {
@@ -202,6 +222,18 @@ static bool parse(checkpoint *c, fault *f)
         if (!parse_record(&at, end, &c->records[i]))
             return damaged(c, "a record is malformed", f);
     return at == end || damaged(c, "there is more in it than its records", f);
+}
+
+bool checkpoint_probe(const char *path, fault *f)
+{
+    char magic[sizeof expected.magic] = {0};
+    FILE *file = open_file(path, NULL, f);
+    if (file == NULL)
+        return false;
+    (void)!fread(magic, 1, sizeof magic, file);
+    (void)fclose(file);
+    return memcmp(magic, expected.magic, sizeof magic) == 0 ||
+           fault_set(f, CODE_DATA, "%s: it does not begin as a checkpoint", path);
 }
 
 bool checkpoint_open(const char *path, checkpoint *c, fault *f)

@@ -62,6 +62,9 @@ typedef struct checkpoint {
 bool checkpoint_open(const char *path, checkpoint *c, fault *f);
 void checkpoint_close(checkpoint *c); /* accepts {0} */
 
+/* Whether a file can be read and begins as a checkpoint. Faults: CODE_DATA. */
+bool checkpoint_probe(const char *path, fault *f);
+
 /* The data of a record, or NULL and a fault (CODE_DATA) where it is missing or of other type or
  * shape. */
 const void *checkpoint_get(const checkpoint *c, const char *name, checkpoint_type type,

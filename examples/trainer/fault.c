@@ -42,11 +42,18 @@ static int code_of(clprune_status status)
     }
 }
 
+const char *fault_detail(const clprune_context *context)
+{
+    const char *text = clprune_last_error(context), *colon = strchr(text, ':');
+    const size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
+    return digits > 0 && strncmp(colon + 1 + digits, ": ", 2) == 0 ? colon + digits + 3 : text;
+}
+
 bool fault_check(fault *f, const clprune_context *context, clprune_status status, const char *doing)
 {
     if (status == CLPRUNE_SUCCESS)
         return true;
-    const char *detail = clprune_last_error(context);
+    const char *detail = fault_detail(context);
     return fault_set(f, code_of(status), "%s: %s%s%s%s", doing, clprune_status_string(status),
         detail[0] == '\0' ? "" : " (", detail, detail[0] == '\0' ? "" : ")");
 }

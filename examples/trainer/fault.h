@@ -49,6 +49,9 @@ bool fault_set_file(fault *f, const char *doing, const char *path, int error);
 bool fault_check(
     fault *f, const clprune_context *context, clprune_status status, const char *doing);
 
+/* The library's last error without "file.c:123: ", which says nothing to a user. */
+const char *fault_detail(const clprune_context *context);
+
 /* The same for an OpenCL call made by the program itself. */
 bool fault_check_cl(fault *f, cl_int code, const char *doing);
 

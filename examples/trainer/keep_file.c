@@ -79,7 +79,10 @@ bool keep_file_read(const char *path, char **text, fault *f)
     else if (memchr(bytes, '\0', count) != NULL)
         (void)fault_set(f, CODE_DATA, "%s: not a text", path);
     else {
+        static const char mark[] = "\xEF\xBB\xBF"; /* editors may put it before a text */
         bytes[count] = '\0';
+        if (strncmp(bytes, mark, sizeof mark - 1) == 0)
+            memmove(bytes, bytes + sizeof mark - 1, count + 1 - (sizeof mark - 1));
         *text = bytes;
         bytes = NULL;
     }

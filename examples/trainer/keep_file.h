@@ -4,7 +4,7 @@
  *     # PATTERN  TENSOR FORM        settings
  *     blocks.*   gelu   pruned      sparsity=0.5 block=16 values=fp16
  *     blocks.0   x2     dense
- *     blocks.11  fc1    code        bits=8
+ *     blocks.5   fc1    code        bits=8
  *     blocks.*   norm1  quantised   bits=4 group=64 rounding=nearest
  *     blocks.*   norm2  pooled      cell=2
  *     last       x      recomputed  # the last block's output

@@ -6,6 +6,7 @@
 #include "atomic_file.h"
 #include "checkpoint.h"
 #include "memory_plan.h"
+#include "output_files.h"
 
 /* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
  * buffers of x2. */
@@ -226,7 +227,8 @@ bool memory_plan_run(options *o, fault *f)
     clprune_device_info device;
     bool found;
     t = (trainer){0};
-    bool good = (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
+    bool good = output_files_check(o, o->output_dir, f) &&
+                (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
                 trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
                 memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);

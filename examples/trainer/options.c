@@ -319,7 +319,7 @@ void options_print_help(const trainer_model *model, FILE *file)
         "\nexit codes: 0 success, 1 failure at run time, 2 bad option or environment variable,\n"
         "3 no OpenCL device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is\n"
         "not finite). SIGINT and SIGTERM finish the step, save a checkpoint and exit with\n"
-        "130 and 143; a second signal quits at once.\n\n"
+        "130 and 143; another signal, a second or more later, quits at once.\n\n"
         "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), CLPRUNE_CACHE_DIR,\n"
         "CLPRUNE_CACHE_LIMIT (bytes), CLPRUNE_TUNING (a file of clprune-tune),\n"
         "CLPRUNE_PRECISION (fp32, tf32, bf16), CLPRUNE_VERBOSE (1 or 2: calls on stderr)\n",
@@ -397,7 +397,12 @@ static bool restore_value(options *o, size_t index, const char *value, fault *f)
         /* 0 is "not limited", which cannot be given on the command line */
         if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
             return true;
-        return option_set(&row, value, o, f);
+        fault wrong = {0};
+        return option_set(&row, value, o, &wrong) ||
+               fault_set(f, CODE_DATA,
+                   "%s: its --%s is '%.200s', which this %s does not have; another program or a "
+                   "newer one may have written it",
+                   o->resume, row.name, value, o->model->program);
     }
     char now[TEXT_MOST - 32];
     option_print(&row, o, now, sizeof now);

@@ -120,8 +120,11 @@ static const option_row rows[] = {
         "cores (NVIDIA, compute capability 8.0 or later; other devices use fp32); default "
         "$CLPRUNE_PRECISION, else fp32"),
     TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
-        "lines that override --activations for single blocks and tensors, such as 'blocks.0 x "
-        "dense' (see keep_file.h); the checkpoint keeps a copy"),
+        "lines 'PLACE TENSOR FORM' that override --activations, such as 'blocks.0 TENSOR dense' or "
+        "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
+        "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
+        "centre, values, indices), quantised (bits, group, rounding), pooled (cell), recomputed, "
+        "mean, mask"),
     COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
     COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
     CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
@@ -163,7 +166,7 @@ static const option_row rows[] = {
         "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
         "another number of classes is left out"),
     TEXT("export", OPTION_FORGET, export_file, "FILE",
-        "at the end, write the weights to a safetensors file"),
+        "at the end, write the weights to a safetensors file; not if a signal stops training"),
     COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
         "stop after N steps; writes files only with --output-dir, and tests after the last step "
         "only with --test-limit"),
@@ -175,7 +178,8 @@ static const option_row rows[] = {
     FLAG(
         "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
     BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
-        "limit of device memory (K, M, G): take the mildest preset that fits, or, with "
+        "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
+        "with "
         "--activations, the largest batch; says which. Needed by --activations auto"),
     FLAG("plan", OPTION_PROCESS, plan,
         "print the device memory of each part of a step and exit; needs no device, but for "
@@ -306,6 +310,18 @@ void option_needed(const trainer_model *model, option_needs needs, char *text, s
         options_append(text, size, ", or --keep-file");
 }
 
+/* The tensors that a line of a keep file may name. */
+static void append_tensors(const keep_table *keep, char *text, size_t size)
+{
+    if (keep_codes_exist(keep))
+        options_append(text, size, ", code (bits)");
+    for (size_t i = 0; i < keep->count; ++i) {
+        const keep_entry *entry = &keep->entries[i];
+        options_append(text, size, "%s%s%s%s", i == 0 ? "; tensors: " : ", ",
+            entry->place != NULL ? entry->place : "", entry->place != NULL ? " " : "", entry->name);
+    }
+}
+
 void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
 {
     char needed[320];
@@ -317,6 +333,8 @@ void option_help(const trainer_model *model, const option_row *row, char *text, 
                 : model->archs[i + 1] == NULL ? " or "
                                               : ", ",
                 model->archs[i], i == model->arch ? " (the default)" : "");
+    if (row->offset == FIELD(keep_file))
+        append_tensors(model->keep, text, size);
     if (row->offset == FIELD(activations))
         for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
             options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ",

@@ -62,22 +62,23 @@ static bool set_count(const option_row *row, const char *text, options *o, fault
     return bad_value(row, text, expected, f);
 }
 
-/* Digits and, perhaps, a suffix: 1500M. */
+/* Digits and, perhaps, a suffix: 1500M, 2g. Likewise CLPRUNE_MEM_LIMIT. */
 static bool set_bytes(const option_row *row, const char *text, options *o, fault *f)
 {
-    static const char suffixes[] = "KMG";
+    static const char suffixes[] = "KkMmGg";
     const size_t length = strlen(text);
     const char *suffix = length > 0 ? strchr(suffixes, text[length - 1]) : NULL;
-    const unsigned shift = suffix == NULL ? 0 : 10 * (unsigned)(suffix - suffixes + 1);
+    const unsigned shift = suffix == NULL ? 0 : 10 * (unsigned)((suffix - suffixes) / 2 + 1);
     uint64_t value;
-    char expected[96];
+    char expected[128];
     if (read_count(text, suffix == NULL ? length : length - 1, &value) &&
         value <= (uint64_t)row->high >> shift && (double)(value << shift) >= row->low) {
         *(uint64_t *)field(row, o) = value << shift;
         return true;
     }
     (void)snprintf(expected, sizeof expected,
-        "a number of bytes from %.0f to %.0f, such as 1500M or 2G", row->low, row->high);
+        "a whole number from %.0f to %.0f, of bytes or with one letter, K, M or G, such as 1500M",
+        row->low, row->high);
     return bad_value(row, text, expected, f);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h> /* strlen */
 #include <unistd.h>
 
+#include "auto_keep.h"
 #include "memory_plan.h"
 #include "memory_report.h"
 #include "options.h"
@@ -37,7 +38,8 @@ static void say_start(trainer *t)
             kept, sizeof kept, ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
     if (o->values != CLPRUNE_VALUES_FP32)
         options_append(kept, sizeof kept, ", values in %s", options_values[o->values]);
-    if (options_index_type(o) != CLPRUNE_INDEX_INT32)
+    const char *exact = t->automatic != NULL ? t->automatic->exact : NULL;
+    if (options_index_type(o) != CLPRUNE_INDEX_INT32 && exact == NULL)
         options_append(kept, sizeof kept, ", indices in %s",
             options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
                                                             : options_indices[o->indices]);
@@ -53,7 +55,9 @@ static void say_start(trainer *t)
     if (keep_preset_pools(t->type->keep, o->activations))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
-    if (t->automatic != NULL)
+    if (exact != NULL)
+        options_append(kept, sizeof kept, ", %s fits", exact);
+    else if (t->automatic != NULL)
         options_append(kept, sizeof kept, ", chosen by measured errors");
     else if (o->keep_text != NULL)
         options_append(kept, sizeof kept, ", overridden by %s",
@@ -99,6 +103,11 @@ static bool save_what_was_done(trainer *t, fault *f)
     return false;
 }
 
+static bool has_checkpoint(const trainer *t)
+{
+    return t->checkpoint_path == NULL || access(t->checkpoint_path, F_OK) == 0;
+}
+
 static bool train(trainer *t, fault *f)
 {
     const options *o = t->options;
@@ -121,11 +130,18 @@ static bool train(trainer *t, fault *f)
         if (!check_output(f))
             return false;
     }
-    if (t->at.epoch < o->epochs && t->at.step > 0 && o->checkpoint_every != 0 &&
-        !trainer_save(t, f))
+    /* A finished run has a checkpoint, unless it was resumed into another folder. */
+    const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
+    if (unsaved && o->checkpoint_every != 0 && !trainer_save(t, f))
         return false;
     const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
     return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
+}
+
+/* Whether a signal ended training before its end; testing alone changes no weights. */
+static bool is_stopped(const trainer *t)
+{
+    return stop_signal() != 0 && !t->options->test_only && t->at.epoch < t->options->epochs;
 }
 
 static void say_end(trainer *t)
@@ -140,7 +156,10 @@ static void say_end(trainer *t)
             (unsigned long long)t->at.step,
             t->saved ? "; go on with --resume " : "; no checkpoint was written",
             t->saved ? t->checkpoint_path : "");
-    else if (t->options->steps != 0 && t->steps_here > 0)
+    if (is_stopped(t) && t->options->export_file != NULL)
+        progress_say(&t->progress, "--export: %s is not written before the end of the run",
+            t->options->export_file);
+    if (stop_signal() == 0 && t->options->steps != 0 && t->steps_here > 0)
         progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
             (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
@@ -178,7 +197,8 @@ static bool run(options *o, fault *f)
     if (good) {
         say_end(&t);
         good = !o->memory_report || memory_report_print(&t, f);
-        if (o->export_file != NULL) /* before gradient_check_run, which changes states */
+        /* before gradient_check_run, which changes states */
+        if (o->export_file != NULL && !is_stopped(&t))
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && gradient_check_run(&t, &check, f);
         gradient_check_print(&check, &t);

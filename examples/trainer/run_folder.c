@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "atomic_file.h"
+#include "checkpoint.h"
 #include "csv_log.h"
 #include "plain_file.h"
 
-static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "log.csv"};
+static const char *const run_files[] = {
+    "last.ckpt", "last.ckpt.old", "auto.keep", "auto.csv", "log.csv"};
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 
@@ -65,8 +67,8 @@ static bool make_new(const options *o, run_folder *folder, fault *f)
 
 static bool make(const options *o, run_folder *folder, fault *f)
 {
-    if (o->resume != NULL && access(o->resume, R_OK) != 0) /* no folder for a missing checkpoint */
-        return fail("read", o->resume, f);
+    if (o->resume != NULL && !checkpoint_probe(o->resume, f)) /* no folder for a missing one */
+        return false;
     if (o->new_folder)
         return make_new(o, folder, f);
     folder->path = strdup(o->output_dir);
@@ -156,6 +158,14 @@ static bool are_same(const char *a, const char *b, bool *same, fault *f)
     return true;
 }
 
+/* Whether `other` is given and is this file. */
+static bool is_file(const char *path, const char *other)
+{
+    struct stat of_path, of_other;
+    return other != NULL && stat(path, &of_path) == 0 && stat(other, &of_other) == 0 &&
+           same_file(&of_path, &of_other);
+}
+
 /* *resumed: --resume continues this folder's run: it is last.ckpt, or lies there where there is
  * none. Another file beside last.ckpt may be of another run. */
 static bool compare_with_resume(const options *o, const run_folder *folder, bool *resumed, fault *f)
@@ -212,15 +222,16 @@ static bool check_files(const options *o, run_folder *folder, fault *f)
     bool resumed;
     if (!look_at_files(folder, &found, f) || !compare_with_resume(o, folder, &resumed, f))
         return false;
-    const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0;
-    folder->replaces = o->overwrite && !(resumed && saved);
+    const bool last = found != NULL && strcmp(found, "last.ckpt") == 0;
+    folder->replaces = o->overwrite && !(resumed && last);
     if (found == NULL || resumed || o->overwrite)
         return true;
+    const bool saved = last || strcmp(found, "last.ckpt.old") == 0;
     return fault_set(f, CODE_USAGE,
-        "--output-dir %s: there is a run already (%s); %s%s%sreplace it with --overwrite, or give "
-        "another folder",
+        "--output-dir %s: there is a run already (%s); %s%s%s%s%sreplace it with --overwrite, or "
+        "give another folder",
         folder->path, found, saved ? "continue it with --resume " : "", saved ? folder->path : "",
-        saved ? "/last.ckpt, " : "");
+        saved ? "/" : "", saved ? found : "", saved ? ", " : "");
 }
 
 bool run_folder_open(const options *o, run_folder *folder, fault *f)
@@ -236,17 +247,35 @@ bool run_folder_open(const options *o, run_folder *folder, fault *f)
     return good;
 }
 
-void run_folder_clear(run_folder *folder, const char *spared)
+bool run_folder_clear(run_folder *folder, const char *spared, bool *kept, fault *f)
 {
-    struct stat kept, status;
-    const bool spares = spared != NULL && stat(spared, &kept) == 0;
-    for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
+    char *last = run_folder_file(folder, "last.ckpt");
+    char *old = run_folder_file(folder, "last.ckpt.old");
+    bool good = (last != NULL && old != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    *kept = false;
+    if (good && folder->replaces && !is_file(old, spared) && rename(last, old) != 0 &&
+        errno != ENOENT)
+        good = fail("rename", last, f);
+    for (size_t i = 0; good && folder->replaces && i < RUN_FILES; ++i) {
         char *path = run_folder_file(folder, run_files[i]);
-        if (path != NULL && !(spares && stat(path, &status) == 0 && same_file(&status, &kept)))
+        if (path != NULL && strcmp(path, old) != 0 && !is_file(path, spared))
             (void)unlink(path);
         free(path);
     }
-    folder->replaces = false;
+    if (good && folder->replaces)
+        *kept = access(old, F_OK) == 0;
+    folder->replaces = folder->replaces && !good;
+    free(last);
+    free(old);
+    return good;
+}
+
+void run_folder_saved(const run_folder *folder)
+{
+    char *old = run_folder_file(folder, "last.ckpt.old");
+    if (old != NULL)
+        (void)unlink(old);
+    free(old);
 }
 
 void run_folder_close(run_folder *folder)

@@ -2,6 +2,8 @@
  * run_folder.h: the folder that a run writes into, for this run alone.
  *
  *     log.csv, last.ckpt, auto.keep, auto.csv    the files of a run
+ *     last.ckpt.old                              the checkpoint of a run that --overwrite replaces,
+ *                                                until the new run has written its first one
  *     run.lock                                   exists during a run; locked by its process
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
@@ -31,9 +33,13 @@ typedef struct run_folder {
  * closing. */
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
-/* Removes the files of the replaced run, but not the file `spared` (NULL: none). Call it when only
- * training itself can still fail. */
-void run_folder_clear(run_folder *folder, const char *spared);
+/* Removes the files of the replaced run, but not the file `spared` (NULL: none), and keeps its
+ * checkpoint as last.ckpt.old; *kept: there is one. Call it when only training itself can still
+ * fail. */
+bool run_folder_clear(run_folder *folder, const char *spared, bool *kept, fault *f);
+
+/* Removes last.ckpt.old. Call it when a checkpoint was written. */
+void run_folder_saved(const run_folder *folder);
 
 /* The path of a file in it; NULL if memory is out. The caller frees it. */
 char *run_folder_file(const run_folder *folder, const char *name);

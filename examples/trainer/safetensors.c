@@ -344,7 +344,7 @@ bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *t
     for (unsigned i = 0; good && i < PREFIX; ++i)
         (void)fputc((int)((uint64_t)length >> (8 * i) & 0xff), file->stream);
     if (good)
-        (void)fwrite(header, 1, length, file->stream); /* errors show in commit */
+        atomic_file_put(file, header, length);
     free(header);
     return good;
 }

@@ -60,6 +60,10 @@ static void write_settings(json *j, const trainer *t)
     json_real(j, "weight_decay", o->weight_decay);
     json_count(j, "seed", o->seed);
     json_text(j, "device", device);
+    if (o->import_file != NULL && o->resume == NULL)
+        json_text(j, "imported_head", t->head_left ? "no" : "yes");
+    if (t->folder.path != NULL)
+        json_text(j, "output_dir", t->folder.path);
 }
 
 /* Every option that decides on the results, as the command line takes it; "" if it is not set. */

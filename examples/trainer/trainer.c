@@ -12,6 +12,7 @@
 #include "checkpoint.h"
 #include "keep_file.h"
 #include "memory_plan.h"
+#include "output_files.h"
 #include "stop.h"
 #include "weights.h"
 
@@ -55,8 +56,13 @@ static bool open_data(trainer *t, fault *f)
         .hear_user = t,
     };
     char message[512];
-    if (!feed_check(f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message))
+    if (!feed_check(
+            f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message)) {
+        if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
+            options_append(f->text, sizeof f->text,
+                "; the run in %s has its data there, --data DIR names another place", o->resume);
         return false;
+    }
     o->image_size = dataset_image_size(t->data);
     o->classes = dataset_classes(t->data);
     o->train_limit = dataset_count(t->data, DATASET_TRAIN);
@@ -97,7 +103,7 @@ clprune_status trainer_create_context(
 {
     const clprune_status status = clprune_context_create(NULL, wanted, context);
     if (status == CLPRUNE_INVALID_ARGUMENT) /* a bad environment variable */
-        (void)fault_set(f, CODE_USAGE, "opening a device: %s", clprune_last_error(NULL));
+        (void)fault_set(f, CODE_USAGE, "opening a device: %s", fault_detail(NULL));
     else
         (void)fault_check(f, NULL, status,
             status == CLPRUNE_NO_DEVICE && wanted->device != NULL ? "--device"
@@ -211,14 +217,15 @@ static bool plan_schedule(trainer *t, fault *f)
 static bool import_weights(trainer *t, fault *f)
 {
     const char *path = t->options->import_file;
-    bool head_left;
     if (path == NULL)
         return true;
-    if (!weights_import(t->type, t->model, t->context, path, &head_left, f))
+    if (!weights_import(t->type, t->model, t->context, path, &t->head_left, f))
         return false;
-    if (head_left)
-        progress_say(
-            &t->progress, "%s: its head has another number of classes and is left out", path);
+    if (t->head_left)
+        (void)fprintf(stderr,
+            "%s: note: the head in %s has another number of classes: the model's has its initial "
+            "values\n",
+            t->type->program, path);
     return true;
 }
 
@@ -259,14 +266,17 @@ static bool open_output(trainer *t, fault *f)
     const bool files = t->folder.path != NULL;
     char *csv = files ? run_folder_file(&t->folder, "log.csv") : NULL;
     t->checkpoint_path = files ? run_folder_file(&t->folder, "last.ckpt") : NULL;
+    bool kept = false;
     bool good = !files || (csv != NULL && t->checkpoint_path != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(t, csv, f)) &&
            (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &t->board, f));
-    if (good && files) {
-        run_folder_clear(&t->folder, o->resume);
-        good = csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
-    }
+    if (good && files)
+        good = run_folder_clear(&t->folder, o->resume, &kept, f) &&
+               csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    if (kept && good)
+        progress_say(&t->progress, "the checkpoint of the run before is kept as last.ckpt.old "
+                                   "until this run has written one");
     free(csv);
     return good;
 }
@@ -359,7 +369,8 @@ bool trainer_open(options *o, trainer *t, fault *f)
     if (!run_folder_open(o, &folder, f))
         return false;
     /* The folder is locked before the checkpoint is read, so no other run changes it. */
-    bool good = (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+    bool good = output_files_check(o, folder.path, f) &&
+                (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
                 (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
                 trainer_prepare(o, t, &c, f);
     t->folder = folder;

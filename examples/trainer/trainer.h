@@ -67,6 +67,7 @@ typedef struct trainer {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
+    bool head_left;        /* --import left the head at its initial values */
     progress progress;
     uint64_t built;    /* kernels built so far */
     uint64_t programs; /* in the context after the first step; 0: not known */
@@ -74,11 +75,12 @@ typedef struct trainer {
     uint64_t streams; /* TRAINER_STREAMS, or those of a run of an older program */
     trainer_position at;
     uint64_t steps_per_epoch;
-    uint64_t steps_here; /* done by this process */
-    double began;        /* clock at trainer_open */
-    double mark;         /* clock when the latest step was read back */
-    meter first;         /* the first step of this process, which builds the kernels */
-    meter epoch;         /* the other steps of the latest epoch */
+    uint64_t steps_here;             /* done by this process */
+    double began;                    /* clock at trainer_open */
+    double mark;                     /* clock when the latest step was read back */
+    bool timed_whole, timed_smaller; /* this process did a step of a whole batch, of fewer images */
+    meter first;                     /* the first step of each, which builds kernels */
+    meter epoch;                     /* the other steps of the latest epoch */
     meter all;           /* all other steps; starts anew after the first of several epochs */
     double test_seconds; /* of the latest test */
 
@@ -155,7 +157,7 @@ clprune_status trainer_enqueue_test(trainer *t, size_t count, clprune_mat loss, 
 /* Peak bytes of all categories, earlier processes of a resumed run included. */
 uint64_t trainer_peak_bytes(const trainer *t);
 
-/* The meter to report: `all`, or the first step if there is no other. */
+/* The meter to report: `all`, or the first steps if there are no others. */
 const meter *trainer_meter(const trainer *t);
 
 #endif

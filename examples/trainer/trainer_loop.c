@@ -81,7 +81,7 @@ static uint64_t tests_until(const options *o, uint64_t epochs)
 static void show(trainer *t)
 {
     const options *o = t->options;
-    /* without the first step, which builds the kernels */
+    /* without the first steps, which build the kernels */
     const meter *m = t->epoch.steps > 0 ? &t->epoch : &t->all;
     uint64_t steps_left = t->steps_per_epoch * o->epochs - t->at.step;
     if (o->steps != 0 && o->steps - t->steps_here < steps_left)
@@ -101,8 +101,9 @@ static void show(trainer *t)
     progress_show(&t->progress, &values);
 }
 
-/* Waits for the steps enqueued so far; takes their time and their losses. */
-static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, fault *f)
+/* Waits for the steps enqueued so far; takes their time and their losses. `builds`: they built
+ * kernels, so their time is left out. */
+static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, bool builds, fault *f)
 {
     if (*steps == 0)
         return true;
@@ -110,7 +111,7 @@ static bool catch_up(trainer *t, uint64_t *steps, uint64_t *images, fault *f)
         return false;
     const double now = clock_seconds(), taken = now - t->mark;
     t->mark = now;
-    if (t->first.steps == 0) {
+    if (builds) {
         meter_add(&t->first, taken, *steps, *images);
     } else {
         meter_add(&t->epoch, taken, *steps, *images);
@@ -152,11 +153,14 @@ bool trainer_epoch(trainer *t, fault *f)
     t->mark = shown;
     while (t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t)) {
         const size_t count = train_count(t);
+        bool *timed = count < o->batch_size ? &t->timed_smaller : &t->timed_whole;
+        const bool builds = !*timed;
         clprune_mat loss, hit;
-        if (t->tally.used == TALLY_SLOTS && !catch_up(t, &steps, &images, f))
+        if ((builds || t->tally.used == TALLY_SLOTS) && !catch_up(t, &steps, &images, false, f))
             return false;
         if (!made && !(fed = make_batch(t, f)))
             break;
+        *timed = true;
         if (!feed_send(&t->feed, f) || !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
@@ -170,18 +174,18 @@ bool trainer_epoch(trainer *t, fault *f)
         made = t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t);
         if (made && !(fed = make_batch(t, f)))
             break;
-        /* The first step is timed alone. Later ones are read back together: each reading makes the
-         * device wait for the host. */
+        /* The first step of each size is timed alone. Later ones are read back together: each
+         * reading makes the device wait for the host. */
         const double now = clock_seconds();
-        if (t->first.steps == 0 || now - shown >= 0.5) {
-            if (!catch_up(t, &steps, &images, f))
+        if (builds || now - shown >= 0.5) {
+            if (!catch_up(t, &steps, &images, builds, f))
                 return false;
             shown = now;
             if (progress_due(&t->progress))
                 show(t);
         }
     }
-    if (!catch_up(t, &steps, &images, f))
+    if (!catch_up(t, &steps, &images, false, f))
         return false;
     t->at.sums = t->tally.sums;
     if (t->at.sums.images > 0)
@@ -254,7 +258,7 @@ bool trainer_finish_epoch(trainer *t, fault *f)
     t->at.sums = tally_zero;
     t->epoch = (meter){0};
     if (t->steps_here <= t->steps_per_epoch && t->at.epoch < t->options->epochs)
-        t->all = (meter){0}; /* kernels for a last, smaller batch and for tests were built, too */
+        t->all = (meter){0}; /* the first epoch warms up */
     progress_say(&t->progress,
         "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%.1f img/s  %.1f ms/step  %.0f s",
         t->at.epoch, t->options->epochs, t->train_loss, test, row.images_per_second, row.step_ms,

@@ -233,12 +233,16 @@ bool trainer_save(trainer *t, fault *f)
         return true;
     if (!checkpoint_create(t->checkpoint_path, &writer, f))
         return false;
-    if (put_run(t, &writer, f) && put_tensors(t, &writer, f)) {
-        put_counts(t, &writer);
-        return t->saved = checkpoint_commit(&writer, f);
+    if (!put_run(t, &writer, f) || !put_tensors(t, &writer, f)) {
+        checkpoint_abandon(&writer);
+        return false;
     }
-    checkpoint_abandon(&writer);
-    return false;
+    put_counts(t, &writer);
+    if (!checkpoint_commit(&writer, f))
+        return false;
+    if (!t->saved)
+        run_folder_saved(&t->folder);
+    return t->saved = true;
 }
 
 /* Says on stderr if files were replaced, also by others of the same names; that is no fault: a

@@ -270,7 +270,7 @@ static bool put_values(clprune_context *context, const trainer_weight *w, float 
         memcpy(&bits, &ordered[i], sizeof bits);
         to_little_endian(bits, sizeof bits, bytes + i * sizeof bits);
     }
-    (void)fwrite(bytes, sizeof(uint32_t), count, file->stream); /* errors show in commit */
+    atomic_file_put(file, bytes, count * sizeof(uint32_t));
     return true;
 }
 

@@ -12,9 +12,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *const tool_name = "clprune-tune";
@@ -38,7 +40,8 @@ static tune state = {
             .vector = {"clblast", "clblast.Xgemm"},
             .tiled = {"clblast", "clblast.Xgemm"}}},
 };
-static atomic_int stopped; /* the signal that asked to stop */
+static atomic_int stopped;         /* the signal that asked to stop */
+static _Atomic int64_t stopped_at; /* milliseconds */
 
 int tune_stopped(void)
 {
@@ -61,7 +64,7 @@ static void usage(FILE *stream)
           "The search starts from the file in $CLPRUNE_TUNING, if set, and keeps what differs\n"
           "from the built-in row in other operations. Progress goes to stderr.\n"
           "SIGINT and SIGTERM end the search, write the best row so far and exit with 130 and\n"
-          "143; a second signal quits at once.\n",
+          "143; another signal, a second or more later, quits at once.\n",
         stream);
 }
 
@@ -73,11 +76,17 @@ static void remove_temporary(void)
     (void)rmdir(state.folder);
 }
 
-/* The first signal ends the search, so that what it found is written; the second ends the program.
- */
+/* The first signal ends the search, so that what it found is written; one at least a second later
+ * ends the program. timeout(1) sends a signal twice at once. */
 static void stop(int number)
 {
-    if (atomic_exchange(&stopped, number) != 0) {
+    struct timespec now;
+    int64_t first = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t milliseconds = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (atomic_compare_exchange_strong(&stopped_at, &first, milliseconds)) {
+        atomic_store(&stopped, number);
+    } else if (milliseconds - first >= 1000) {
         remove_temporary(); /* unlink and rmdir: safe here */
         _exit(128 + number);
     }

@@ -1,0 +1,79 @@
+#include "output_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct named_file {
+    const char *option, *path; /* path is NULL if the option was not given */
+} named_file;
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool stat_folder(const char *path, struct stat *status)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = strdup(slash == NULL ? "." : path);
+    if (folder != NULL && slash != NULL)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    const bool found = folder != NULL && stat(folder, status) == 0;
+    free(folder);
+    return found;
+}
+
+static const char *last_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* Whether two paths name one regular file, or will once it is written. */
+static bool same_place(const char *a, const char *b)
+{
+    struct stat x, y;
+    const bool x_is = stat(a, &x) == 0, y_is = stat(b, &y) == 0;
+    if (x_is || y_is)
+        return x_is && y_is && S_ISREG(x.st_mode) && same_file(&x, &y);
+    return strcmp(last_name(a), last_name(b)) == 0 && stat_folder(a, &x) && stat_folder(b, &y) &&
+           same_file(&x, &y);
+}
+
+static bool check_one(
+    const named_file *output, const named_file *others, size_t count, const char *folder, fault *f)
+{
+    static const char *const of_runs[] = {
+        "last.ckpt", "last.ckpt.old", "log.csv", "auto.keep", "auto.csv", "run.lock"};
+    for (size_t i = 0; i < count; ++i)
+        if (others[i].path != NULL && same_place(output->path, others[i].path))
+            return fault_set(f, CODE_USAGE, "--%s %s: it is the file of --%s; name another one",
+                output->option, output->path, others[i].option);
+    for (size_t i = 0; folder != NULL && i < sizeof of_runs / sizeof *of_runs; ++i) {
+        const size_t size = strlen(folder) + strlen(of_runs[i]) + 2;
+        char *path = malloc(size);
+        if (path == NULL)
+            return fault_set(f, CODE_MEMORY, "out of memory");
+        (void)snprintf(path, size, "%s/%s", folder, of_runs[i]);
+        const bool same = same_place(output->path, path);
+        free(path);
+        if (same)
+            return fault_set(f, CODE_USAGE, "--%s %s: it is the run's own %s; name another file",
+                output->option, output->path, of_runs[i]);
+    }
+    return true;
+}
+
+bool output_files_check(const options *o, const char *folder, fault *f)
+{
+    /* outputs first: each is compared with what comes after it */
+    const named_file files[] = {{"export", o->export_file}, {"summary-json", o->summary_json},
+        {"plan-csv", o->plan_csv}, {"resume", o->resume}, {"import", o->import_file},
+        {"keep-file", o->keep_file}};
+    const size_t count = sizeof files / sizeof *files, outputs = 3;
+    for (size_t i = 0; i < outputs; ++i)
+        if (files[i].path != NULL && !check_one(&files[i], &files[i + 1], count - i - 1, folder, f))
+            return false;
+    return true;
+}

@@ -1,0 +1,173 @@
+#!/bin/sh
+# The trainer's files from outside: what a run reads and writes is not lost, by whatever it is overwritten; what is
+# refused, what is said.
+#
+#     test_trainer_files.sh path/to/resmlp-train path/to/resnet-train
+export LC_ALL=C # a decimal point in every locale
+set -u
+program=$1 resnet=$2
+case $program in /*) ;; *) program=$PWD/$program ;; esac
+case $resnet in /*) ;; *) resnet=$PWD/$resnet ;; esac
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+failures=0
+if ! "$program" --list-devices >/dev/null 2>&1; then
+    echo "there is no OpenCL device"
+    [ "${CLPRUNE_TEST_SKIP_NO_DEVICE:-}" = 1 ] && exit 77
+    exit 1
+fi
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# ends CODE PATTERN command...: the command ends with CODE; it prints nothing on stderr, or, for another code than 0,
+# one line that has PATTERN.
+ends() {
+    code=$1 pattern=$2
+    shift 2
+    "$@" >out 2>err
+    got=$?
+    grep -v '^[0-9]* warnings* generated\.$' err >ours # PoCL counts its compiler's
+    mv ours err
+    [ $got = "$code" ] || fail "exit code $got, not $code: $*: $(cat err)"
+    if [ "$code" = 0 ]; then
+        [ ! -s err ] || fail "it prints on stderr: $*: $(cat err)"
+    elif [ "$(wc -l <err)" != 1 ] || ! grep -q -- "$pattern" err; then
+        fail "stderr is not one line with '$pattern': $*: $(cat err)"
+    fi
+}
+
+expect() {
+    code=$1 pattern=$2
+    shift 2
+    ends "$code" "$pattern" "$program" "$@"
+}
+
+# A run that takes a moment: one step an epoch.
+small="--image-size 16 --patch-size 8 --train-limit 16 --test-limit 8 --batch-size 16 --quiet"
+
+without_time() {
+    cut -d, -f1-6,10,11 "$1"
+}
+
+# ---- signals -------------------------------------------------------------------------------------
+# Two signals at once are one. (timeout(1) sends its signal twice; equal ones may merge, so these differ.)
+"$program" $small --epochs 100000 --output-dir stopped --export stopped.st >out 2>err &
+child=$!
+tries=0
+while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 2 ] && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -s INT $child
+kill -s TERM $child
+wait $child
+got=$?
+[ $got = 130 ] || fail "exit code $got, not 130, after two signals: $(cat err)"
+[ ! -e stopped/run.lock ] || fail "two signals end a run before it has saved"
+[ ! -e stopped.st ] || fail "--export writes the weights of a run that is not at its end"
+rows=$(($(wc -l <stopped/log.csv) - 1))
+expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1)) --quiet
+[ "$(wc -l <stopped/log.csv)" = $((rows + 2)) ] || fail "no going on after two signals"
+
+# ---- outputs that would replace another file -----------------------------------------------------
+expect 0 "" $small --epochs 1 --output-dir first --export weights
+touch first/auto.keep first/auto.csv
+echo 'blocks.0 x2 dense' >rules
+cksum first/* weights rules >want
+own="it is the run's own"
+for file in last.ckpt.old log.csv auto.keep auto.csv run.lock; do
+    expect 2 "--export first/../first/$file: $own $file; name another file" \
+        --resume first/last.ckpt --epochs 2 --export first/../first/$file
+done
+expect 2 "--export new/last.ckpt: $own last.ckpt" $small --output-dir new --export new/last.ckpt
+[ ! -e new ] || fail "a run that is refused leaves $(ls -A new)"
+ln -s first/last.ckpt link
+for file in first/last.ckpt link; do
+    expect 2 "--export $file: it is the file of --resume; name another one" --resume first/last.ckpt --test-only --export $file
+done
+expect 2 "--export same: it is the file of --summary-json" $small --steps 1 --export same --summary-json ./same
+expect 2 "--export weights: it is the file of --import" $small --steps 1 --import weights --export weights
+expect 2 "--plan-csv rules: it is the file of --keep-file" $small --plan --keep-file rules --plan-csv rules
+expect 2 "--plan-csv first/log.csv: $own log.csv" --resume first/last.ckpt --plan --plan-csv first/log.csv
+cksum first/* weights rules | cmp -s want - || fail "an output that is refused has replaced a file"
+rm first/auto.keep first/auto.csv
+expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
+
+# ---- --overwrite ---------------------------------------------------------------------------------
+# The checkpoint of the run before goes when the new run has one.
+cp -r first replaced
+expect 6 "diverged" $small --train-limit 64 --optimizer sgd --lr 1e6 --warmup-epochs 0 --output-dir replaced --overwrite
+[ "$(ls replaced | tr '\n' ' ')" = "last.ckpt.old log.csv " ] && cmp -s first/last.ckpt replaced/last.ckpt.old ||
+    fail "--overwrite loses a checkpoint before there is a new one: $(ls replaced)"
+expect 2 "replaced: there is a run already (last.ckpt.old); continue it with --resume replaced/last.ckpt.old, replace" \
+    $small --output-dir replaced
+cp -r replaced again
+expect 0 "" --resume replaced/last.ckpt.old --epochs 2 --quiet
+expect 0 "" $small --epochs 1 --seed 2 --output-dir again --overwrite
+for run in replaced again; do
+    [ "$(ls $run | tr '\n' ' ')" = "last.ckpt log.csv " ] || fail "left in $run: $(ls $run)"
+done
+without_time first/log.csv >want
+without_time replaced/log.csv | head -n 2 | cmp -s want - || fail "a replaced run does not go on: $(cat replaced/log.csv)"
+without_time again/log.csv | cmp -s want - && fail "--overwrite does not replace"
+
+# ---- resuming ------------------------------------------------------------------------------------
+# A finished run, into another folder: it can go on from there.
+expect 0 "" --resume first/last.ckpt --output-dir moved --quiet
+expect 0 "" --resume moved/last.ckpt --epochs 2 --quiet
+[ "$(wc -l <moved/log.csv)" = 3 ] || fail "a finished run does not go on in another folder"
+# What is no checkpoint of this program is named before its folder is looked at.
+ends 4 "first/last.ckpt: its --arch is 'resmlp_tiny', which this resnet-train does not have" "$resnet" --resume first/last.ckpt
+expect 4 "first/log.csv: it does not begin as a checkpoint" --resume first/log.csv
+expect 4 "cannot read first: it is a folder, not a regular file; its checkpoint is first/last.ckpt" --resume first
+expect 4 "its checkpoint is first/last.ckpt" --resume first/
+mkdir empty
+expect 4 "cannot read empty: it is a folder, not a regular file$" --resume empty
+# The data of a run, from another folder.
+mkdir digits
+for split in train t10k; do
+    { printf '\0\0\10\3\0\0\0\20\0\0\0\20\0\0\0\20' && head -c 4096 /dev/zero; } >digits/$split-images-idx3-ubyte
+    { printf '\0\0\10\1\0\0\0\20' && head -c 16 /dev/zero; } >digits/$split-labels-idx1-ubyte
+done
+expect 0 "" --data digits --patch-size 8 --batch-size 16 --steps 1 --output-dir grey --quiet
+mkdir elsewhere
+cd elsewhere || exit 1
+expect 4 "digits.*; the run in ../grey/last.ckpt has its data there, --data DIR names another place" --resume ../grey/last.ckpt
+expect 0 "" --resume ../grey/last.ckpt --data ../digits --quiet --steps 1
+cd .. || exit 1
+
+# ---- what is said, also with --quiet -------------------------------------------------------------
+expect 0 "" $small --import weights --steps 1 --summary-json summary
+grep -q '"imported_head": "yes"' summary || fail "the summary does not say that the head is imported"
+"$program" $small --import weights --classes 7 --steps 1 --summary-json summary >out 2>err || fail "$(cat err)"
+grep -q '^resmlp-train: note: the head in weights has another number of classes' err ||
+    fail "it does not say on stderr that the head is not imported: $(cat err)"
+grep -q '"imported_head": "no"' summary || fail "the summary does not say that the head is not imported"
+expect 0 "" $small --epochs 1 --summary-json summary
+run=$(sed -n 's/^  "output_dir": "\(runs\/resmlp_tiny-.*\)",$/\1/p' summary)
+[ -s "$run/last.ckpt" ] || fail "the summary does not name the folder of the run"
+"$program" $small --steps 1 --device "no such thing" 2>err
+grep -q 'no such thing' err && ! grep -q '\.c:[0-9]' err || fail "a message names a line of the library: $(cat err)"
+if [ -c /dev/full ]; then
+    expect 4 "cannot write /dev/full: No space left on device" $small --steps 1 --export /dev/full
+fi
+expect 4 "cannot write -: standard output is /dev/stdout, and a file of this name ./-" $small --steps 1 --summary-json -
+[ ! -e - ] || fail "there is a file of the name -"
+expect 0 "" ${small% --quiet} --activations auto --memory-limit 1g --steps 1 --output-dir auto
+grep -q '^activations auto, dense fits; ' out && [ ! -e auto/auto.csv ] || fail "auto without measured errors: $(ls auto)"
+for limit in 1G 1024m 1048576k 1048576K 1073741824; do
+    expect 0 "" ${small% --quiet} --plan --memory-limit $limit
+    grep -q '^memory limit 1073741824 bytes' out || fail "--memory-limit $limit: $(head -n 1 out)"
+done
+for limit in 1.5G 1GB 1T g 0 9000000000G; do
+    expect 2 "--memory-limit: '$limit' is not a whole number from 1 to 9007199254740991, of bytes or with one letter, K, M or G" \
+        --memory-limit $limit
+done
+"$program" --help | grep -q 'keep_file\.h' && fail "--help names a file that is not installed"
+
+[ $failures = 0 ] || { echo "$failures failures" && exit 1; }
+echo "all passed"
