@@ -55,7 +55,7 @@ export TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp exitcode=0 log_pa
 TSAN_OPTIONS="exitcode=66" "$folder/race" 2>"$folder/planted" && { echo "tsan: a planted race was not found"; exit 1; }
 [ -n "$(ours "$folder/planted")" ] || { echo "tsan: a planted race is not called ours:" && cat "$folder/planted" && exit 1; }
 
-targets=(test_threads test_threads_cold test_queue test_feed test_dataset_files resmlp-train resnet-train)
+targets=(test_threads test_threads_cold test_queue test_feed test_dataset_files test_dataset_folder resmlp-train resnet-train)
 cmake --preset tsan -B "$build" >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$folder/build" ||
     { tail -20 "$folder/build"; exit 1; }
@@ -88,7 +88,7 @@ check() {
 
 bin=$build/bin
 check "16 cold threads" "$bin/test_threads_cold"
-for name in test_threads test_queue test_feed test_dataset_files; do
+for name in test_threads test_queue test_feed test_dataset_files test_dataset_folder; do
     check "$name" "$bin/$name"
 done
 check resmlp-train "$bin/resmlp-train" "${small[@]}" --image-size 16 --patch-size 8 \
