@@ -220,7 +220,7 @@ printf 'seeds 1\narm a --top1 5' >files/short.study
 expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --memory-r --ten t --q
 expect 0 "$study" files/short.study ./trainer short --devi 1
 expect 2 "$study" files/short.study ./trainer short --memory-l 1
-for option in da de sk ch ex memory-r ten q imp k st test-o cl train-l test-l; do
+for option in da de sk ch ex memory-r ten q imp k st test-o cla train-l test-l; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
 done
 for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in; do

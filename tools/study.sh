@@ -184,7 +184,7 @@ same_data() {
         have=$(data "$summary")
         [ -n "$have" ] || continue
         group=- # no arm is called so
-        [[ " ${options[$name]}" != *' --'@(da|cl|train-l|test-l)* ]] || group=$name
+        [[ " ${options[$name]}" != *' --'@(da|cla|train-l|test-l)* ]] || group=$name
         if [ -z "${first[$group]-}" ]; then
             first[$group]=$name-$seed
             expected[$group]=$have
