@@ -18,7 +18,7 @@ fail() {
 # A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and the
 # table at its start in `table`; stops the first time as by a signal if the file `interrupt` has its seed; fails with
 # --fail CODE; does not test with --untested SEED; with --hold makes `holding` and waits for `go`; and with --linger makes
-# `holding` and waits for a signal: it takes 1.5 seconds to write its checkpoint then, unless a second signal ends it.
+# `holding` and waits for a signal: it takes 2.5 seconds to write its checkpoint then, unless a second signal ends it.
 # DIR/data of --data DIR is what its summary says of the data.
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
@@ -55,9 +55,9 @@ if [ -n "$linger" ]; then
     trap 'end 130' INT
     trap 'end 143' TERM
     touch "$FOLDER/holding"
-    for ((i = 0; i < 400; i++)); do [ -n "$signal" ] || sleep 0.05; done
+    for ((i = 0; i < 600; i++)); do [ -n "$signal" ] || sleep 0.05; done
     [ -n "$signal" ] || exit 1
-    for ((i = 0; i < 30; i++)); do sleep 0.05; done
+    for ((i = 0; i < 50; i++)); do sleep 0.05; done
     echo half >"$dir/last.ckpt"
     exit "$signal"
 fi

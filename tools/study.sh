@@ -262,7 +262,7 @@ on_signal() {
     [ -z "$stop" ] || return 0
     stop=$1
     [ -n "$trainer" ] || return 0
-    sleep 0.5 || :
+    sleep 1 || :
     ! kill -0 "$sentinel" 2>/dev/null || kill -$((stop - 128)) "$trainer" 2>/dev/null || :
 }
 
@@ -270,7 +270,7 @@ on_signal() {
 interruptible() {
     local code=0 seen
     [ -z "$stop" ] || return "$stop"
-    (trap - INT && exec "$@") 6>&- 7>&- & # without the trap, SIGINT would be ignored
+    (trap - INT && exec "$@") 6>&- 7>&- & # a plain command in the background ignores SIGINT
     trainer=$!
     [ -z "$stop" ] || kill -$((stop - 128)) "$trainer" 2>/dev/null || : # it came before there was a trainer
     while
