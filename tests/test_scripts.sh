@@ -82,16 +82,23 @@ touch "$folder/call/my.keep"
 cat >"$folder/checkout/build/release/bin/resmlp-train" <<'TRAINER'
 #!/bin/sh
 echo "affinity ${POCL_AFFINITY:-none}"
+echo "$*" >>"$RUNS"
+top1=50
+case " $* " in *" --steps "*) top1= ;; esac
 while [ $# -gt 0 ]; do
     case $1 in
     --data) [ -d "$2" ] || exit 4 ;;
     --keep-file) [ -f "$2" ] || exit 4 ;;
-    --summary-json) mkdir -p "${2%/*}" && echo '"top1": 50' >"$2" ;;
+    --summary-json)
+        mkdir -p "${2%/*}" && echo "\"top1\": ${top1:-null}" >"$2"
+        printf 'epoch,step,lr,train_loss,test_loss,top1\n1,2,0,1,2,%s\n' $top1 >"${2%/*}/log.csv"
+        ;;
     esac
     shift
 done
 TRAINER
 chmod +x "$folder/checkout/build/release/bin/resmlp-train"
+export RUNS="$folder/runs"
 # demo AFFINITY COMMAND...: its three runs have POCL_AFFINITY=AFFINITY where COMMAND starts the demo.
 demo() {
     affinity=$1
@@ -109,6 +116,30 @@ demo 0 env POCL_AFFINITY=0
 core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 [ "$(nproc)" != "$(nproc --all)" ] || demo 1 env
 [ "$(nproc --all)" = 1 ] || demo none taskset -c "$core"
+
+# Options of pruning are for the pruned runs, in any form that the trainer takes; without a test there is no accuracy.
+: >"$RUNS"
+: >"$folder/calls"
+touch "$folder/checkout/demo/accuracy.png"
+(cd "$folder/call" && PATH="$folder/bin:$PATH" FAIL=none ../checkout/tools/demo.sh --block 4x4 --lr 1 --val=fp16 \
+    --steps 2 --nor l1) >"$folder/out" 2>&1 && [ "$(wc -l <"$RUNS")" = 3 ] &&
+    [ "$(grep -c -- ' --lr 1 --steps 2 --activations pruned .* --block 16 --block 4x4 --val=fp16 --nor l1$' "$RUNS")" = 2 ] &&
+    grep -q -- ' --lr 1 --steps 2 --activations dense$' "$RUNS" &&
+    [ "$(grep -cE '^(dense|pruned-[58]0),,' "$folder/checkout/demo/table.csv")" = 3 ] &&
+    grep -qx "gnuplot -e plots='demo/memory.png' tools/demo.gp" "$folder/calls" &&
+    grep -q '^no demo/accuracy.png: no epoch ended with a test$' "$folder/out" && [ ! -e "$folder/checkout/demo/accuracy.png" ] || {
+    echo "FAILED: the demo of pruning options and --steps"
+    cat "$RUNS" "$folder/calls" "$folder/out" "$folder/checkout/demo/table.csv"
+    failures=$((failures + 1))
+}
+# Options that make no sense in it are refused before it installs anything.
+: >"$folder/calls"
+for option in --output-dir --output-dir=x --out --activations --sparsity=0.5 --summary-json --export --tensorboard --plan \
+    --plan-csv --list-devices --resume --test-only --version; do
+    says 2 "^demo: ${option%%=*} is not for the demo, " "$folder/checkout/tools/demo.sh" $option x
+done
+says 2 '^demo: --block needs a value$' "$folder/checkout/tools/demo.sh" --block
+[ ! -s "$folder/calls" ] || { echo "FAILED: a refused demo does: $(cat "$folder/calls")"; failures=$((failures + 1)); }
 
 # tools/test.sh asks ctest for the tests that its comment says, says where it is and how long all takes, and installs
 # lintian for --long only.
@@ -129,11 +160,13 @@ asks() {
     cat "$folder/calls" "$folder/out"
     failures=$((failures + 1))
 }
-last=$(sed -n '1d; /^#/!q; s/^# *//p' "$source/tools/test.sh" | tail -n 1)
-[ "$("$source/tools/test.sh" --help | tail -n 1)" = "$last" ] || {
-    echo "FAILED: tools/test.sh --help does not end with '$last'"
-    failures=$((failures + 1))
-}
+for script in test demo; do
+    last=$(sed -n '1d; /^#/!q; s/^# *//p' "$source/tools/$script.sh" | tail -n 1)
+    [ "$("$source/tools/$script.sh" --help | tail -n 1)" = "$last" ] || {
+        echo "FAILED: tools/$script.sh --help does not end with '$last'"
+        failures=$((failures + 1))
+    }
+done
 takes='14 minutes on two cores'
 asks ' -LE slow|long$'
 asks ' -L unit$' -L unit

@@ -17,11 +17,17 @@ fail() {
 
 # A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and the
 # table at its start in `table`; stops the first time as by a signal if the file `interrupt` has its seed; fails with
-# --fail CODE; does not test with --untested SEED; and with --hold makes `holding` and waits for `go`.
+# --fail CODE; does not test with --untested SEED; with --hold makes `holding` and waits for `go`; and with --linger makes
+# `holding` and waits for a signal: it takes 2.5 seconds to write its checkpoint then, unless a second signal ends it.
+# DIR/data of --data DIR is what its summary says of the data.
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
 echo "$*" >>"$FOLDER/calls"
-seed= dir= summary= top1= resumed= imported= untested= loss=0.25
+seed= dir= summary= top1= resumed= imported= untested= loss=0.25 data= limit= linger=
+end() {
+    [ -z "$signal" ] || exit "$1"
+    signal=$1
+}
 while [ $# -gt 0 ]; do
     case $1 in
     --seed) seed=$2 ;;
@@ -32,13 +38,29 @@ while [ $# -gt 0 ]; do
     --keep-file) [ -f "$2" ] || exit 4 ;;
     --import) [ -f "$2" ] && imported=$2 || exit 4 ;;
     --import=*) imported=$1 ;;
-    --data) [ -d "$2" ] || exit 4 ;;
+    --train-l) limit=$2 ;;
+    --data)
+        [ -d "$2" ] || exit 4
+        data=$(cat "$2/data" 2>/dev/null)
+        ;;
     --fail) exit "$2" ;;
     --untested) untested=$2 ;;
+    --linger) linger=yes ;;
     --hold) touch "$FOLDER/holding"; until [ -e "$FOLDER/go" ]; do sleep 0.05; done ;;
     esac
     shift
 done
+if [ -n "$linger" ]; then
+    signal=
+    trap 'end 130' INT
+    trap 'end 143' TERM
+    touch "$FOLDER/holding"
+    for ((i = 0; i < 600; i++)); do [ -n "$signal" ] || sleep 0.05; done
+    [ -n "$signal" ] || exit 1
+    for ((i = 0; i < 50; i++)); do sleep 0.05; done
+    echo half >"$dir/last.ckpt"
+    exit "$signal"
+fi
 cp "$dir/../table.csv" "$FOLDER/table" 2>/dev/null
 if grep -qsx "$seed" "$FOLDER/interrupt"; then
     rm "$FOLDER/interrupt"
@@ -50,8 +72,9 @@ fi
 [ -z "$resumed" ] || grep -q half "$resumed" || exit 5
 printf 'epoch,step,lr,train_loss\n1,1,0,2\n2,2,0,1\n' >"$dir/log.csv"
 saved=$((1000 * top1)) top1=$((top1 + seed)).5
+[ -z "$limit" ] || data=$(sed 's/"train_images": [0-9]*/"train_images": '"$limit/" <<<"$data")
 [ "$seed" != "$untested" ] || top1=null loss=null
-echo "{ \"epochs_done\": 2, \"top1\": $top1, \"test_loss\": $loss, \"train_loss\": $seed," \
+echo "{ $data \"epochs_done\": 2, \"top1\": $top1, \"test_loss\": $loss, \"train_loss\": $seed," \
     "\"saved_activation_bytes\": $saved, \"peak_bytes\": 7, \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
     tr , '\n' >"$summary"
 TRAINER
@@ -197,8 +220,11 @@ printf 'seeds 1\narm a --top1 5' >files/short.study
 expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --memory-r --ten t --q
 expect 0 "$study" files/short.study ./trainer short --devi 1
 expect 2 "$study" files/short.study ./trainer short --memory-l 1
-for option in da de sk ch ex memory-r ten q imp k st test-o; do
+for option in da de sk ch ex memory-r ten q imp k st test-o cla train-l test-l; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
+done
+for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in; do
+    [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
 done
 # Runs of older checkouts have no study.options, and get none from a start whose options the trainer refuses to resume.
 rm cut/*/study.options cut/once-3/summary.json
@@ -264,6 +290,84 @@ chmod +x bin/flock
 expect 1 env PATH="$PWD/bin:$PATH" "$study" files/short.study ./trainer nolock
 grep -q '^study: failed: a-1$' err || fail "without locks it says: $(cat err)"
 
+# Of an arm whose first run is refused for its options (2) or its data (4), the other seeds are not tried.
+printf 'seeds 1 2 3\narm bad --fail 2\narm lost --data none\narm dies --fail 1\narm good --top1 5' >files/refused.study
+: >calls
+expect 1 "$study" files/refused.study ./trainer refused
+[ "$(wc -l <calls)" = 8 ] && printf '%s\n' 'study: failed: bad-1 lost-1 dies-1 dies-2 dies-3' "study: not tried, because \
+the trainer refused an earlier seed's options or data: bad-2 lost-2 bad-3 lost-3" | cmp -s - err && grep -q '^good,3,' refused/table.csv ||
+    fail "of refused arms it says: $(cat err calls)"
+# With a finished run, the reason is the seed's.
+printf 'seeds 1\narm a --top1 5' >files/later.study
+expect 0 "$study" files/later.study ./trainer later
+printf 'seeds 1 2 3\narm a --top1 5' >files/later.study
+: >calls
+mkdir -p later/a-2 later/a-3
+expect 2 "$study" files/later.study ./trainer later --fail 2
+rm later/a-1/study.options
+expect 1 "$study" files/later.study ./trainer later --fail 2
+grep -qx 'study: failed: a-2 a-3' err && [ "$(wc -l <calls)" = 2 ] || fail "of refused seeds it says: $(cat err calls)"
+
+# signalled CODE NAME GROUP: a signal to the study, or to its group, ends it and the trainer, which gets it once and saves.
+printf 'seeds 1 2\narm a --linger' >files/linger.study
+signalled() {
+    local dir=linger-$2$3 i=0
+    rm -f holding
+    : >calls
+    # the default action: a shell has SIGINT ignored in the background
+    env --default-signal=INT setsid "$study" files/linger.study ./trainer "$dir" >out 2>err &
+    until [ -e holding ]; do sleep 0.05; done
+    kill -s "$2" -- "$3$!"
+    sleep 0.2
+    [ -n "$3" ] || kill -s "$2" "$!" # an impatient user's second one
+    wait $!
+    got=$?
+    [ $got = "$1" ] && [ -s "$dir/a-1/last.ckpt" ] && [ "$(wc -l <calls)" = 1 ] ||
+        fail "exit code $got after SIG$2 to ${3:+the group of }the study: $(ls "$dir"/*; cat calls out err)"
+    while kill -0 -- -$! 2>/dev/null && [ $((i += 1)) -lt 40 ]; do sleep 0.05; done
+    [ $i -lt 40 ] || fail "a process is left after SIG$2 to ${3:+the group of }the study"
+}
+signalled 143 TERM
+signalled 143 TERM -
+signalled 130 INT
+signalled 130 INT -
+
+# One table has one data set, wherever it lies; unless an arm has data of its own.
+mkdir good moved noise part
+echo '"dataset": "folder", "classes": 5, "train_images": 15, "test_images": 5,' | tee good/data >moved/data
+echo '"dataset": "folder", "classes": 3, "train_images": 15, "test_images": 5,' >noise/data
+echo '"dataset": "folder", "classes": 5, "train_images": 9, "test_images": 5,' >part/data
+printf 'seeds 1\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
+expect 0 "$study" files/data.study ./trainer data --data good
+for seeds in 1 '1 2'; do
+    printf 'seeds %s\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' "$seeds" >files/data.study
+    expect 0 "$study" files/data.study ./trainer data --data moved
+done
+cp data/table.csv before
+printf 'seeds 1 2 3\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
+: >calls
+for other in noise part; do
+    expect 2 "$study" files/data.study ./trainer data --data $other
+    { echo 'study: data/a-1 and a-3 were made with different data; remove the folder of the wrong one, or take another OUT'
+        echo '    a-1 has folder: 5 classes, 15 training images, 5 test images'
+        sed 's/.*"folder", "classes": \([0-9]*\), "train_images": \([0-9]*\), .*/    a-3 has folder: \1 classes, \2 training images, 5 test images/' \
+            $other/data; } | cmp -s - err || fail "of other data it says: $(cat err)"
+done
+[ "$(wc -l <calls)" = 2 ] && [ ! -e data/a-3/summary.json ] && cmp -s data/table.csv before ||
+    fail "runs with other data: $(cat calls data/table.csv)"
+# An older program has such tables made; they are refused, too.
+sed 's/"classes": 5/"classes": 3/' data/b-2/summary.json >b-2
+cp b-2 data/b-2/summary.json
+for trainer in ./trainer -; do
+    expect 2 "$study" files/data.study $trainer data --data good
+    grep -q '^study: data/a-1 and b-2 were made with different data' err || fail "of finished runs with other data it says: $(cat err)"
+done
+[ "$(wc -l <calls)" = 2 ] || fail "beside a run with other data: $(cat calls)"
+sed 's/"classes": 5/"classes": 3/' data/c-1/summary.json >c-1
+rm -r data/[ab]-2 && cp c-1 data/c-1/summary.json
+expect 2 "$study" files/data.study - data
+grep -q '^study: data/c-1 and c-2 were' err || fail "within an arm with data of its own it says: $(cat err)"
+
 # A run without a test has empty cells, which no mean counts.
 cat >files/untested.study <<'STUDY'
 seeds 1 2
@@ -320,6 +424,18 @@ expect 2 "$study" files/none.study ./trainer wrong
 grep -q '^study: no file files/none.study$' err || fail "of a missing study it says: $(cat err)"
 expect 2 "$study" files/four.study ./none wrong
 expect 2 "$study"
+[ ! -s out ] && [ "$(wc -l <err)" = 4 ] || fail "without arguments it says: $(cat out err)"
+# --help is the whole head comment.
+for option in --help -h; do
+    expect 0 "$study" $option
+    [ ! -s err ] && [ "$(tail -n 1 out)" = '130 and 143 after SIGINT and SIGTERM.' ] && grep -q '^    arm NAME WORD' out && ! grep '^#' out ||
+        fail "$option says: $(cat out err)"
+done
+# Lines may end as on Windows.
+: >calls
+printf 'seeds 1\r\n\r\narm base --top1 80\r\n# x\r\nonly base 2 3\r' >files/windows.study
+expect 0 "$study" files/windows.study ./trainer windows
+[ "$(wc -l <calls)" = 2 ] && ! grep -q "$(printf '\r')" calls || fail "of lines that end as on Windows: $(cat -A calls)"
 
 # The real trainer.
 cat >files/real.study <<'STUDY'

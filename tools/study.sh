@@ -2,6 +2,7 @@
 # Trains each arm of a study with each seed, and compares the arms in a table and a plot.
 #
 #     tools/study.sh STUDY TRAINER OUT [OPTION...]
+#     tools/study.sh --help
 #
 # STUDY is a file of lines:
 #
@@ -17,12 +18,17 @@
 #
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
-# no other has. A run that fails or crashes is reported, and the others go on; SIGINT and SIGTERM end the study.
-# Its command line is in study.options. With other options than a finished or interrupted run, or than one that another
+# no other has. A run that fails or crashes is reported, and the others go on. If the trainer refuses an option (exit code
+# 2) or the data (4) in the first run of an arm, the arm's other seeds are not tried. SIGINT and SIGTERM end the study: the
+# trainer finishes its step and saves a checkpoint.
+#
+# The command line of a run is in study.options. With other options than a finished or interrupted run, or than one that another
 # process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
 # --device, --skip-broken, --checkpoint-every, --export, --memory-report, --tensorboard, --quiet, and how a path is written.
 # With - for TRAINER, only the options of STUDY are compared, and files by their names without folders; runs without
 # study.options are taken as they are.
+# A data set may move, but not change: the study ends if dataset, classes, train_images or test_images in the summary.json
+# of finished runs differ. Arms with --data, --classes, --train-limit or --test-limit of their own may differ from others.
 #
 # At its end, and at each start with finished runs, OUT gets:
 #
@@ -32,12 +38,13 @@
 #                  count in its mean
 #     study.png    accuracy over the bytes kept, and training loss over epochs (if gnuplot is installed)
 #
-# Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong;
+# Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong, or runs do not fit together;
 # 130 and 143 after SIGINT and SIGTERM.
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+case ${1-} in -h | --help) sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+[ $# -ge 3 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 wrong() { echo "study: $*" >&2; exit 2; }
 [ -f "$1" ] || wrong "no file $1"
 [ "$2" = - ] || { [ -f "$2" ] && [ -x "$2" ]; } || wrong "no program $2"
@@ -54,7 +61,8 @@ common=()
 seeds=(1 2 3)
 arms=()
 declare -A options only
-while read -r -a words || [ ${#words[@]} -gt 0 ]; do
+while IFS= read -r line || [ -n "$line" ]; do
+    read -r -a words <<<"${line%$'\r'}" # lines may end as on Windows
     for i in "${!words[@]}"; do # up to a comment
         case ${words[i]} in '#'*) words=("${words[@]:0:i}"); break ;; esac
     done
@@ -158,6 +166,37 @@ check_options() {
 # field FILE KEY: the first number or text of a key, nothing if that is null
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$1" | sed 's/^null$//; q'; }
 
+# data SUMMARY: what a summary says of its data, in one line; nothing if it says nothing
+data() {
+    local dataset
+    dataset=$(field "$1" dataset)
+    [ -z "$dataset" ] || echo "$dataset: $(field "$1" classes) classes," \
+        "$(field "$1" train_images) training images, $(field "$1" test_images) test images"
+}
+
+# same_data [NAME SEED SUMMARY]: fails if finished runs, and the given one, were made with different data.
+same_data() {
+    local name seed summary group have
+    local -A first=() expected=()
+    while read -r name seed summary; do
+        summary=${summary:-$out/$name-$seed/summary.json}
+        [ -s "$summary" ] || continue
+        have=$(data "$summary")
+        [ -n "$have" ] || continue
+        group=- # no arm is called so
+        [[ " ${options[$name]}" != *' --'@(da|cla|train-l|test-l)* ]] || group=$name
+        if [ -z "${first[$group]-}" ]; then
+            first[$group]=$name-$seed
+            expected[$group]=$have
+        elif [ "$have" != "${expected[$group]}" ]; then
+            printf 'study: %s and %s were made with different data; %s\n    %s has %s\n    %s has %s\n' \
+                "$out/${first[$group]}" "$name-$seed" "remove the folder of the wrong one, or take another OUT" \
+                "${first[$group]}" "${expected[$group]}" "$name-$seed" "$have" >&2
+            return 1
+        fi
+    done < <(runs && { [ $# = 0 ] || echo "$@"; })
+}
+
 report() (
     cd "$out" || exit
     exec 7<. && flock 7 # other processes report, too
@@ -215,6 +254,42 @@ report() (
     fi
 )
 
+# SIGINT and SIGTERM end the study after the trainer, which finishes its step. It must get the signal once: a second one
+# ends it at once. A terminal, timeout and systemd signal all processes of the study; then the sentinel is gone, too.
+signals=0 stop='' trainer=''
+on_signal() {
+    signals=$((signals + 1))
+    [ -z "$stop" ] || return 0
+    stop=$1
+    [ -n "$trainer" ] || return 0
+    sleep 1 || :
+    ! kill -0 "$sentinel" 2>/dev/null || kill -$((stop - 128)) "$trainer" 2>/dev/null || :
+}
+
+# interruptible COMMAND...: runs a command that ends early after a signal, and returns its exit code.
+interruptible() {
+    local code=0 seen
+    [ -z "$stop" ] || return "$stop"
+    (trap - INT && exec "$@") 6>&- 7>&- & # a plain command in the background ignores SIGINT
+    trainer=$!
+    [ -z "$stop" ] || kill -$((stop - 128)) "$trainer" 2>/dev/null || : # it came before there was a trainer
+    while
+        seen=$signals
+        wait "$trainer" && code=0 || code=$?
+        [ "$seen" != "$signals" ] # a signal ended wait
+    do :; done
+    trainer=
+    return $code
+}
+
+# unfinished NAME: succeeds if the arm has no finished run
+unfinished() {
+    local name seed
+    while read -r name seed; do
+        [ "$name" != "$1" ] || [ ! -s "$out/$name-$seed/summary.json" ] || return 1
+    done < <(runs)
+}
+
 # train_one NAME SEED OPTION...: succeeds if the run is finished, or another process has it.
 train_one() {
     local dir=$out/$1-$2 words own more i code=0 taken=
@@ -253,24 +328,47 @@ train_one() {
         [[ " ${words[*]}" != *' --test-o'* ]] || more=() # --test-only has no files but the summary
     fi
     echo "== $1-$2"
-    "$train" "${words[@]}" --summary-json "$dir/summary.tmp" ${more[@]+"${more[@]}"} 7>&- || code=$?
+    interruptible "$train" "${words[@]}" --summary-json "$dir/summary.tmp" ${more[@]+"${more[@]}"} || code=$?
     # after a signal, the summary is of a part of the run
-    [ $code != 0 ] || mv "$dir/summary.tmp" "$dir/summary.json"
+    if [ $code = 0 ]; then
+        same_data "$1" "$2" "$dir/summary.tmp" || { rm -f "$dir/summary.tmp"; report; exit 2; }
+        mv "$dir/summary.tmp" "$dir/summary.json"
+    fi
     rm -f "$dir/summary.tmp"
     exec 7>&-
-    case $code in 130 | 143) report; exit $code ;; esac # by SIGINT or SIGTERM
+    case $code in
+    130 | 143) stop=${stop:-$code} ;; # by SIGINT or SIGTERM
+    2 | 4) # of a resumed run, the checkpoint may be the reason
+        [[ " ${more[*]-}" == *' --resume '* ]] || ! unfinished "$1" || refused[$1]=yes
+        ;;
+    esac
     return $code
 }
 
 finished() { runs | while read -r name seed; do [ ! -s "$out/$name-$seed/summary.json" ] || echo; done | wc -l; }
 
 check_options "$@"
-failed=()
+same_data || exit 2
+failed=() skipped=()
+declare -A refused # arms whose options or data the trainer refuses
 [ "$train" = - ] || [ "$(finished)" = 0 ] || report
+if [ "$train" != - ]; then
+    trap 'on_signal 130' INT
+    trap 'on_signal 143' TERM
+    exec 6> >(trap - INT && exec cat >/dev/null 2>&1) # it ends with the study
+    sentinel=$!
+fi
 while [ "$train" != - ] && read -r name seed <&3; do
+    if [ -n "${refused[$name]-}" ] && [ ! -s "$out/$name-$seed/summary.json" ]; then
+        skipped+=("$name-$seed")
+        continue
+    fi
     train_one "$name" "$seed" "$@" || failed+=("$name-$seed")
+    [ -z "$stop" ] || { report; exit "$stop"; }
 done 3< <(runs)
 report
 cat "$out/table.csv"
 [ ${#failed[@]} = 0 ] || echo "study: failed: ${failed[*]}" >&2
+[ ${#skipped[@]} = 0 ] ||
+    echo "study: not tried, because the trainer refused an earlier seed's options or data: ${skipped[*]}" >&2
 [ "$(finished)" = "$(runs | wc -l)" ]
