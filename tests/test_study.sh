@@ -18,15 +18,17 @@ fail() {
 # A trainer that learns at once: its accuracy is --top1, plus the seed. It notes its options in `calls`, and the
 # table at its start in `table`; stops the first time as by a signal if the file `interrupt` has its seed; fails with
 # --fail CODE; does not test with --untested SEED; with --hold makes `holding` and waits for `go`; and with --linger makes
-# `holding` and waits for a signal: it takes 2.5 seconds to write its checkpoint then, unless a second signal ends it.
+# `holding` and waits for a signal: it takes 2.5 seconds to write its checkpoint then, unless a second signal, more than a
+# second later, ends it.
 # DIR/data of --data DIR is what its summary says of the data.
 cat >trainer <<'TRAINER'
 #!/usr/bin/env bash
 echo "$*" >>"$FOLDER/calls"
 seed= dir= summary= top1= resumed= imported= untested= loss=0.25 data= limit= linger=
 end() {
-    [ -z "$signal" ] || exit "$1"
-    signal=$1
+    local now=${EPOCHREALTIME//[!0-9]/}
+    [ -z "$signal" ] || [ $((now - signalled)) -lt 1000000 ] || exit "$1"
+    signal=$1 signalled=${signalled:-$now}
 }
 while [ $# -gt 0 ]; do
     case $1 in
@@ -51,7 +53,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ -n "$linger" ]; then
-    signal=
+    signal= signalled=
     trap 'end 130' INT
     trap 'end 143' TERM
     touch "$FOLDER/holding"

@@ -78,8 +78,8 @@ expect 0 "" $small --epochs 1 --output-dir first --export weights
 touch first/auto.keep first/auto.csv
 echo 'blocks.0 x2 dense' >rules
 cksum first/* weights rules >want
-own="it is the run's own"
-for file in last.ckpt.old log.csv auto.keep auto.csv run.lock; do
+own="it is a run's own"
+for file in log.csv auto.keep auto.csv run.lock; do
     expect 2 "--export first/../first/$file: $own $file; name another file" \
         --resume first/last.ckpt --epochs 2 --export first/../first/$file
 done
@@ -93,6 +93,14 @@ expect 2 "--export same: it is the file of --summary-json" $small --steps 1 --ex
 expect 2 "--export weights: it is the file of --import" $small --steps 1 --import weights --export weights
 expect 2 "--plan-csv rules: it is the file of --keep-file" $small --plan --keep-file rules --plan-csv rules
 expect 2 "--plan-csv first/log.csv: $own log.csv" --resume first/last.ckpt --plan --plan-csv first/log.csv
+# Also of another run, and under another name.
+cp first/last.ckpt copy
+cp -r first other
+expect 2 "--export copy: $own checkpoint" --resume first/last.ckpt --test-only --export copy
+expect 2 "--summary-json other/log.csv: $own log.csv" --resume first/last.ckpt --test-only --summary-json other/log.csv
+expect 2 "--export other/log.csv: $own log.csv" $small --steps 1 --export other/log.csv
+expect 2 "--plan-csv other/last.ckpt: $own last.ckpt" $small --plan --plan-csv other/last.ckpt
+cmp -s copy first/last.ckpt && cmp -s other/last.ckpt copy || fail "another run's file is replaced"
 cksum first/* weights rules | cmp -s want - || fail "an output that is refused has replaced a file"
 rm first/auto.keep first/auto.csv
 expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
@@ -101,13 +109,22 @@ expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
 # The checkpoint of the run before goes when the new run has one.
 cp -r first replaced
 expect 6 "diverged" $small --train-limit 64 --optimizer sgd --lr 1e6 --warmup-epochs 0 --output-dir replaced --overwrite
-[ "$(ls replaced | tr '\n' ' ')" = "last.ckpt.old log.csv " ] && cmp -s first/last.ckpt replaced/last.ckpt.old ||
+[ "$(ls replaced | tr '\n' ' ')" = "last.ckpt log.csv " ] && cmp -s first/last.ckpt replaced/last.ckpt ||
     fail "--overwrite loses a checkpoint before there is a new one: $(ls replaced)"
-expect 2 "replaced: there is a run already (last.ckpt.old); continue it with --resume replaced/last.ckpt.old, replace" \
+expect 2 "replaced: there is a run already (last.ckpt); continue it with --resume replaced/last.ckpt, replace" \
     $small --output-dir replaced
 cp -r replaced again
-expect 0 "" --resume replaced/last.ckpt.old --epochs 2 --quiet
-expect 0 "" $small --epochs 1 --seed 2 --output-dir again --overwrite
+cp -r replaced unsaved
+expect 0 "" $small --epochs 1 --output-dir unsaved --overwrite --checkpoint-every 0
+[ "$(ls unsaved)" = log.csv ] || fail "a run without checkpoints leaves the replaced run's: $(ls unsaved)"
+cp first/last.ckpt replaced/last.ckpt.old
+echo 'blocks.0 x2 dense' >again/auto.keep
+expect 0 "" --resume replaced/last.ckpt --epochs 2 --quiet
+cmp -s first/last.ckpt replaced/last.ckpt.old || fail "a copy of a checkpoint is lost"
+rm replaced/last.ckpt.old
+expect 0 "" $small --epochs 1 --seed 2 --keep-file again/auto.keep --output-dir again --overwrite
+[ -e again/auto.keep ] || fail "--overwrite removes the file of --keep-file"
+rm again/auto.keep
 for run in replaced again; do
     [ "$(ls $run | tr '\n' ' ')" = "last.ckpt log.csv " ] || fail "left in $run: $(ls $run)"
 done

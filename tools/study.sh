@@ -254,23 +254,21 @@ report() (
     fi
 )
 
-# SIGINT and SIGTERM end the study after the trainer, which finishes its step. It must get the signal once: a second one
-# ends it at once. A terminal, timeout and systemd signal all processes of the study; then the sentinel is gone, too.
+# SIGINT and SIGTERM end the study after the trainer, which finishes its step. A terminal, timeout and systemd signal all
+# processes of the study; the trainer ignores a second signal within a second.
 signals=0 stop='' trainer=''
 on_signal() {
     signals=$((signals + 1))
     [ -z "$stop" ] || return 0
     stop=$1
-    [ -n "$trainer" ] || return 0
-    sleep 1 || :
-    ! kill -0 "$sentinel" 2>/dev/null || kill -$((stop - 128)) "$trainer" 2>/dev/null || :
+    [ -z "$trainer" ] || kill -$((stop - 128)) "$trainer" 2>/dev/null || :
 }
 
 # interruptible COMMAND...: runs a command that ends early after a signal, and returns its exit code.
 interruptible() {
     local code=0 seen
     [ -z "$stop" ] || return "$stop"
-    (trap - INT && exec "$@") 6>&- 7>&- & # a plain command in the background ignores SIGINT
+    (trap - INT && exec "$@") 7>&- & # a plain command in the background ignores SIGINT
     trainer=$!
     [ -z "$stop" ] || kill -$((stop - 128)) "$trainer" 2>/dev/null || : # it came before there was a trainer
     while
@@ -355,8 +353,6 @@ declare -A refused # arms whose options or data the trainer refuses
 if [ "$train" != - ]; then
     trap 'on_signal 130' INT
     trap 'on_signal 143' TERM
-    exec 6> >(trap - INT && exec cat >/dev/null 2>&1) # it ends with the study
-    sentinel=$!
 fi
 while [ "$train" != - ] && read -r name seed <&3; do
     if [ -n "${refused[$name]-}" ] && [ ! -s "$out/$name-$seed/summary.json" ]; then

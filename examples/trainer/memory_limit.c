@@ -77,15 +77,33 @@ static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
     return true;
 }
 
-/* Tries one image a batch and more: with the last rung, then, because codes and their workspace may
- * take more than the tensors of a few images, with those before it. */
+/* Finds the largest batch of any rung, and of equal ones the mildest. It may not be the last
+ * rung's: codes and their workspace may take more than the tensors of a few images. */
 static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     if (!s->preset_open)
         return largest_batch(s, plan, fits, f);
-    for (size_t rung = s->t->type->keep->rungs; rung-- > 0 && !*fits;)
-        if (take_rung(s, rung) && !largest_batch(s, plan, fits, f))
+    uint64_t best = 0;
+    options chosen = *s->t->options;
+    for (size_t rung = 0; rung < s->t->type->keep->rungs; ++rung) {
+        memory_plan found = {0};
+        if (!take_rung(s, rung))
+            continue;
+        if (!largest_batch(s, &found, fits, f)) {
+            memory_plan_close(plan);
             return false;
+        }
+        if (*fits && s->t->options->batch_size > best) {
+            best = s->t->options->batch_size;
+            chosen = *s->t->options;
+            memory_plan_close(plan);
+            *plan = found;
+        } else {
+            memory_plan_close(&found);
+        }
+    }
+    *s->t->options = chosen;
+    *fits = best > 0;
     return true;
 }
 
@@ -123,8 +141,8 @@ static bool fixed_by(const options *o, char *text, size_t size)
     const keep_rung *last = keep->rungs > 0 ? &keep->ladder[keep->rungs - 1] : NULL;
     const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
     const bool least[] = {
-        last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)), fewest,
-        o->batch_size == 1};
+        last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)),
+        fewest || !keep_preset_quantises(keep, o->activations), o->batch_size == 1};
     bool needed = false;
     text[0] = '\0';
     if (o->resume != NULL) {

@@ -4,6 +4,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "checkpoint.h"
+
+static const char *const run_files[] = {
+    "last.ckpt", "log.csv", "auto.keep", "auto.csv", "run.lock"};
+
+enum { RUN_FILES = sizeof run_files / sizeof *run_files };
+
 typedef struct named_file {
     const char *option, *path; /* path is NULL if the option was not given */
 } named_file;
@@ -41,26 +48,42 @@ static bool same_place(const char *a, const char *b)
            same_file(&x, &y);
 }
 
+/* A run's file by its name, or a checkpoint by its first bytes: "log.csv"; NULL if it is neither.
+ */
+static const char *of_a_run(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return NULL;
+    for (size_t i = 0; i < RUN_FILES; ++i)
+        if (strcmp(last_name(path), run_files[i]) == 0)
+            return run_files[i];
+    fault unread = {0};
+    return checkpoint_probe(path, &unread) ? "checkpoint" : NULL;
+}
+
 static bool check_one(
     const named_file *output, const named_file *others, size_t count, const char *folder, fault *f)
 {
-    static const char *const of_runs[] = {
-        "last.ckpt", "last.ckpt.old", "log.csv", "auto.keep", "auto.csv", "run.lock"};
     for (size_t i = 0; i < count; ++i)
         if (others[i].path != NULL && same_place(output->path, others[i].path))
             return fault_set(f, CODE_USAGE, "--%s %s: it is the file of --%s; name another one",
                 output->option, output->path, others[i].option);
-    for (size_t i = 0; folder != NULL && i < sizeof of_runs / sizeof *of_runs; ++i) {
-        const size_t size = strlen(folder) + strlen(of_runs[i]) + 2;
+    const char *found = of_a_run(output->path);
+    if (found != NULL)
+        return fault_set(f, CODE_USAGE, "--%s %s: it is a run's own %s; name another file",
+            output->option, output->path, found);
+    for (size_t i = 0; folder != NULL && i < RUN_FILES; ++i) {
+        const size_t size = strlen(folder) + strlen(run_files[i]) + 2;
         char *path = malloc(size);
         if (path == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
-        (void)snprintf(path, size, "%s/%s", folder, of_runs[i]);
+        (void)snprintf(path, size, "%s/%s", folder, run_files[i]);
         const bool same = same_place(output->path, path);
         free(path);
         if (same)
-            return fault_set(f, CODE_USAGE, "--%s %s: it is the run's own %s; name another file",
-                output->option, output->path, of_runs[i]);
+            return fault_set(f, CODE_USAGE, "--%s %s: it is a run's own %s; name another file",
+                output->option, output->path, run_files[i]);
     }
     return true;
 }

@@ -105,7 +105,8 @@ static bool save_what_was_done(trainer *t, fault *f)
 
 static bool has_checkpoint(const trainer *t)
 {
-    return t->checkpoint_path == NULL || access(t->checkpoint_path, F_OK) == 0;
+    return t->checkpoint_path == NULL ||
+           (!t->folder.has_replaced && access(t->checkpoint_path, F_OK) == 0);
 }
 
 static bool train(trainer *t, fault *f)
@@ -134,6 +135,8 @@ static bool train(trainer *t, fault *f)
     const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
     if (unsaved && o->checkpoint_every != 0 && !trainer_save(t, f))
         return false;
+    if (t->at.epoch >= o->epochs)
+        run_folder_drop_replaced(&t->folder);
     const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
     return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
 }

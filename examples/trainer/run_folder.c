@@ -14,8 +14,7 @@
 #include "csv_log.h"
 #include "plain_file.h"
 
-static const char *const run_files[] = {
-    "last.ckpt", "last.ckpt.old", "auto.keep", "auto.csv", "log.csv"};
+static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "log.csv"};
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 
@@ -222,16 +221,15 @@ static bool check_files(const options *o, run_folder *folder, fault *f)
     bool resumed;
     if (!look_at_files(folder, &found, f) || !compare_with_resume(o, folder, &resumed, f))
         return false;
-    const bool last = found != NULL && strcmp(found, "last.ckpt") == 0;
-    folder->replaces = o->overwrite && !(resumed && last);
+    const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0;
+    folder->replaces = o->overwrite && !(resumed && saved);
     if (found == NULL || resumed || o->overwrite)
         return true;
-    const bool saved = last || strcmp(found, "last.ckpt.old") == 0;
     return fault_set(f, CODE_USAGE,
-        "--output-dir %s: there is a run already (%s); %s%s%s%s%sreplace it with --overwrite, or "
-        "give another folder",
+        "--output-dir %s: there is a run already (%s); %s%s%sreplace it with --overwrite, or give "
+        "another folder",
         folder->path, found, saved ? "continue it with --resume " : "", saved ? folder->path : "",
-        saved ? "/" : "", saved ? found : "", saved ? ", " : "");
+        saved ? "/last.ckpt, " : "");
 }
 
 bool run_folder_open(const options *o, run_folder *folder, fault *f)
@@ -247,35 +245,26 @@ bool run_folder_open(const options *o, run_folder *folder, fault *f)
     return good;
 }
 
-bool run_folder_clear(run_folder *folder, const char *spared, bool *kept, fault *f)
+void run_folder_clear(run_folder *folder, const options *o)
 {
-    char *last = run_folder_file(folder, "last.ckpt");
-    char *old = run_folder_file(folder, "last.ckpt.old");
-    bool good = (last != NULL && old != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    *kept = false;
-    if (good && folder->replaces && !is_file(old, spared) && rename(last, old) != 0 &&
-        errno != ENOENT)
-        good = fail("rename", last, f);
-    for (size_t i = 0; good && folder->replaces && i < RUN_FILES; ++i) {
+    for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
         char *path = run_folder_file(folder, run_files[i]);
-        if (path != NULL && strcmp(path, old) != 0 && !is_file(path, spared))
+        if (path != NULL && strcmp(run_files[i], "last.ckpt") == 0)
+            folder->has_replaced = access(path, F_OK) == 0;
+        else if (path != NULL && !is_file(path, o->resume) && !is_file(path, o->keep_file))
             (void)unlink(path);
         free(path);
     }
-    if (good && folder->replaces)
-        *kept = access(old, F_OK) == 0;
-    folder->replaces = folder->replaces && !good;
-    free(last);
-    free(old);
-    return good;
+    folder->replaces = false;
 }
 
-void run_folder_saved(const run_folder *folder)
+void run_folder_drop_replaced(run_folder *folder)
 {
-    char *old = run_folder_file(folder, "last.ckpt.old");
-    if (old != NULL)
-        (void)unlink(old);
-    free(old);
+    char *path = folder->has_replaced ? run_folder_file(folder, "last.ckpt") : NULL;
+    if (path != NULL)
+        (void)unlink(path);
+    free(path);
+    folder->has_replaced = false;
 }
 
 void run_folder_close(run_folder *folder)

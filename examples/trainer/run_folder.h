@@ -2,8 +2,6 @@
  * run_folder.h: the folder that a run writes into, for this run alone.
  *
  *     log.csv, last.ckpt, auto.keep, auto.csv    the files of a run
- *     last.ckpt.old                              the checkpoint of a run that --overwrite replaces,
- *                                                until the new run has written its first one
  *     run.lock                                   exists during a run; locked by its process
  *
  * The lock (fcntl, so it dies with its process) refuses a second run in the folder. A new run in a
@@ -21,10 +19,11 @@
 typedef struct run_folder {
     char *path; /* NULL: the run writes no files */
     char *lock_path;
-    int lock;       /* the lock's descriptor; -1: this file system has no locks */
-    bool made;      /* by this run; close removes it if it is empty */
-    bool made_runs; /* likewise runs/ */
-    bool replaces;  /* --overwrite: the files of the run before are to be removed */
+    int lock;          /* the lock's descriptor; -1: this file system has no locks */
+    bool made;         /* by this run; close removes it if it is empty */
+    bool made_runs;    /* likewise runs/ */
+    bool replaces;     /* --overwrite: the files of the run before are to be removed */
+    bool has_replaced; /* last.ckpt is still that of the replaced run */
 } run_folder;
 
 /* Makes and locks the folder o->output_dir or, with o->new_folder, a new one, runs/ARCH-DATE-TIME.
@@ -33,13 +32,13 @@ typedef struct run_folder {
  * closing. */
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
-/* Removes the files of the replaced run, but not the file `spared` (NULL: none), and keeps its
- * checkpoint as last.ckpt.old; *kept: there is one. Call it when only training itself can still
+/* Removes the files of the replaced run, except last.ckpt, which the new run's first checkpoint
+ * replaces, and the files of --resume and --keep-file. Call it when only training itself can still
  * fail. */
-bool run_folder_clear(run_folder *folder, const char *spared, bool *kept, fault *f);
+void run_folder_clear(run_folder *folder, const options *o);
 
-/* Removes last.ckpt.old. Call it when a checkpoint was written. */
-void run_folder_saved(const run_folder *folder);
+/* Removes the replaced run's checkpoint, if it is still there: the new run ends without its own. */
+void run_folder_drop_replaced(run_folder *folder);
 
 /* The path of a file in it; NULL if memory is out. The caller frees it. */
 char *run_folder_file(const run_folder *folder, const char *name);

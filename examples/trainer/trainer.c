@@ -28,11 +28,16 @@ bool trainer_check_limit(const options *o, fault *f)
 static void hear_data(void *user, const char *note)
 {
     trainer *t = user;
+    char line[1024]; /* a file name may have more */
+    (void)snprintf(line, sizeof line, "%s", note);
+    for (char *p = line; *p != '\0'; ++p)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
     if (t->progress.dirty) {
         progress_end(&t->progress);
         (void)fflush(stdout);
     }
-    (void)fprintf(stderr, "%s: note: --data: %s\n", t->type->program, note);
+    (void)fprintf(stderr, "%s: note: --data: %s\n", t->type->program, line);
 }
 
 static bool open_data(trainer *t, fault *f)
@@ -266,17 +271,17 @@ static bool open_output(trainer *t, fault *f)
     const bool files = t->folder.path != NULL;
     char *csv = files ? run_folder_file(&t->folder, "log.csv") : NULL;
     t->checkpoint_path = files ? run_folder_file(&t->folder, "last.ckpt") : NULL;
-    bool kept = false;
     bool good = !files || (csv != NULL && t->checkpoint_path != NULL) ||
                 fault_set(f, CODE_MEMORY, "out of memory");
     good = good && (!files || check_folder(t, csv, f)) &&
            (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &t->board, f));
-    if (good && files)
-        good = run_folder_clear(&t->folder, o->resume, &kept, f) &&
-               csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
-    if (kept && good)
-        progress_say(&t->progress, "the checkpoint of the run before is kept as last.ckpt.old "
-                                   "until this run has written one");
+    if (good && files) {
+        run_folder_clear(&t->folder, o);
+        good = csv_log_write(&t->log, csv, f) && auto_keep_save(t, f);
+    }
+    if (good && t->folder.has_replaced)
+        progress_say(&t->progress, "last.ckpt is the checkpoint of the replaced run until this run "
+                                   "has written one");
     free(csv);
     return good;
 }

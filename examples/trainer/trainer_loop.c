@@ -146,6 +146,7 @@ bool trainer_epoch(trainer *t, fault *f)
     uint64_t steps = 0, images = 0; /* enqueued and not read back */
     bool made = false;              /* the next batch */
     bool fed = true;                /* each batch could be made */
+    bool builds = false;            /* the step that was enqueued last */
     double shown = clock_seconds();
 
     dataset_shuffle(o->seed, (uint32_t)t->at.epoch, (uint32_t)o->train_limit, t->order);
@@ -154,8 +155,8 @@ bool trainer_epoch(trainer *t, fault *f)
     while (t->at.step_in_epoch < t->steps_per_epoch && !trainer_must_stop(t)) {
         const size_t count = train_count(t);
         bool *timed = count < o->batch_size ? &t->timed_smaller : &t->timed_whole;
-        const bool builds = !*timed;
         clprune_mat loss, hit;
+        builds = !*timed;
         if ((builds || t->tally.used == TALLY_SLOTS) && !catch_up(t, &steps, &images, false, f))
             return false;
         if (!made && !(fed = make_batch(t, f)))
@@ -185,8 +186,11 @@ bool trainer_epoch(trainer *t, fault *f)
                 show(t);
         }
     }
-    if (!catch_up(t, &steps, &images, false, f))
+    fault unread = {0}; /* worse than data: what was done is not known, so it is not saved */
+    if (!catch_up(t, &steps, &images, builds, &unread)) {
+        *f = unread;
         return false;
+    }
     t->at.sums = t->tally.sums;
     if (t->at.sums.images > 0)
         t->train_loss = t->at.sums.loss / (double)t->at.sums.images;

@@ -195,11 +195,14 @@ static void old_device_text(const trainer *t, char text[DEVICE_TEXT])
 static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
 {
     const trainer_position *at = &t->at;
+    /* Of an epoch of first steps alone, their times are better than none. */
+    const bool whole = at->step_in_epoch == t->steps_per_epoch;
+    const meter *m = whole && t->epoch.steps == 0 ? &t->first : &t->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t), t->saved_activation_bytes, t->epoch.steps, t->epoch.images};
+        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images};
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
-        t->epoch.seconds, at->cpu_seconds + cpu_seconds()};
+        m->seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
     const uint64_t checksum = dataset_checksum(t->data), sizes = dataset_sizes(t->data);
     char *text, device[DEVICE_RECORD];
@@ -240,8 +243,7 @@ bool trainer_save(trainer *t, fault *f)
     put_counts(t, &writer);
     if (!checkpoint_commit(&writer, f))
         return false;
-    if (!t->saved)
-        run_folder_saved(&t->folder);
+    t->folder.has_replaced = false;
     return t->saved = true;
 }
 

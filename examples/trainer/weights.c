@@ -253,7 +253,7 @@ static void put_count(int64_t value, atomic_file *file)
 {
     unsigned char bytes[sizeof value];
     to_little_endian((uint64_t)value, sizeof bytes, bytes);
-    (void)fwrite(bytes, sizeof bytes, 1, file->stream); /* errors show in commit */
+    atomic_file_put(file, bytes, sizeof bytes);
 }
 
 /* values and ordered have room for the elements; both are overwritten. */
