@@ -227,6 +227,17 @@ else
     cp images/train/a/1.png images/val/b/1.png
     expect 0 "" --resume tested/last.ckpt --epochs 1 --quiet
     [ "$(sed -n 's/^1,2,.*/2 steps/p' tested/log.csv)" = "2 steps" ] || fail "no epoch after a broken test image: $(cat tested/log.csv)"
+    # The only step of the epoch is a first one; its time is better than none.
+    : >images/val/b/1.png
+    expect 4 "go on with --resume short/last.ckpt" $two_steps --batch-size 2 --epochs 1 --output-dir short
+    cp images/train/a/1.png images/val/b/1.png
+    expect 0 "" --resume short/last.ckpt --quiet
+    grep -q nan short/log.csv && fail "an epoch without a time: $(cat short/log.csv)"
+    # A name of two lines is a note of one.
+    touch "images/train/a/two
+lines.webp"
+    noted "--data: .*two lines.webp" $one_pixel
+    rm images/train/a/*.webp
 fi
 
 # ---- what is no regular file ---------------------------------------------------------------------
@@ -642,6 +653,10 @@ one_image=$(bytes 'peak of everything' 1 out)
 expect 0 "" $open --plan --memory-limit "$one_image"
 grep -q "activations dense, batch 1: $one_image bytes" out || fail "no earlier preset was chosen: $(cat out)"
 expect 5 "activations dense, batch 1 take $one_image bytes, the least there is" $open --plan --memory-limit $((one_image - 1))
+expect 0 "" $open --plan --activations dense --batch-size 3
+expect 0 "" $open --plan --memory-limit $(($(bytes 'peak of everything' 1 out) + 40000))
+grep -q "activations [a-z]*.*, batch [3-9]: " out || fail "a smaller batch than dense's: $(cat out)"
+expect 5 "activations dense, batch 1 take $one_image bytes, the least there is" $open --plan --code-bits 4 --memory-limit 10000
 for needs in "pruned --sparsity 0.9" "compact-pruned --sparsity 0.9 --values int8"; do
     expect 5 "batch 1 take [0-9]* bytes, the least with these options" $open --plan --activations $needs --memory-limit 10000
 done

@@ -258,6 +258,36 @@ cold=
 positions=$(((positions + 1) / 2))
 walk fresh warm
 [ -z "$all" ] || walk_functions fresh warm '.*'
+# A broken image ends a run that has not read its losses yet. If reading them fails, too, the steps are not saved:
+# no checkpoint is advised that does not resume.
+broken_image() {
+    local at class file
+    for class in a b; do
+        mkdir -p images/{train,val}/$class
+        for file in images/*/$class/{1,2,3,4}.png; do
+            printf '\211PNG\15\12\32\12\0\0\0\15IHDR\0\0\0\1\0\0\0\1\10\0\0\0\0:~\233U\0\0\0\12IDATx\332ch\0\0\0\202\0\201\332E\10;\0\0\0\0IEND\256B`\202' >"$file"
+        done
+    done
+    : >images/train/b/3.png
+    for at in 1 2 3 4 5; do
+        what="a broken image and clEnqueueReadBufferRect:$at"
+        rm -rf last.ckpt log.csv
+        train FAULT_LAYER=clEnqueueReadBufferRect:$at:-5 "${small[@]}" --data "$PWD/images" --batch-size 1 --epochs 1 --output-dir .
+        ! grep -q 'built without' err.ours || return 0
+        [ $code != 0 ] || fail "$what: exit code 0"
+        if grep -q 'go on with --resume' err.ours; then
+            cp images/train/a/1.png images/train/b/3.png
+            train --resume last.ckpt --quiet
+            [ $code = 0 ] || fail "$what: the checkpoint does not resume: $(cat err)"
+            : >images/train/b/3.png
+        fi
+    done
+}
+if [ "$name" = resmlp-train ]; then
+    mkdir broken && cd broken || exit 1
+    broken_image
+    cd ..
+fi
 echo "$runs runs: $told told why they failed, $whole were whole; $changed had written a newer checkpoint;" \
     "${#failed[@]} functions of OpenCL"
 [ $failures = 0 ] && [ $told -gt $whole ]
