@@ -153,7 +153,7 @@ asks() {
     shift
     : >"$folder/calls"
     PATH="$folder/bin:$PATH" FAIL="${unknown:-none}" "$folder/checkout/tools/test.sh" "$@" >"$folder/out" 2>&1
-    grep -q "^ctest .*$words" "$folder/calls" && [ "$(grep -c '^test.sh, after [0-9]*:[0-9][0-9]: ' "$folder/out")" = 4 ] &&
+    grep -q "^ctest .*$words" "$folder/calls" && [ "$(grep -cE '^test.sh, after [0-9]+:[0-9][0-9]: ([123] of 3|done)' "$folder/out")" = 4 ] &&
         grep -q ': 1 of 3, packages$' "$folder/out" && grep -q ': 2 of 3, build .*3 minutes' "$folder/out" &&
         grep -q ": 3 of 3, 123 of the test programs.*$takes" "$folder/out" && grep -q ': done$' "$folder/out" && return
     echo "FAILED: expected ctest with '$words' and steps of 3, '$takes', from tools/test.sh $*"
@@ -180,6 +180,10 @@ grep -q 'apt-get install .*lintian.*python3-torch zsh fish' "$folder/calls" && g
 }
 unknown='apt-cache show' asks ' -L long$' --long # a Debian without Oclgrind
 grep 'apt-get install .*oclgrind' "$folder/calls" && failures=$((failures + 1))
+if ! command -v oclgrind >/dev/null && ! grep -q ': without Oclgrind: ' "$folder/out"; then
+    echo "FAILED: --long does not say that Oclgrind is missing"
+    failures=$((failures + 1))
+fi
 
 if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     mkdir "$folder/demo"

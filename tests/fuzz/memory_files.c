@@ -18,9 +18,10 @@
 enum {
     FILES = 16,
     PATH = 256,
-    COMPONENT = 255,           /* NAME_MAX */
-    WHOLE_PATH = 4096,         /* PATH_MAX */
-    FIRST_DESCRIPTOR = 1 << 24 /* above all of the system's */
+    COMPONENT = 255,            /* NAME_MAX */
+    WHOLE_PATH = 4096,          /* PATH_MAX */
+    FIRST_DESCRIPTOR = 1 << 24, /* above all of the system's */
+    SINK_DESCRIPTOR = FIRST_DESCRIPTOR - 1
 };
 
 typedef struct memory_file {
@@ -187,6 +188,24 @@ static int sink_close(void *nothing)
     return 0;
 }
 
+/* Of the target: "." and ".." are folders; other names can be written. */
+static int begin_sink(const char *path)
+{
+    FUZZ_CHECK(strchr(path, '/') == NULL);
+    if (are_equal(path, ".") || are_equal(path, "..")) {
+        errno = EISDIR;
+        return -1;
+    }
+    ++sinks;
+    return SINK_DESCRIPTOR;
+}
+
+static FILE *sink(void)
+{
+    return fopencookie(
+        NULL, "w", (cookie_io_functions_t){.write = sink_write, .close = sink_close});
+}
+
 FILE *memory_files_sink(void)
 {
     return fopencookie(NULL, "w", (cookie_io_functions_t){.write = sink_write});
@@ -210,6 +229,8 @@ int __real_fileno(FILE *stream);
 int __wrap_open(const char *path, int flags, ...)
 {
     if (is_ours(path)) {
+        if ((flags & O_ACCMODE) == O_WRONLY)
+            return begin_sink(path);
         memory_file *file = find(path);
         FUZZ_CHECK((flags & (O_ACCMODE | O_CREAT)) == O_RDONLY);
         return file != NULL ? begin(file) : -1;
@@ -223,6 +244,8 @@ int __wrap_open(const char *path, int flags, ...)
 
 int __wrap_close(int descriptor)
 {
+    if (descriptor == SINK_DESCRIPTOR)
+        return sink_close(NULL);
     memory_file *file = of_descriptor(descriptor);
     return file != NULL ? stream_close(file) : __real_close(descriptor);
 }
@@ -249,6 +272,8 @@ int __wrap_futimens(int descriptor, const struct timespec times[2])
 
 FILE *__wrap_fdopen(int descriptor, const char *mode)
 {
+    if (descriptor == SINK_DESCRIPTOR)
+        return sink();
     memory_file *file = of_descriptor(descriptor);
     return file != NULL ? stream(file) : __real_fdopen(descriptor, mode);
 }
@@ -261,20 +286,12 @@ int __wrap_fileno(FILE *stream)
     return __real_fileno(stream);
 }
 
-/* "." and ".." are folders; other names can be written. */
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     if (!is_ours(path))
         return __real_fopen(path, mode);
-    if (mode[0] != 'r') {
-        FUZZ_CHECK(strchr(path, '/') == NULL);
-        errno = EISDIR;
-        if (are_equal(path, ".") || are_equal(path, ".."))
-            return NULL;
-        ++sinks;
-        return fopencookie(
-            NULL, "w", (cookie_io_functions_t){.write = sink_write, .close = sink_close});
-    }
+    if (mode[0] != 'r')
+        return begin_sink(path) < 0 ? NULL : sink();
     memory_file *file = find(path);
     if (file == NULL)
         return NULL;
