@@ -93,11 +93,43 @@ static uint8_t to_byte(float v)
     return (uint8_t)(v <= 0 ? 0 : v >= 255 ? 255 : v + 0.5f);
 }
 
+/* Pixels between the two passes have a fourth channel, which is 0: four floats are one vector. */
+enum { LANES = 4 };
+
+/* One row of (width, 3) bytes to (size, LANES). */
+static void resize_row(
+    const uint8_t *rgb, uint32_t width, const filter *across, uint32_t size, float *row)
+{
+    for (uint32_t x = 0; x < size; ++x) {
+        const uint32_t first = across->first[x];
+        const uint32_t taps = across->taps < width - first ? across->taps : width - first;
+        const float *weight = across->weight + (size_t)x * across->taps;
+        const uint8_t *pixel = rgb + (size_t)first * 3;
+        float red = 0, green = 0, blue = 0;
+        for (uint32_t k = 0; k < taps; ++k, pixel += 3) {
+            red += weight[k] * pixel[0];
+            green += weight[k] * pixel[1];
+            blue += weight[k] * pixel[2];
+        }
+        memcpy(
+            row + (size_t)x * LANES, (const float[LANES]){red, green, blue}, LANES * sizeof *row);
+    }
+}
+
+/* sums += weight * row, of (size, LANES). */
+static void add_row(float weight, const float *restrict row, uint32_t size, float *restrict sums)
+{
+    for (size_t x = 0; x < size; ++x, row += LANES, sums += LANES)
+        for (int i = 0; i < LANES; ++i)
+            sums[i] += weight * row[i];
+}
+
 /* Rows first, columns then; only the rows that are needed. */
 static bool resize(const raster *image, image_window w, uint32_t size, bool mirror, uint8_t *pixels)
 {
+    const size_t length = (size_t)size * LANES;
     filter across = {0}, down = {0};
-    float *rows = NULL;
+    float *rows = NULL; /* one more than needed: the sums of a row of the result */
     bool good =
         filter_open(w.left * image->scale, w.width * image->scale, image->width, size, &across) &&
         filter_open(w.top * image->scale, w.height * image->scale, image->height, size, &down);
@@ -106,31 +138,25 @@ static bool resize(const raster *image, image_window w, uint32_t size, bool mirr
     const uint32_t top = down.first[0];
     const uint64_t last = (uint64_t)down.first[size - 1] + down.taps;
     const uint32_t end = last < image->height ? (uint32_t)last : image->height;
-    rows = malloc((size_t)(end - top) * size * 3 * sizeof *rows);
+    rows = malloc((size_t)(end - top + 1) * length * sizeof *rows);
     good = rows != NULL;
-    for (uint32_t y = top; good && y < end; ++y)
-        for (uint32_t x = 0; x < size; ++x) {
-            const float *weight = across.weight + (size_t)x * across.taps;
-            float sum[3] = {0, 0, 0};
-            for (uint32_t k = 0; k < across.taps && across.first[x] + k < image->width; ++k)
-                for (int c = 0; c < 3; ++c)
-                    sum[c] +=
-                        weight[k] *
-                        image
-                            ->rgb[((size_t)y * image->width + across.first[x] + k) * 3 + (size_t)c];
-            memcpy(rows + ((size_t)(y - top) * size + x) * 3, sum, sizeof sum);
-        }
-    for (uint32_t y = 0; good && y < size; ++y)
-        for (uint32_t x = 0; x < size; ++x) {
-            const float *weight = down.weight + (size_t)y * down.taps;
-            float sum[3] = {0, 0, 0};
-            for (uint32_t k = 0; k < down.taps && down.first[y] + k < end; ++k)
-                for (int c = 0; c < 3; ++c)
-                    sum[c] += weight[k] *
-                              rows[((size_t)(down.first[y] + k - top) * size + x) * 3 + (size_t)c];
+    if (!good)
+        goto done;
+    for (uint32_t y = top; y < end; ++y)
+        resize_row(image->rgb + (size_t)y * image->width * 3, image->width, &across, size,
+            rows + (y - top) * length);
+    float *sums = rows + (end - top) * length;
+    for (uint32_t y = 0; y < size; ++y) {
+        const uint32_t first = down.first[y];
+        memset(sums, 0, length * sizeof *sums);
+        for (uint32_t k = 0; k < down.taps && first + k < end; ++k)
+            add_row(down.weight[(size_t)y * down.taps + k], rows + (first + k - top) * length, size,
+                sums);
+        for (uint32_t x = 0; x < size; ++x)
             for (size_t c = 0; c < 3; ++c)
-                pixels[(c * size + y) * size + (mirror ? size - 1 - x : x)] = to_byte(sum[c]);
-        }
+                pixels[(c * size + y) * size + (mirror ? size - 1 - x : x)] =
+                    to_byte(sums[(size_t)x * LANES + c]);
+    }
 done:
     filter_close(&across);
     filter_close(&down);
