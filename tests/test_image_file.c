@@ -207,9 +207,12 @@ static size_t damage(int kind, const uint8_t *jpeg, size_t count, uint8_t *file)
     case 4: /* bytes before the end */
         memcpy(file + count - 2, "\1\2\3\4\5\xff\xd9", 7);
         return count + 5;
-    default: /* an unknown version */
+    case 5: /* an unknown version */
         file[11] = 9;
         return count;
+    default: /* and cut off */
+        file[11] = 9;
+        return count - 20;
     }
 }
 
@@ -218,7 +221,7 @@ static void broken_jpeg(void **state)
     (void)state;
     static const char *const reasons[] = {"Premature end of JPEG file",
         "Premature end of JPEG file", "premature end of data segment", "bad Huffman code", NULL,
-        NULL};
+        NULL, "Premature end of JPEG file"};
     uint8_t rgb[3 * PIXELS], whole[3 * PIXELS], got[3 * PIXELS];
     char message[256];
     const char *why;

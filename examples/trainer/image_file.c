@@ -189,6 +189,16 @@ static void from_cmyk(const uint8_t *cmyk, size_t count, uint8_t *rgb)
             rgb[3 * i + c] = (uint8_t)((cmyk[4 * i + c] * cmyk[4 * i + 3] + 127) / 255);
 }
 
+/* Whether the last image that begins in a file also ends there: a marker is no part of pixels. */
+static bool has_end(const uint8_t *bytes, size_t count)
+{
+    bool ended = false;
+    for (size_t i = 0; i + 1 < count; ++i)
+        if (bytes[i] == 0xff && (bytes[i + 1] == 0xd9 || bytes[i + 1] == 0xda)) /* EOI, SOS */
+            ended = bytes[i + 1] == 0xd9;
+    return ended;
+}
+
 /* Whether a call that did not return 0 left the image whole: some files of ImageNet have such
  * warnings. libjpeg keeps its first warning, or the error that ended it, and goes on after others,
  * such as a file's end, without the pixels. The text is kept in `message`. */
@@ -232,11 +242,12 @@ static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *cho
         good = false;
         goto done;
     }
-    good = tjDecompress2(handle, bytes, (unsigned long)count, cmyk ? inks : image->rgb,
-               (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB,
-               TJFLAG_LIMITSCANS) == 0 ||
-           is_harmless(handle, message);
-    *why = good ? NULL : message;
+    const bool silent = tjDecompress2(handle, bytes, (unsigned long)count, cmyk ? inks : image->rgb,
+                            (int)image->width, 0, (int)image->height, cmyk ? TJPF_CMYK : TJPF_RGB,
+                            TJFLAG_LIMITSCANS) == 0;
+    const bool whole = silent || has_end(bytes, count);
+    good = whole && (silent || is_harmless(handle, message));
+    *why = good ? NULL : whole ? message : "Premature end of JPEG file";
     if (good && cmyk)
         from_cmyk(inks, pixels, image->rgb);
 done:
