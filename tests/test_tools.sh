@@ -69,6 +69,14 @@ refused 1 "--output: cannot write $folder: Is a directory" clprune-tune --op bsp
 ln -s nothing "$folder/dangling"
 refused 1 "--output: cannot write $folder/dangling: No such file" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/dangling"
 
+# What is no tuning file, or a part of one, is not replaced.
+for text in before '# before' 'clprune_tuning = 1' 'clprune_tuning = 2
+end'; do
+    echo "$text" >"$folder/foreign"
+    refused 1 "--output: $folder/foreign: not a whole tuning file" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/foreign"
+    [ "$(cat "$folder/foreign")" = "$text" ] || fail "clprune-tune replaces a file of another kind"
+done
+
 # Words of a line that is not indented are what the completion of --device offers.
 "$programs/clprune-info" --list 2>/dev/null | grep -v '^ ' | grep -qv '^[0-9]*:[0-9]*  ' &&
     fail "clprune-info --list has more than devices: $("$programs/clprune-info" --list | head -n 3)"
@@ -109,7 +117,7 @@ interrupted() {
 if "$programs/clprune-info" --list >/dev/null 2>&1; then
     interrupted "$folder/row" "$folder/row"
     # Symbolic links stay.
-    echo before >"$folder/target"
+    : >"$folder/target"
     ln -s target "$folder/link"
     ln -s /proc/self/fd/1 "$folder/standard"
     interrupted "$folder/link" "$folder/target"
@@ -123,6 +131,17 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     interrupted "$folder/tuned" "$folder/tuned"
     unset CLPRUNE_TUNING
     grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
+    # The rows of other devices stay, in front of this one's and behind it, this device's old one does not, and the
+    # library reads the file.
+    own=$(sed -n 's/^device = //p' "$folder/row")
+    printf '%s\n' 'clprune_tuning = 1' 'device = Some GPU' 'driver = 1' 'bspmm_tn.groups = 33' "device = $own" 'bspmm_tn.groups = 55' \
+        '# of the old row' ' device = Other GPU ' '  gemm.m = 44' '# of the other' end >"$folder/several"
+    interrupted "$folder/several" "$folder/several"
+    printf '%s\n' 'device = Some GPU' 'driver = 1' 'bspmm_tn.groups = 33' ' device = Other GPU ' '  gemm.m = 44' '# of the other' end >"$folder/others"
+    tail -n 7 "$folder/several" | cmp -s - "$folder/others" || fail "rows of other devices: $(cat "$folder/several")"
+    grep -q -e 55 -e 'old row' "$folder/several" && fail "this device's old row stays: $(cat "$folder/several")"
+    CLPRUNE_TUNING=$folder/several "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/several" "$folder/out" ||
+        fail "the library does not read rows of several devices: $(cat "$folder/out")"
 fi
 
 # A parent may have SIGCHLD ignored; PoCL's linker waits for a child. Nothing is compiled yet: all but the first are

@@ -84,8 +84,16 @@ bool tune_check(tune *t, clprune_context *context, const tune_row *row, bool ful
 void tune_search(tune *t, tune_op *op);
 
 /* Writes a row as the library reads it: the parameters of `op`, or (NULL) of every section searched
- * or changed. */
-void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tune_op *op);
+ * or changed. Then `others`, the text of rows of other devices, or NULL. */
+void tune_write_file(
+    FILE *stream, const tune *t, const tune_row *row, const tune_op *op, const char *others);
 void tune_write_c(FILE *stream, const tune *t, const tune_row *row);
+
+/* Writes t->best, and the rows of other devices that `path` has, to a temporary file beside `path`,
+ * then renames it: a reader sees the old file or the new one. What is there and no regular file
+ * stays, and is written directly; NULL is standard output. With `probe`, before the search, it only
+ * checks that this will work. False with a message if it does not, or if a file is there that is
+ * not a tuning file, which stays as it is. */
+bool tune_write_output(const tune *t, const char *path, bool probe);
 
 #endif

@@ -56,7 +56,8 @@ static void usage(FILE *stream)
           "  --precision P   fp32 (the default); tf32 or bf16 tune the products on tensor\n"
           "                  cores\n"
           "  --time SECONDS  search time for each operation (600)\n"
-          "  --output FILE   file for the row, replaced as a whole at the end (stdout)\n"
+          "  --output FILE   file for the row, replaced as a whole at the end (stdout); rows of\n"
+          "                  other devices that it has are kept\n"
           "  --c             also print the row as C source for the built-in table\n"
           "  --device TEXT   \"platform:device\" or part of a name; default $CLPRUNE_DEVICE\n"
           "  -h, --help\n"
@@ -206,64 +207,6 @@ static bool is_asked_for(const tune *t, const tune_op *op, const char *name, boo
     return op->kind != KIND_GEMM || op->blast == blast;
 }
 
-static bool is_stdout(const char *path)
-{
-    struct stat named, out;
-    return stat(path, &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
-           named.st_dev == out.st_dev && named.st_ino == out.st_ino;
-}
-
-/* Opens a device, or what a symbolic link names, to be written directly. O_NONBLOCK: a pipe without
- * a reader is an error, not a wait. */
-static int open_direct(const char *path, bool probe)
-{
-    const int descriptor =
-        open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (probe ? 0 : O_TRUNC));
-    const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
-    if (flags >= 0)
-        (void)fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK);
-    return descriptor;
-}
-
-/* Writes a temporary file beside `path`, then renames it: a reader sees the old file or the new
- * one. What is there and no regular file stays, and is written directly. With `probe`, before the
- * search, it only checks that this will work. */
-static bool write_output(const tune *t, const char *path, bool probe)
-{
-    if (path == NULL || is_stdout(path)) {
-        if (!probe)
-            tune_write_file(stdout, t, &t->best, NULL);
-        return fflush(stdout) == 0 && !ferror(stdout);
-    }
-    struct stat status;
-    const bool direct = lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    const size_t size = strlen(path) + 32;
-    char *temporary = malloc(size);
-    if (temporary == NULL)
-        return false;
-    (void)snprintf(temporary, size, "%s.%ld.tmp", path, (long)getpid());
-    const int descriptor =
-        direct ? open_direct(path, probe)
-               : open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-    bool good = stream != NULL;
-    if (good) {
-        if (!probe)
-            tune_write_file(stream, t, &t->best, NULL);
-        good = fflush(stream) == 0 && !ferror(stream) && (direct || fsync(descriptor) == 0);
-        good = fclose(stream) == 0 && good;
-        good = good && (probe || direct || rename(temporary, path) == 0);
-    } else if (descriptor >= 0) {
-        (void)close(descriptor);
-    }
-    if (!good)
-        fprintf(stderr, "clprune-tune: --output: cannot write %s: %s\n", path, strerror(errno));
-    if (descriptor >= 0 && !direct && (probe || !good))
-        (void)unlink(temporary);
-    free(temporary);
-    return good;
-}
-
 static double parse_seconds(const char *text)
 {
     char *end;
@@ -347,7 +290,7 @@ static void parse(int argc, char **argv, tune *t, arguments *a)
 /* Searches and writes; the exit code. */
 static int run(tune *t, const arguments *a)
 {
-    if (!write_output(t, a->output, true))
+    if (!tune_write_output(t, a->output, true))
         return EXIT_RUN;
     make_temporary(t);
     open_device(t, a->device);
@@ -364,9 +307,9 @@ static int run(tune *t, const arguments *a)
         fprintf(stderr, "clprune-tune: stopped by a signal before any search\n");
         return 128 + tune_stopped();
     }
-    const bool written = write_output(t, a->output, false);
+    const bool written = tune_write_output(t, a->output, false);
     if (!written && a->output != NULL) /* the search is not lost */
-        tune_write_file(stdout, t, &t->best, NULL);
+        tune_write_file(stdout, t, &t->best, NULL, NULL);
     if (a->print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);

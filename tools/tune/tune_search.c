@@ -56,7 +56,7 @@ static clprune_context *open_candidate(const tune *t, const tune_row *row)
         perror("clprune-tune: the temporary file");
         exit(EXIT_RUN);
     }
-    tune_write_file(file, t, row, t->op);
+    tune_write_file(file, t, row, t->op, NULL);
     if (fclose(file) != 0) {
         perror("clprune-tune: the temporary file");
         exit(EXIT_RUN);

@@ -21,7 +21,8 @@ static bool is_written(const tune *t, const tune_row *row, const tune_op *op, si
     return false;
 }
 
-void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tune_op *op)
+void tune_write_file(
+    FILE *stream, const tune *t, const tune_row *row, const tune_op *op, const char *others)
 {
     fprintf(stream, "clprune_tuning = 1\ndevice = %s\ndriver = %s\n", t->device, t->driver);
     for (size_t i = 0; i < t->count; i++)
@@ -34,7 +35,7 @@ void tune_write_file(FILE *stream, const tune *t, const tune_row *row, const tun
         else if (t->ops[i].speedup > 0.0)
             fprintf(stream, "# %s: %.3f times as fast as the built-in row\n", t->ops[i].name,
                 t->ops[i].speedup);
-    fprintf(stream, "end\n");
+    fprintf(stream, "%send\n", others != NULL ? others : "");
 }
 
 void tune_write_c(FILE *stream, const tune *t, const tune_row *row)
