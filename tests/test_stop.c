@@ -16,7 +16,7 @@ static void pause_for(long milliseconds)
 }
 
 /* A program that never comes to its end says 's' when it is to stop. */
-static pid_t begin(int *told)
+static pid_t begin(int *told, void (*hang_up)(int))
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -28,6 +28,7 @@ static pid_t begin(int *told)
         return child;
     }
     (void)alarm(60); /* else it would outlive a test that fails */
+    (void)signal(SIGHUP, hang_up);
     stop_install();
     (void)!write(ends[1], "r", 1);
     while (stop_signal() == 0)
@@ -48,7 +49,7 @@ static void twice_at_once(void **state)
 {
     (void)state;
     int told, result;
-    const pid_t child = begin(&told);
+    const pid_t child = begin(&told, SIG_DFL);
     assert_int_equal(next(told), 'r');
     assert_int_equal(kill(child, SIGTERM), 0);
     assert_int_equal(next(told), 's');
@@ -65,9 +66,35 @@ static void twice_at_once(void **state)
     (void)close(told);
 }
 
+/* A terminal that is closed asks to stop; under nohup(1), which has the signal ignored, it does
+ * not. */
+static void hang_up(void **state)
+{
+    (void)state;
+    int told, result;
+    pid_t child = begin(&told, SIG_DFL);
+    assert_int_equal(next(told), 'r');
+    assert_int_equal(kill(child, SIGHUP), 0);
+    assert_int_equal(next(told), '?');
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    (void)close(told);
+
+    child = begin(&told, SIG_IGN);
+    assert_int_equal(next(told), 'r');
+    assert_int_equal(kill(child, SIGHUP), 0);
+    pause_for(100);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(next(told), 's');
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    (void)close(told);
+}
+
 int main(void)
 {
     test_list list = {0};
     test_add(&list, twice_at_once, NULL, "a signal that comes twice at once");
+    test_add(&list, hang_up, NULL, "a terminal that is closed");
     return test_run_on_host("stop", &list);
 }

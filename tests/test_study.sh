@@ -56,6 +56,7 @@ if [ -n "$linger" ]; then
     signal= signalled=
     trap 'end 130' INT
     trap 'end 143' TERM
+    trap 'end 129' HUP
     touch "$FOLDER/holding"
     for ((i = 0; i < 600; i++)); do [ -n "$signal" ] || sleep 0.05; done
     [ -n "$signal" ] || exit 1
@@ -317,7 +318,7 @@ signalled() {
     rm -f holding
     : >calls
     # the default action: a shell has SIGINT ignored in the background
-    env --default-signal=INT setsid "$study" files/linger.study ./trainer "$dir" >out 2>err &
+    env --default-signal=INT,HUP setsid "$study" files/linger.study ./trainer "$dir" >out 2>err &
     until [ -e holding ]; do sleep 0.05; done
     kill -s "$2" -- "$3$!"
     sleep 0.2
@@ -333,6 +334,8 @@ signalled 143 TERM
 signalled 143 TERM -
 signalled 130 INT
 signalled 130 INT -
+signalled 129 HUP
+signalled 129 HUP -
 
 # One table has one data set, wherever it lies; unless an arm has data of its own.
 mkdir good moved noise part
@@ -430,7 +433,7 @@ expect 2 "$study"
 # --help is the whole head comment.
 for option in --help -h; do
     expect 0 "$study" $option
-    [ ! -s err ] && [ "$(tail -n 1 out)" = '130 and 143 after SIGINT and SIGTERM.' ] && grep -q '^    arm NAME WORD' out && ! grep '^#' out ||
+    [ ! -s err ] && [ "$(tail -n 1 out)" = '130, 143 and 129 after SIGINT, SIGTERM and SIGHUP.' ] && grep -q '^    arm NAME WORD' out && ! grep '^#' out ||
         fail "$option says: $(cat out err)"
 done
 # Lines may end as on Windows.

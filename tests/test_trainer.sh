@@ -1018,7 +1018,7 @@ stop() {
     signal=$1 ends_with=$2
     shift 2
     rm -rf stopped
-    "$program" $pruned --epochs 100000 --output-dir stopped "$@" >long.out 2>long.err &
+    env --default-signal=HUP "$program" $pruned --epochs 100000 --output-dir stopped "$@" >long.out 2>long.err &
     child=$!
     tries=0
     while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
@@ -1056,6 +1056,7 @@ meanwhile() {
 interrupt INT 130
 meanwhile() { :; }
 interrupt TERM 143
+interrupt HUP 129
 # The lock dies with its process.
 stop KILL 137
 [ -e stopped/run.lock ] || fail "a killed run leaves no lock: is there any?"

@@ -19,8 +19,8 @@
 # A run has the folder OUT/NAME-SEED. Finished runs are not made again, interrupted ones continue from their
 # checkpoint, those with --steps from the start. Several processes may work on one OUT: each takes runs that
 # no other has. A run that fails or crashes is reported, and the others go on. If the trainer refuses an option (exit code
-# 2) or the data (4) in the first run of an arm, the arm's other seeds are not tried. SIGINT and SIGTERM end the study: the
-# trainer finishes its step and saves a checkpoint.
+# 2) or the data (4) in the first run of an arm, the arm's other seeds are not tried. SIGINT, SIGTERM and SIGHUP end
+# the study: the trainer finishes its step and saves a checkpoint.
 #
 # The command line of a run is in study.options. With other options than a finished or interrupted run, or than one that another
 # process makes, the study ends: start with those, remove the run's folder, or take another OUT. These may differ: --data,
@@ -39,7 +39,7 @@
 #     study.png    accuracy over the bytes kept, and training loss over epochs (if gnuplot is installed)
 #
 # Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong, or runs do not fit together;
-# 130 and 143 after SIGINT and SIGTERM.
+# 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP.
 export LC_ALL=C # a decimal point in every locale
 unset CDPATH # with it, cd prints, and may go elsewhere
 set -euo pipefail
@@ -254,8 +254,8 @@ report() (
     fi
 )
 
-# SIGINT and SIGTERM end the study after the trainer, which finishes its step. A terminal, timeout and systemd signal all
-# processes of the study; the trainer ignores a second signal within a second.
+# SIGINT, SIGTERM and SIGHUP end the study after the trainer, which finishes its step. A terminal, timeout and systemd
+# signal all processes of the study; the trainer ignores a second signal within a second.
 signals=0 stop='' trainer=''
 on_signal() {
     signals=$((signals + 1))
@@ -335,7 +335,7 @@ train_one() {
     rm -f "$dir/summary.tmp"
     exec 7>&-
     case $code in
-    130 | 143) stop=${stop:-$code} ;; # by SIGINT or SIGTERM
+    129 | 130 | 143) stop=${stop:-$code} ;; # by a signal
     2 | 4) # of a resumed run, the checkpoint may be the reason
         [[ " ${more[*]-}" == *' --resume '* ]] || ! unfinished "$1" || refused[$1]=yes
         ;;
@@ -353,6 +353,7 @@ declare -A refused # arms whose options or data the trainer refuses
 if [ "$train" != - ]; then
     trap 'on_signal 130' INT
     trap 'on_signal 143' TERM
+    trap 'on_signal 129' HUP
 fi
 while [ "$train" != - ] && read -r name seed <&3; do
     if [ -n "${refused[$name]-}" ] && [ ! -s "$out/$name-$seed/summary.json" ]; then

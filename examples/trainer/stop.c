@@ -42,12 +42,13 @@ void stop_install(void)
 {
     static sigset_t signals;
     struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, hang_up;
     pthread_t listener;
     (void)sigemptyset(&action.sa_mask);
     (void)sigemptyset(&ignore.sa_mask);
     /* A shell may have signals ignored for a background job; ignored ones would never become
-     * pending. */
+     * pending. A hang-up is one of a terminal that is closed; nohup(1) has it ignored on purpose.
+     */
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
@@ -55,6 +56,10 @@ void stop_install(void)
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+        (void)sigaction(SIGHUP, &action, NULL);
+        (void)sigaddset(&signals, SIGHUP);
+    }
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (pthread_create(&listener, NULL, listen, &signals) == 0)
         (void)pthread_detach(listener);

@@ -64,8 +64,8 @@ static void usage(FILE *stream)
           "  --version\n"
           "The search starts from the file in $CLPRUNE_TUNING, if set, and keeps what differs\n"
           "from the built-in row in other operations. Progress goes to stderr.\n"
-          "SIGINT and SIGTERM end the search, write the best row so far and exit with 130 and\n"
-          "143; another signal, a second or more later, quits at once.\n",
+          "SIGINT, SIGTERM and SIGHUP end the search, write the best row so far and exit\n"
+          "with 130, 143 and 129; another signal, a second or more later, quits at once.\n",
         stream);
 }
 
@@ -109,7 +109,7 @@ static void *listen(void *signals)
 static void catch_signals(void)
 {
     static sigset_t signals;
-    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART}, hang_up;
     pthread_t listener;
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL); /* also where a shell has them ignored */
@@ -118,6 +118,10 @@ static void catch_signals(void)
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) { /* no nohup(1) */
+        (void)sigaction(SIGHUP, &action, NULL);
+        (void)sigaddset(&signals, SIGHUP);
+    }
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (pthread_create(&listener, NULL, listen, &signals) == 0)
         (void)pthread_detach(listener);
