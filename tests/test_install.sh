@@ -62,6 +62,18 @@ for file in $wanted; do
     [ -s "$prefix/$file" ] || breach "$file is not installed"
 done
 [ -f "$libdir/libclprune.a" ] || breach "libclprune.a is not installed"
+# Links from one page to another work, but for those to what is not installed, or is elsewhere.
+doc=$prefix/share/doc/clprune
+find "$doc" -name '*.md' | while read -r page; do
+    grep -oE '\]\([^)#]+' "$page" | sed 's/^](//' | grep -v '^https\{0,1\}:' | while read -r link; do
+        target=$(realpath -m --relative-to="$doc" "$(dirname "$page")/$link")
+        case $target in
+        cl/* | src/* | tests/* | CONTRIBUTING.md | */results | */results/* | include/clprune/*.h | *.keep) ;;
+        *) [ -e "$doc/$target" ] || echo "$page: $link" ;;
+        esac
+    done
+done >"$folder/dead"
+[ ! -s "$folder/dead" ] || breach "the installed pages have dead links: $(cat "$folder/dead")"
 
 # Before 1.0 the library's name has the minor version: CONTRIBUTING.md.
 abi=$major
