@@ -289,6 +289,13 @@ expect 0 "" $small --plan --plan-csv link
 ln -s nothing dangling
 expect 4 "cannot write dangling: it is a link to nothing" $small --plan --plan-csv dangling
 [ -L dangling ] || fail "a link to nothing was replaced"
+mkdir linked
+for file in last.ckpt log.csv; do
+    ln -s nowhere linked/$file
+    expect 4 "cannot write linked/$file: it is a link to nothing" $small --output-dir linked
+    [ ! -s out ] || fail "a link to nothing as $file is found too late: $(cat out)"
+    rm linked/$file
+done
 
 # ---- the data of a run ---------------------------------------------------------------------------
 # grey FOLDER DIGIT: 16 images of 16 x 16 pixels, all of one grey.

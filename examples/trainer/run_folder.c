@@ -138,11 +138,16 @@ static bool take_lock(run_folder *folder, fault *f)
         f, CODE_DATA, "%s: runs come and go there; give another --output-dir", folder->path);
 }
 
-/* False, with a fault: the file is there, or not, but cannot be looked at. */
+/* False, with a fault, if the file cannot be looked at, or is a link to nothing. */
 static bool look_at(const char *path, bool *there, struct stat *status, fault *f)
 {
     *there = stat(path, status) == 0;
-    return *there || errno == ENOENT || fail("read", path, f);
+    if (*there)
+        return true;
+    if (errno != ENOENT)
+        return fail("read", path, f);
+    return lstat(path, status) != 0 ||
+           fault_set(f, CODE_DATA, "cannot write %s: it is a link to nothing", path);
 }
 
 /* Whether two paths are of one file or folder; both must be there. */
