@@ -82,7 +82,7 @@ if [ "$runs" -gt 1 ]; then # the tiled kernels split sums by the threads: a resu
     rm -rf run run.json
     CLPRUNE_DEBUG=kernels=tiled POCL_MAX_PTHREAD_COUNT=1 "$resmlp" --image-size 16 --patch-size 8 $small --steps 1 --output-dir run
     CLPRUNE_DEBUG=kernels=tiled POCL_MAX_PTHREAD_COUNT=2 "$resmlp" --resume run/last.ckpt --quiet 2>&1 |
-        grep -q 'note: .*, compute units: 1; .*, compute units: 2' || { echo "no note of other compute units" && wrong=$((wrong + 1)); }
+        grep -q 'note: .*, compute units: 1, .*, compute units: 2, ' || { echo "no note of other compute units" && wrong=$((wrong + 1)); }
 fi
 echo "$wrong presets or locales with another hash"
 [ $wrong = 0 ]
