@@ -17,7 +17,7 @@
 #
 # Its results are wrong, too, for three things that the optimiser makes, so the tests that meet them run
 # without it: llvm.usub.sat is unknown, zext of <16 x i1> gives 255, and an integer of 3 bits, which
-# becomes of i % 8 in a loop, is never cut to 3 bits (bsr_index of the vector family, from a bitmap).
+# becomes of i % 8 in a loop, is never cut to 3 bits (bsr_index of the vector family).
 # Exits 0 if all tests pass and nothing was found, 1 otherwise, 77 where Oclgrind is missing.
 export LC_ALL=C # a decimal point in every locale
 build=${1:?usage: oclgrind.sh BUILD_DIR [TEST...]}
@@ -92,6 +92,11 @@ for test in $tests; do
         }
         set --
         case $test,$family in
+        test_bspmm,vector) # bsr_index without the optimiser, selection with it
+            CLPRUNE_TEST_CASES="scratch full" check "$test" $family "scratch full" "--data-races --check-api"
+            plain=$unoptimised
+            set -- "five runs" "any offset" linear "alpha 0" "of zero" "tn " "nt " "nn "
+            ;;
         test_prune_sampled,vector) set -- "large blocks" "finite values" "x upon the result" ;;
         test_saved,vector) set -- ": dense" "all kept" "dense product" ;;
         test_linear,vector) set -- ", dense" ", 1x16, 1" "bit for bit" ;;
