@@ -287,6 +287,62 @@ static void ignored_options(void **state)
     clprune_context_destroy(dry);
 }
 
+/* Buffers of a dry context may exceed $CLPRUNE_MEM_LIMIT and the device, side by side: only
+ * options.mem_limit is its budget. */
+static void dry_budget(void **state)
+{
+    (void)state;
+    clprune_device_info device = clprune_context_device_info(test_context());
+    clprune_context *dry = NULL, *narrow = NULL;
+    clprune_mat refused;
+    device.global_memory = 1 << 20;
+    test_environment("CLPRUNE_MEM_LIMIT", "1M");
+    good(NULL, clprune_context_create_dry(&device, NULL, &dry));
+    const clprune_context_options options = {.mem_limit = 1 << 20};
+    good(NULL, clprune_context_create_dry(&device, &options, &narrow));
+    test_environment("CLPRUNE_MEM_LIMIT", NULL);
+    for (int i = 0; i < 10; i++)
+        (void)create(dry, "x", 256, 256);
+    for (int i = 0; i < 4; i++)
+        (void)create(narrow, "x", 256, 256);
+    assert_int_equal(clprune_mat_create(narrow, CLPRUNE_MEMORY_ACTIVATIONS, "x", 1, 1, &refused),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    clprune_context_destroy(narrow);
+    clprune_context_destroy(dry);
+}
+
+/* A place is given once, also in poison mode, where it is no place: a second buffer of the same
+ * name and size is none that a step forgets. */
+static void given_once(void **state)
+{
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        clprune_plan *plan = NULL;
+        float value[16];
+        test_debug(on ? "forget=poison" : "forget=keep");
+        clprune_context *dry = open_dry(), *context = open_real();
+        test_debug(NULL);
+        good(dry, clprune_plan_begin(dry));
+        good(dry, clprune_mat_fill(dry, 1.0f, create(dry, "x", 1, 16), NULL));
+        good(dry, clprune_plan_end_step(dry));
+        good(dry, clprune_plan_create(dry, &plan));
+        good(context, clprune_context_use_plan(context, plan));
+        const clprune_mat first = create(context, "x", 1, 16), second = create(context, "x", 1, 16);
+        good(context, clprune_mat_fill(context, 6.0f, first, NULL));
+        good(context, clprune_mat_fill(context, 7.0f, second, NULL));
+        good(context, clprune_plan_end_step(context));
+        good(context, clprune_mat_read(context, second, value));
+        assert_true(value[0] == 7.0f);
+        good(context, clprune_mat_read(context, first, value));
+        assert_true(on ? value[0] != value[0] : value[0] == 6.0f);
+        clprune_plan_destroy(plan);
+        clprune_buffer_release(context, first.buffer);
+        clprune_buffer_release(context, second.buffer);
+        clprune_context_destroy(context);
+        clprune_context_destroy(dry);
+    }
+}
+
 /* Dry commands have no event: *event becomes NULL, whatever it was. */
 static void dry_events(void **state)
 {
@@ -347,6 +403,8 @@ int main(void)
     test_add(&list, half_noted, NULL, "a command that is half noted");
     test_add(&list, poison, NULL, "forgotten is NaN on request");
     test_add(&list, ignored_options, NULL, "options that a dry context ignores");
+    test_add(&list, dry_budget, NULL, "the budget of a dry context");
+    test_add(&list, given_once, NULL, "a place is given once");
     test_add(&list, dry_events, NULL, "dry commands have no event");
     test_add(&list, refusals, NULL, "what is refused");
     return test_run_on_devices("plan", &list);

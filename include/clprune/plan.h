@@ -44,7 +44,8 @@ extern "C" {
  * are NULL. Wrapped memory, and memory given to the functions of saved_host.h, keeps its values.
  * `device` describes the device to plan for: an entry of clprune_device_list, the result of
  * clprune_context_device_info, or NULL for a CPU with this machine's processors and vectors of 16
- * floats. Of `options`, device, cache_dir and allocator are ignored. Errors: INVALID_ARGUMENT,
+ * floats. Of `options`, device, cache_dir and allocator are ignored. It has no memory budget unless
+ * options.mem_limit is set, which counts all its buffers side by side. Errors: INVALID_ARGUMENT,
  * OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_context_create_dry(const clprune_device_info *device,
     const clprune_context_options *options, clprune_context **context);

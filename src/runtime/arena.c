@@ -19,8 +19,12 @@ clprune_status clprune__arena_take(clprune_context *context, clprune_memory_cate
             place = p;
     }
     *planned = place != NULL;
-    if (place == NULL || arena->slabs_count == 0)
+    if (place == NULL)
         goto done;
+    if (arena->slabs_count == 0) { /* poison mode: the buffer lies elsewhere */
+        place->taken = true;
+        goto done;
+    }
     const clprune__slab *slab = &arena->slabs[place->offset / arena->slab_bytes];
     const cl_buffer_region region = {
         slab->origin + (size_t)(place->offset % arena->slab_bytes), bytes > 0 ? bytes : 1};

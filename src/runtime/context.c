@@ -87,7 +87,8 @@ done:
 }
 
 /* Sets the memory budget (the option, else CLPRUNE_MEM_LIMIT, else the device's memory) and the
- * limit of the disk cache. */
+ * limit of the disk cache. A dry context has no budget of its own: buffers that it holds side by
+ * side share places in a plan. */
 static clprune_status choose_limits(clprune_context *context, uint64_t option)
 {
     clprune_status status = CLPRUNE_SUCCESS;
@@ -95,6 +96,8 @@ static clprune_status choose_limits(clprune_context *context, uint64_t option)
     context->cache->disk_limit = CLPRUNE__DISK_LIMIT;
     if (option == 0)
         TRY(read_bytes(context, "CLPRUNE_MEM_LIMIT", &context->ledger->limit));
+    if (option == 0 && context->record != NULL)
+        context->ledger->limit = UINT64_MAX;
     TRY(read_bytes(context, "CLPRUNE_CACHE_LIMIT", &context->cache->disk_limit));
 done:
     return status;
