@@ -307,10 +307,25 @@ static void small_slabs(void **state)
     assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 7168 + 4096);
     assert_int_equal(clprune_plan_sizes(plan).other_bytes, 2 * 4000 * 4096 + 2 * 4096 + 7172);
     clprune_plan_destroy(plan);
-    for (size_t i = 0; i < 64; i++) /* each in a slab of its own */
-        (void)create(dry, "c", 64, 16);
+    for (size_t i = 0; i < 62; i++) /* each in a slab of its own */
+        (void)create(dry, "c", 1792, 1);
     good(dry, clprune_plan_create(dry, &plan));
+    assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 63 * 7168 + 4096);
     clprune_context *real = open_real();
+    good(real, clprune_context_use_plan(real, plan));
+    clprune_context_destroy(real);
+    clprune_plan_destroy(plan);
+    (void)create(dry, "d", 256, 3); /* these two fill what a and b leave: 64 whole slabs */
+    (void)create(dry, "d", 256, 3);
+    good(dry, clprune_plan_create(dry, &plan));
+    assert_int_equal(clprune_plan_sizes(plan).arena_bytes, 64 * 7168);
+    real = open_real();
+    good(real, clprune_context_use_plan(real, plan));
+    clprune_context_destroy(real);
+    clprune_plan_destroy(plan);
+    (void)create(dry, "e", 1, 1);
+    good(dry, clprune_plan_create(dry, &plan));
+    real = open_real();
     assert_int_equal(clprune_context_use_plan(real, plan), CLPRUNE_UNSUPPORTED);
     assert_non_null(strstr(clprune_last_error(real), "at most 7168"));
     assert_int_equal(live(real, CLPRUNE_MEMORY_TOTAL), 0);

@@ -62,7 +62,8 @@ static clprune_status create_slabs(clprune_context *context, const clprune_plan 
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const uint64_t bytes = plan->totals.arena_bytes;
-    REQUIRE(bytes / plan->slab_bytes < CLPRUNE__ARENA_SLABS, CLPRUNE_UNSUPPORTED,
+    REQUIRE(bytes == 0 || (bytes - 1) / plan->slab_bytes < CLPRUNE__ARENA_SLABS,
+        CLPRUNE_UNSUPPORTED,
         "the plan needs %llu bytes in buffers of at most %llu, which are more than %d; run without "
         "a plan",
         (unsigned long long)bytes, (unsigned long long)plan->slab_bytes, CLPRUNE__ARENA_SLABS);
