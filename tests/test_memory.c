@@ -277,6 +277,34 @@ static void called_back(void **state)
     clprune_context_destroy(h.context);
 }
 
+/* Books a large buffer while it allocates another one. */
+static cl_mem greedy_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
+{
+    hooked *h = user;
+    if (h->context != NULL && h->spare == NULL && bytes == 600) {
+        h->spare = (cl_mem)(void *)h; /* not again */
+        h->spare = create(h->context, CLPRUNE_MEMORY_INPUT, "spare", 600);
+    }
+    return clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, error);
+}
+
+/* What the allocator takes counts before what it was called for is booked. */
+static void budget_of_the_allocator(void **state)
+{
+    (void)state;
+    hooked h = {0};
+    cl_mem refused;
+    h.context = open_with((clprune_context_options){
+        .mem_limit = 1000, .allocator = {greedy_allocate, querying_release, &h}});
+    assert_int_equal(clprune_buffer_create(h.context, CLPRUNE_MEMORY_INPUT, "b", 600, &refused),
+        CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    assert_null(refused);
+    assert_int_equal(usage(h.context, CLPRUNE_MEMORY_TOTAL).live, 600);
+    clprune_buffer_release(h.context, h.spare);
+    clprune_buffer_release(h.context, create(h.context, CLPRUNE_MEMORY_INPUT, "b", 600));
+    clprune_context_destroy(h.context);
+}
+
 /* An allocator that refuses large buffers, after a call of its own that fails. */
 static cl_mem refusing_allocate(void *user, cl_context cl, size_t bytes, cl_int *error)
 {
@@ -463,6 +491,7 @@ int main(void)
     test_add(&list, custom_allocator, NULL, "a custom allocator sees every buffer");
     test_add(&list, failing_allocator, NULL, "a failing allocator");
     test_add(&list, called_back, NULL, "an allocator and a log that change the ledger");
+    test_add(&list, budget_of_the_allocator, NULL, "an allocator that takes the room");
     test_add(&list, failures_of_the_allocator, NULL, "an allocator whose own calls fail");
     test_add(&list, allocations_fail_in_turn, NULL, "a matrix whose allocation fails");
     test_add(&list, bad_arguments, NULL, "bad arguments");

@@ -78,6 +78,24 @@ static clprune__ledger_entry *make_entries(
     return entries;
 }
 
+/* Fails unless `bytes` more fit into the budget. */
+static clprune_status check_budget(
+    clprune_context *context, const char *name, size_t count, size_t bytes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const uint64_t limit = context->ledger->limit;
+    const uint64_t live = context->ledger->usage[CLPRUNE_MEMORY_TOTAL].live;
+    REQUIRE(live <= limit && bytes <= limit - live, CLPRUNE_OUT_OF_DEVICE_MEMORY,
+        "%s%s needs %zu bytes of device memory, but %llu of %llu bytes are in use; %s", name,
+        count > 1 ? " and the matrices in its buffer" : "", bytes, (unsigned long long)live,
+        (unsigned long long)limit,
+        limit < context->facts.global_memory
+            ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
+            : "the device has no more: make the batch smaller");
+done:
+    return status;
+}
+
 clprune_status clprune__buffer_create_shared(clprune_context *context,
     clprune_memory_category category, size_t count, const clprune__ledger_part *parts,
     cl_mem *buffer)
@@ -108,14 +126,8 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         "no memory to book %s", first);
     /* From here on nothing fails that has a place. */
     TRY(clprune__arena_take(context, category, first, bytes, &place, &planned));
-    REQUIRE(place != NULL || (total->live <= ledger->limit && bytes <= ledger->limit - total->live),
-        CLPRUNE_OUT_OF_DEVICE_MEMORY,
-        "%s%s needs %zu bytes of device memory, but %llu of %llu bytes are in use; %s", first,
-        count > 1 ? " and the matrices in its buffer" : "", bytes, (unsigned long long)total->live,
-        (unsigned long long)ledger->limit,
-        ledger->limit < context->facts.global_memory
-            ? "make the batch smaller, or raise options.mem_limit or CLPRUNE_MEM_LIMIT"
-            : "the device has no more: make the batch smaller");
+    if (place == NULL)
+        TRY(check_budget(context, first, count, bytes));
     cl_int code = CL_SUCCESS;
     const bool quiet = context->quiet;
     context->quiet = false; /* the failures of the caller's own calls in the allocator are heard */
@@ -133,6 +145,8 @@ clprune_status clprune__buffer_create_shared(clprune_context *context,
         "the allocator made no buffer of %zu bytes for %s: %s (%d); %llu of %llu bytes are in use",
         bytes, first, code == CL_SUCCESS ? "it returned NULL" : clprune__cl_name(code), (int)code,
         (unsigned long long)total->live, (unsigned long long)ledger->limit);
+    if (place == NULL) /* the allocator may have created buffers of this context */
+        TRY(check_budget(context, first, count, bytes));
     REQUIRE(reserve(ledger, count), CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to book %s", first);
     *buffer = place != NULL ? place : made;
     for (size_t i = 0; i < count; i++) {
