@@ -194,6 +194,29 @@ static void no_samples(void **state)
     clprune_saved_destroy(saved);
 }
 
+/* No samples take no scratch, whatever a sample of them would take. */
+static void no_scratch(void **state)
+{
+    (void)state;
+    const clprune_form forms[] = {CLPRUNE_FORM_QUANTISED, CLPRUNE_FORM_GELU_CODE};
+    const clprune_mat empty = clprune_mat_of(NULL, 0, 1024), none = CLPRUNE_NO_MAT;
+    clprune_context *context = NULL;
+    TEST_OK(test_create(
+        (clprune_context_options){.kernels = clprune_context_kernels(test_context())}, &context));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const clprune_keep keep = {.form = forms[i], .bits = 4};
+        clprune_saved *saved = NULL;
+        TEST_OK(clprune_saved_create(context, "s", &keep, 1, 4096, 1024, &saved));
+        TEST_OK(clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_GELU, 0, 0, empty, none, empty, saved, NULL));
+        TEST_OK(clprune_activation_backward(
+            context, CLPRUNE_ACTIVATION_GELU, 0, 0, 0, saved, empty, empty, none, NULL));
+        assert_true(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).peak < 4096 * 1024 * 4);
+        clprune_saved_destroy(saved);
+    }
+    clprune_context_destroy(context);
+}
+
 /* With a DENSE store the matrix that it keeps may be its own memory; nothing else may overlap it.
  */
 static void own_memory(void **state)
@@ -281,6 +304,7 @@ int main(void)
         test_add(&list, there_and_back, &rows[i], "%s", rows[i].name);
     test_add(&list, refused, NULL, "what is refused");
     test_add(&list, no_samples, NULL, "empty matrices without a buffer");
+    test_add(&list, no_scratch, NULL, "no samples take no scratch");
     test_add(&list, own_memory, NULL, "the memory of a dense store");
     test_add(&list, dense_scratch, NULL, "scratch of a dense store");
     return test_run_on_devices("activations", &list);

@@ -11,7 +11,7 @@ clprune_status clprune__chunks_begin(clprune_context *context, size_t rows, size
 {
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t most = CHUNK_BYTES / sizeof(float) / clprune__max(rows * cols, 1);
-    const size_t step = clprune__max(1, clprune__min(range.count, most));
+    const size_t step = clprune__min(range.count, clprune__max(most, 1));
     *chunks =
         (clprune__chunks){.range = {range.first, 0}, .all = range, .step = step, .rows = rows};
     TRY(clprune__scratch_mat(context, step * rows, cols, &chunks->scratch));
