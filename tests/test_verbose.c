@@ -271,6 +271,12 @@ static void refused(void **state)
         assert_null(context);
         assert_non_null(strstr(clprune_last_error(NULL), "CLPRUNE_VERBOSE"));
     }
+    clprune_context *dry = test_context();
+    test_environment("CLPRUNE_VERBOSE", "yes"); /* a dry context prints nothing, but knows it too */
+    const clprune_status status = clprune_context_create_dry(NULL, NULL, &dry);
+    test_environment("CLPRUNE_VERBOSE", NULL);
+    assert_int_equal(status, CLPRUNE_INVALID_ARGUMENT);
+    assert_null(dry);
     float result[ROWS * OUT];
     use("0", result); /* off, as unset is */
     use("", result);

@@ -190,17 +190,24 @@ static FILE *open_to_append(const char *path)
     return file;
 }
 
-/* Opens the file of "1", "2", "1:path" or "2:path". */
-static clprune_status open_file(clprune_context *context, const char *value)
+static clprune_status check_value(clprune_context *context, const char *value)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    verbose_backend *made = self(context);
     REQUIRE((value[0] == '1' || value[0] == '2') &&
                 (value[1] == '\0' || (value[1] == ':' && value[2] != '\0')),
         CLPRUNE_INVALID_ARGUMENT,
         "CLPRUNE_VERBOSE is \"%.100s\", expected 0, 1 (a line per call) or 2 (and per command); "
         "with \":file\", lines are appended to a file instead of stderr",
         value);
+done:
+    return status;
+}
+
+/* Opens the file of "1", "2", "1:path" or "2:path". */
+static clprune_status open_file(clprune_context *context, const char *value)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    verbose_backend *made = self(context);
     made->verbose.each_command = value[0] == '2';
     if (value[1] == '\0') {
         made->verbose.file = stderr;
@@ -224,7 +231,10 @@ bool clprune__verbose_wanted(void)
 clprune_status clprune__verbose_open(clprune_context *context)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (!clprune__verbose_wanted() || !context->backend->runs)
+    if (!clprune__verbose_wanted())
+        goto done;
+    TRY(check_value(context, getenv("CLPRUNE_VERBOSE")));
+    if (!context->backend->runs)
         goto done;
     verbose_backend *made = calloc(1, sizeof *made);
     REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the context");
