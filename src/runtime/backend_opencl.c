@@ -194,6 +194,12 @@ static clprune_status wait_for(clprune_context *context, size_t count, const cl_
         REQUIRE(owner == context->cl, CLPRUNE_INVALID_ARGUMENT,
             "events[%zu] belongs to another OpenCL context", i);
     }
+    for (size_t i = 0; i < count; i++) { /* else a command that was never sent may be waited for */
+        cl_command_queue queue;
+        TRY_CL(clGetEventInfo(events[i], CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL));
+        if (queue != NULL && queue != context->queue) /* user events have no queue */
+            TRY_CL(clFlush(queue));
+    }
     TRY_CL(clEnqueueBarrierWithWaitList(context->queue, (cl_uint)count, events, NULL));
 done:
     return status;
