@@ -65,6 +65,31 @@ static clprune_context *open_narrow(setup s, journal *j)
     return context;
 }
 
+/* A command that is held back on the caller's queue does not hold back the probe. */
+static void on_a_busy_queue(void **state)
+{
+    (void)state;
+    clprune_context *owner = NULL, *context = NULL;
+    cl_int code;
+    skip_if_compiler_dies(setups[0]);
+    TEST_OK(test_create((clprune_context_options){0}, &owner));
+    const cl_command_queue queue = clprune_context_queue(owner);
+    const cl_event gate = clCreateUserEvent(clprune_context_cl(owner), &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL), CL_SUCCESS);
+    test_debug(setups[0].mma);
+    const clprune_context_options options = {.precision = setups[0].precision};
+    const clprune_status status = clprune_context_create(queue, &options, &context);
+    test_debug(NULL);
+    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    TEST_OK(status);
+    assert_int_equal(clprune_context_precision(context), setups[0].precision);
+    assert_ptr_equal(clprune_context_queue(context), queue);
+    clprune_context_destroy(context);
+    (void)clReleaseEvent(gate);
+    clprune_context_destroy(owner);
+}
+
 /* Such a context for each setup, opened once: what it built serves all cases. */
 static clprune_context *narrow_contexts[SETUPS];
 
@@ -536,6 +561,7 @@ int main(void)
     test_list list = {0};
     test_add(&list, choices, NULL, "options and environment");
     test_add(&list, dry, NULL, "dry contexts");
+    test_add(&list, on_a_busy_queue, NULL, "on a busy queue");
     for (int i = 0; i < 2; i++)
         test_add(&list, tuned, &odd_tunings[i], "odd tuning %d", i);
     for (int s = 0; s < SETUPS; s++) {

@@ -127,7 +127,8 @@ typedef struct clprune_context_options {
                                     and BF16 need an NVIDIA device of compute capability 8.0 or
                                     later. On others, or if the device's probe fails, the products
                                     run in fp32, and the log gets a warning. The probe builds and
-                                    runs a small kernel during creation, and waits for it */
+                                    runs a small kernel during creation, on a queue of its own,
+                                    and waits for it */
     int thread_safe;             /* non-zero: several threads may use the context at once, see
                                     Threads above */
     uint64_t reserved[4];        /* zeros */
@@ -193,7 +194,8 @@ typedef struct clprune_cache_stats {
     uint64_t memory_hits; /* programs found in the context */
     uint64_t disk_hits;   /* programs loaded from the cache folder */
     uint64_t builds;      /* programs compiled from source */
-    uint64_t rejected;    /* files refused: wrong owner, mode, size, key or checksum */
+    uint64_t rejected;    /* files refused: wrong owner, mode, size, key or checksum; binaries that
+                             the driver refuses */
 } clprune_cache_stats;
 
 /* The counters since the context was created; zeros for NULL. */

@@ -50,7 +50,8 @@ typedef struct clprune_optimizer clprune_optimizer;
  *
  * One kernel updates all tensors that share a value buffer and a gradient buffer (see
  * clprune_mats_create). With B such pairs of buffers, a step enqueues B kernels (LAMB 2 B + 1) and
- * clipping 2 B + 2. On failure *optimizer is NULL. Errors: INVALID_ARGUMENT, INVALID_SIZE,
+ * clipping 2 B + 2. Blocks until the work enqueued before is done, because it writes tables of the
+ * tensors. On failure *optimizer is NULL. Errors: INVALID_ARGUMENT, INVALID_SIZE,
  * OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
 CLPRUNE_API clprune_status clprune_optimizer_create(clprune_context *context,
     const clprune_optimizer_desc *desc, size_t count, const clprune_param *params,

@@ -11,6 +11,7 @@
 #include "runtime/context_private.h"
 #include "runtime/fail.h"
 #include "runtime/launch.h"
+#include "runtime/queue.h"
 #include "runtime/transfer.h"
 
 static const clprune__kernel_def mma_probe_kernel = {"mma_probe.cl", "mma_probe", "mma.clh"};
@@ -172,6 +173,8 @@ static clprune_status probe(clprune_context *context, char *reason, size_t size)
             reason, size, "the device is not an NVIDIA GPU of compute capability 8.0 or later");
         goto done;
     }
+    clprune__own_queue own;
+    TRY(clprune__own_queue_begin(context, &own));
     /* A failed probe is not the caller's error: it is not logged as one. */
     const clprune_log_fn log = context->log;
     context->log = NULL;
@@ -179,6 +182,7 @@ static clprune_status probe(clprune_context *context, char *reason, size_t size)
         if (run_probe(context, i == 0) != CLPRUNE_SUCCESS)
             (void)snprintf(reason, size, "%.*s", (int)size - 1, clprune__error_text(context));
     context->log = log;
+    clprune__own_queue_end(context, &own);
     clprune__error_text(context)[0] = '\0'; /* the context's own: it has no lock yet */
     clprune_memory_reset_peak(context);
 done:

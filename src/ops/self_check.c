@@ -8,6 +8,7 @@
 #include "runtime/context_private.h"
 #include "runtime/fail.h"
 #include "runtime/launch.h"
+#include "runtime/queue.h"
 #include "runtime/rowwise.h"
 
 static const clprune__kernel_def self_check_kernel = {"self_check.cl", "self_check", ""};
@@ -142,20 +143,13 @@ clprune_status clprune__self_check(clprune_context *context)
     clprune_status status = CLPRUNE_SUCCESS;
     if (!context->backend->runs || has_passed(context))
         return status;
-    const cl_command_queue callers = context->queue;
-    const clprune__backend *const backend = context->backend;
     const clprune_cache_stats stats = context->cache->stats;
     float got[RESULTS];
-    cl_int code;
-    const cl_command_queue own = clCreateCommandQueue(context->cl, context->device, 0, &code);
-    TRY_CODE("clCreateCommandQueue", code);
-    context->queue = own;
-    context->backend = &clprune__opencl_backend; /* not the verbose one: prints nothing */
+    clprune__own_queue own;
+    TRY(clprune__own_queue_begin(context, &own));
     status = run(context, got);
-    context->backend = backend;
-    context->queue = callers;
+    clprune__own_queue_end(context, &own);
     context->cache->stats = stats;
-    (void)clReleaseCommandQueue(own);
     TRY(status);
     TRY(compare(context, got));
     remember(context);

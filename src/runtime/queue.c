@@ -73,3 +73,23 @@ clprune_status clprune_context_set_queue(clprune_context *context, cl_command_qu
 done:
     return status;
 }
+
+clprune_status clprune__own_queue_begin(clprune_context *context, clprune__own_queue *own)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    cl_int code;
+    *own = (clprune__own_queue){context->queue, context->backend};
+    const cl_command_queue queue = clCreateCommandQueue(context->cl, context->device, 0, &code);
+    TRY_CODE("clCreateCommandQueue", code);
+    context->queue = queue;
+    context->backend = &clprune__opencl_backend;
+done:
+    return status;
+}
+
+void clprune__own_queue_end(clprune_context *context, const clprune__own_queue *own)
+{
+    (void)clReleaseCommandQueue(context->queue);
+    context->queue = own->callers;
+    context->backend = own->backend;
+}
