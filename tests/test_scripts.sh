@@ -185,6 +185,42 @@ if ! command -v oclgrind >/dev/null && ! grep -q ': without Oclgrind: ' "$folder
     failures=$((failures + 1))
 fi
 
+# tests/debian13.sh says why it is skipped, and takes packages from apt's mirror.
+debian13() {
+    env TMPDIR="$folder" APT_CONFIG="$folder/apt.conf" PATH="$folder/bin:$PATH" FAIL="$1" "$source/tests/debian13.sh"
+}
+machine
+says 77 '^debian13: only root can ' debian13 none
+machine debootstrap wget setpriv
+printf '#!/bin/sh\necho 0\n' >"$folder/bin/id"
+says 77 '^debian13: this machine lets root mount nothing' debian13 'setpriv --pdeathsig'
+says 77 '^debian13: no mirror has Debian 13: .*http://deb.debian.org/debian; check the network$' debian13 'wget -q'
+# takes_mirror ADDRESS: that of $folder/apt; our setpriv says what would run.
+takes_mirror() {
+    : >"$folder/calls"
+    debian13 debootstrap >"$folder/out" 2>&1
+    grep -q "^wget .* $1/dists/trixie/Release$" "$folder/calls" &&
+        grep -q "^setpriv .* debootstrap .* trixie .*/system $1/*$" "$folder/calls" && return
+    echo "FAILED: tests/debian13.sh does not take $1"
+    cat "$folder/calls" "$folder/out"
+    failures=$((failures + 1))
+}
+mkdir -p "$folder/apt/parts"
+cat >"$folder/apt.conf" <<CONF
+Dir::Etc::sourcelist "$folder/apt/sources.list";
+Dir::Etc::sourceparts "$folder/apt/parts";
+CONF
+: >"$folder/apt/sources.list"
+takes_mirror http://deb.debian.org/debian
+if command -v apt-get >/dev/null; then
+    echo 'deb [arch=amd64] http://one.example/debian bookworm main' >"$folder/apt/sources.list"
+    takes_mirror http://one.example/debian
+    printf 'Types: deb\nURIs: http://two.example/debian/\nSuites: bookworm\nComponents: main\n' \
+        >"$folder/apt/parts/debian.sources"
+    echo 'deb http://one.example/debian-security bookworm-security main' >"$folder/apt/sources.list"
+    takes_mirror http://two.example/debian
+fi
+
 if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     mkdir "$folder/demo"
     tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C "$folder/demo" -xf -
