@@ -2,7 +2,7 @@
 # The scripts of the README where they cannot do their work: one line says the next step.
 #   test_scripts.sh SOURCE_DIR
 # With $CLPRUNE_TEST_LONG it also lets tools/demo.sh do its work, in a copy of the sources: it builds, and trains with few
-# images.
+# images, generated and in IDX files.
 export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2
@@ -234,6 +234,21 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
         failures=$((failures + 1))
     }
     cat "$folder/demo/demo/table.csv"
+    # With data: 32 images of MNIST's form, in a folder beside the call.
+    mkdir "$folder/mnist"
+    for split in train t10k; do
+        { printf '\0\0\10\3\0\0\0\40\0\0\0\34\0\0\0\34' && head -c 25088 /dev/zero | tr '\0' 1; } \
+            >"$folder/mnist/$split-images-idx3-ubyte"
+        { printf '\0\0\10\1\0\0\0\40' && head -c 32 /dev/zero; } >"$folder/mnist/$split-labels-idx1-ubyte"
+    done
+    cd "$folder" && demo/tools/demo.sh --data mnist --epochs 1 --batch-size 16 >"$folder/out" 2>&1 || echo "exit code $?" >>"$folder/out"
+    [ "$(grep -cE '^(dense|pruned-[58]0),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' demo/demo/table.csv)" = 3 ] &&
+        grep -q '"dataset": "IDX' demo/demo/dense/summary.json && ! grep '^exit code' "$folder/out" || {
+        echo "FAILED: the demo with --data"
+        tail -n 40 "$folder/out"
+        grep '"dataset"' demo/demo/dense/summary.json
+        failures=$((failures + 1))
+    }
 fi
 
 [ $failures -eq 0 ]
