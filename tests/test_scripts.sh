@@ -2,7 +2,7 @@
 # The scripts of the README where they cannot do their work: one line says the next step.
 #   test_scripts.sh SOURCE_DIR
 # With $CLPRUNE_TEST_LONG it also lets tools/demo.sh do its work, in a copy of the sources: it builds, and trains with few
-# images.
+# images, generated and in IDX files.
 export LC_ALL=C # a decimal point in every locale
 source=$1
 folder=$(mktemp -d) || exit 2
@@ -185,6 +185,42 @@ if ! command -v oclgrind >/dev/null && ! grep -q ': without Oclgrind: ' "$folder
     failures=$((failures + 1))
 fi
 
+# tests/debian13.sh says why it is skipped, and takes packages from apt's mirror.
+debian13() {
+    env TMPDIR="$folder" APT_CONFIG="$folder/apt.conf" PATH="$folder/bin:$PATH" FAIL="$1" "$source/tests/debian13.sh"
+}
+machine
+says 77 '^debian13: only root can ' debian13 none
+machine debootstrap wget setpriv
+printf '#!/bin/sh\necho 0\n' >"$folder/bin/id"
+says 77 '^debian13: this machine lets root mount nothing' debian13 'setpriv --pdeathsig'
+says 77 '^debian13: no mirror has Debian 13: .*http://deb.debian.org/debian; check the network$' debian13 'wget -q'
+# takes_mirror ADDRESS: that of $folder/apt; our setpriv says what would run.
+takes_mirror() {
+    : >"$folder/calls"
+    debian13 debootstrap >"$folder/out" 2>&1
+    grep -q "^wget .* $1/dists/trixie/Release$" "$folder/calls" &&
+        grep -q "^setpriv .* debootstrap .* trixie .*/system $1/*$" "$folder/calls" && return
+    echo "FAILED: tests/debian13.sh does not take $1"
+    cat "$folder/calls" "$folder/out"
+    failures=$((failures + 1))
+}
+mkdir -p "$folder/apt/parts"
+cat >"$folder/apt.conf" <<CONF
+Dir::Etc::sourcelist "$folder/apt/sources.list";
+Dir::Etc::sourceparts "$folder/apt/parts";
+CONF
+: >"$folder/apt/sources.list"
+takes_mirror http://deb.debian.org/debian
+if command -v apt-get >/dev/null; then
+    echo 'deb [arch=amd64] http://one.example/debian bookworm main' >"$folder/apt/sources.list"
+    takes_mirror http://one.example/debian
+    printf 'Types: deb\nURIs: http://two.example/debian/\nSuites: bookworm\nComponents: main\n' \
+        >"$folder/apt/parts/debian.sources"
+    echo 'deb http://one.example/debian-security bookworm-security main' >"$folder/apt/sources.list"
+    takes_mirror http://two.example/debian
+fi
+
 if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     mkdir "$folder/demo"
     tar -C "$source" --exclude=./build --exclude=./demo --exclude=./.git -cf - . | tar -C "$folder/demo" -xf -
@@ -198,6 +234,21 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
         failures=$((failures + 1))
     }
     cat "$folder/demo/demo/table.csv"
+    # With data: 32 images of MNIST's form, in a folder beside the call.
+    mkdir "$folder/mnist"
+    for split in train t10k; do
+        { printf '\0\0\10\3\0\0\0\40\0\0\0\34\0\0\0\34' && head -c 25088 /dev/zero | tr '\0' 1; } \
+            >"$folder/mnist/$split-images-idx3-ubyte"
+        { printf '\0\0\10\1\0\0\0\40' && head -c 32 /dev/zero; } >"$folder/mnist/$split-labels-idx1-ubyte"
+    done
+    cd "$folder" && demo/tools/demo.sh --data mnist --epochs 1 --batch-size 16 >"$folder/out" 2>&1 || echo "exit code $?" >>"$folder/out"
+    [ "$(grep -cE '^(dense|pruned-[58]0),[0-9]+[.][0-9]+,[1-9][0-9.]*,[1-9][0-9.]*$' demo/demo/table.csv)" = 3 ] &&
+        grep -q '"dataset": "IDX' demo/demo/dense/summary.json && ! grep '^exit code' "$folder/out" || {
+        echo "FAILED: the demo with --data"
+        tail -n 40 "$folder/out"
+        grep '"dataset"' demo/demo/dense/summary.json
+        failures=$((failures + 1))
+    }
 fi
 
 [ $failures -eq 0 ]

@@ -92,9 +92,13 @@ static bool open_direct(const char *path, int *descriptor, fault *f)
             "cannot write -: standard output is /dev/stdout, and a file of this name ./-");
     if (length > 0 && path[length - 1] == '/')
         return fault_set(f, CODE_DATA, "cannot write %s: it names a folder", path);
-    if (stat(path, &status) != 0)
-        return lstat(path, &status) != 0 ||
-               fault_set(f, CODE_DATA, "cannot write %s: it is a link to nothing", path);
+    if (stat(path, &status) != 0) {
+        if (errno != ENOENT && errno != ELOOP)
+            return fail("write", path, f);
+        if (lstat(path, &status) == 0)
+            return fault_set(f, CODE_DATA, "cannot write %s: it is a link to nothing", path);
+        return errno == ENOENT || fail("write", path, f);
+    }
     const int found = find_open(&status);
     if (found < 0 && S_ISREG(status.st_mode))
         return true;
@@ -111,11 +115,13 @@ static bool open_direct(const char *path, int *descriptor, fault *f)
     return *descriptor >= 0 || fail("write", path, f);
 }
 
+/* A link must not be replaced by the file: NULL, and errno, if the system cannot tell. */
 static char *without_links(const char *path)
 {
     struct stat status;
-    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) ? realpath(path, NULL)
-                                                                : strdup(path);
+    if (lstat(path, &status) != 0)
+        return errno == ENOENT ? strdup(path) : NULL;
+    return S_ISLNK(status.st_mode) ? realpath(path, NULL) : strdup(path);
 }
 
 bool atomic_file_open(const char *path, atomic_file *file, fault *f)

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h> /* access */
 
 #include "atomic_file.h"
 #include "auto_keep.h"
 #include "keep_file.h"
+#include "plain_file.h"
 
 enum { LABEL = 16, COLUMNS = 24 };
 
@@ -169,9 +169,11 @@ static bool save_one(
     atomic_file file;
     if (path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    const bool leave =
-        t->automatic == NULL && access(path, F_OK) == 0 && access(t->checkpoint_path, F_OK) == 0;
-    bool good = leave || atomic_file_open(path, &file, f);
+    bool there = false, saved = false;
+    bool good = t->automatic != NULL || (plain_file_exists(path, &there, f) &&
+                                            plain_file_exists(t->checkpoint_path, &saved, f));
+    const bool leave = there && saved;
+    good = good && (leave || atomic_file_open(path, &file, f));
     if (good && !leave) {
         write(t, file.stream);
         good = atomic_file_commit(&file, f);
@@ -195,8 +197,9 @@ static bool compare_keep(const trainer *t, const char *path, bool *there, bool *
 {
     const options *o = t->options;
     char *text = NULL;
-    *there = access(path, F_OK) == 0;
     *same = false;
+    if (!plain_file_exists(path, there, f))
+        return false;
     if (!*there)
         return true;
     if (!keep_file_read(path, &text, f))
@@ -211,10 +214,10 @@ bool auto_keep_check(const trainer *t, fault *f)
 {
     char *keep = run_folder_file(&t->folder, "auto.keep");
     char *csv = run_folder_file(&t->folder, "auto.csv");
-    bool there = false, same = false;
+    bool there = false, same = false, table = false;
     bool good = (keep != NULL && csv != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && compare_keep(t, keep, &there, &same, f);
-    if (good && !same && (there || access(csv, F_OK) == 0))
+    good = good && compare_keep(t, keep, &there, &same, f) && plain_file_exists(csv, &table, f);
+    if (good && !same && (there || table))
         good = fault_set(f, CODE_USAGE,
             "%s: this is not of the run in %s; replace it with --overwrite, or give another "
             "--output-dir",

@@ -66,16 +66,19 @@ bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f
     if (file == NULL)
         return *begins || fault_set(f, CODE_DATA, "cannot read %s: %s", path, strerror(errno));
     FILE *rows = open_memstream(&text, &size);
-    if (rows != NULL) {
+    bool printed = rows != NULL;
+    if (printed) {
         print_log(rows, log);
-        (void)fclose(rows);
+        printed = ferror(rows) == 0;
+        printed = fclose(rows) == 0 && printed;
     }
-    int next = fgetc(file);
+    int next = printed ? fgetc(file) : EOF;
     for (; next != EOF && i < size && next == (unsigned char)text[i]; ++i)
         next = fgetc(file);
     *begins = next == EOF || (log->count > 0 && i == size && size > 0);
-    const bool good =
-        ferror(file) == 0 || fault_set(f, CODE_DATA, "cannot read %s: %s", path, strerror(errno));
+    const bool good = printed ? ferror(file) == 0 || fault_set(f, CODE_DATA, "cannot read %s: %s",
+                                                         path, strerror(errno))
+                              : fault_set(f, CODE_MEMORY, "out of memory");
     (void)fclose(file);
     free(text);
     return good;

@@ -18,6 +18,13 @@ const char *plain_file_refusal(mode_t mode)
     return "it is a device, not a regular file";
 }
 
+bool plain_file_exists(const char *path, bool *there, fault *f)
+{
+    *there = access(path, F_OK) == 0;
+    return *there || errno == ENOENT || errno == ENOTDIR ||
+           fault_set_file(f, "look for", path, errno);
+}
+
 /* The descriptor of a regular file, or -1. O_NONBLOCK: a FIFO opens at once, to be refused. */
 static int open_regular(const char *path, struct stat *status, const char **why)
 {

@@ -5,9 +5,16 @@
 #ifndef TRAINER_PLAIN_FILE_H
 #define TRAINER_PLAIN_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h> /* FILE */
 #include <sys/stat.h>
+
+#include "fault.h"
+
+/* Sets *there: whether the name exists. Fails where the system cannot tell, as after an error of
+ * the disk: a file that is taken for missing may be written over. */
+bool plain_file_exists(const char *path, bool *there, fault *f);
 
 /* Opens a regular file for reading; *bytes, unless NULL, is its size. NULL where that fails; *why
  * is then the reason, a constant or strerror's text: "No such file or directory", "it is a FIFO,

@@ -45,8 +45,11 @@ static bool make_new(const options *o, run_folder *folder, fault *f)
     const time_t now = time(NULL);
     if (localtime_r(&now, &date) != NULL)
         (void)strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &date);
-    folder->made_runs = access("runs", F_OK) != 0;
+    bool there;
     fault refused = {0};
+    if (!plain_file_exists("runs", &there, f))
+        return false;
+    folder->made_runs = !there;
     if (!make_folder("runs", &refused))
         return fault_set(f, refused.code, "%s; --output-dir chooses another place", refused.text);
     for (int i = 1; i <= TRIES; ++i) {
@@ -73,7 +76,10 @@ static bool make(const options *o, run_folder *folder, fault *f)
     folder->path = strdup(o->output_dir);
     if (folder->path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    folder->made = access(o->output_dir, F_OK) != 0;
+    bool there;
+    if (!plain_file_exists(o->output_dir, &there, f))
+        return false;
+    folder->made = !there;
     return make_folder(o->output_dir, f);
 }
 
@@ -252,10 +258,12 @@ bool run_folder_open(const options *o, run_folder *folder, fault *f)
 
 void run_folder_clear(run_folder *folder, const options *o)
 {
+    bool there;
+    fault unknown = {0};
     for (size_t i = 0; folder->replaces && i < RUN_FILES; ++i) {
         char *path = run_folder_file(folder, run_files[i]);
         if (path != NULL && strcmp(run_files[i], "last.ckpt") == 0)
-            folder->has_replaced = access(path, F_OK) == 0;
+            folder->has_replaced = !plain_file_exists(path, &there, &unknown) || there;
         else if (path != NULL && !is_file(path, o->resume) && !is_file(path, o->keep_file))
             (void)unlink(path);
         free(path);

@@ -141,14 +141,35 @@ static bool take_tensors(
                path, end, data_bytes);
 }
 
+/* Jansson tells a failed allocation as a syntax error, or without a text. */
+static bool json_starved;
+
+static void *json_allocate(size_t bytes)
+{
+    void *block = malloc(bytes);
+    json_starved = json_starved || block == NULL;
+    return block;
+}
+
+static void json_free(void *block)
+{
+    free(block);
+}
+
 bool safetensors_parse(const char *path, const char *header, size_t length, uint64_t data_bytes,
     safetensors *s, fault *f)
 {
     json_error_t error;
     *s = (safetensors){0};
+    json_starved = false;
+    json_set_alloc_funcs(json_allocate, json_free);
     if (length == 0 || header[0] != '{')
         return fault_set(f, CODE_DATA, "%s: its header does not begin with {", path);
     json_t *root = json_loadb(header, length, JSON_REJECT_DUPLICATES, &error);
+    if (json_starved) {
+        json_decref(root);
+        return fault_set(f, CODE_MEMORY, "%s: no memory for its header", path);
+    }
     if (root == NULL)
         return fault_set(f, CODE_DATA, "%s: its header is no JSON: %s (byte %d)", path, error.text,
             error.position);

@@ -13,6 +13,7 @@
 #include "keep_file.h"
 #include "memory_plan.h"
 #include "output_files.h"
+#include "plain_file.h"
 #include "stop.h"
 #include "weights.h"
 
@@ -261,8 +262,11 @@ static bool check_log(const trainer *t, const char *csv, fault *f)
 static bool check_folder(const trainer *t, const char *csv, fault *f)
 {
     const options *o = t->options;
-    return o->resume == NULL || o->overwrite || access(t->checkpoint_path, F_OK) == 0 ||
-           (check_log(t, csv, f) && auto_keep_check(t, f));
+    bool there;
+    if (o->resume == NULL || o->overwrite)
+        return true;
+    return plain_file_exists(t->checkpoint_path, &there, f) &&
+           (there || (check_log(t, csv, f) && auto_keep_check(t, f)));
 }
 
 static bool open_output(trainer *t, fault *f)
