@@ -28,7 +28,7 @@ bool trainer_check_limit(const options *o, fault *f)
 static void hear_data(void *user, const char *note)
 {
     trainer *t = user;
-    char line[1024]; /* a file name may have more */
+    char line[MESSAGE_SIZE];
     (void)snprintf(line, sizeof line, "%s", note);
     for (char *p = line; *p != '\0'; ++p)
         if (*p == '\n' || *p == '\r')
@@ -60,7 +60,7 @@ static bool open_data(trainer *t, fault *f)
         .hear = hear_data,
         .hear_user = t,
     };
-    char message[512];
+    char message[MESSAGE_SIZE];
     if (!feed_check(
             f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message)) {
         if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
