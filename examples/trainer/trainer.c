@@ -348,8 +348,8 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
     };
-    return take_options(o, c, f) && take_keep_file(o, c, f) && open_data(t, f) &&
-           choose_sizes(t, f);
+    return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
+           open_data(t, f) && choose_sizes(t, f);
 }
 
 /* Plans the run and makes the arena for all that dies within a step. */
