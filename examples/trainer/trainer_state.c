@@ -13,7 +13,8 @@
  *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
- *                           images that were timed in the epoch
+ *                           images that were timed in the epoch, broken images that were
+ *                           replaced
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
  *                           epoch, CPU seconds
  *     log                   the rows of log.csv so far
@@ -33,7 +34,7 @@
 #include "checkpoint.h"
 #include "fnv.h"
 
-enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
+enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, RECORD_NAME = 96 };
 
 /* The record `device` without the tuning's source, and with it (PATH_MAX). */
 enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
@@ -200,7 +201,8 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const meter *m = whole && t->epoch.steps == 0 ? &t->first : &t->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images};
+        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images,
+        at->skipped + dataset_skipped(t->data)};
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
         m->seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
@@ -529,6 +531,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         .seconds = sums[1],
         .cpu_seconds = sums[3],
         .peak_bytes = position[6],
+        .skipped = position[10],
     };
     t->saved_activation_bytes = position[7];
     t->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
