@@ -224,6 +224,10 @@ else
     noted "--data: images/train/b/1.png" $two_steps --seed 4 --skip-broken --output-dir replaced
     without_time cut/log.csv >want
     without_time replaced/log.csv | cmp -s - want && [ "$(wc -l <want)" = 3 ] || fail "another run after a broken image: $(cat */log.csv)"
+    # A long path does not cut off the reason.
+    long=$(printf './%.0s' $(seq 900))images
+    expect 4 "$broken; go on with --resume long/last.ckpt" $two_steps --seed 4 --data "$long" --output-dir long
+    noted "--data: .*images/train/b/1.png: .*; the next image takes its place" --resume long/last.ckpt --skip-broken --quiet
     cp images/train/a/1.png images/train/b/1.png
     : >images/val/b/1.png
     expect 4 "images/val/b/1.png: .*; go on with --resume tested/last.ckpt" $two_steps --output-dir tested
