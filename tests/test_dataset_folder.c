@@ -125,7 +125,7 @@ static void put_images(char folder[TEST_PATH])
 
 typedef struct notes {
     int count;
-    char text[4][600];
+    char text[4][4096];
 } notes;
 
 static void hear(void *user, const char *note)
@@ -182,6 +182,27 @@ static void classes(void **state)
     test_folder_remove(folder);
 }
 
+/* An entry that cannot be looked at may be a class: left out, it would number the later ones anew.
+ */
+static void lost_class(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"train", "val"};
+    char folder[TEST_PATH], path[2 * TEST_PATH], err[2 * TEST_PATH];
+    dataset *data;
+    put_images(folder);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s/aa", folder, parts[i]);
+        assert_int_equal(symlink("no-such-folder", path), 0);
+        assert_int_equal(dataset_open(folder, NULL, &data, err, sizeof err), DATASET_BAD_FILE);
+        (void)snprintf(path, sizeof path, "%s/%s/aa: %s", folder, parts[i], strerror(ENOENT));
+        assert_string_equal(err, path);
+        (void)snprintf(path, sizeof path, "%s/%s/aa", folder, parts[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    test_folder_remove(folder);
+}
+
 static void other_files(void **state)
 {
     (void)state;
@@ -195,9 +216,10 @@ static void other_files(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         put(folder, names[i], 1);
     dataset_close(open_well(folder, false, &heard));
-    assert_int_equal(heard.count, 1);
+    assert_int_equal(heard.count, 2);
     expect_note(&heard, 0,
         "/train: 3 files are no .jpg, .jpeg or .png and are left out, a/x.gif among them");
+    expect_note(&heard, 1, "/train: 1 folders in classes are left out, a/deeper among them");
     test_folder_remove(folder);
 }
 
@@ -236,6 +258,50 @@ static void broken_files(void **state)
     assert_int_equal(heard.count, 0);
     dataset_close(data);
     test_folder_remove(folder);
+}
+
+/* Makes the folders a/a/... below `folder` and appends them to its path, to 1700 characters. */
+static void make_deep(char *folder)
+{
+    const char *name = "a-folder-with-a-long-name-and-many-of-its-kind-inside";
+    for (size_t used; (used = strlen(folder)) < 1700;) {
+        (void)sprintf(folder + used, "/%s", name);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
+/* A long path does not cut off what is said of the file. */
+static void long_paths(void **state)
+{
+    (void)state;
+    static const uint32_t broken = 1;
+    uint8_t images[3 * 8 * 8];
+    char top[TEST_PATH], folder[2048], link[2 * TEST_PATH], path[2304], err[8192];
+    int32_t label;
+    notes heard;
+    put_images(top);
+    (void)snprintf(folder, sizeof folder, "%s", top);
+    make_deep(folder);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(link, sizeof link, "%s/%s", top, i == 0 ? "train" : "val");
+        (void)snprintf(path, sizeof path, "%s/%s", folder, i == 0 ? "train" : "val");
+        assert_int_equal(rename(link, path), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/train/a/2.png", folder);
+    test_file_write(path, "", 0);
+    dataset *data = open_well(folder, false, &heard);
+    assert_int_equal(
+        dataset_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label, err, sizeof err),
+        DATASET_BAD_FILE);
+    assert_non_null(strstr(err, "it is empty, or larger than 2 GiB; --skip-broken replaces"));
+    dataset_close(data);
+    data = open_well(folder, true, &heard);
+    assert_int_equal(
+        dataset_batch(data, DATASET_TRAIN, &broken, 1, NULL, images, &label, err, sizeof err),
+        DATASET_OK);
+    expect_note(&heard, 0, "it is empty, or larger than 2 GiB; the next image takes its place");
+    dataset_close(data);
+    test_folder_remove(top);
 }
 
 /* What earlier programs took for the checksum: the number of files, and the classes. */
@@ -307,8 +373,10 @@ int main(void)
     test_add(&list, no_set, NULL, "folders without a set");
 #if TRAINER_IMAGES
     test_add(&list, classes, NULL, "classes without images");
+    test_add(&list, lost_class, NULL, "a class that cannot be looked at");
     test_add(&list, other_files, NULL, "files that are no images");
     test_add(&list, broken_files, NULL, "broken files are named once");
+    test_add(&list, long_paths, NULL, "long paths");
     test_add(&list, checksums, NULL, "checksums");
     test_add(&list, decoding_threads, NULL, "decoding threads");
 #endif

@@ -94,6 +94,120 @@ static void grey(void **state)
     tjFree(jpeg);
 }
 
+/* ---- chroma sampling ------------------------------------------------------------------------- */
+
+/* Bits of entropy-coded data, a zero behind each 0xff. */
+typedef struct bit_writer {
+    uint8_t *bytes;
+    size_t count;
+    unsigned held, bits; /* not written yet; fewer than 8 bits */
+} bit_writer;
+
+static void put_bits(bit_writer *w, unsigned value, unsigned bits)
+{
+    while (bits-- > 0) {
+        w->held = w->held << 1 | (value >> bits & 1);
+        if (++w->bits < 8)
+            continue;
+        const uint8_t byte = (uint8_t)w->held;
+        w->bytes[w->count++] = byte;
+        if (byte == 0xff)
+            w->bytes[w->count++] = 0;
+        w->held = w->bits = 0;
+    }
+}
+
+/* A block of one level. Category n of its difference has the code n, of 4 bits; the end of the
+ * block is one 0. */
+static void put_block(bit_writer *w, int difference)
+{
+    const unsigned size = (unsigned)abs(difference);
+    unsigned bits = 0;
+    while (size >> bits != 0)
+        bits++;
+    put_bits(w, bits, 4);
+    put_bits(w, difference > 0 ? size : (1u << bits) - 1 - size, bits);
+    put_bits(w, 0, 1);
+}
+
+typedef struct sampling_row {
+    const char *name;
+    unsigned across[3], down[3]; /* factors of Y, Cb and Cr */
+} sampling_row;
+
+static const sampling_row sampling_rows[] = {
+    {"4:4:4", {1, 1, 1}, {1, 1, 1}},
+    {"4:2:0", {2, 1, 1}, {2, 1, 1}},
+    {"4 x 2", {4, 1, 1}, {2, 1, 1}},
+    {"3 x 1", {3, 1, 1}, {1, 1, 1}},
+    {"Cb unlike Cr", {2, 2, 1}, {2, 1, 1}},
+};
+
+/* Levels of Y, Cb and Cr: the upper half of the image, the lower one. */
+static const int halves[2][3] = {{100, 90, 180}, {150, 200, 60}};
+
+/* Writes a JPEG file of two units (MCU), one above the other: turbojpeg writes usual samplings
+ * only. Returns its length. */
+static size_t put_sampled(const sampling_row *row, uint8_t file[512])
+{
+    static const uint8_t tables[] = {0xff, 0xc4, 0, 2 + 17 + 12 + 17 + 1, /* */
+        0x00, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,            /* 12 codes of 4 bits */
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,                             /* */
+        0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t scan[] = {0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0};
+    const unsigned width = 8 * row->across[0], height = 16 * row->down[0];
+    const uint8_t frame[] = {0xff, 0xc0, 0, 17, 8, 0, (uint8_t)height, 0, (uint8_t)width, 3};
+    uint8_t *at = file;
+    memcpy(at, "\xff\xd8\xff\xdb\0\x43\0", 7);
+    memset(at + 7, 8, 64); /* a block's first coefficient is 8 times its level */
+    at += 7 + 64;
+    memcpy(at, frame, sizeof frame);
+    at += sizeof frame;
+    for (unsigned c = 0; c < 3; c++) {
+        *at++ = (uint8_t)(c + 1);
+        *at++ = (uint8_t)(row->across[c] << 4 | row->down[c]);
+        *at++ = 0;
+    }
+    memcpy(at, tables, sizeof tables);
+    at += sizeof tables;
+    memcpy(at, scan, sizeof scan);
+    bit_writer w = {.bytes = at + sizeof scan};
+    int before[3] = {128, 128, 128};
+    for (int half = 0; half < 2; half++)
+        for (int c = 0; c < 3; c++)
+            for (unsigned block = 0; block < row->across[c] * row->down[c]; block++) {
+                put_block(&w, halves[half][c] - before[c]);
+                before[c] = halves[half][c];
+            }
+    put_bits(&w, 0x7f, 7); /* fills the last byte */
+    memcpy(w.bytes + w.count, "\xff\xd9", 2);
+    return (size_t)(w.bytes + w.count + 2 - file);
+}
+
+/* Rows far from the middle, where no half is blended with the other. */
+static void sampling(void **state)
+{
+    const sampling_row *row = *state;
+    uint8_t file[512], got[3 * PIXELS];
+    char message[256];
+    const char *why;
+    const size_t count = put_sampled(row, file);
+    if (!decode(file, count, got, &why, message))
+        fail_msg("%s", why);
+    for (int i = 0; i < PIXELS; i++) {
+        const int y = i / EDGE;
+        const int *level = halves[y >= EDGE / 2];
+        const double cb = level[1] - 128, cr = level[2] - 128;
+        const double want[3] = {
+            level[0] + 1.402 * cr, level[0] - 0.34414 * cb - 0.71414 * cr, level[0] + 1.772 * cb};
+        for (int c = 0; c < 3 && (y < EDGE / 4 || y >= 3 * EDGE / 4); c++) {
+            const double clipped = want[c] < 0 ? 0 : want[c] > 255 ? 255 : want[c];
+            if (abs(got[c * PIXELS + i] - (int)clipped) > 2)
+                fail_msg("colour %d of pixel %d: %d, not %g", c, i, got[c * PIXELS + i], clipped);
+        }
+    }
+}
+
 typedef struct memory {
     uint8_t bytes[16 * PIXELS];
     size_t count;
@@ -255,6 +369,9 @@ int main(void)
     test_list list = {0};
     test_add(&list, cmyk, NULL, "a JPEG of four inks");
     test_add(&list, grey, NULL, "a grey JPEG");
+    for (size_t i = 0; i < sizeof sampling_rows / sizeof *sampling_rows; i++)
+        test_add(&list, sampling, &sampling_rows[i], "a JPEG of chroma sampling %s",
+            sampling_rows[i].name);
     test_add(&list, deep_png, NULL, "PNG files of 8 and 16 bits");
     test_add(&list, transparent_png, NULL, "a transparent PNG");
     test_add(&list, broken_jpeg, NULL, "JPEG files that are cut off or corrupt");

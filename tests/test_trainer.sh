@@ -211,8 +211,11 @@ else
     # A file that changed since then is a note.
     head -c 40 images/train/a/1.png >images/train/b/1.png
     noted "--data images: training files have other sizes than those of the run in pixels/last.ckpt
---data: images/train/b/1.png: .*; the next image takes its place" --resume pixels/last.ckpt --steps 1 --skip-broken --summary-json pixels.json
+--data: images/train/b/1.png: .*; the next image takes its place" --resume pixels/last.ckpt --steps 1 --skip-broken --summary-json pixels.json --output-dir more
     grep -q 'replaced 1 times' out && grep -q '"skipped": 1,' pixels.json || fail "no broken image is counted: $(cat out)"
+    noted "--data: images/train/b/1.png: .*; the next image takes its place" \
+        --resume more/last.ckpt --steps 1 --skip-broken --summary-json pixels.json
+    grep -q 'replaced 1 times' out && grep -q '"skipped": 2,' pixels.json || fail "a resumed run forgets broken images: $(cat out)"
     # It ends the run, not what was done, in the epoch or in the test.
     two_steps="--data images --image-size 16 --patch-size 8 --batch-size 1 --epochs 2 --quiet"
     broken="images/train/b/1.png: .*; --skip-broken replaces such files"
@@ -221,6 +224,10 @@ else
     noted "--data: images/train/b/1.png" $two_steps --seed 4 --skip-broken --output-dir replaced
     without_time cut/log.csv >want
     without_time replaced/log.csv | cmp -s - want && [ "$(wc -l <want)" = 3 ] || fail "another run after a broken image: $(cat */log.csv)"
+    # A long path does not cut off the reason.
+    long=$(printf './%.0s' $(seq 900))images
+    expect 4 "$broken; go on with --resume long/last.ckpt" $two_steps --seed 4 --data "$long" --output-dir long
+    noted "--data: .*images/train/b/1.png: .*; the next image takes its place" --resume long/last.ckpt --skip-broken --quiet
     cp images/train/a/1.png images/train/b/1.png
     : >images/val/b/1.png
     expect 4 "images/val/b/1.png: .*; go on with --resume tested/last.ckpt" $two_steps --output-dir tested

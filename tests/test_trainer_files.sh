@@ -105,6 +105,43 @@ cksum first/* weights rules | cmp -s want - || fail "an output that is refused h
 rm first/auto.keep first/auto.csv
 expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
 
+# An output in the folder of the data, also where a checkpoint alone says what that is.
+mkdir cif
+{ printf '\1' && head -c 3072 /dev/zero; } >cif/test_batch.bin
+for i in 1 2 3 4 5; do cp cif/test_batch.bin cif/data_batch_$i.bin; done
+ln -s cif linked
+cksum cif/* >want
+inside="is a file in the folder of --data"
+cifar="--patch-size 8 --batch-size 1 --quiet"
+expect 2 "--summary-json cif/test_batch.bin: it $inside; name another file" \
+    --data cif $cifar --steps 1 --summary-json cif/test_batch.bin
+expect 2 "--export linked/test_batch.bin: it $inside" --data cif $cifar --steps 1 --export linked/test_batch.bin
+expect 2 "--plan-csv cif/test_batch.bin: it $inside" --data linked/ $cifar --plan --plan-csv cif/test_batch.bin
+expect 0 "" --data cif $cifar --epochs 1 --output-dir cifar --summary-json cif.json
+expect 2 "--export cif/data_batch_5.bin: it $inside" --resume cifar/last.ckpt --test-only --export cif/data_batch_5.bin
+expect 0 "" --resume cifar/last.ckpt --test-only --quiet --summary-json cif.json
+cksum cif/* | cmp -s want - || fail "an output has replaced a file of the data"
+mkdir generated
+echo {} >generated/out.json
+expect 0 "" --data generated $small --steps 1 --summary-json generated/out.json
+rm -r generated
+
+# Files of the user's own under the names of a run's.
+mkdir own
+echo 'my,own,log' >own/log.csv
+cp own/log.csv mine
+expect 2 "own: there is a run already (log.csv)" $small --epochs 1 --output-dir own
+cmp -s own/log.csv mine || fail "a log that is no run's is replaced"
+head -c 20 first/log.csv >own/log.csv # a run killed at its beginning
+expect 0 "" $small --epochs 1 --output-dir own
+mkdir own-lock
+cp mine own-lock/run.lock
+expect 4 "own-lock/run.lock: it has 11 bytes, so it is no run's lock; remove it, or give another --output-dir" \
+    $small --epochs 1 --output-dir own-lock
+cmp -s own-lock/run.lock mine || fail "a lock that is no run's is removed"
+: >own-lock/run.lock # a killed run leaves it
+expect 0 "" $small --epochs 1 --output-dir own-lock
+
 # ---- --overwrite ---------------------------------------------------------------------------------
 # The checkpoint of the run before goes when the new run has one.
 cp -r first replaced
@@ -184,6 +221,10 @@ for limit in 1.5G 1GB 1T g 0 9000000000G; do
     expect 2 "--memory-limit: '$limit' is not a whole number from 1 to 9007199254740991, of bytes or with one letter, K, M or G" \
         --memory-limit $limit
 done
+# A long path does not cut off the reason.
+deep=$(printf '%0200d/' 1 2 3 4 5 6 7 8)
+mkdir -p "$deep"
+expect 4 "no data set there: expected files of CIFAR-10 .* or train/CLASS/" --data "$deep" --steps 1
 "$program" --help | grep -q 'keep_file\.h' && fail "--help names a file that is not installed"
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }

@@ -501,6 +501,105 @@ static void counts_go_on(void **state)
     test_folder_remove(folder);
 }
 
+/* Copies a checkpoint, with one more record, which has the content of `like`. */
+static void with_another(const char *from, const char *to, const char *name, const char *like)
+{
+    fault f = {0};
+    checkpoint c;
+    checkpoint_writer writer;
+    assert_true(checkpoint_open(from, &c, &f));
+    assert_true(checkpoint_create(to, &writer, &f));
+    for (size_t i = 0; i <= c.count; i++) {
+        const checkpoint_record *r = i < c.count ? &c.records[i] : checkpoint_find(&c, like);
+        checkpoint_put(&writer, i < c.count ? r->name : name, r->type, r->rows, r->cols, r->data);
+    }
+    assert_true(checkpoint_commit(&writer, &f));
+    checkpoint_close(&c);
+}
+
+/* Records that the run does not have, and records that are there twice, are refused by name. */
+static void other_records(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *like, *said;
+    } rows[] = {
+        {"param/other", "param/w", "the record 'param/other' is unknown; a newer linear-train"},
+        {"state3/w", "param/w", "the record 'state3/w' is unknown"},
+        {"model/other", "model/mean", "the record 'model/other' is unknown"},
+        {"count/other", "count/batches", "the record 'count/other' is unknown"},
+        {"other", "position", "the record 'other' is unknown"},
+        {"param/w", "param/w", "the record 'param/w' is there twice"},
+        {"count/batches", "count/batches", "the record 'count/batches' is there twice"},
+        {"position", "position", "the record 'position' is there twice"},
+        {"log", "log", "the record 'log' is there twice"},
+    };
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], bad[TEST_PATH + 16];
+    options o;
+    trainer t;
+    fault f = {0};
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(bad, sizeof bad, "%s/bad.ckpt", folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 3 --steps 4 --output-dir %s", small, folder);
+    run(arguments);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        with_another(last, bad, rows[i].name, rows[i].like);
+        if (open_run(&with_state, arguments, &o, &t, &f))
+            fail_msg("one more record '%s' is taken", rows[i].name);
+        assert_int_equal(f.code, CODE_DATA);
+        if (strstr(f.text, rows[i].said) == NULL)
+            fail_msg("no '%s' in: %s", rows[i].said, f.text);
+        options_close(&o);
+    }
+    test_folder_remove(folder);
+}
+
+/* Images that were replaced count over all processes of a run; older checkpoints have no count. A
+ * finished epoch has no loss left. */
+static void skipped_goes_on(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 16];
+    uint64_t position[11] = {0};
+    double sums[4];
+    options o;
+    trainer t;
+    fault f = {0};
+    checkpoint c;
+    test_folder_make(folder);
+    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
+    (void)snprintf(old, sizeof old, "%s/old.ckpt", folder);
+    (void)snprintf(arguments, sizeof arguments, "%s --epochs 1 --output-dir %s", small, folder);
+    run(arguments);
+    assert_true(checkpoint_open(last, &c, &f));
+    const checkpoint_record *record = checkpoint_find(&c, "position");
+    assert_int_equal(record->cols, 11);
+    memcpy(position, record->data, sizeof position);
+    memcpy(sums, checkpoint_find(&c, "sums")->data, sizeof sums);
+    checkpoint_close(&c);
+    assert_int_equal(position[10], 0);
+    position[10] = 7;
+    with_record(last, old, "position", 1, position);
+    (void)snprintf(
+        arguments, sizeof arguments, "--resume %s --epochs 2 --output-dir %s/more", old, folder);
+    run(arguments);
+    (void)snprintf(last, sizeof last, "%s/more/last.ckpt", folder);
+    assert_true(checkpoint_open(last, &c, &f));
+    assert_int_equal(((const uint64_t *)checkpoint_find(&c, "position")->data)[10], 7);
+    checkpoint_close(&c);
+    sums[0] = 12345;
+    with_record(last, old, "sums", 1, sums);
+    (void)snprintf(arguments, sizeof arguments, "--resume %s --test-only", old);
+    assert_false(open_run(&with_state, arguments, &o, &t, &f));
+    if (strstr(f.text, "the loss summed in the epoch: 12345, not 0 to 0") == NULL)
+        fail_msg("%s", f.text);
+    options_close(&o);
+    test_folder_remove(folder);
+}
+
 /* Numbers that no run could have written, under a right checksum: each is refused by its name. */
 static void nonsense_in_a_checkpoint(void **state)
 {
@@ -535,15 +634,30 @@ static void nonsense_in_a_checkpoint(void **state)
         {"position", 5, 1e18, "steps of the optimizer"},
         {"position", 8, 2, "steps timed in the epoch"},
         {"position", 9, 9, "images timed in the epoch"},
+        {"position", 6, 0x1p63, "peak bytes: 9223372036854775808, not 0 to 9007199254740992"},
+        {"position", 7, 0x1p63, "saved activation bytes"},
+        {"position", 8, 0, "images timed in the epoch: 8, not 0"},
+        {"position", 9, 0, "images timed in the epoch: 0, not 1 to 8"},
+        {"position", 10, 0x1p63, "images replaced"},
         {"sums", 0, (double)NAN, "the loss summed in the epoch"},
+        {"sums", 0, 1e300, "the loss summed in the epoch: 1e+300, not 0 to "},
         {"sums", 0, -1, "the loss summed in the epoch"},
         {"sums", 1, (double)INFINITY, "the seconds of the run"},
+        {"sums", 1, 1e300, "the seconds of the run"},
         {"sums", 2, -1, "the seconds of the epoch"},
+        {"sums", 2, 1e300, "the seconds of the epoch"},
         {"sums", 3, (double)NAN, "the seconds of processors"},
         {"log", 0, 2, "row 1 of its log"},
         {"log", 1, 4, "row 1 of its log"},
         {"log", 2, (double)NAN, "row 1 of its log"},
         {"log", 3, (double)NAN, "row 1 of its log"},
+        {"log", 6, (double)NAN, "row 1 of its log"},
+        {"log", 6, (double)INFINITY, "row 1 of its log"},
+        {"log", 7, -1, "row 1 of its log"},
+        {"log", 8, (double)INFINITY, "row 1 of its log"},
+        {"log", 8, (double)NAN, "row 1 of its log"},
+        {"log", 9, 1e300, "row 1 of its log"},
+        {"log", 10, -5, "row 1 of its log"},
         {"param/w", 5, (double)NAN, "'param/w' has a value that is not finite"},
         {"model/mean", 2, (double)INFINITY, "'model/mean' has a value that is not finite"},
         {"count/batches", 0, 0x1p63,
@@ -918,6 +1032,8 @@ int main(void)
     test_add(&list, time_of_first_steps, NULL, "the time of first steps");
     test_add(&list, streams, NULL, "streams");
     test_add(&list, counts_go_on, NULL, "counts go on");
+    test_add(&list, other_records, NULL, "records of no such run");
+    test_add(&list, skipped_goes_on, NULL, "replaced images count on");
     test_add(&list, nonsense_in_a_checkpoint, NULL, "nonsense in a checkpoint");
     test_add(&list, other_devices, NULL, "a checkpoint on other devices");
     test_add(&list, other_tuning, NULL, "a checkpoint under other tuning");

@@ -52,9 +52,16 @@ bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
     return true;
 }
 
-size_t csv_log_header_size(void)
+bool csv_log_is_empty(const char *path)
 {
-    return sizeof header - 1;
+    char text[sizeof header];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return false;
+    const size_t size = fread(text, 1, sizeof text, file);
+    const bool read = ferror(file) == 0;
+    (void)fclose(file);
+    return read && size < sizeof text && memcmp(text, header, size) == 0;
 }
 
 bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f)

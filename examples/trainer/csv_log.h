@@ -45,8 +45,9 @@ bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f
 /* Creates the file with the header and the rows so far; an older file of this name is replaced at
  * once. Later rows are appended. Faults: CODE_DATA. */
 bool csv_log_write(csv_log *log, const char *path, fault *f);
-/* Bytes of a file without rows. */
-size_t csv_log_header_size(void);
+/* Whether a file has no rows: the header or its beginning, or nothing. False if it cannot be read.
+ */
+bool csv_log_is_empty(const char *path);
 bool csv_log_add(csv_log *log, const csv_row *row, fault *f);
 void csv_log_close(csv_log *log); /* accepts {0} */
 

@@ -204,7 +204,7 @@ static void count_broken(const batch_job *job, uint32_t index, const char *why)
     const dataset *data = job->data;
     broken_images *broken = data->broken;
     bool *told = &broken->told[index + (job->split == DATASET_TEST ? data->source.count[0] : 0)];
-    char note[600];
+    char note[MESSAGE_SIZE + 40];
     (void)snprintf(note, sizeof note, "%s; the next image takes its place", why);
     (void)pthread_mutex_lock(&broken->lock);
     ++broken->count;
@@ -259,7 +259,7 @@ static void *work(void *what)
 {
     batch_job *job = what;
     const size_t size = job->data->source.image_size;
-    char err[512];
+    char err[MESSAGE_SIZE];
     uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
     for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
         const dataset_status status =

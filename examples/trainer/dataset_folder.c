@@ -37,12 +37,17 @@ typedef struct names {
     size_t count, offset_room;
 } names;
 
+/* What is left out of a split. */
+typedef struct left_out {
+    size_t count;
+    char *first; /* "CLASS/NAME" */
+} left_out;
+
 typedef struct split_files {
-    char *folder;   /* names are relative to it */
-    names files;    /* "CLASS/NAME" */
-    int32_t *label; /* (files.count) */
-    size_t others;  /* files that are no images */
-    char *other;    /* the first of them */
+    char *folder;             /* names are relative to it */
+    names files;              /* "CLASS/NAME" */
+    int32_t *label;           /* (files.count) */
+    left_out others, folders; /* files that are no images; folders in classes */
 } split_files;
 
 typedef struct folder_set {
@@ -142,38 +147,46 @@ static const struct dirent *next_entry(DIR *dir)
     return readdir(dir);
 }
 
-/* The sorted names of a folder's classes; or, with `others`, of its images, and of files that are
- * none. On failure the caller still closes *others. */
+/* The sorted names of a folder's classes. With `others` and `folders`: of its images, of files that
+ * are none, and of folders in it. On failure the caller still closes these two. */
 static dataset_status list_folder(
-    const char *path, names *found, names *others, char *err, size_t err_size)
+    const char *path, names *found, names *others, names *folders, char *err, size_t err_size)
 {
-    bool good = true;
-    int failed = 0;
+    const bool classes = others == NULL;
+    const struct dirent *entry;
+    dataset_status status = DATASET_OK;
     DIR *dir = opendir(path);
     *found = (names){0};
     if (dir == NULL)
         return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, strerror(errno));
-    while (good) {
-        const struct dirent *entry = next_entry(dir);
-        if (entry == NULL) {
-            failed = errno;
-            break;
-        }
+    while (status == DATASET_OK && (entry = next_entry(dir)) != NULL) {
         const char *name = entry->d_name;
+        names *list = found;
+        struct stat info;
         if (name[0] == '.')
             continue;
-        if (others != NULL && is_image(name))
-            good = names_add(found, name);
-        else if (is_folder(path, name) == (others == NULL))
-            good = names_add(others != NULL ? others : found, name);
+        if (classes || !is_image(name)) {
+            const bool seen = fstatat(dirfd(dir), name, &info, 0) == 0;
+            const bool folder = seen && S_ISDIR(info.st_mode);
+            if (classes && !seen) /* left out, it would number the classes behind it anew */
+                status = dataset_fail(
+                    DATASET_BAD_FILE, err, err_size, "%s/%s: %s", path, name, strerror(errno));
+            if (classes && !folder)
+                continue;
+            if (!classes)
+                list = folder ? folders : others;
+        }
+        if (!names_add(list, name))
+            status = out_of_memory(path, err, err_size);
     }
+    if (status == DATASET_OK && errno != 0)
+        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %s", path, strerror(errno));
     (void)closedir(dir);
-    good = good && sort(found) && (others == NULL || sort(others));
-    if (good && failed == 0)
-        return DATASET_OK;
-    names_close(found);
-    return good ? dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %s", path, strerror(failed))
-                : out_of_memory(path, err, err_size);
+    if (status == DATASET_OK && !(sort(found) && (classes || (sort(others) && sort(folders)))))
+        status = out_of_memory(path, err, err_size);
+    if (status != DATASET_OK)
+        names_close(found);
+    return status;
 }
 
 static char *join(const char *dir, const char *name)
@@ -201,15 +214,24 @@ static int32_t class_of(const names *classes, const char *name)
     return -1;
 }
 
+/* Counts the names of a class, and keeps the first of the split. False if memory is out. */
+static bool leave_out(left_out *left, const char *class, const names *found)
+{
+    if (left->count == 0 && found->count > 0)
+        left->first = join(class, name_at(found, 0));
+    left->count += found->count;
+    return left->count == 0 || left->first != NULL;
+}
+
 /* Adds the images of one class. */
 static dataset_status add_class(
     split_files *split, const char *class, int32_t label, char *err, size_t err_size)
 {
-    names found = {0}, others = {0};
+    names found = {0}, others = {0}, folders = {0};
     char *path = join(split->folder, class);
     if (path == NULL)
         return out_of_memory(split->folder, err, err_size);
-    dataset_status status = list_folder(path, &found, &others, err, err_size);
+    dataset_status status = list_folder(path, &found, &others, &folders, err, err_size);
     if (status == DATASET_OK && found.count == 0)
         status = dataset_fail(DATASET_BAD_FILE, err, err_size,
             "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
@@ -219,10 +241,8 @@ static dataset_status add_class(
             : NULL;
     if (grown != NULL)
         split->label = grown;
-    if (status == DATASET_OK && split->others == 0 && others.count > 0)
-        split->other = join(class, name_at(&others, 0));
-    split->others += others.count;
-    if (status == DATASET_OK && (grown == NULL || (split->others > 0 && split->other == NULL)))
+    if (status == DATASET_OK && (grown == NULL || !leave_out(&split->others, class, &others) ||
+                                    !leave_out(&split->folders, class, &folders)))
         status = out_of_memory(path, err, err_size);
     for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
         char *file = join(class, name_at(&found, i));
@@ -234,25 +254,32 @@ static dataset_status add_class(
     }
     names_close(&found);
     names_close(&others);
+    names_close(&folders);
     free(path);
     return status;
 }
 
-/* Says which files are left out, and which classes of `all` have no folder among `found`. */
+/* Says which files and folders are left out, and which classes of `all` have no folder among
+ * `found`. */
 static void tell(
     const dataset_options *options, const split_files *split, const names *all, const names *found)
 {
-    char note[600];
+    char note[MESSAGE_SIZE];
     size_t missing = 0, first = 0;
     for (size_t i = all->count; i-- > 0;)
         if (class_of(found, name_at(all, i)) < 0) {
             first = i;
             ++missing;
         }
-    if (options->hear != NULL && split->others > 0) {
+    if (options->hear != NULL && split->others.count > 0) {
         (void)snprintf(note, sizeof note,
             "%s: %zu files are no .jpg, .jpeg or .png and are left out, %s among them",
-            split->folder, split->others, split->other);
+            split->folder, split->others.count, split->others.first);
+        options->hear(options->hear_user, note);
+    }
+    if (options->hear != NULL && split->folders.count > 0) {
+        (void)snprintf(note, sizeof note, "%s: %zu folders in classes are left out, %s among them",
+            split->folder, split->folders.count, split->folders.first);
         options->hear(options->hear_user, note);
     }
     if (options->hear != NULL && missing > 0) {
@@ -272,7 +299,7 @@ static dataset_status list_split(folder_set *set, dataset_split which, const cha
     if (split->folder == NULL)
         return out_of_memory(dir, err, err_size);
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
-    dataset_status status = list_folder(split->folder, classes, NULL, err, err_size);
+    dataset_status status = list_folder(split->folder, classes, NULL, NULL, err, err_size);
     for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
         const int32_t label = class_of(&set->classes, name_at(classes, i));
         if (label < 0)
@@ -404,7 +431,8 @@ static void destroy(void *state)
         names_close(&set->split[i].files);
         free(set->split[i].folder);
         free(set->split[i].label);
-        free(set->split[i].other);
+        free(set->split[i].others.first);
+        free(set->split[i].folders.first);
     }
     free(set);
 }

@@ -6,6 +6,7 @@
 #define TRAINER_DATASET_SOURCE_H
 
 #include "dataset.h"
+#include "message.h"
 
 #if defined(__GNUC__)
 #define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))

@@ -12,6 +12,8 @@
 
 #include <clprune/context.h>
 
+#include "message.h"
+
 enum {
     CODE_OK = 0,
     CODE_RUN = 1,       /* anything else */
@@ -25,7 +27,7 @@ enum {
 
 typedef struct fault {
     int code; /* CODE_OK: nothing happened */
-    char text[1024];
+    char text[MESSAGE_SIZE];
 } fault;
 
 #if defined(__GNUC__)

@@ -99,7 +99,7 @@ bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, s
     const augment_options *augment, fault *f)
 {
     struct feed_slot *slot = &feed->slot[feed->next];
-    char message[512];
+    char message[MESSAGE_SIZE];
     slot->count = count;
     return free_slot(feed, slot, f) && fill_slot(feed, slot, f) &&
            feed_check(f,

@@ -214,6 +214,10 @@ static bool is_harmless(tjhandle handle, char message[256])
     return false;
 }
 
+/* What reading a header says, as a failure, if turbojpeg has no name for the sampling of the
+ * chroma, such as 4:1:0. The size and the colours are set, and decoding does not need the name. */
+static const char unnamed_sampling[] = "Could not determine subsampling";
+
 static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *choose, void *user,
     uint32_t size, raster *image, image_window *window, const char **why, char message[256])
 {
@@ -222,7 +226,7 @@ static bool decode_jpeg(const uint8_t *bytes, size_t count, image_choose_fn *cho
     tjhandle handle = tjInitDecompress();
     bool good = (handle != NULL && tjDecompressHeader3(handle, bytes, (unsigned long)count, &width,
                                        &height, &sampling, &colours) == 0) ||
-                is_harmless(handle, message);
+                is_harmless(handle, message) || strstr(message, unnamed_sampling) != NULL;
     *why = good ? "it has no pixels, or too many" : message;
     if (!good || width <= 0 || height <= 0 || too_large((uint64_t)width, (uint64_t)height)) {
         good = false;

@@ -88,6 +88,35 @@ static bool check_one(
     return true;
 }
 
+/* Whether a regular file lies in a folder or below it, whatever links lead there. */
+static bool lies_in(const char *path, const char *folder)
+{
+    struct stat status;
+    char *file = realpath(path, NULL), *top = realpath(folder, NULL);
+    bool inside = false;
+    if (file != NULL && top != NULL && stat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+        const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
+        inside = strncmp(file, top, length) == 0 && file[length] == '/';
+    }
+    free(file);
+    free(top);
+    return inside;
+}
+
+bool output_files_check_data(const options *o, fault *f)
+{
+    const named_file files[] = {
+        {"export", o->export_file}, {"summary-json", o->summary_json}, {"plan-csv", o->plan_csv}};
+    if (strcmp(o->data, "generated") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
+        if (files[i].path != NULL && lies_in(files[i].path, o->data))
+            return fault_set(f, CODE_USAGE,
+                "--%s %s: it is a file in the folder of --data; name another file", files[i].option,
+                files[i].path);
+    return true;
+}
+
 bool output_files_check(const options *o, const char *folder, fault *f)
 {
     /* outputs first: each is compared with what comes after it */

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <stdint.h> /* intmax_t */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -130,6 +130,14 @@ static bool take_lock(run_folder *folder, fault *f)
             return fault_set(f, CODE_DATA, "cannot write %s: %s", folder->lock_path,
                 plain_file_refusal(status.st_mode));
         }
+        if (status.st_size > 0) {
+            (void)close(folder->lock);
+            folder->lock = -1;
+            return fault_set(f, CODE_DATA,
+                "%s: it has %jd bytes, so it is no run's lock; remove it, or give another "
+                "--output-dir",
+                folder->lock_path, (intmax_t)status.st_size);
+        }
         const int locked = fcntl(folder->lock, F_SETLK, &whole);
         if (locked == 0 && is_named(folder))
             return true;
@@ -215,8 +223,8 @@ static bool look_at_files(const run_folder *folder, const char **found, fault *f
         const char *why = there ? plain_file_refusal(status.st_mode) : NULL;
         if (why != NULL)
             (void)fault_set(f, CODE_DATA, "cannot write %s: %s", path, why);
-        const bool empty = there && strcmp(run_files[i], "log.csv") == 0 &&
-                           (uintmax_t)status.st_size <= csv_log_header_size();
+        const bool empty =
+            there && why == NULL && strcmp(run_files[i], "log.csv") == 0 && csv_log_is_empty(path);
         if (there && !empty && *found == NULL)
             *found = run_files[i];
         free(path);

@@ -29,7 +29,7 @@ bool trainer_check_limit(const options *o, fault *f)
 static void hear_data(void *user, const char *note)
 {
     trainer *t = user;
-    char line[1024]; /* a file name may have more */
+    char line[MESSAGE_SIZE];
     (void)snprintf(line, sizeof line, "%s", note);
     for (char *p = line; *p != '\0'; ++p)
         if (*p == '\n' || *p == '\r')
@@ -61,7 +61,7 @@ static bool open_data(trainer *t, fault *f)
         .hear = hear_data,
         .hear_user = t,
     };
-    char message[512];
+    char message[MESSAGE_SIZE];
     if (!feed_check(
             f, dataset_open(o->data, &wanted, &t->data, message, sizeof message), message)) {
         if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
@@ -352,8 +352,8 @@ bool trainer_prepare(options *o, trainer *t, checkpoint *c, fault *f)
         .test_loss = (double)NAN,
         .top1 = (double)NAN,
     };
-    return take_options(o, c, f) && take_keep_file(o, c, f) && open_data(t, f) &&
-           choose_sizes(t, f);
+    return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
+           open_data(t, f) && choose_sizes(t, f);
 }
 
 /* Plans the run and makes the arena for all that dies within a step. */

@@ -37,6 +37,7 @@ typedef struct trainer_position {
     double seconds;         /* spent before this process began */
     double cpu_seconds;     /* CPU seconds, likewise */
     uint64_t peak_bytes;    /* reached before this process began */
+    uint64_t skipped;       /* broken images replaced before this process began */
 } trainer_position;
 
 /* The random streams of a run; a resumed run keeps those that it began with.

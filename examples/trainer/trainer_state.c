@@ -13,7 +13,8 @@
  *     streams               the random streams of the run (trainer.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
- *                           images that were timed in the epoch
+ *                           images that were timed in the epoch, broken images that were
+ *                           replaced
  *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
  *                           epoch, CPU seconds
  *     log                   the rows of log.csv so far
@@ -25,6 +26,7 @@
  */
 #include "trainer.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +35,7 @@
 #include "checkpoint.h"
 #include "fnv.h"
 
-enum { POSITION_NUMBERS = 10, SUM_NUMBERS = 4, RECORD_NAME = 96 };
+enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, RECORD_NAME = 96 };
 
 /* The record `device` without the tuning's source, and with it (PATH_MAX). */
 enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
@@ -41,6 +43,10 @@ enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
 /* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
  * many. */
 enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
+
+/* No run has more bytes or images (csv_log.h), or seconds: 30,000 years. */
+#define MOST_COUNT   (UINT64_C(1) << 53)
+#define MOST_SECONDS 1e12
 
 /* The model's states that are no parameters. */
 static size_t state_count(const trainer *t)
@@ -200,7 +206,8 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const meter *m = whole && t->epoch.steps == 0 ? &t->first : &t->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images};
+        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images,
+        at->skipped + dataset_skipped(t->data)};
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
         m->seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);
@@ -339,7 +346,8 @@ static bool check_position(
     const uint64_t epoch = position[0], done = position[1];
     const uint64_t seen =
         done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
-    const uint64_t step = epoch * t->steps_per_epoch + done;
+    const uint64_t step = epoch * t->steps_per_epoch + done, timed = position[8];
+    const uint64_t room = timed < done ? timed * o->batch_size : seen; /* in the timed steps */
     /* The order matters: later limits are computed from numbers that passed. */
     const expectation numbers[] = {
         {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
@@ -348,8 +356,11 @@ static bool check_position(
         {"images seen in the epoch", position[3], seen, seen},
         {"hits in the epoch", position[4], 0, seen},
         {"steps of the optimizer", position[5], step, step},
-        {"steps timed in the epoch", position[8], 0, done},
-        {"images timed in the epoch", position[9], 0, seen},
+        {"peak bytes", position[6], 0, MOST_COUNT},
+        {"saved activation bytes", position[7], 0, MOST_COUNT},
+        {"steps timed in the epoch", timed, 0, done},
+        {"images timed in the epoch", position[9], timed, room},
+        {"images replaced", position[10], 0, MOST_COUNT},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
         const expectation *n = &numbers[i];
@@ -364,16 +375,44 @@ static bool check_position(
     return true;
 }
 
-static bool check_sums(const checkpoint *c, const double sums[SUM_NUMBERS], fault *f)
+/* NaN is not. */
+static bool is_within(double value, double most)
 {
-    static const char *const names[SUM_NUMBERS] = {"the loss summed in the epoch",
-        "the seconds of the run", "the seconds of the epoch", "the seconds of processors"};
+    return value >= 0 && value <= most;
+}
+
+static bool check_sums(const checkpoint *c, const uint64_t position[POSITION_NUMBERS],
+    const double sums[SUM_NUMBERS], fault *f)
+{
+    /* the loss of an image is a float */
+    const struct {
+        const char *name;
+        double most;
+    } numbers[SUM_NUMBERS] = {
+        {"the loss summed in the epoch", FLT_MAX * (double)position[3]},
+        {"the seconds of the run", MOST_SECONDS},
+        {"the seconds of the epoch", position[8] > 0 ? MOST_SECONDS : 0},
+        {"the seconds of processors", MOST_SECONDS},
+    };
     for (size_t i = 0; i < SUM_NUMBERS; ++i)
-        if (!isfinite(sums[i]) || sums[i] < 0)
-            return fault_set(f, CODE_DATA,
-                "%s: not a position of this run: %s: %g, not a finite number from 0 on", c->path,
-                names[i], sums[i]);
+        if (!is_within(sums[i], numbers[i].most))
+            return fault_set(f, CODE_DATA, "%s: not a position of this run: %s: %g, not 0 to %g",
+                c->path, numbers[i].name, sums[i], numbers[i].most);
     return true;
+}
+
+/* Whether a row's times and bytes are numbers that a run can have; its speed is NaN if no step was
+ * timed. */
+static bool is_measured(const csv_row *row)
+{
+    const double most = (double)MOST_COUNT;
+    const bool timed = !isnan(row->step_ms);
+    const bool fast = isnan(row->images_per_second)
+                          ? !(row->step_ms > 0)
+                          : timed && is_within(row->images_per_second, most);
+    return fast && (!timed || is_within(row->step_ms, 1e3 * MOST_SECONDS)) &&
+           is_within(row->seconds, MOST_SECONDS) && is_within(row->saved_activation_bytes, most) &&
+           is_within(row->peak_bytes, most);
 }
 
 /* A row for each finished epoch. */
@@ -392,7 +431,8 @@ static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fa
         const double late = rows[i].step - (double)((i + 1) * t->steps_per_epoch);
         const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
                           isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
-                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1);
+                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
+                          is_measured(&rows[i]);
         if (!good)
             return fault_set(f, CODE_DATA,
                 "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
@@ -425,25 +465,46 @@ static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
     return true;
 }
 
-/* Refuses unknown records: they may say something of the run that would be ignored. */
-static bool check_records(const checkpoint *c, const char *program, fault *f)
+/* Marks the record, if there is one: the first of this name. */
+static void mark(const checkpoint *c, bool *known, const char *name)
+{
+    const checkpoint_record *record = checkpoint_find(c, name);
+    if (record != NULL)
+        known[record - c->records] = true;
+}
+
+/* Refuses unknown records, which may say something of the run that would be ignored, and second
+ * ones of a name. */
+static bool check_records(const trainer *t, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
         "streams", "position", "sums", "log"};
-    static const char *const folders[] = {"param/", "state0/", "state1/", "model/", "count/"};
-    for (size_t i = 0; i < c->count; ++i) {
-        const char *name = c->records[i].name;
-        bool known = false;
-        for (size_t k = 0; k < sizeof names / sizeof *names; ++k)
-            known = known || strcmp(name, names[k]) == 0;
-        for (size_t k = 0; k < sizeof folders / sizeof *folders; ++k)
-            known = known || strncmp(name, folders[k], strlen(folders[k])) == 0;
-        if (!known)
-            return fault_set(f, CODE_DATA,
-                "%s: the record '%s' is unknown; a newer %s may have written it", c->path, name,
-                program);
+    size_t count, first = 0;
+    const trainer_count *counts = counts_of(t, &count);
+    bool *known = calloc(c->count + 1, sizeof *known);
+    char name[RECORD_NAME];
+    if (known == NULL)
+        return fault_set(f, CODE_MEMORY, "%s: out of memory", c->path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        mark(c, known, names[i]);
+    for (size_t i = 0; i < tensor_count(t); ++i) {
+        (void)tensor_at(t, i, name);
+        mark(c, known, name);
     }
-    return true;
+    for (size_t i = 0; i < count; ++i) {
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        mark(c, known, name);
+    }
+    while (first < c->count && known[first])
+        ++first;
+    free(known);
+    if (first == c->count)
+        return true;
+    const checkpoint_record *record = &c->records[first];
+    if (checkpoint_find(c, record->name) != record)
+        return fault_set(f, CODE_DATA, "%s: the record '%s' is there twice", c->path, record->name);
+    return fault_set(f, CODE_DATA, "%s: the record '%s' is unknown; a newer %s may have written it",
+        c->path, record->name, t->type->program);
 }
 
 static bool take_streams(trainer *t, const checkpoint *c, fault *f)
@@ -509,9 +570,9 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
         return false;
     /* check_position comes after check_data: the limits of a position depend on the data. */
-    if (!take_streams(t, c, f) || !check_records(c, t->type->program, f) || !check_data(t, c, f) ||
+    if (!take_streams(t, c, f) || !check_records(t, c, f) || !check_data(t, c, f) ||
         !trainer_check_limit(t->options, f) || !check_position(t, c, position, f) ||
-        !check_sums(c, sums, f) || !check_log(t, c, position[0], f) ||
+        !check_sums(c, position, sums, f) || !check_log(t, c, position[0], f) ||
         !check_epochs(t, c, position, f) || !check_tensors(t, c, f) ||
         !take_counts(t, c, false, f) || !check_device(t, c, f))
         return false;
@@ -529,6 +590,7 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         .seconds = sums[1],
         .cpu_seconds = sums[3],
         .peak_bytes = position[6],
+        .skipped = position[10],
     };
     t->saved_activation_bytes = position[7];
     t->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};

@@ -30,7 +30,7 @@ void test_folder_remove(const char *path)
         DIR *folder = opendir(path);
         const struct dirent *entry;
         while (folder != NULL && (entry = readdir(folder)) != NULL) {
-            char child[2 * TEST_PATH];
+            char child[8 * TEST_PATH];
             if (is_dots(entry->d_name))
                 continue;
             (void)snprintf(child, sizeof child, "%s/%s", path, entry->d_name);

@@ -1,0 +1,7 @@
+/* message.h: the room for a message to the user: two paths and what is said of them. */
+#ifndef TRAINER_MESSAGE_H
+#define TRAINER_MESSAGE_H
+
+enum { MESSAGE_SIZE = 2 * 4096 + 512 }; /* PATH_MAX on Linux is 4096 */
+
+#endif
