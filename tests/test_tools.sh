@@ -144,6 +144,14 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
         fail "the library does not read rows of several devices: $(cat "$folder/out")"
 fi
 
+# The quickstart says what failed in words, and the next step.
+if [ -x "$programs/clprune-quickstart" ]; then # not in a build without examples
+    OCL_ICD_VENDORS=$folder/none OCL_ICD_FILENAMES='' refused 3 'there is no OpenCL device (.*clprune-info.*pocl-opencl-icd.*HOME' clprune-quickstart
+    if "$programs/clprune-info" --list >/dev/null 2>&1; then
+        CLPRUNE_TUNING=$folder/none refused 1 "cannot create the context: .*cannot read $folder/none.*clprune-info" clprune-quickstart
+    fi
+fi
+
 # A parent may have SIGCHLD ignored; PoCL's linker waits for a child. Nothing is compiled yet: all but the first are
 # stopped when PoCL has linked a kernel.
 if "$programs/clprune-info" --list 2>/dev/null | sed -n 2p | grep -q 'Portable Computing Language'; then
