@@ -90,6 +90,25 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     "$programs/clprune-bench" token_mean --repeat 1 --json /dev/full >"$folder/out" 2>"$folder/err"
     [ $? = 1 ] && grep -q -- '--json was not written' "$folder/err" || fail "--json, disk full: $(cat "$folder/err")"
 fi
+# A file of figures that cannot be written is told before anything is measured, and before an older one is emptied.
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    mkdir "$folder/figures"
+    for file in fig4.csv fig4.jsonl fig4.gp fig4.png fig5.csv fig5.jsonl fig5.gp fig5.png; do
+        rm -f "$folder"/figures/*
+        older=$folder/figures/fig$([ $file = fig4.csv ] && echo 5 || echo 4).csv
+        echo before >"$older"
+        mkfifo "$folder/figures/$file"
+        timeout 60 "$programs/clprune-bench" figures --output-dir "$folder/figures" --repeat 1 --batch 1 --block 64 --sparsity 0.9 \
+            >"$folder/out" 2>"$folder/err"
+        [ $? = 1 ] && [ ! -s "$folder/out" ] && grep -q "^clprune-bench: cannot write $folder/figures/$file: " "$folder/err" &&
+            [ "$(cat "$older")" = before ] || fail "a FIFO as $file: $(cat "$folder/out" "$folder/err")"
+    done
+    rm -r "$folder/figures"
+    "$programs/clprune-bench" figures --output-dir "$folder/figures" --repeat 1 --batch 1 --block 64 --sparsity 0.9 \
+        >"$folder/out" 2>"$folder/err" && [ "$(wc -l <"$folder/figures/fig4.csv")" = 2 ] && [ "$(wc -l <"$folder/figures/fig5.csv")" = 4 ] &&
+        [ "$(wc -l <"$folder/figures/fig5.jsonl")" = 3 ] && grep -q '^device = ' "$folder/figures/fig5.gp" ||
+        fail "figures: $(cat "$folder/out" "$folder/err" "$folder"/figures/*.csv)"
+fi
 echo before >"$folder/json"
 CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
 [ $? = 3 ] && [ "$(cat "$folder/json")" = before ] || fail "no device, and an older file of --json: $(cat "$folder/json")"
