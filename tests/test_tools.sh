@@ -77,6 +77,11 @@ end'; do
     [ "$(cat "$folder/foreign")" = "$text" ] || fail "clprune-tune replaces a file of another kind"
 done
 
+# A file that the library would refuse for its size is not read.
+{ echo 'clprune_tuning = 1' && head -c 1048576 /dev/zero | tr '\0' '#' && printf '\nend\n'; } >"$folder/large"
+refused 1 "--output: $folder/large: larger than 1048576 bytes" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/large"
+[ "$(wc -c <"$folder/large")" = 1048600 ] || fail "clprune-tune replaces a file that is too large"
+
 # Words of a line that is not indented are what the completion of --device offers.
 "$programs/clprune-info" --list 2>/dev/null | grep -v '^ ' | grep -qv '^[0-9]*:[0-9]*  ' &&
     fail "clprune-info --list has more than devices: $("$programs/clprune-info" --list | head -n 3)"
