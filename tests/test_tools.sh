@@ -2,11 +2,12 @@
 # The tools from outside: what they say of themselves, what they refuse before anything is measured, with
 # which code and words; what a search that is interrupted leaves; and that scripts write decimal points.
 #
-#     test_tools.sh folder/of/the/programs source/folder
+#     test_tools.sh folder/of/the/programs source/folder [device/layer.so]
 export LC_ALL=C # a decimal point in every locale
 set -u
 programs=$1
 source=$2
+layer=${3:-}
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failures=0
@@ -155,6 +156,20 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     interrupted "$folder/tuned" "$folder/tuned"
     unset CLPRUNE_TUNING
     grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
+    # The row has the name that the library compares: cut to 127 bytes, without spaces at its ends; a later search
+    # replaces it.
+    if [ -n "$layer" ]; then
+        for name in "$(printf '%0200d' 0)" '  A device with spaces  '; do
+            export OPENCL_LAYERS="$layer" DEVICE_LAYER="name=$name"
+            rm -f "$folder/named"
+            interrupted "$folder/named" "$folder/named"
+            interrupted "$folder/named" "$folder/named"
+            CLPRUNE_TUNING=$folder/named "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/named" "$folder/out" &&
+                [ "$(grep -c '^device' "$folder/named")" = 1 ] ||
+                fail "the library does not find the row of '$name': $(cat "$folder/out" "$folder/named")"
+            unset OPENCL_LAYERS DEVICE_LAYER
+        done
+    fi
     # The rows of other devices stay, in front of this one's and behind it, this device's old one does not, and the
     # library reads the file.
     own=$(sed -n 's/^device = //p' "$folder/row")

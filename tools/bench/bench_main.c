@@ -140,11 +140,9 @@ int main(int argc, char **argv)
             "clprune-bench: --precision %s: the device does not have it; the products run in %s\n",
             clprune_precision_name(settings.precision),
             clprune_precision_name(clprune_context_precision(b.context)));
-    const cl_device_id device = clprune_context_device(b.context);
-    cl_device_type type = 0;
-    (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);
-    (void)clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    b.peers = (type & CL_DEVICE_TYPE_CPU) != 0;
+    const clprune_device_info facts = clprune_context_device_info(b.context);
+    memcpy(b.device, facts.device, sizeof b.device);
+    b.peers = (facts.type & CL_DEVICE_TYPE_CPU) != 0;
     b.peak_gflops = bench_peak(b.context);
     if (figures)
         bench_figures(&b);

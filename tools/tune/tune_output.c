@@ -29,10 +29,11 @@ static int open_direct(const char *path, bool probe)
     return descriptor;
 }
 
-/* Whether `text`, up to white space at its end, is `word`, up to white space at its end. */
+/* Whether `text`, up to white space at its end, is `word` without white space at its ends. */
 static bool is_word(const char *text, const char *word)
 {
     static const char space[] = " \t\r\n";
+    word += strspn(word, space);
     size_t length = strlen(text), word_length = strlen(word);
     while (length > 0 && strchr(space, text[length - 1]) != NULL)
         length--;
