@@ -16,18 +16,25 @@ enum { BATCH = 8, TOKENS = 196, IN = 384, OUT = 1536, ROWS = BATCH * TOKENS };
 
 static clprune_context *context;
 
-static void check(clprune_status status, const char *what)
+static int cl_failed(const char *what, cl_int code, int exit_code)
+{
+    fprintf(stderr,
+        "clprune-quickstart: %s (error %d); clprune-info lists the devices. For CPUs install "
+        "pocl-opencl-icd; PoCL needs a writable $HOME or $POCL_CACHE_DIR\n",
+        what, code);
+    return exit_code;
+}
+
+static void check(clprune_status status, const char *task)
 {
     if (status == CLPRUNE_SUCCESS)
         return;
-    fprintf(stderr, "%s: %s: %s\n", what, clprune_status_name(status), clprune_last_error(context));
+    fprintf(stderr, "clprune-quickstart: cannot %s: %s. clprune-info shows the device in use\n",
+        task, clprune_last_error(context));
     exit(1);
 }
 
-#define CHECK(call) check((call), #call)
-
-/* A matrix of numbers with heavy tails, as activations have: some blocks matter more than others.
- */
+/* A matrix with heavy tails, as activations have: some blocks matter more than others. */
 static clprune_mat make(const char *name, size_t rows, size_t cols, unsigned seed, float *host)
 {
     clprune_mat mat;
@@ -36,13 +43,14 @@ static clprune_mat make(const char *name, size_t rows, size_t cols, unsigned see
         const float u = (float)(seed >> 8) * 0x1p-23f - 1.0f;
         host[i] = u * u * u * (i / 16 % 3 == 0 ? 2.0f : 0.3f);
     }
-    CHECK(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat));
-    CHECK(clprune_mat_write(context, mat, host));
+    check(clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, name, rows, cols, &mat),
+        "create a matrix");
+    check(clprune_mat_write(context, mat, host), "write a matrix");
     return mat;
 }
 
-/* `steps` times forward and backward through one layer, with dw summed; returns the bytes that were
- * kept in between. */
+/* `steps` times forward (y is dense) and backward through one layer, with dw summed; returns the
+ * bytes that were kept in between. */
 static double run(int steps, float sparsity, clprune_mat x, clprune_mat w, clprune_mat b,
     clprune_mat y, clprune_mat dy, clprune_mat dw, float *host_dw)
 {
@@ -53,15 +61,16 @@ static double run(int steps, float sparsity, clprune_mat x, clprune_mat w, clpru
             .criterion = CLPRUNE_CRITERION_SAMPLED}}; /* dw is unbiased */
     clprune_linear *layer;
     clprune_saved *saved;
-    CHECK(clprune_linear_create(context, &desc, &layer));
-    CHECK(clprune_linear_saved_create(layer, BATCH, TOKENS, "x", &saved));
+    check(clprune_linear_create(context, &desc, &layer), "create the layer");
+    check(clprune_linear_saved_create(layer, BATCH, TOKENS, "x", &saved), "create the store");
     for (int step = 0; step < steps; ++step) {
         clprune_saved_set_seed(saved, (uint64_t)step); /* other blocks in each step */
-        CHECK(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL)); /* y is dense */
-        CHECK(clprune_linear_backward(                                        /* x is not needed */
-            layer, BATCH, step > 0, saved, dy, w, CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+        check(clprune_linear_forward(layer, BATCH, x, w, b, y, saved, NULL), "compute y");
+        check(clprune_linear_backward(layer, BATCH, step > 0, saved, dy, w, /* x is not needed */
+                  CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL),
+            "compute dw");
     }
-    CHECK(clprune_mat_read(context, dw, host_dw));
+    check(clprune_mat_read(context, dw, host_dw), "read dw");
     const double kept = (double)clprune_memory_query(context, CLPRUNE_MEMORY_ACTIVATIONS).live;
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
@@ -91,13 +100,14 @@ int main(void)
     if (code == CL_SUCCESS)
         code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
     if (code != CL_SUCCESS)
-        return fprintf(stderr, "there is no OpenCL device (%d)\n", code), 3;
+        return cl_failed("there is no OpenCL device", code, 3);
     cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
     cl_command_queue queue = cl == NULL ? NULL : clCreateCommandQueue(cl, device, 0, &code);
     if (queue == NULL)
-        return fprintf(stderr, "the device cannot be opened (%d)\n", code), 1;
+        return cl_failed("cannot open the OpenCL device", code, 1);
 
-    CHECK(clprune_context_create(queue, NULL, &context)); /* the queue stays yours */
+    /* The queue stays yours. */
+    check(clprune_context_create(queue, NULL, &context), "create the context");
     const clprune_mat x = make("x", ROWS, IN, 1, host), dy = make("dy", ROWS, OUT, 2, host);
     const clprune_mat w = make("w", OUT, IN, 3, host), b = make("b", 1, OUT, 4, host);
     const clprune_mat y = make("y", ROWS, OUT, 5, host), dw = make("dw", OUT, IN, 6, host);

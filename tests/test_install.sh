@@ -233,11 +233,17 @@ add_executable(client $folder/quickstart.c)
 target_link_libraries(client PRIVATE clprune::clprune m)
 install(TARGETS client)
 END
+# build_type FOLDER TYPE: the type of a build; without one given, clprune alone is optimised, and another project its own.
+build_type() {
+    got=$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$1/CMakeCache.txt")
+    [ "$got" = "$2" ] || breach "the build type is '$got', not '$2': $1"
+}
 no_cmocka=-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON
 for shared in '' -DBUILD_SHARED_LIBS=ON; do
     out=$folder/parent/build$shared
     quietly "add_subdirectory without cmocka $shared" cmake -S "$folder/parent" -B "$out" \
         -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS=-O0 $no_cmocka $shared &&
+        build_type "$out" '' &&
         if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then # compiles the library
             quietly "building with add_subdirectory $shared" cmake --build "$out" --parallel 2 &&
                 starts "$out/client" &&
@@ -250,6 +256,12 @@ if quietly "configuring without cmocka" cmake -S "$source" -B "$folder/plain" \
     -DCMAKE_C_COMPILER="$cc" $no_cmocka; then
     grep -q 'cmocka is not installed.*libcmocka-dev.*tests are not built' "$folder/log" ||
         breach "without cmocka, nothing says that the tests are not built"
+    build_type "$folder/plain" RelWithDebInfo
+    quietly "configuring for Debug" cmake -S "$source" -B "$folder/plain" -DCMAKE_BUILD_TYPE=Debug && build_type "$folder/plain" Debug
+fi
+if command -v ninja >/dev/null && quietly "configuring for several types" cmake -S "$source" -B "$folder/several" \
+    -G "Ninja Multi-Config" -DCMAKE_C_COMPILER="$cc" $no_cmocka; then
+    build_type "$folder/several" ''
 fi
 if cmake -S "$source" -B "$folder/plain" -DCLPRUNE_TESTS=ON $no_cmocka >"$folder/log" 2>&1; then
     breach "CLPRUNE_TESTS=ON does without cmocka"
@@ -272,8 +284,10 @@ if [ -n "${CLPRUNE_TEST_LONG:-}" ]; then
     cd "$folder/clone" || exit 2
     # shellcheck disable=SC2086 # words
     quietly "cmake -B in a read-only clone" $user cmake -B "$folder/elsewhere" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_C_FLAGS=-O0 -DCLPRUNE_TESTS=OFF -DCLPRUNE_IMAGES=OFF -DCLPRUNE_JANSSON=OFF &&
+        -DCLPRUNE_TESTS=OFF -DCLPRUNE_IMAGES=OFF -DCLPRUNE_JANSSON=OFF &&
         quietly "building a read-only clone" $user cmake --build "$folder/elsewhere" --parallel 2
+    nm -D "$folder/elsewhere/lib/libclprune.so" | grep -q '__[a-z]*_chk@' ||
+        breach "in a read-only clone, cmake -B builds without _FORTIFY_SOURCE"
     cd - >/dev/null || exit 2
     train=$folder/elsewhere/bin/resmlp-train
     mkdir -p "$folder/images/train/cat" "$folder/images/val/cat"

@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -661,6 +662,19 @@ class Processes(Case):
                 text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             self.assertEqual(run.returncode, 2, run.stdout)
             self.assertRegex(run.stdout, "error: argument --batch-size: .*, the number of images$")
+
+    def test_a_result_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            for path in pipe, os.path.join(folder, "none", "x.json"), folder:
+                run = subprocess.run(
+                    [sys.executable, "-W", "ignore", os.path.join(EXAMPLE, "train.py"), "--images",
+                     "128", "--epochs", "1", "--json", path],
+                    text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                self.assertEqual(run.returncode, 2, run.stdout)
+                self.assertNotIn("epoch 1", run.stdout)
+                self.assertRegex(run.stdout, f"error: argument --json: cannot write {path}: ")
 
 
 FIRST_IN_CHILD = f"""

@@ -114,8 +114,22 @@ demo() {
 demo 0 env POCL_AFFINITY=0
 # PoCL aborts with it if a core is not allowed.
 core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
-[ "$(nproc)" != "$(nproc --all)" ] || demo 1 env
-[ "$(nproc --all)" = 1 ] || demo none taskset -c "$core"
+# nproc prints what OpenMP's variables say, not the cores that are allowed.
+allowed=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) all=$(nproc --all)
+if [ "$allowed" = "$all" ]; then
+    demo 1 env
+    demo 1 env OMP_NUM_THREADS=$((all + 1))
+    demo 1 env OMP_THREAD_LIMIT=1
+fi
+[ "$all" = 1 ] || demo none env OMP_NUM_THREADS="$all" taskset -c "$core"
+# So do the other scripts that decide on it.
+condition=$(grep 'export POCL_AFFINITY' "$source/tools/demo.sh")
+for script in $(grep -rl --include='*.sh' 'export POCL_AFFINITY' "$source/tools" "$source/examples"); do
+    grep -qxF "$condition" "$script" || {
+        echo "FAILED: $script decides on POCL_AFFINITY in another way than tools/demo.sh"
+        failures=$((failures + 1))
+    }
+done
 
 # Options of pruning are for the pruned runs, in any form that the trainer takes; without a test there is no accuracy.
 : >"$RUNS"

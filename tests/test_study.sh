@@ -286,8 +286,37 @@ touch unlocked/file-1
 expect 1 "$study" files/unlocked.study ./trainer unlocked
 grep -q '^study: failed: file-1 lock-1$' err && grep -q '^good,1,' unlocked/table.csv ||
     fail "of runs that cannot be locked it says: $(cat err unlocked/table.csv)"
+
+# Nor is a pipe opened, which would wait for ever: in a run's folder it is that run's failure, in OUT the study's.
+printf 'seeds 1\narm a --top1 5\narm b --top1 5' >files/pipe.study
+# pipe CODE FILE WORDS: what the study does if FILE is a pipe
+pipe() {
+    mkdir -p pipe/a-1 pipe/b-1
+    mkfifo "pipe/$2"
+    expect "$1" timeout -k 1 20 "$study" files/pipe.study ./trainer pipe
+    grep -qx "study: .*$2 is not a regular file; remove it or take another OUT" err && [ -p "pipe/$2" ] && grep -q "$3" err ||
+        fail "of the pipe $2 it says: $(cat err)"
+    rm -r pipe
+}
+for file in study.lock study.options summary.tmp; do
+    pipe 1 a-1/$file '^study: failed: a-1$'
+done
+mkdir -p pipe/a-1
+echo 'trainer --top1 5' >pipe/a-1/study.options # check_options asks for the lock, too
+pipe 1 a-1/study.lock '^study: failed: a-1$'
+for file in runs.csv table.csv study.png plot.err; do
+    pipe 2 $file ''
+done
+mkdir -p bin
+printf '#!/bin/sh\necho "$@" >>%s/plots\n' "'$PWD'" >bin/gnuplot
+chmod +x bin/gnuplot
+: >plots
+mkdir -p pipe/b-1
+printf '"top1": 5,\n' >pipe/b-1/summary.json
+PATH=$PWD/bin:$PATH pipe 0 b-1/log.csv ''
+[ ! -s plots ] || fail "it plots a pipe: $(cat plots)"
+rm bin/gnuplot
 # Nor does another process have a run where there are no locks.
-mkdir bin
 printf '#!/bin/sh\n[ "$1" != -w ]\nexit $((71 * $?))\n' >bin/flock
 chmod +x bin/flock
 expect 1 env PATH="$PWD/bin:$PATH" "$study" files/short.study ./trainer nolock

@@ -2,11 +2,12 @@
 # The tools from outside: what they say of themselves, what they refuse before anything is measured, with
 # which code and words; what a search that is interrupted leaves; and that scripts write decimal points.
 #
-#     test_tools.sh folder/of/the/programs source/folder
+#     test_tools.sh folder/of/the/programs source/folder [device/layer.so]
 export LC_ALL=C # a decimal point in every locale
 set -u
 programs=$1
 source=$2
+layer=${3:-}
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failures=0
@@ -77,6 +78,11 @@ end'; do
     [ "$(cat "$folder/foreign")" = "$text" ] || fail "clprune-tune replaces a file of another kind"
 done
 
+# A file that the library would refuse for its size is not read.
+{ echo 'clprune_tuning = 1' && head -c 1048576 /dev/zero | tr '\0' '#' && printf '\nend\n'; } >"$folder/large"
+refused 1 "--output: $folder/large: larger than 1048576 bytes" clprune-tune --op bspmm-nt --quick --time 1 --output "$folder/large"
+[ "$(wc -c <"$folder/large")" = 1048600 ] || fail "clprune-tune replaces a file that is too large"
+
 # Words of a line that is not indented are what the completion of --device offers.
 "$programs/clprune-info" --list 2>/dev/null | grep -v '^ ' | grep -qv '^[0-9]*:[0-9]*  ' &&
     fail "clprune-info --list has more than devices: $("$programs/clprune-info" --list | head -n 3)"
@@ -89,6 +95,25 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     done
     "$programs/clprune-bench" token_mean --repeat 1 --json /dev/full >"$folder/out" 2>"$folder/err"
     [ $? = 1 ] && grep -q -- '--json was not written' "$folder/err" || fail "--json, disk full: $(cat "$folder/err")"
+fi
+# A file of figures that cannot be written is told before anything is measured, and before an older one is emptied.
+if "$programs/clprune-info" --list >/dev/null 2>&1; then
+    mkdir "$folder/figures"
+    for file in fig4.csv fig4.jsonl fig4.gp fig4.png fig5.csv fig5.jsonl fig5.gp fig5.png; do
+        rm -f "$folder"/figures/*
+        older=$folder/figures/fig$([ $file = fig4.csv ] && echo 5 || echo 4).csv
+        echo before >"$older"
+        mkfifo "$folder/figures/$file"
+        timeout 60 "$programs/clprune-bench" figures --output-dir "$folder/figures" --repeat 1 --batch 1 --block 64 --sparsity 0.9 \
+            >"$folder/out" 2>"$folder/err"
+        [ $? = 1 ] && [ ! -s "$folder/out" ] && grep -q "^clprune-bench: cannot write $folder/figures/$file: " "$folder/err" &&
+            [ "$(cat "$older")" = before ] || fail "a FIFO as $file: $(cat "$folder/out" "$folder/err")"
+    done
+    rm -r "$folder/figures"
+    "$programs/clprune-bench" figures --output-dir "$folder/figures" --repeat 1 --batch 1 --block 64 --sparsity 0.9 \
+        >"$folder/out" 2>"$folder/err" && [ "$(wc -l <"$folder/figures/fig4.csv")" = 2 ] && [ "$(wc -l <"$folder/figures/fig5.csv")" = 4 ] &&
+        [ "$(wc -l <"$folder/figures/fig5.jsonl")" = 3 ] && grep -q '^device = ' "$folder/figures/fig5.gp" ||
+        fail "figures: $(cat "$folder/out" "$folder/err" "$folder"/figures/*.csv)"
 fi
 echo before >"$folder/json"
 CLPRUNE_DEVICE=nosuch "$programs/clprune-bench" token_mean --json "$folder/json" >/dev/null 2>&1
@@ -131,6 +156,20 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     interrupted "$folder/tuned" "$folder/tuned"
     unset CLPRUNE_TUNING
     grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
+    # The row has the name that the library compares: cut to 127 bytes, without spaces at its ends; a later search
+    # replaces it.
+    if [ -n "$layer" ]; then
+        for name in "$(printf '%0200d' 0)" '  A device with spaces  '; do
+            export OPENCL_LAYERS="$layer" DEVICE_LAYER="name=$name"
+            rm -f "$folder/named"
+            interrupted "$folder/named" "$folder/named"
+            interrupted "$folder/named" "$folder/named"
+            CLPRUNE_TUNING=$folder/named "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/named" "$folder/out" &&
+                [ "$(grep -c '^device' "$folder/named")" = 1 ] ||
+                fail "the library does not find the row of '$name': $(cat "$folder/out" "$folder/named")"
+            unset OPENCL_LAYERS DEVICE_LAYER
+        done
+    fi
     # The rows of other devices stay, in front of this one's and behind it, this device's old one does not, and the
     # library reads the file.
     own=$(sed -n 's/^device = //p' "$folder/row")
@@ -142,6 +181,14 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     grep -q -e 55 -e 'old row' "$folder/several" && fail "this device's old row stays: $(cat "$folder/several")"
     CLPRUNE_TUNING=$folder/several "$programs/clprune-info" >"$folder/out" 2>&1 && grep -q "tuning .*$folder/several" "$folder/out" ||
         fail "the library does not read rows of several devices: $(cat "$folder/out")"
+fi
+
+# The quickstart says what failed in words, and the next step.
+if [ -x "$programs/clprune-quickstart" ]; then # not in a build without examples
+    OCL_ICD_VENDORS=$folder/none OCL_ICD_FILENAMES='' refused 3 'there is no OpenCL device (.*clprune-info.*pocl-opencl-icd.*HOME' clprune-quickstart
+    if "$programs/clprune-info" --list >/dev/null 2>&1; then
+        CLPRUNE_TUNING=$folder/none refused 1 "cannot create the context: .*cannot read $folder/none.*clprune-info" clprune-quickstart
+    fi
 fi
 
 # A parent may have SIGCHLD ignored; PoCL's linker waits for a child. Nothing is compiled yet: all but the first are

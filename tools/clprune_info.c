@@ -87,17 +87,14 @@ static int show_choices(const char *selection)
             clprune_last_error(NULL));
         return status == CLPRUNE_NO_DEVICE ? EXIT_DEVICE : EXIT_RUN;
     }
-    cl_device_id device = clprune_context_device(context);
-    char name[256] = "";
-    cl_uint width = 0;
-    (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof name - 1, name, NULL);
-    (void)clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
+    const cl_device_id device = clprune_context_device(context);
+    const clprune_device_info facts = clprune_context_device_info(context);
     const char *dir = clprune_context_cache_dir(context);
-    printf("chosen device    %s\n", name);
+    printf("chosen device    %s\n", facts.device);
     printf("kernels          %s\n", clprune_context_kernels(context) == CLPRUNE_KERNELS_VECTOR
                                         ? "vector (one work-item a group)"
                                         : "tiled (many work-items a group)");
-    printf("float vectors    %u wide\n", width);
+    printf("float vectors    %u wide\n", facts.vector_width);
     printf("tuning           %s\n", clprune_context_tuning_source(context));
     printf("fp16, sub-groups %s, %s\n", has_extension(device, "cl_khr_fp16") ? "yes" : "no",
         has_extension(device, "cl_khr_subgroups") ? "yes" : "no");

@@ -50,8 +50,8 @@ mkdir -p "${XDG_CACHE_HOME:-$here/build}" "$here/demo"
     cmake --build --preset release --parallel "$(nproc)" --target resmlp-train)
 train=$here/build/release/bin/resmlp-train
 # Gives each PoCL thread a core of its own; two on one core halve the speed. PoCL aborts if a core is
-# not allowed, as in many containers.
-[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
+# not allowed, as in many containers. OpenMP's variables would change what nproc prints.
+[ "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 
 # run NAME OPTIONS...: one training run into demo/NAME
 run() {

@@ -95,6 +95,18 @@ for seed in "${seeds[@]}" ${only[@]+"${only[@]}"}; do
 done
 mkdir -p "$out"
 
+# regular FILE...: fails if one is there but is not a regular file, because opening a FIFO could wait for ever.
+regular() {
+    local file
+    for file; do
+        [ ! -e "$file" ] || [ -f "$file" ] || {
+            echo "study: $file is not a regular file; remove it or take another OUT" >&2
+            return 1
+        }
+    done
+}
+regular "$out"/{runs.csv,table.csv,study.png,plot.err} || exit 2
+
 # The runs, NAME SEED, seed by seed: arms can then be compared after an interruption.
 runs() {
     local seed name
@@ -157,7 +169,8 @@ check_options() {
     local name seed dir other=0
     while read -r name seed; do
         dir=$out/$name-$seed
-        [ -s "$dir/study.options" ] && { begun "$dir" || ! flock -n "$dir/study.lock" true; } || continue
+        [ -s "$dir/study.options" ] && { begun "$dir" ||
+            { [ -f "$dir/study.lock" ] && ! flock -n "$dir/study.lock" true; }; } || continue
         same_options "$name" "$seed" "$@" || other=1
     done < <(runs)
     [ $other = 0 ] || exit 2
@@ -244,7 +257,9 @@ report() (
                     saved[arm], peak[arm], average(9, "%.1f"), average(11, "%.0f")
             }
         }' runs.csv >table.csv
-    if [ "$(wc -l <runs.csv)" -gt 1 ] && command -v gnuplot >/dev/null; then
+    # shellcheck disable=SC2046 # names without spaces
+    if [ "$(wc -l <runs.csv)" -gt 1 ] && command -v gnuplot >/dev/null &&
+        regular $(awk -F, 'NR > 1 { print $1 "-" $2 "/log.csv" }' runs.csv); then
         gnuplot -e "title='${title//\'/}'; $(awk -F, '
             NR > 1 && !($1 in number) { number[$1] = ++arms; names = names " " $1 }
             NR > 1 { runs = runs " " $1 "-" $2; of = of " " number[$1] }
@@ -293,7 +308,7 @@ train_one() {
     local dir=$out/$1-$2 words own more i code=0 taken=
     if [ ! -s "$dir/summary.json" ]; then
         # The lock is never removed: on a removed file it would lock nobody out.
-        mkdir -p "$dir" && exec 7>"$dir/study.lock" || return
+        mkdir -p "$dir" && regular "$dir"/{study.lock,study.options,summary.tmp} && exec 7>"$dir/study.lock" || return
         flock -w 1 7 || code=$? # not -n: check_options of another process takes it for a moment
         case $code in
         0) ;;

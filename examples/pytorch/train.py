@@ -18,7 +18,7 @@ import resource
 import signal
 import statistics
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import IO, Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -217,6 +217,16 @@ def train(args: argparse.Namespace, data: Tuple[Tensor, Tensor, Tensor, Tensor])
         torch=torch.__version__)
 
 
+def open_json(parser: argparse.ArgumentParser, path: str) -> IO[str]:
+    """The file, to be appended to. O_NONBLOCK: a pipe without a reader is an error, not a wait."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "a")
+    except OSError as error:
+        parser.error(f"argument --json: cannot write {path}: {error.strerror}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=["mlp", "vit"], default="vit")
@@ -240,9 +250,10 @@ def main() -> None:
     if not 0 < args.batch_size <= len(images):
         parser.error(f"argument --batch-size: {args.batch_size} is not in 1 to {len(images)}, "
                      "the number of images")
+    file = open_json(parser, args.json) if args.json else None  # before the training
     result = train(args, (images, labels, *test))
-    if args.json:
-        with open(args.json, "a") as file:
+    if file:
+        with file:
             file.write(json.dumps(result) + "\n")
 
 

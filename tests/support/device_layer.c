@@ -52,6 +52,17 @@ static void lower(size_t *value, uint64_t most)
 static cl_int CL_API_CALL device_info(
     cl_device_id device, cl_device_info what, size_t size, void *value, size_t *returned)
 {
+    const char *name = what == CL_DEVICE_NAME ? setting("name") : NULL;
+    if (name != NULL) {
+        const size_t length = strcspn(name, ",");
+        if (value != NULL && size <= length)
+            return CL_INVALID_VALUE;
+        if (value != NULL)
+            ((char *)memcpy(value, name, length))[length] = '\0';
+        if (returned != NULL)
+            *returned = length + 1;
+        return CL_SUCCESS;
+    }
     const cl_int code = cl_layer_target->clGetDeviceInfo(device, what, size, value, returned);
     if (code != CL_SUCCESS || value == NULL)
         return code;

@@ -2,6 +2,7 @@
  * wrong. $DEVICE_LAYER has the settings, separated by commas; it is read at each call, so a test
  * may change it:
  *
+ *     name=TEXT             of the device
  *     group=64              the device, and each kernel, takes at most 64 work-items a group
  *     local=16384           the device has 16 KiB of local memory
  *     groups=65535          at most that many groups along the second and the third dimension

@@ -10,6 +10,11 @@
 
 enum { MAX_LIST = 64, MAX_REPETITIONS = 1000 };
 
+/* Opens a file to be written, with what it has; without a wait for the reader of a FIFO. NULL with
+ * errno if that fails. */
+FILE *bench_open(const char *path);
+/* Empties a file before its first write; ends the program if that fails. */
+void bench_empty(FILE *stream, const char *what);
 /* Closes a file; ends the program unless all of it was written. */
 void bench_close(FILE *stream, const char *what);
 
@@ -160,7 +165,10 @@ void bench_report_json(
     FILE *stream, const bench *b, const bench_op *op, const bench_result *result);
 void bench_report(const bench *b, const bench_op *op, const bench_result *result);
 
-/* Measures and draws Fig. 4 and Fig. 5 of arXiv 2311.16883 into settings->output_dir. */
+/* Makes settings->output_dir and opens the files in it; ends the program if one cannot be written.
+ * Older files stay as they are until their figure begins. */
+void bench_figures_open(const bench_settings *settings);
+/* Then measures and draws Fig. 4 and Fig. 5 of arXiv 2311.16883 into them. */
 void bench_figures(const bench *b);
 
 #endif

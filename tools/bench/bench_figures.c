@@ -14,21 +14,30 @@
 
 #include "bench_plots.h" /* generated: the scripts fig4.gp and fig5.gp */
 
-/* The files of one figure while it is measured. */
+/* One figure with its files. */
 typedef struct figure {
+    const char *name;
     const bench *b;
-    const char *name; /* "fig4" */
-    FILE *csv, *json;
+    FILE *csv, *json, *script;
     const char *peer; /* NULL: none */
     double peer_ms;   /* sum over the cases */
     int cases;
 } figure;
 
-static FILE *open_file(const char *dir, const char *name, const char *ending)
+static figure fig4 = {.name = "fig4"}, fig5 = {.name = "fig5"};
+
+/* A file of a figure; with `if_there` NULL where it does not exist. */
+static FILE *open_file(const char *dir, const char *name, const char *ending, bool if_there)
 {
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/%s%s", dir, name, ending);
-    FILE *stream = length > 0 && (size_t)length < sizeof path ? fopen(path, "w") : NULL;
+    FILE *stream = NULL;
+    errno = ENAMETOOLONG;
+    if (length > 0 && (size_t)length < sizeof path) {
+        if (if_there && access(path, F_OK) != 0)
+            return NULL;
+        stream = bench_open(path);
+    }
     if (stream == NULL) {
         fprintf(stderr, "clprune-bench: cannot write %s/%s%s: %s\n", dir, name, ending,
             strerror(errno));
@@ -49,7 +58,8 @@ static void plot_text(FILE *script, const char *key, const char *value)
 static void write_script(
     const figure *f, const bench_list *blocks, const unsigned char *body, size_t size)
 {
-    FILE *script = open_file(f->b->settings->output_dir, f->name, ".gp");
+    FILE *script = f->script;
+    bench_empty(script, "a plot script");
     plot_text(script, "device", f->b->device);
     plot_text(script, "peer", f->peer != NULL ? f->peer : "");
     fprintf(script, "peer_ms = %.6g\n", f->peer != NULL ? f->peer_ms / f->cases : 0.0);
@@ -85,11 +95,21 @@ static void draw(const figure *f)
             dir, script);
 }
 
-static void figure_open(figure *f, const bench *b, const char *name, const char *columns)
+static void figure_open(figure *f, const char *dir)
 {
-    *f = (figure){.b = b, .name = name};
-    f->csv = open_file(b->settings->output_dir, name, ".csv");
-    f->json = open_file(b->settings->output_dir, name, ".jsonl");
+    f->csv = open_file(dir, f->name, ".csv", false);
+    f->json = open_file(dir, f->name, ".jsonl", false);
+    f->script = open_file(dir, f->name, ".gp", false);
+    FILE *plot = open_file(dir, f->name, ".png", true); /* gnuplot makes it */
+    if (plot != NULL)
+        (void)fclose(plot);
+}
+
+static void figure_begin(figure *f, const bench *b, const char *columns)
+{
+    f->b = b;
+    bench_empty(f->csv, "a CSV");
+    bench_empty(f->json, "a file of JSON lines");
     fprintf(f->csv, "%s\n", columns);
 }
 
@@ -129,19 +149,19 @@ static void draw_fig4(const bench *b, size_t batch, const bench_list *sparsities
     static const bench_list usual = {{4.0, 8.0, 16.0, 32.0, 64.0, 128.0}, 6};
     const bench_list *given = &b->settings->axes[AXIS_BLOCK];
     const bench_list *blocks = given->count > 0 ? given : &usual;
-    figure f;
-    figure_open(&f, b, "fig4", "block,sparsity,ms,dense_ms,peer_ms");
+    figure *f = &fig4;
+    figure_begin(f, b, "block,sparsity,ms,dense_ms,peer_ms");
     for (int i = 0; i < blocks->count; i++)
         for (int k = 0; k < sparsities->count; k++) {
             const bench_shape shape = {
                 batch, 196, 384, 384, (size_t)blocks->values[i], (float)sparsities->values[k]};
-            const bench_result result = figure_case(&f, "tn", &shape);
-            fprintf(f.csv, "%zu,%.6g,%.6g", shape.block, sparsities->values[k], result.ms);
-            csv_real(f.csv, result.dense_ms);
-            csv_real(f.csv, result.peer_ms);
-            fputc('\n', f.csv);
+            const bench_result result = figure_case(f, "tn", &shape);
+            fprintf(f->csv, "%zu,%.6g,%.6g", shape.block, sparsities->values[k], result.ms);
+            csv_real(f->csv, result.dense_ms);
+            csv_real(f->csv, result.peer_ms);
+            fputc('\n', f->csv);
         }
-    figure_close(&f, blocks, plot_fig4, sizeof plot_fig4);
+    figure_close(f, blocks, plot_fig4, sizeof plot_fig4);
 }
 
 /* Throughput over the sparsity, in operations of the dense product, for the layers of ResMLP-S. */
@@ -154,23 +174,34 @@ static void draw_fig5(const bench *b, size_t batch, const bench_list *sparsities
     static const bench_list usual = {{64.0, 16.0}, 2};
     const bench_list *given = &b->settings->axes[AXIS_BLOCK];
     const bench_list *blocks = given->count > 0 ? given : &usual;
-    figure f;
-    figure_open(&f, b, "fig5", "layer,block,sparsity,gflops,dense_gflops,peer_gflops");
+    figure *f = &fig5;
+    figure_begin(f, b, "layer,block,sparsity,gflops,dense_gflops,peer_gflops");
     for (int i = 0; i < blocks->count; i++)
         for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
             for (int k = 0; k < sparsities->count; k++) {
                 const bench_shape shape = {batch, 196, layers[l].in, layers[l].out,
                     (size_t)blocks->values[i], (float)sparsities->values[k]};
-                const bench_result result = figure_case(&f, layers[l].form, &shape);
+                const bench_result result = figure_case(f, layers[l].form, &shape);
                 const double work = 2e-6 * (double)(shape.batch * shape.tokens) * (double)shape.in *
                                     (double)shape.out;
-                fprintf(f.csv, "%s,%zu,%.6g,%.6g", layers[l].name, shape.block,
+                fprintf(f->csv, "%s,%zu,%.6g,%.6g", layers[l].name, shape.block,
                     sparsities->values[k], work / result.ms);
-                csv_real(f.csv, work / result.dense_ms);
-                csv_real(f.csv, work / result.peer_ms);
-                fputc('\n', f.csv);
+                csv_real(f->csv, work / result.dense_ms);
+                csv_real(f->csv, work / result.peer_ms);
+                fputc('\n', f->csv);
             }
-    figure_close(&f, blocks, plot_fig5, sizeof plot_fig5);
+    figure_close(f, blocks, plot_fig5, sizeof plot_fig5);
+}
+
+void bench_figures_open(const bench_settings *set)
+{
+    if (mkdir(set->output_dir, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "clprune-bench: --output-dir: cannot make \"%s\": %s\n", set->output_dir,
+            strerror(errno));
+        exit(EXIT_USAGE);
+    }
+    figure_open(&fig4, set->output_dir);
+    figure_open(&fig5, set->output_dir);
 }
 
 void bench_figures(const bench *b)
@@ -179,11 +210,6 @@ void bench_figures(const bench *b)
     const bench_settings *set = b->settings;
     const bench_list *given = &set->axes[AXIS_SPARSITY], *batch = &set->axes[AXIS_BATCH];
     const bench_list *sparsities = given->count > 0 ? given : &usual;
-    if (mkdir(set->output_dir, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "clprune-bench: --output-dir: cannot make \"%s\": %s\n", set->output_dir,
-            strerror(errno));
-        exit(EXIT_USAGE);
-    }
     draw_fig4(b, batch->count > 0 ? (size_t)batch->values[0] : 64, sparsities);
     draw_fig5(b, batch->count > 0 ? (size_t)batch->values[0] : 32, sparsities);
 }

@@ -7,6 +7,7 @@
 
 #include <CL/cl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,23 @@ const char *const tool_name = "clprune-bench";
 
 const bench_op *const bench_tables[BENCH_TABLES] = {
     bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
+
+FILE *bench_open(const char *path)
+{
+    /* O_NONBLOCK while opening: a FIFO without a reader is an error, not a wait. */
+    const int descriptor = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (descriptor >= 0)
+        (void)fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+    return descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+}
+
+void bench_empty(FILE *stream, const char *what)
+{
+    if (ftruncate(fileno(stream), 0) != 0 && errno != EINVAL) { /* a pipe has no length */
+        fprintf(stderr, "clprune-bench: %s was not written: %s\n", what, strerror(errno));
+        exit(EXIT_RUN);
+    }
+}
 
 void bench_close(FILE *stream, const char *what)
 {
@@ -110,25 +128,23 @@ int main(int argc, char **argv)
         .device = settings.device, .precision = settings.precision};
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     CHECK(NULL, clprune_context_create(NULL, &options, &b.context));
-    /* Only now: a run that cannot begin leaves an older file as it is. A pipe has no length. */
-    if (settings.json != NULL && settings.json != stdout &&
-        ftruncate(fileno(settings.json), 0) != 0 && errno != EINVAL) {
-        perror("clprune-bench: --json");
-        return EXIT_RUN;
-    }
+    /* Only now: a run that cannot begin leaves an older file as it is. */
+    const bool figures = strcmp(settings.ops[0], "figures") == 0;
+    if (figures)
+        bench_figures_open(&settings);
+    if (settings.json != NULL && settings.json != stdout)
+        bench_empty(settings.json, "--json");
     if (settings.precision != CLPRUNE_PRECISION_DEFAULT &&
         clprune_context_precision(b.context) != settings.precision)
         fprintf(stderr,
             "clprune-bench: --precision %s: the device does not have it; the products run in %s\n",
             clprune_precision_name(settings.precision),
             clprune_precision_name(clprune_context_precision(b.context)));
-    const cl_device_id device = clprune_context_device(b.context);
-    cl_device_type type = 0;
-    (void)clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof b.device - 1, b.device, NULL);
-    (void)clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    b.peers = (type & CL_DEVICE_TYPE_CPU) != 0;
+    const clprune_device_info facts = clprune_context_device_info(b.context);
+    memcpy(b.device, facts.device, sizeof b.device);
+    b.peers = (facts.type & CL_DEVICE_TYPE_CPU) != 0;
     b.peak_gflops = bench_peak(b.context);
-    if (strcmp(settings.ops[0], "figures") == 0)
+    if (figures)
         bench_figures(&b);
     else
         run_selected(&b);

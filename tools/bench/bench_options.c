@@ -2,7 +2,6 @@
 #include "bench.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
@@ -294,12 +293,7 @@ static FILE *open_json(const char *path)
 {
     if (strcmp(path, "-") == 0)
         return stdout;
-    /* O_NONBLOCK while opening: a FIFO without a reader is an error, not a wait. */
-    const int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC;
-    const int descriptor = open(path, flags, 0666);
-    if (descriptor >= 0)
-        (void)fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
-    FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    FILE *stream = bench_open(path);
     if (stream == NULL) {
         fprintf(stderr, "clprune-bench: --json: cannot write \"%s\": %s\n", path, strerror(errno));
         exit(EXIT_USAGE);

@@ -82,13 +82,10 @@ static double rate(const peak_run *run, cl_mem y)
 double bench_peak(clprune_context *context)
 {
     const cl_device_id device = clprune_context_device(context);
-    cl_device_type type = 0;
-    cl_uint units = 1;
-    (void)clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    (void)clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
-    const bool cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+    const clprune_device_info facts = clprune_context_device_info(context);
+    const bool cpu = (facts.type & CL_DEVICE_TYPE_CPU) != 0;
     peak_run run = {.queue = clprune_context_queue(context),
-        .items = (size_t)units * (cpu ? 8 : 4096),
+        .items = (size_t)facts.compute_units * (cpu ? 8 : 4096),
         .group = cpu ? 1 : 256};
     const char *source = peak_source;
     double best = NAN;

@@ -14,7 +14,7 @@ bench=$(realpath "${1:?usage: convolutions.sh BENCH OUT}")
 out=${2:?usage: convolutions.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
 # With POCL_AFFINITY, PoCL aborts if a core is not allowed, as in many containers.
-[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
+[ "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 mkdir -p "$out"
 # in out image kernel stride
 shapes="3 64 224 7 2

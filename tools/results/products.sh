@@ -14,7 +14,7 @@ bench=$(realpath "${1:?usage: products.sh BENCH OUT}")
 out=${2:?usage: products.sh BENCH OUT}
 here=$(cd "$(dirname "$0")" && pwd)
 # With POCL_AFFINITY, PoCL aborts if a core is not allowed, as in many containers.
-[ "$(nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
+[ "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" != "$(nproc --all)" ] || export POCL_AFFINITY=${POCL_AFFINITY:-1}
 if grep -q avx512f /proc/cpuinfo && [ -z "${OPENBLAS_CORETYPE:-}" ]; then
     case $("$bench" gemm --form nt --tokens 1 --repeat 1 --json - 2>/dev/null) in
         *'sgemm for Prescott'*) export OPENBLAS_CORETYPE=SkylakeX ;;

@@ -45,7 +45,7 @@ typedef struct tune_row {
 typedef struct tune {
     clprune_context *base; /* with the built-in row; owns the operands */
     clprune_precision precision;
-    char device[256], driver[64];
+    char device[128], driver[64]; /* as in clprune_device_info, which the library compares */
     clprune_tuning_parameter parameters[MAX_PARAMETERS];
     size_t count;
     tune_row built_in, best;

@@ -5,7 +5,6 @@
  * of what the library will do. The search starts from CLPRUNE_TUNING if that is set. */
 #include "tune.h"
 
-#include <CL/cl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -175,9 +174,9 @@ static void open_device(tune *t, const char *device)
         exit(EXIT_DEVICE);
     }
     t->precision = clprune_context_precision(t->base); /* $CLPRUNE_PRECISION */
-    const cl_device_id id = clprune_context_device(t->base);
-    (void)clGetDeviceInfo(id, CL_DEVICE_NAME, sizeof t->device - 1, t->device, NULL);
-    (void)clGetDeviceInfo(id, CL_DRIVER_VERSION, sizeof t->driver - 1, t->driver, NULL);
+    const clprune_device_info facts = clprune_context_device_info(t->base);
+    memcpy(t->device, facts.device, sizeof t->device);
+    memcpy(t->driver, facts.driver, sizeof t->driver);
     if (given != NULL) {
         (void)setenv("CLPRUNE_TUNING", given, 1);
         CHECK(NULL, clprune_context_create(clprune_context_queue(t->base), NULL, &start));

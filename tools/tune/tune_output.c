@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_BYTES = 1 << 20 }; /* of a tuning file, as in src/ops/tuning_read.c */
+
 static bool is_stdout(const char *path)
 {
     struct stat named, out;
@@ -27,10 +29,11 @@ static int open_direct(const char *path, bool probe)
     return descriptor;
 }
 
-/* Whether `text`, up to white space at its end, is `word`, up to white space at its end. */
+/* Whether `text`, up to white space at its end, is `word` without white space at its ends. */
 static bool is_word(const char *text, const char *word)
 {
     static const char space[] = " \t\r\n";
+    word += strspn(word, space);
     size_t length = strlen(text), word_length = strlen(word);
     while (length > 0 && strchr(space, text[length - 1]) != NULL)
         length--;
@@ -76,7 +79,8 @@ static bool copy_others(FILE *file, const char *device, FILE *rows)
 }
 
 /* The rows of other devices in the regular file `path`, as a new string in *rows; NULL where no
- * such file is. False, with errno, if it cannot be read; errno is 0 if it is not a tuning file. */
+ * such file is. False, with errno, if it cannot be read; errno is 0 if it is not a tuning file, and
+ * EFBIG if the library would refuse its size. */
 static bool read_others(const char *path, const char *device, char **rows)
 {
     struct stat status;
@@ -84,6 +88,10 @@ static bool read_others(const char *path, const char *device, char **rows)
     *rows = NULL;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
         return true;
+    if (status.st_size > MOST_BYTES) {
+        errno = EFBIG;
+        return false;
+    }
     FILE *file = fopen(path, "r"), *copy = file != NULL ? open_memstream(rows, &size) : NULL;
     bool good = copy != NULL;
     if (good) {
@@ -110,8 +118,13 @@ bool tune_write_output(const tune *t, const char *path, bool probe)
     }
     char *others = NULL;
     if (!read_others(path, t->device, &others)) {
-        fprintf(stderr, "clprune-tune: --output: %s: %s\n", path,
-            errno != 0 ? strerror(errno) : "not a whole tuning file; it is left as it is");
+        if (errno == EFBIG)
+            fprintf(stderr,
+                "clprune-tune: --output: %s: larger than %d bytes; it is left as it is\n", path,
+                MOST_BYTES);
+        else
+            fprintf(stderr, "clprune-tune: --output: %s: %s\n", path,
+                errno != 0 ? strerror(errno) : "not a whole tuning file; it is left as it is");
         free(others);
         return false;
     }
