@@ -40,11 +40,12 @@ while [ $# -gt 0 ]; do
     --keep-file) [ -f "$2" ] || exit 4 ;;
     --import) [ -f "$2" ] && imported=$2 || exit 4 ;;
     --import=*) imported=$1 ;;
-    --train-l) limit=$2 ;;
+    --tr) limit=$2 ;;
     --data)
-        [ -d "$2" ] || exit 4
+        [ -d "$2" ] || { echo "trainer: --data: no $2" >&2; exit 4; }
         data=$(cat "$2/data" 2>/dev/null)
         ;;
+    --full) echo 'trainer: note: --data: broken' >&2; echo 'trainer: cannot write x' >&2; exit 4 ;;
     --fail) exit "$2" ;;
     --untested) untested=$2 ;;
     --linger) linger=yes ;;
@@ -74,11 +75,11 @@ fi
 [ -z "$resumed" ] || [ -z "$imported" ] || exit 2
 [ -z "$resumed" ] || grep -q half "$resumed" || exit 5
 printf 'epoch,step,lr,train_loss\n1,1,0,2\n2,2,0,1\n' >"$dir/log.csv"
-saved=$((1000 * top1)) top1=$((top1 + seed)).5
+saved=$((1000 * top1 + 2 * seed)) top1=$((top1 + seed)).5
 [ -z "$limit" ] || data=$(sed 's/"train_images": [0-9]*/"train_images": '"$limit/" <<<"$data")
 [ "$seed" != "$untested" ] || top1=null loss=null
 echo "{ $data \"epochs_done\": 2, \"top1\": $top1, \"test_loss\": $loss, \"train_loss\": $seed," \
-    "\"saved_activation_bytes\": $saved, \"peak_bytes\": 7, \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
+    "\"saved_activation_bytes\": $saved, \"peak_bytes\": $((11 - seed)), \"step_ms\": $seed, \"seconds\": 9, \"cpu_seconds\": 4 }" |
     tr , '\n' >"$summary"
 TRAINER
 chmod +x trainer
@@ -120,9 +121,9 @@ sed 's/.*--top1 80.*--seed \([0-9]*\).*/base \1/; s/.*--top1 81.*--seed \([0-9]*
     fail "the options are: $(cat calls)"
 cat >want <<'WANT'
 arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds
-base,2,82.50,1.41,,,0.2500,2.0000,80000,7,2.0,4
-better,2,83.50,1.41,+1.00,0.00,0.2500,2.0000,81000,7,2.0,4
-once,1,73.50,,-10.00,,0.2500,3.0000,70000,7,3.0,4
+base,2,82.50,1.41,,,0.2500,2.0000,80004,10,2.0,4
+better,2,83.50,1.41,+1.00,0.00,0.2500,2.0000,81004,10,2.0,4
+once,1,73.50,,-10.00,,0.2500,3.0000,70006,8,3.0,4
 WANT
 cmp -s all/table.csv want || fail "the table is: $(cat all/table.csv)"
 cmp -s out <(printf '== base-1\n== better-1\n== base-3\n== better-3\n== once-3\n'; cat want) || fail "it says: $(cat out)"
@@ -223,8 +224,10 @@ printf 'seeds 1\narm a --top1 5' >files/short.study
 expect 0 "$study" files/short.study ./trainer short --dev 0 --da=d --sk --ch 1 --ex=e --memory-r --ten t --q
 expect 0 "$study" files/short.study ./trainer short --devi 1
 expect 2 "$study" files/short.study ./trainer short --memory-l 1
-for option in da de sk ch ex memory-r ten q imp k st test-o cla train-l test-l; do
+for option in da de sk ch ex memory-r ten q imp k st test-o cla tr test-l; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "study.sh takes --$option for one option, of which $real has others"
+    [ "$("$real" --help | grep -c "^  --${option%?}")" != 1 ] || fail "$real takes --${option%?} for --$option, study.sh does not"
+    grep -q -- "\(--\|[(|]\)$option[])|*' ]" "$study" || fail "study.sh does not take --$option"
 done
 for option in ac sp ou su ex ten li res test-o ver bl nor cr ce po va in; do
     [ "$("$real" --help | grep -c "^  --$option")" = 1 ] || fail "demo.sh takes --$option for one option, of which $real has others"
@@ -322,12 +325,14 @@ chmod +x bin/flock
 expect 1 env PATH="$PWD/bin:$PATH" "$study" files/short.study ./trainer nolock
 grep -q '^study: failed: a-1$' err || fail "without locks it says: $(cat err)"
 
-# Of an arm whose first run is refused for its options (2) or its data (4), the other seeds are not tried.
-printf 'seeds 1 2 3\narm bad --fail 2\narm lost --data none\narm dies --fail 1\narm good --top1 5' >files/refused.study
+# Of an arm whose first run is refused for its options (2) or its data (4), the other seeds are not tried. Code 4 has
+# other reasons, too.
+printf 'seeds 1 2 3\narm bad --fail 2\narm lost --data none\narm dies --fail 1\narm full --full\narm good --top1 5' >files/refused.study
 : >calls
 expect 1 "$study" files/refused.study ./trainer refused
-[ "$(wc -l <calls)" = 8 ] && printf '%s\n' 'study: failed: bad-1 lost-1 dies-1 dies-2 dies-3' "study: not tried, because \
-the trainer refused an earlier seed's options or data: bad-2 lost-2 bad-3 lost-3" | cmp -s - err && grep -q '^good,3,' refused/table.csv ||
+[ "$(wc -l <calls)" = 11 ] && grep '^study: ' err | cmp -s - <(printf '%s\n' \
+    'study: failed: bad-1 lost-1 dies-1 full-1 dies-2 full-2 dies-3 full-3' "study: not tried, because \
+the trainer refused an earlier seed's options or data: bad-2 lost-2 bad-3 lost-3") && grep -qx 'trainer: --data: no none' err && grep -q '^good,3,' refused/table.csv ||
     fail "of refused arms it says: $(cat err calls)"
 # With a finished run, the reason is the seed's.
 printf 'seeds 1\narm a --top1 5' >files/later.study
@@ -371,14 +376,14 @@ mkdir good moved noise part
 echo '"dataset": "folder", "classes": 5, "train_images": 15, "test_images": 5,' | tee good/data >moved/data
 echo '"dataset": "folder", "classes": 3, "train_images": 15, "test_images": 5,' >noise/data
 echo '"dataset": "folder", "classes": 5, "train_images": 9, "test_images": 5,' >part/data
-printf 'seeds 1\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
+printf 'seeds 1\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' >files/data.study
 expect 0 "$study" files/data.study ./trainer data --data good
 for seeds in 1 '1 2'; do
-    printf 'seeds %s\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' "$seeds" >files/data.study
+    printf 'seeds %s\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' "$seeds" >files/data.study
     expect 0 "$study" files/data.study ./trainer data --data moved
 done
 cp data/table.csv before
-printf 'seeds 1 2 3\narm a --top1 5\narm b --top1 6\narm c --top1 6 --train-l 9' >files/data.study
+printf 'seeds 1 2 3\narm a --top1 5\narm b --top1 6\narm c --top1 6 --tr 9' >files/data.study
 : >calls
 for other in noise part; do
     expect 2 "$study" files/data.study ./trainer data --data $other
@@ -413,11 +418,11 @@ STUDY
 expect 0 "$study" files/untested.study ./trainer untested
 tail -n +2 untested/table.csv >have
 cat >want <<'WANT'
-base,2,82.00,0.71,,,0.2500,1.5000,80000,7,1.5,4
-part,2,82.50,,+1.00,,0.2500,1.5000,81000,7,1.5,4
-none,1,,,,,,2.0000,80000,7,2.0,4
+base,2,82.00,0.71,,,0.2500,1.5000,80003,10,1.5,4
+part,2,82.50,,+1.00,,0.2500,1.5000,81003,10,1.5,4
+none,1,,,,,,2.0000,80004,9,2.0,4
 WANT
-cmp -s have want && grep -q '^none,2,2,,,2,80000,7,2,9,4' untested/runs.csv && [ ! -s err ] ||
+cmp -s have want && grep -q '^none,2,2,,,2,80004,9,2,9,4' untested/runs.csv && [ ! -s err ] ||
     fail "the table of runs without a test is: $(cat err untested/runs.csv untested/table.csv)"
 
 # The tables of examples/ are those of their runs.

@@ -33,9 +33,9 @@
 # At its end, and at each start with finished runs, OUT gets:
 #
 #     runs.csv     a row for each finished run
-#     table.csv    a row for each arm: mean and standard deviation over its seeds, and the difference from
-#                  the first arm, seed by seed; a run without a value, such as top1 after --steps, does not
-#                  count in its mean
+#     table.csv    a row for each arm: mean and standard deviation over its seeds, the largest peak_bytes, and
+#                  the difference from the first arm, seed by seed; a run without a value, such as top1 after
+#                  --steps, does not count in its mean
 #     study.png    accuracy over the bytes kept, and training loss over epochs (if gnuplot is installed)
 #
 # Exit codes: 0 all runs are finished; 1 some are not; 2 the study or the command line is wrong, or runs do not fit together;
@@ -197,7 +197,7 @@ same_data() {
         have=$(data "$summary")
         [ -n "$have" ] || continue
         group=- # no arm is called so
-        [[ " ${options[$name]}" != *' --'@(da|cla|train-l|test-l)* ]] || group=$name
+        [[ " ${options[$name]}" != *' --'@(da|cla|tr|test-l)* ]] || group=$name
         if [ -z "${first[$group]-}" ]; then
             first[$group]=$name-$seed
             expected[$group]=$have
@@ -235,7 +235,7 @@ report() (
         }
         NR == 1 { next }
         !($1 in count) { order[++arms] = $1 }
-        { seed[$1, ++count[$1]] = $2; top1[$1, $2] = $4; saved[$1] = $7; peak[$1] = $8
+        { seed[$1, ++count[$1]] = $2; top1[$1, $2] = $4; if ($8 + 0 > peak[$1] + 0) peak[$1] = $8
           for (i = 1; i <= NF; i++) if ($i != "") { sum[$1, i] += $i; cells[$1, i]++ } }
         END {
             print "arm,runs,top1_mean,top1_sd,difference_mean,difference_sd,test_loss,train_loss,saved_activation_bytes,peak_bytes,step_ms,cpu_seconds"
@@ -254,7 +254,7 @@ report() (
                 printf "%s,%d,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s\n", arm, count[arm], average(4, "%.2f"), \
                     deviation(own, n, mean(own, n)), arm == first || !pairs ? "" : sprintf("%+.2f", d), \
                     arm == first ? "" : deviation(beside, pairs, d), average(5, "%.4f"), average(6, "%.4f"), \
-                    saved[arm], peak[arm], average(9, "%.1f"), average(11, "%.0f")
+                    average(7, "%.0f"), peak[arm], average(9, "%.1f"), average(11, "%.0f")
             }
         }' runs.csv >table.csv
     # shellcheck disable=SC2046 # names without spaces
@@ -303,9 +303,21 @@ unfinished() {
     done < <(runs)
 }
 
+# hear_refusal: prints the lines of the trainer's stderr; succeeds if one is an error about --data. It ends after the
+# trainer.
+hear_refusal() {
+    local line code=1
+    trap '' INT TERM HUP
+    while IFS= read -r line || [ -n "$line" ]; do
+        printf '%s\n' "$line" >&2
+        [[ ! $line =~ ^[^:]*': --data: ' ]] || code=0
+    done
+    return $code
+}
+
 # train_one NAME SEED OPTION...: succeeds if the run is finished, or another process has it.
 train_one() {
-    local dir=$out/$1-$2 words own more i code=0 taken=
+    local dir=$out/$1-$2 words own more i code=0 taken= listener refused_data=
     if [ ! -s "$dir/summary.json" ]; then
         # The lock is never removed: on a removed file it would lock nobody out.
         mkdir -p "$dir" && regular "$dir"/{study.lock,study.options,summary.tmp} && exec 7>"$dir/study.lock" || return
@@ -341,7 +353,11 @@ train_one() {
         [[ " ${words[*]}" != *' --test-o'* ]] || more=() # --test-only has no files but the summary
     fi
     echo "== $1-$2"
-    interruptible "$train" "${words[@]}" --summary-json "$dir/summary.tmp" ${more[@]+"${more[@]}"} || code=$?
+    exec 8> >(exec 7>&-; hear_refusal)
+    listener=$!
+    interruptible "$train" "${words[@]}" --summary-json "$dir/summary.tmp" ${more[@]+"${more[@]}"} 2>&8 8>&- || code=$?
+    exec 8>&-
+    ! wait $listener || refused_data=yes
     # after a signal, the summary is of a part of the run
     if [ $code = 0 ]; then
         same_data "$1" "$2" "$dir/summary.tmp" || { rm -f "$dir/summary.tmp"; report; exit 2; }
@@ -351,8 +367,8 @@ train_one() {
     exec 7>&-
     case $code in
     129 | 130 | 143) stop=${stop:-$code} ;; # by a signal
-    2 | 4) # of a resumed run, the checkpoint may be the reason
-        [[ " ${more[*]-}" == *' --resume '* ]] || ! unfinished "$1" || refused[$1]=yes
+    2 | 4) # of a resumed run, the checkpoint may be the reason; 4 is also a full disk or another run's folder
+        [[ " ${more[*]-}" == *' --resume '* ]] || [ "$code$refused_data" = 4 ] || ! unfinished "$1" || refused[$1]=yes
         ;;
     esac
     return $code

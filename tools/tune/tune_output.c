@@ -29,10 +29,12 @@ static int open_direct(const char *path, bool probe)
     return descriptor;
 }
 
-/* Whether `text`, up to white space at its end, is `word` without white space at its ends. */
+/* Whether two words are equal but for white space around them. The names of some devices begin with
+ * spaces. */
 static bool is_word(const char *text, const char *word)
 {
     static const char space[] = " \t\r\n";
+    text += strspn(text, space);
     word += strspn(word, space);
     size_t length = strlen(text), word_length = strlen(word);
     while (length > 0 && strchr(space, text[length - 1]) != NULL)
