@@ -105,13 +105,13 @@ cksum first/* weights rules | cmp -s want - || fail "an output that is refused h
 rm first/auto.keep first/auto.csv
 expect 0 "" $small --steps 1 --export /dev/null --summary-json /dev/null
 
-# An output in the folder of the data, also where a checkpoint alone says what that is.
+# An output that is a file of the data, also where a checkpoint alone says what that is.
 mkdir cif
 { printf '\1' && head -c 3072 /dev/zero; } >cif/test_batch.bin
 for i in 1 2 3 4 5; do cp cif/test_batch.bin cif/data_batch_$i.bin; done
 ln -s cif linked
 cksum cif/* >want
-inside="is a file in the folder of --data"
+inside="is a file of --data"
 cifar="--patch-size 8 --batch-size 1 --quiet"
 expect 2 "--summary-json cif/test_batch.bin: it $inside; name another file" \
     --data cif $cifar --steps 1 --summary-json cif/test_batch.bin
@@ -121,6 +121,8 @@ expect 0 "" --data cif $cifar --epochs 1 --output-dir cifar --summary-json cif.j
 expect 2 "--export cif/data_batch_5.bin: it $inside" --resume cifar/last.ckpt --test-only --export cif/data_batch_5.bin
 expect 0 "" --resume cifar/last.ckpt --test-only --quiet --summary-json cif.json
 cksum cif/* | cmp -s want - || fail "an output has replaced a file of the data"
+echo {} >cif/out.json # lies there, but is no file of the data
+expect 0 "" --data cif $cifar --steps 1 --summary-json cif/out.json
 mkdir generated
 echo {} >generated/out.json
 expect 0 "" --data generated $small --steps 1 --summary-json generated/out.json

@@ -88,19 +88,32 @@ static bool check_one(
     return true;
 }
 
-/* Whether a regular file lies in a folder or below it, whatever links lead there. */
-static bool lies_in(const char *path, const char *folder)
+/* Whether a path from the folder of --data has the name of a file of a data set. */
+static bool is_of_data(const char *path)
+{
+    static const char *const folders[] = {"train/", "val/", "test/"};
+    const char *dot = strrchr(path, '.');
+    bool images = false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i)
+        images = images || strncmp(path, folders[i], strlen(folders[i])) == 0;
+    return images || strstr(path, "-ubyte") != NULL || strstr(path, ".idx") != NULL ||
+           (dot != NULL && strcmp(dot, ".bin") == 0);
+}
+
+/* Whether a path is a file of the data set in a folder, whatever links lead there. */
+static bool is_data(const char *path, const char *folder)
 {
     struct stat status;
     char *file = realpath(path, NULL), *top = realpath(folder, NULL);
-    bool inside = false;
+    bool found = false;
     if (file != NULL && top != NULL && stat(file, &status) == 0 && S_ISREG(status.st_mode)) {
         const size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
-        inside = strncmp(file, top, length) == 0 && file[length] == '/';
+        found =
+            strncmp(file, top, length) == 0 && file[length] == '/' && is_of_data(file + length + 1);
     }
     free(file);
     free(top);
-    return inside;
+    return found;
 }
 
 bool output_files_check_data(const options *o, fault *f)
@@ -110,10 +123,9 @@ bool output_files_check_data(const options *o, fault *f)
     if (strcmp(o->data, "generated") == 0)
         return true;
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i)
-        if (files[i].path != NULL && lies_in(files[i].path, o->data))
-            return fault_set(f, CODE_USAGE,
-                "--%s %s: it is a file in the folder of --data; name another file", files[i].option,
-                files[i].path);
+        if (files[i].path != NULL && is_data(files[i].path, o->data))
+            return fault_set(f, CODE_USAGE, "--%s %s: it is a file of --data; name another file",
+                files[i].option, files[i].path);
     return true;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/context_private.h"
-#include "runtime/scratch.h"
 #include "runtime/verbose.h"
 
 /* The last error of calls without a context, and with a thread-safe one. */
@@ -160,7 +159,7 @@ clprune_status clprune__fail_cl(
     const int length = property_of(call, &property);
     char memory[200] = "";
     if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL) {
-        context->scratch->refused = true;
+        context->memory_refused = true;
         (void)snprintf(memory, sizeof memory,
             "; the context holds %llu bytes of device memory, the device has %llu, "
             "its largest buffer %llu",

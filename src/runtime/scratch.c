@@ -61,7 +61,7 @@ static void forget(clprune_context *context)
     clprune__scratch *scratch = context->scratch;
     release_idle(context);
     scratch->reserve = 0;
-    scratch->refused = false;
+    context->memory_refused = false;
 }
 
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
@@ -73,7 +73,8 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
         scratch->chunk[--scratch->open].used = 0;
     if (scratch->open > 0)
         scratch->chunk[scratch->open - 1].used = mark.used;
-    else if (scratch->refused) /* by a driver that allocates a buffer when it is first used */
+    else if (context
+                 ->memory_refused) /* by a driver that allocates a buffer when it is first used */
         forget(context);
     else if (scratch->chunks > 1 && (scratch->chunk[0].placed || joint_size(context) > 0 ||
                                         scratch->chunks > CLPRUNE__SCRATCH_KEPT))

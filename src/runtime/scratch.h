@@ -44,7 +44,6 @@ typedef struct clprune__scratch {
     size_t reserve; /* least size of the next first chunk */
     size_t most;    /* bytes borrowed at once, so far */
     bool apart;     /* a joint size was refused: chunks are not joined any more */
-    bool refused;   /* a command found no device memory: idle chunks go when the operation ends */
 } clprune__scratch;
 
 clprune__scratch_mark clprune__scratch_begin(clprune_context *context);
