@@ -1080,6 +1080,43 @@ expect 0 "" --resume stopped/last.ckpt --epochs $((rows + 1))
 stop TERM 143 --checkpoint-every 0
 grep -q 'step [0-9]*; no checkpoint was written' long.out || fail "it names a checkpoint that there is not"
 
+# A reader that goes away ends the run; the steps done are saved.
+{
+    "$program" $pruned --epochs 6 --checkpoint-every 100 --output-dir gone 2>gone.err
+    echo $? >gone.code
+} | head -n 1 >/dev/null
+[ "$(cat gone.code)" = 4 ] || fail "exit code $(cat gone.code), not 4, where the reader goes away"
+grep -q 'cannot write to standard output; go on with --resume gone/last.ckpt$' gone.err ||
+    fail "where the reader goes away it says: $(cat gone.err)"
+expect 0 "" --resume gone/last.ckpt
+expect 0 "" $pruned --epochs 6 --output-dir read
+without_time read/log.csv >want
+without_time gone/log.csv | cmp -s want - || fail "a run whose reader went away goes on as another one"
+
+# A terminal that is closed: writing fails, and its shell ends (so there are two commands), after which the signal comes.
+if command -v script >/dev/null; then
+    # shellcheck disable=SC2016 # for the inner shell
+    printf '%s\n' 'trap "" HUP' '"$@" 2>hung.err' 'echo $? >hung.code' >hung.sh
+    script -qc "sh hung.sh env --default-signal=HUP '$program' $pruned --epochs 100000 --checkpoint-every 100000 --output-dir hung; true" \
+        /dev/null </dev/null >hung.out 2>&1 &
+    child=$!
+    tries=0
+    while [ "$(wc -l 2>/dev/null <hung/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -s KILL $child
+    tries=0
+    until [ -s hung.code ] || [ $tries -ge 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    [ "$(cat hung.code)" = 129 ] && [ -s hung/last.ckpt ] ||
+        fail "exit code $(cat hung.code), not 129, where the terminal is closed: $(ls hung) $(cat hung.err)"
+else
+    echo "there is no script(1): a closed terminal is not tested"
+fi
+
 # Nothing is compiled yet: the first step says how far it is, and a signal ends it between two kernels. The parent
 # has SIGCHLD ignored; PoCL's linker waits for a child.
 mkdir cold

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h> /* strlen */
@@ -83,15 +84,21 @@ static void say_start(trainer *t)
             (unsigned long long)o->epochs);
 }
 
-/* A disk that is full or a reader that went away. */
+/* A disk that is full or a reader that went away. After a signal it does not matter: the terminal
+ * may be closed. Writing to that fails a moment before its signal comes. */
 static bool check_output(fault *f)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
+    if (stop_signal() == 0)
+        (void)poll(NULL, 0, 100);
+    if (stop_signal() != 0)
+        return true;
     return fault_set(f, CODE_DATA, "cannot write to standard output");
 }
 
-/* Data that cannot be read end a run; the steps before it are saved, as after a signal. */
+/* Data that cannot be read, or output that cannot be written, end a run; the steps before it are
+ * saved, as after a signal. */
 static bool save_what_was_done(trainer *t, fault *f)
 {
     fault unsaved = {0};
@@ -122,14 +129,14 @@ static bool train(trainer *t, fault *f)
         if (trainer_must_stop(t))
             break;
         if (!trainer_finish_epoch(t, f))
-            return false;
+            return save_what_was_done(t, f);
         const bool last = t->at.epoch >= o->epochs;
         const bool due =
             o->checkpoint_every != 0 && (last || t->at.epoch % o->checkpoint_every == 0);
         if (due && !trainer_save(t, f))
             return false;
         if (!check_output(f))
-            return false;
+            return save_what_was_done(t, f);
     }
     /* A finished run has a checkpoint, unless it was resumed into another folder. */
     const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
