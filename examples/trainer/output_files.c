@@ -1,3 +1,5 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "output_files.h"
 
 #include <stdlib.h>
