@@ -1163,5 +1163,24 @@ done
 kill -s KILL "$(cat pid)" 2>/dev/null
 kill $child
 
+# Nor does it hold up a report, or a file that goes there.
+for report in "--plan" "--steps 1 --export /dev/stdout"; do
+    rm -f pid code
+    # shellcheck disable=SC2016 # for the inner shell
+    sh -c 'head -c 65536 /dev/zero; "$@" & echo $! >pid; wait $!; echo $? >code' sh \
+        "$program" $small $report 2>/dev/null | sleep 60 &
+    child=$!
+    sleep 3 # it comes to its first line
+    kill -s TERM "$(cat pid)"
+    tries=0
+    until [ -s code ] || [ $tries -ge 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    [ "$(cat code 2>/dev/null)" = 143 ] || fail "SIGTERM does not end $report whose reader does not read"
+    kill -s KILL "$(cat pid)" 2>/dev/null
+    kill $child
+done
+
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }
 echo "all passed"

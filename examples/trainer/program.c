@@ -203,7 +203,9 @@ static bool run(options *o, fault *f)
         return false;
     }
     say_start(&t);
+    stop_hold(!o->test_only);
     bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
+    stop_hold(false);
     if (good) {
         say_end(&t);
         good = !o->memory_report || memory_report_print(&t, f);

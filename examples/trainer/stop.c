@@ -1,5 +1,6 @@
 #include "stop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 
 static atomic_int asked;
 static _Atomic int64_t asked_at; /* milliseconds */
+static atomic_bool held;
 
 /* A second signal ends the program unless it comes within a second: timeout(1) sends its signal
  * twice at once. */
@@ -25,14 +27,32 @@ static void ask(int number)
         _exit(128 + number);
 }
 
+static bool output_is_full(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 0;
+}
+
 static void *listen(void *signals)
 {
     for (;;) {
-        int number;
-        if (sigwait(signals, &number) == 0)
+        const struct timespec second = {.tv_sec = 1};
+        int number = 0;
+        if (stop_signal() == 0)
+            (void)sigwait(signals, &number);
+        else
+            number = sigtimedwait(signals, NULL, &second);
+        if (number > 0)
             ask(number);
+        else if (stop_signal() != 0 && !atomic_load(&held) && output_is_full())
+            _exit(128 + stop_signal());
     }
     return NULL;
+}
+
+void stop_hold(bool hold)
+{
+    atomic_store(&held, hold);
 }
 
 /* The signals go to a thread of their own; all other threads block them. Otherwise a signal could
