@@ -1094,7 +1094,7 @@ without_time read/log.csv >want
 without_time gone/log.csv | cmp -s want - || fail "a run whose reader went away goes on as another one"
 
 # A terminal that is closed: writing fails, and its shell ends (so there are two commands), after which the signal comes.
-if command -v script >/dev/null; then
+if script -qc true /dev/null </dev/null >/dev/null 2>&1; then
     # shellcheck disable=SC2016 # for the inner shell
     printf '%s\n' 'trap "" HUP' '"$@" 2>hung.err' 'echo $? >hung.code' >hung.sh
     script -qc "sh hung.sh env --default-signal=HUP '$program' $pruned --epochs 100000 --checkpoint-every 100000 --output-dir hung; true" \
@@ -1114,7 +1114,7 @@ if command -v script >/dev/null; then
     [ "$(cat hung.code)" = 129 ] && [ -s hung/last.ckpt ] ||
         fail "exit code $(cat hung.code), not 129, where the terminal is closed: $(ls hung) $(cat hung.err)"
 else
-    echo "there is no script(1): a closed terminal is not tested"
+    echo "script(1) makes no terminal here: a closed one is not tested"
 fi
 
 # Nothing is compiled yet: the first step says how far it is, and a signal ends it between two kernels. The parent
