@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "runtime/context_private.h"
-#include "runtime/fail.h"
 #include "runtime/scratch.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
@@ -285,31 +284,6 @@ static void falls_back(void **state)
     assert_int_equal(c.live, 0);
 }
 
-/* A driver that allocates when a buffer is first used refuses a command, not the buffer: the
- * scratch of that operation does not stay in the way of smaller ones. */
-static void refused_later(void **state)
-{
-    (void)state;
-    counting c;
-    clprune_context *context = open_counting(&c, 0);
-    for (int large = 1; large >= 0; large--) {
-        const clprune__scratch_mark mark = clprune__scratch_begin(context);
-        (void)take(context, large ? 800000 : 1000);
-        if (large)
-            (void)clprune__fail_cl(context, CL_MEM_OBJECT_ALLOCATION_FAILURE, __FILE__, __LINE__,
-                "clEnqueueNDRangeKernel()");
-        clprune__scratch_end(context, mark);
-        const uint64_t live = clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live;
-        assert_true(large ? live == 0 : live > 0 && live < 10000);
-    }
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    (void)take(context, 800000); /* may be tried again */
-    clprune__scratch_end(context, mark);
-    assert_true(clprune_memory_query(context, CLPRUNE_MEMORY_WORKSPACE).live >= 800000);
-    clprune_context_destroy(context);
-    assert_int_equal(c.live, 0);
-}
-
 static void matrices(void **state)
 {
     (void)state;
@@ -391,7 +365,6 @@ int main(void)
         test_add(&list, in_pieces, &codes[i], "pieces that no one buffer holds, by %s", names[i]);
     test_add(&list, falls_back, &device[0], "falls back to what is needed, within a budget");
     test_add(&list, falls_back, &device[1], "falls back to what is needed, on a full device");
-    test_add(&list, refused_later, NULL, "a command that finds no memory");
     test_add(&list, matrices, NULL, "scratch matrices");
     test_add(&list, poisoned, NULL, "scratch is NaN on request");
     test_add(&list, too_deep, NULL, "too many chunks");

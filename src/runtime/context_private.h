@@ -19,9 +19,8 @@ struct clprune_context {
     clprune_kernels kernels;   /* VECTOR or TILED */
     clprune_device_info facts; /* read once */
     bool is_cpu;
-    bool poison;         /* forgotten buffers and fresh scratch become NaN */
-    bool memory_refused; /* a command found no device memory: idle scratch goes when it ends */
-    bool quiet;          /* failures of an attempt: neither logged nor the last error */
+    bool poison; /* forgotten buffers and fresh scratch become NaN */
+    bool quiet;  /* failures of an attempt: neither logged nor the last error */
     clprune_allocator allocator;
     clprune_log_fn log;
     void *log_user;

@@ -158,15 +158,13 @@ clprune_status clprune__fail_cl(
     const char *property;
     const int length = property_of(call, &property);
     char memory[200] = "";
-    if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL) {
-        context->memory_refused = true;
+    if (status == CLPRUNE_OUT_OF_DEVICE_MEMORY && context != NULL)
         (void)snprintf(memory, sizeof memory,
             "; the context holds %llu bytes of device memory, the device has %llu, "
             "its largest buffer %llu",
             (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
             (unsigned long long)context->facts.global_memory,
             (unsigned long long)context->facts.max_allocation);
-    }
     return clprune__fail(context, status, file, line, "%.*s%s%.*s failed with %s (%d)%s",
         (int)strcspn(call, "("), call, length > 0 ? " of " : "", length, property,
         clprune__cl_name(code), (int)code, memory);

@@ -54,16 +54,6 @@ static void merge(clprune_context *context)
     release_idle(context);
 }
 
-/* Releases all idle chunks and their size, so that a smaller operation asks only for what it needs.
- */
-static void forget(clprune_context *context)
-{
-    clprune__scratch *scratch = context->scratch;
-    release_idle(context);
-    scratch->reserve = 0;
-    context->memory_refused = false;
-}
-
 void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
 {
     if (context == NULL)
@@ -73,9 +63,6 @@ void clprune__scratch_end(clprune_context *context, clprune__scratch_mark mark)
         scratch->chunk[--scratch->open].used = 0;
     if (scratch->open > 0)
         scratch->chunk[scratch->open - 1].used = mark.used;
-    else if (context
-                 ->memory_refused) /* by a driver that allocates a buffer when it is first used */
-        forget(context);
     else if (scratch->chunks > 1 && (scratch->chunk[0].placed || joint_size(context) > 0 ||
                                         scratch->chunks > CLPRUNE__SCRATCH_KEPT))
         merge(context);
