@@ -1143,43 +1143,41 @@ got=$?
 [ $got = 143 ] || fail "exit code $got, not 143, after SIGTERM while gradients are compared: $(cat err)"
 
 # A reader that does not read (its pipe is full) holds a run up, but not its end.
-# shellcheck disable=SC2016 # for the inner shell
-sh -c 'head -c 65536 /dev/zero; "$@" & echo $! >pid; wait $!; echo $? >code' sh \
-    "$program" $small --output-dir stalled | sleep 60 &
-child=$!
-tries=0
-until [ -e stalled/log.csv ] || [ $tries -ge 300 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-sleep 0.5 # it comes to its first line
-kill -s TERM "$(cat pid)"
-tries=0
-until [ -s code ] || [ $tries -ge 100 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-[ "$(cat code 2>/dev/null)" = 143 ] || fail "SIGTERM does not end a run whose reader does not read"
-kill -s KILL "$(cat pid)" 2>/dev/null
-kill $child
-
-# Nor does it hold up a report, or a file that goes there.
-for report in "--plan" "--steps 1 --export /dev/stdout"; do
+# stall ARGUMENT...: a run with such a reader, in the background; `pid` has its number, `code` will have its exit code.
+stall() {
     rm -f pid code
     # shellcheck disable=SC2016 # for the inner shell
     sh -c 'head -c 65536 /dev/zero; "$@" & echo $! >pid; wait $!; echo $? >code' sh \
-        "$program" $small $report 2>/dev/null | sleep 60 &
+        "$program" $small "$@" 2>/dev/null | sleep 60 &
     child=$!
-    sleep 3 # it comes to its first line
+}
+# end_stalled WHAT: one SIGTERM ends it.
+end_stalled() {
     kill -s TERM "$(cat pid)"
     tries=0
     until [ -s code ] || [ $tries -ge 100 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done
-    [ "$(cat code 2>/dev/null)" = 143 ] || fail "SIGTERM does not end $report whose reader does not read"
+    [ "$(cat code 2>/dev/null)" = 143 ] || fail "SIGTERM does not end $1 whose reader does not read"
     kill -s KILL "$(cat pid)" 2>/dev/null
     kill $child
+}
+stall --output-dir stalled
+tries=0
+until [ -e stalled/log.csv ] || [ $tries -ge 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+sleep 0.5 # it comes to its first line
+end_stalled "a run"
+
+# Nor does it hold up a report, or a file that goes there.
+for report in "--plan" "--steps 1 --export /dev/stdout"; do
+    # shellcheck disable=SC2086 # several arguments
+    stall $report
+    sleep 3 # it comes to its first line
+    end_stalled "$report"
 done
 
 [ $failures = 0 ] || { echo "$failures failures" && exit 1; }

@@ -73,9 +73,9 @@ bool memory_plan_make(
     dry_run run = {
         .t = {.options = t->options, .data = t->data, .type = t->type, .sizes = t->sizes},
         .plan = plan};
-    const clprune_context_options wanted = {.mem_limit = UINT64_MAX,
-        .precision = t->context != NULL ? clprune_context_precision(t->context)
-                                        : options_precision(t->options)};
+    const clprune_context_options wanted = {.precision = t->context != NULL
+                                                             ? clprune_context_precision(t->context)
+                                                             : options_precision(t->options)};
     const size_t parts = 2 * t->sizes.blocks + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");

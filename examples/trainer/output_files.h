@@ -9,8 +9,8 @@
  * before options are restored: a checkpoint's --import is not read again. */
 bool output_files_check(const options *o, const char *folder, fault *f);
 
-/* Fails likewise if one of them names a file of the data set in --data. Call it
- * after options are restored: a checkpoint has its --data. */
+/* Fails likewise if one of them names a file of the data set in --data. Call it after options are
+ * restored: a checkpoint has its --data. */
 bool output_files_check_data(const options *o, fault *f);
 
 #endif

@@ -37,7 +37,8 @@ typedef enum clprune_norm {
  * noisier than SAMPLED; a baseline for other criteria.
  *
  * A weighted element beyond FLT_MAX becomes FLT_MAX with its sign, so that finite elements stay
- * finite (of a centred tensor, if its means are: keep.h); only such elements are biased. With INT8 and INT4 the limit is 1.9375 * 2^127.
+ * finite (those of a centred tensor if its means are finite, see keep.h); only such elements are
+ * biased. With INT8 and INT4 the limit is 1.9375 * 2^127.
  *
  * u depends only on the seed, the sample's number (which counts from bsr->first) and the block: the
  * same seed draws the same blocks on every device. */

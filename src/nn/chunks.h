@@ -26,8 +26,8 @@ typedef struct clprune__chunks {
     clprune_mat scratch;
 } clprune__chunks;
 
-/* Takes scratch for samples of rows x cols: as many as 8 MiB hold, or one if it is
- * larger, at most range.count. */
+/* Takes scratch for samples of rows x cols: as many as 8 MiB hold, or one if it is larger, at most
+ * range.count. */
 clprune_status clprune__chunks_begin(clprune_context *context, size_t rows, size_t cols,
     clprune__range range, clprune__chunks *chunks);
 
