@@ -517,6 +517,22 @@ static void with_another(const char *from, const char *to, const char *name, con
     checkpoint_close(&c);
 }
 
+enum { CHECKPOINT_PATH = TEST_PATH + 16 };
+
+/* A run in a new folder, of 24 images in batches of 8, that stopped after step 1 of 3 of its second
+ * epoch: its checkpoint, and the path for a changed one. */
+static void stopped_run(
+    char folder[TEST_PATH], char last[CHECKPOINT_PATH], char bad[CHECKPOINT_PATH])
+{
+    char arguments[3 * TEST_PATH];
+    test_folder_make(folder);
+    (void)snprintf(last, CHECKPOINT_PATH, "%s/last.ckpt", folder);
+    (void)snprintf(bad, CHECKPOINT_PATH, "%s/bad.ckpt", folder);
+    (void)snprintf(
+        arguments, sizeof arguments, "%s --epochs 3 --steps 4 --output-dir %s", small, folder);
+    run(arguments);
+}
+
 /* Records that the run does not have, and records that are there twice, are refused by name. */
 static void other_records(void **state)
 {
@@ -534,16 +550,11 @@ static void other_records(void **state)
         {"position", "position", "the record 'position' is there twice"},
         {"log", "log", "the record 'log' is there twice"},
     };
-    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], bad[TEST_PATH + 16];
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[CHECKPOINT_PATH], bad[CHECKPOINT_PATH];
     options o;
     trainer t;
     fault f = {0};
-    test_folder_make(folder);
-    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
-    (void)snprintf(bad, sizeof bad, "%s/bad.ckpt", folder);
-    (void)snprintf(
-        arguments, sizeof arguments, "%s --epochs 3 --steps 4 --output-dir %s", small, folder);
-    run(arguments);
+    stopped_run(folder, last, bad);
     (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         with_another(last, bad, rows[i].name, rows[i].like);
@@ -604,18 +615,12 @@ static void skipped_goes_on(void **state)
 static void nonsense_in_a_checkpoint(void **state)
 {
     (void)state;
-    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], bad[TEST_PATH + 16];
+    char folder[TEST_PATH], arguments[3 * TEST_PATH], last[CHECKPOINT_PATH], bad[CHECKPOINT_PATH];
     options o;
     trainer t;
     fault f = {0};
     checkpoint c;
-    test_folder_make(folder);
-    (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
-    (void)snprintf(bad, sizeof bad, "%s/bad.ckpt", folder);
-    /* 24 images in batches of 8: stopped after step 1 of 3 of the second epoch */
-    (void)snprintf(
-        arguments, sizeof arguments, "%s --epochs 3 --steps 4 --output-dir %s", small, folder);
-    run(arguments);
+    stopped_run(folder, last, bad);
     assert_true(checkpoint_open(last, &c, &f));
     static const struct {
         const char *record;
