@@ -1,18 +1,26 @@
 /* The trainer announces how many programs a first step builds or loads. The plan counts them in a
- * dry context; the count must equal that of the step.
+ * dry context; the count must equal that of the step. While it waits for the step it says so, and a
+ * signal ends it.
  *
  *     test_first_step [long]
  *
- * long: every preset of both models, on both kernel families. */
+ * long: every preset of both models, on both kernel families. The program runs itself with "stuck"
+ * and a device: a run whose first step does not end. */
+#include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "resmlp_model.h"
 #include "resnet_model.h"
+#include "stop.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
+#include "support/test_gate.h"
 #include "trainer.h"
 
 /* Sizes that other tests have, too: they share compiled kernels. */
@@ -27,14 +35,16 @@ typedef struct first_step {
     const char *debug; /* for $CLPRUNE_DEBUG; NULL: the device's kernel family */
 } first_step;
 
+static const char *program, *stuck_device; /* of the child */
+
 static void open_run(
     const trainer_model *model, const char *sizes, const char *more, options *o, trainer *t)
 {
     char text[4 * TEST_PATH], *words[64] = {"test"}, *rest = text;
     int count = 1;
     fault f = {0};
-    (void)snprintf(
-        text, sizeof text, "%s --quiet --device %s %s", sizes, test_device_selection(), more);
+    (void)snprintf(text, sizeof text, "%s --quiet --device %s %s", sizes,
+        stuck_device != NULL ? stuck_device : test_device_selection(), more);
     for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         assert_true(count < 63);
         words[count++] = word;
@@ -136,6 +146,68 @@ static void not_known(void **state)
     test_folder_remove(folder);
 }
 
+/* The child. */
+static int stuck(void)
+{
+    options o;
+    trainer t;
+    test_gate g;
+    fault f = {0};
+    stop_install();
+    open_run(&resmlp_model, RESMLP, "--steps 1", &o, &t);
+    t.progress = progress_begin(false);
+    test_gate_close_for(&g, t.context, 60 * 1000);
+    (void)trainer_epoch(&t, &f);
+    return 1;
+}
+
+/* Waits up to a minute for a line that begins with `text`. */
+static bool says(const char *path, const char *text)
+{
+    for (int i = 0; i < 600; i++) {
+        const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
+        size_t size;
+        char *out = test_file_read(path, &size), *whole = malloc(size + 2);
+        assert_non_null(whole);
+        (void)snprintf(whole, size + 2, "\n%.*s", (int)size, out);
+        free(out);
+        const bool found = strstr(whole, text) != NULL;
+        free(whole);
+        if (found)
+            return true;
+        (void)nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+/* A driver may compile after the last kernel is built; PoCL does. */
+static void stopped(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 8];
+    int result;
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/out", folder);
+    test_file_write(path, "", 0);
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int out = open(path, O_WRONLY | O_APPEND);
+        (void)dup2(out, STDOUT_FILENO);
+        (void)execl(program, program, "stuck", test_device_selection(), (char *)NULL);
+        _exit(9);
+    }
+    const bool waits = says(path, "\nfirst step: ");
+    assert_int_equal(kill(child, waits ? SIGTERM : SIGKILL), 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(waits);
+    assert_true(says(path, "\nstopped by a signal in the first step; nothing was trained\n"));
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 128 + SIGTERM);
+    test_folder_remove(folder);
+}
+
 static void add(test_list *list, const first_step *row)
 {
     test_add(list, counted, row, "%s, %s%s%s", row->model->program, row->preset,
@@ -166,6 +238,11 @@ int main(int argc, char **argv)
         {&resmlp_model, RESMLP "--batch-size 128 ", "quantised", NULL},
         {&resnet_model, RESNET, "pruned", NULL}, {&resnet_model, RESNET, "exact", "kernels=tiled"}};
     test_list list = {0};
+    program = argv[0];
+    if (argc == 3 && strcmp(argv[1], "stuck") == 0) {
+        stuck_device = argv[2];
+        return stuck();
+    }
     if (argc > 1 && strcmp(argv[1], "long") == 0) {
         add_all(&list, &resmlp_model, RESMLP);
         add_all(&list, &resnet_model, RESNET);
@@ -175,5 +252,6 @@ int main(int argc, char **argv)
         add(&list, &rows[i]);
     test_add(&list, partly_loaded, NULL, "some programs are in the cache");
     test_add(&list, not_known, NULL, "not known");
+    test_add(&list, stopped, NULL, "stopped while it waits");
     return test_run_on_each_device("first step", &list);
 }

@@ -76,9 +76,9 @@ static void width_of_the_environment(void **state)
     }
 }
 
-/* What a run says of `built` kernels of `all`, elsewhere than on a terminal, which stdout may be.
- */
-static void kernels_line(uint64_t built, uint64_t all, const char *line)
+/* What a run says of `built` kernels of `all`, or without any of a first step after `seconds`,
+ * elsewhere than on a terminal, which stdout may be. */
+static void build_line(uint64_t built, uint64_t all, double seconds, const char *line)
 {
     char folder[TEST_PATH], path[TEST_PATH + 32];
     size_t size;
@@ -88,8 +88,12 @@ static void kernels_line(uint64_t built, uint64_t all, const char *line)
     (void)fflush(stdout);
     const int kept = dup(STDOUT_FILENO), out = open(path, O_CREAT | O_WRONLY, 0600);
     assert_true(kept >= 0 && out >= 0 && dup2(out, STDOUT_FILENO) >= 0);
-    progress_built(&p, built, all);
+    if (built > 0)
+        progress_built(&p, built, all);
+    else
+        progress_first_step(&p, seconds);
     progress_built(&p, built + 1, all); /* too soon */
+    progress_first_step(&p, seconds + 1);
     assert_true(dup2(kept, STDOUT_FILENO) >= 0);
     (void)close(kept);
     (void)close(out);
@@ -103,10 +107,11 @@ static void kernels_line(uint64_t built, uint64_t all, const char *line)
 static void kernels(void **state)
 {
     (void)state;
-    kernels_line(3, 37, "building kernels: 3 of 37\n");
-    kernels_line(37, 37, "building kernels: 37 of 37\n");
-    kernels_line(38, 37, "building kernels: 38 so far\n");
-    kernels_line(5, 0, "building kernels: 5 so far\n");
+    build_line(3, 37, 0, "building kernels: 3 of 37\n");
+    build_line(37, 37, 0, "building kernels: 37 of 37\n");
+    build_line(38, 37, 0, "building kernels: 38 so far\n");
+    build_line(5, 0, 0, "building kernels: 5 so far\n");
+    build_line(0, 0, 12.3, "first step: 12 s\n");
 }
 
 int main(void)

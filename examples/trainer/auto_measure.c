@@ -78,7 +78,8 @@ static bool warm_up(trainer *t, fault *f)
         if (!feed_batch(&t->feed, DATASET_TRAIN, t->order + t->at.step * o->batch_size, count,
                 o->no_augment ? NULL : &augment, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
-            !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "measuring"))
+            !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "measuring") ||
+            (t->at.step == 0 && !trainer_wait_first(t, f)))
             return false;
     }
     return tally_read(&t->tally, f) &&

@@ -213,6 +213,7 @@ static bool run(options *o, fault *f)
         if (o->export_file != NULL && !is_stopped(&t))
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
         good = good && gradient_check_run(&t, &check, f);
+        progress_end(&t.progress); /* kernels of the comparison */
         gradient_check_print(&check, &t);
         good = good && summary_write(&t, &check, f);
     }

@@ -139,17 +139,32 @@ void progress_show(progress *p, const progress_values *values)
     show_line(p, text);
 }
 
+/* Whether a line is due while kernels are built. */
+static bool build_due(const progress *p)
+{
+    const double pause = p->told ? 5.0 : 1.0;
+    return progress_due(p) || (!p->quiet && !p->terminal && clock_seconds() - p->printed >= pause);
+}
+
 void progress_built(progress *p, uint64_t built, uint64_t all)
 {
     char text[80], rest[32] = "so far";
-    const double pause = p->told ? 5.0 : 1.0;
-    const bool soon = !p->terminal && clock_seconds() - p->printed >= pause;
-    if (p->quiet || (!progress_due(p) && !soon))
+    if (!build_due(p))
         return;
     p->told = true;
     if (built <= all)
         (void)snprintf(rest, sizeof rest, "of %" PRIu64, all);
     (void)snprintf(text, sizeof text, "building kernels: %" PRIu64 " %s", built, rest);
+    show_line(p, text);
+}
+
+void progress_first_step(progress *p, double seconds)
+{
+    char text[80];
+    if (!build_due(p))
+        return;
+    p->told = true;
+    (void)snprintf(text, sizeof text, "first step: %.0f s", seconds);
     show_line(p, text);
 }
 

@@ -29,7 +29,7 @@ typedef struct progress {
     bool quiet, terminal;
     bool dirty;     /* the terminal shows a line without a newline */
     double printed; /* clock at the last plain or rewritten line */
-    bool told;      /* a line about kernels was shown */
+    bool told;      /* a line about kernels or the first step was shown */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -58,6 +58,10 @@ size_t progress_width(void);
  * of 37", or "3 so far" if `all` is less than `built`: at once on a terminal, elsewhere after a
  * second and then every five. */
 void progress_built(progress *p, uint64_t built, uint64_t all);
+
+/* Call again and again while waiting for the first step, in which a driver may still compile:
+ * "first step: 12 s", as often as the line above. */
+void progress_first_step(progress *p, double seconds);
 
 /* A line that stays; nothing where quiet. */
 #if defined(__GNUC__)

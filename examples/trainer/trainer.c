@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h> /* access, _exit */
@@ -117,11 +118,11 @@ clprune_status trainer_create_context(
     return status;
 }
 
-/* Ends the program between two builds of kernels. Nothing is lost: no step was done, and a resumed
- * checkpoint is unchanged. */
-static void quit_while_building(trainer *t)
+/* Ends the program in or before its first step, between two builds of kernels. Nothing is lost: a
+ * resumed checkpoint is unchanged. */
+static void quit_untrained(trainer *t, const char *when)
 {
-    progress_say(&t->progress, "stopped by a signal while kernels were built; nothing was trained");
+    progress_say(&t->progress, "stopped by a signal %s; nothing was trained", when);
     run_folder_close(&t->folder);
     (void)fflush(stdout);
     _exit(128 + stop_signal());
@@ -141,12 +142,34 @@ void trainer_hear(void *user, clprune_log_level level, const char *message)
     const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
     if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision is not available */
         progress_say(&t->progress, "%s", message);
-    if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0 || t->steps_here > 0)
+    if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0)
         return;
-    if (stop_signal() != 0)
-        quit_while_building(t);
+    if (stop_signal() != 0 && t->steps_here == 0)
+        quit_untrained(t, "while kernels were built");
     ++t->built;
     progress_built(&t->progress, t->programs > 0 ? programs_in(t->context) : t->built, t->programs);
+}
+
+bool trainer_wait_first(trainer *t, fault *f)
+{
+    const double start = clock_seconds();
+    const cl_command_queue queue = clprune_context_queue(t->context);
+    cl_event end = NULL;
+    cl_int state = CL_QUEUED, code = clEnqueueMarkerWithWaitList(queue, 0, NULL, &end);
+    if (code == CL_SUCCESS)
+        code = clFlush(queue);
+    while (code == CL_SUCCESS && state > CL_COMPLETE) {
+        code = clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (code != CL_SUCCESS || state <= CL_COMPLETE)
+            break;
+        if (stop_signal() != 0 && t->steps_here <= 1)
+            quit_untrained(t, "in the first step");
+        progress_first_step(&t->progress, clock_seconds() - start);
+        (void)poll(NULL, 0, 1);
+    }
+    if (end != NULL)
+        (void)clReleaseEvent(end);
+    return fault_check_cl(f, state < CL_COMPLETE ? state : code, "waiting for the first step");
 }
 
 static bool open_device(trainer *t, fault *f)

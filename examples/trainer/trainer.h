@@ -140,10 +140,15 @@ const char *trainer_arch_name(const trainer *t);
 clprune_status trainer_create_context(
     const clprune_context_options *wanted, clprune_context **context, fault *f);
 
-/* The log hook of a run's contexts; `user` is the trainer. Until the first step is enqueued it
- * shows how many kernels were built, and ends the program between two builds if a signal came. It
- * passes on the reason why --precision is not available. */
+/* The log hook of a run's contexts; `user` is the trainer. Shows how many kernels were built. Until
+ * the first step is enqueued it ends the program between two builds if a signal came. It passes on
+ * the reason why --precision is not available. */
 void trainer_hear(void *user, clprune_log_level level, const char *message);
+
+/* Waits for what was enqueued, and shows for how long: for a first step, in which a driver may
+ * still compile. A signal meanwhile ends the program if this process has done no step before it:
+ * nothing is lost. */
+bool trainer_wait_first(trainer *t, fault *f);
 
 /* Make what a run needs on the device of t->context, from options, data and architecture: the feed
  * and the tally; the model and the optimizer. On failure the caller still closes what was made. */

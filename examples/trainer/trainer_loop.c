@@ -179,7 +179,7 @@ bool trainer_epoch(trainer *t, fault *f)
          * reading makes the device wait for the host. */
         const double now = clock_seconds();
         if (builds || now - shown >= 0.5) {
-            if (!catch_up(t, &steps, &images, builds, f))
+            if ((builds && !trainer_wait_first(t, f)) || !catch_up(t, &steps, &images, builds, f))
                 return false;
             shown = now;
             if (progress_due(&t->progress))
@@ -218,7 +218,8 @@ bool trainer_test(trainer *t, fault *f)
         if (!feed_batch(&t->feed, DATASET_TEST, t->order + i * o->batch_size, count, NULL, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_test(t, count, loss, hit), "testing") ||
-            !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "testing"))
+            !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "testing") ||
+            (i == 0 && t->steps_here == 0 && !trainer_wait_first(t, f)))
             return false;
     }
     if (!tally_read(&t->tally, f))
