@@ -1,5 +1,6 @@
-/* A context on one device of an OpenCL context that has two. PoCL makes two of $POCL_DEVICES, which
- * tests/CMakeLists.txt sets; other drivers may have one, then this is skipped. */
+/* A context on one device of an OpenCL context that has two; a device that does not answer beside
+ * one that does. PoCL makes two of $POCL_DEVICES, which tests/CMakeLists.txt sets; other drivers
+ * may have one, then this is skipped. */
 #include <CL/cl.h>
 #include <string.h>
 
@@ -35,6 +36,69 @@ cl_int __wrap_clGetProgramInfo(
             program, info, sizeof(void *), (unsigned char **)value + index, NULL);
     memset(value, 0, DEVICES * sizeof(size_t));
     return __real_clGetProgramInfo(program, info, sizeof(size_t), (size_t *)value + index, NULL);
+}
+
+static unsigned silent; /* bit i: queries of device i fail */
+
+cl_int __real_clGetDeviceInfo(cl_device_id, cl_device_info, size_t, void *, size_t *);
+cl_int __wrap_clGetDeviceInfo(cl_device_id, cl_device_info, size_t, void *, size_t *);
+
+cl_int __wrap_clGetDeviceInfo(
+    cl_device_id of, cl_device_info info, size_t size, void *value, size_t *size_found)
+{
+    for (unsigned i = 0; i < DEVICES; i++)
+        if ((silent >> i & 1) != 0 && of == device[i])
+            return CL_INVALID_DEVICE;
+    return __real_clGetDeviceInfo(of, info, size, value, size_found);
+}
+
+/* The device that a selection finds; NULL: none, for want of answers. */
+static cl_device_id selected(const char *selection, test_warnings *seen)
+{
+    const clprune_context_options options = {
+        .device = selection, .log = test_note, .log_user = seen};
+    clprune_context *context = NULL;
+    cl_device_id found;
+    *seen = (test_warnings){0};
+    const clprune_status status = clprune_context_create(NULL, &options, &context);
+    if (status == CLPRUNE_OPENCL_ERROR)
+        return NULL;
+    assert_int_equal(status, CLPRUNE_SUCCESS);
+    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(context), CL_QUEUE_DEVICE,
+                         sizeof found, &found, NULL),
+        CL_SUCCESS);
+    clprune_context_destroy(context);
+    return found;
+}
+
+/* A device whose driver is broken does not keep the other one from being found. */
+static void one_answers(void **state)
+{
+    (void)state;
+    cl_platform_id platform;
+    cl_uint count = 0;
+    char name[1024];
+    test_warnings seen;
+    assert_int_equal(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
+    assert_int_equal(
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, device, &count), CL_SUCCESS);
+    if (count < DEVICES)
+        skip();
+    assert_int_equal(
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, NULL), CL_SUCCESS);
+    const char *const selections[] = {name, ""};
+    for (size_t i = 0; i < 2; i++) {
+        silent = 0;
+        assert_ptr_equal(selected(selections[i], &seen), device[0]);
+        assert_string_equal(seen.last, "");
+        silent = 1;
+        assert_ptr_equal(selected(selections[i], &seen), device[1]);
+        assert_non_null(strstr(seen.last, "of device 0:0: CL_INVALID_DEVICE"));
+        silent = 3;
+        assert_null(selected(selections[i], &seen));
+        assert_non_null(strstr(clprune_last_error(NULL), "CL_INVALID_DEVICE"));
+    }
+    silent = 0;
 }
 
 static void each_device(void **state)
@@ -79,5 +143,6 @@ int main(void)
     static const bool all[] = {false, true};
     test_add(&list, each_device, &all[0], "each device");
     test_add(&list, each_device, &all[1], "each device, with a binary for each");
+    test_add(&list, one_answers, NULL, "one device answers");
     return test_run_on_host("two devices", &list);
 }

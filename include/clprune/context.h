@@ -112,7 +112,8 @@ typedef enum clprune_precision {
 typedef struct clprune_context_options {
     const char *device;    /* "platform:device" (indices) or part of a device or platform name, any
                               case; a bare number is refused. Default $CLPRUNE_DEVICE, else the
-                              first GPU, else the first device */
+                              first GPU, else the first device. One whose queries fail
+                              is passed over with a warning */
     const char *cache_dir; /* folder of the program cache, no symbolic link, or "off"; default
                               $CLPRUNE_CACHE_DIR, else "off" on PoCL, which keeps compiled
                               kernels itself, else $XDG_CACHE_HOME/clprune, else

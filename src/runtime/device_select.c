@@ -220,30 +220,37 @@ static bool is_number(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
+/* A query of a device and what it returned. */
+typedef struct answer {
+    const char *query;
+    cl_int code;
+} answer;
+
 /* Whether a device matches a selection, indices or part of a name; without one, whether it is a
- * GPU. */
-static clprune_status fits(
-    clprune_context *context, const found_device *found, const char *selection, bool *result)
+ * GPU. *result is false if the query fails. */
+static answer fits(const found_device *found, const char *selection, bool *result)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     size_t platform, device;
+    answer a = {"", CL_SUCCESS};
     *result = false;
     if (selection == NULL || selection[0] == '\0') {
-        cl_device_type type;
-        TRY_CL(clGetDeviceInfo(found->device, CL_DEVICE_TYPE, sizeof type, &type, NULL));
-        *result = (type & CL_DEVICE_TYPE_GPU) != 0;
+        cl_device_type type = 0;
+        a.query = "clGetDeviceInfo(CL_DEVICE_TYPE)";
+        a.code = clGetDeviceInfo(found->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+        *result = a.code == CL_SUCCESS && (type & CL_DEVICE_TYPE_GPU) != 0;
     } else if (parse_indices(selection, &platform, &device)) {
         *result = found->platform_index == platform && found->device_index == device;
     } else {
         char name[1024], of[1024];
-        TRY_CODE("clGetDeviceInfo(CL_DEVICE_NAME)",
-            device_text(found->device, CL_DEVICE_NAME, sizeof name, name));
-        TRY_CODE(
-            "clGetPlatformInfo(CL_PLATFORM_NAME)", platform_name(found->platform, sizeof of, of));
-        *result = contains(name, selection) || contains(of, selection);
+        a.query = "clGetDeviceInfo(CL_DEVICE_NAME)";
+        a.code = device_text(found->device, CL_DEVICE_NAME, sizeof name, name);
+        if (a.code == CL_SUCCESS) {
+            a.query = "clGetPlatformInfo(CL_PLATFORM_NAME)";
+            a.code = platform_name(found->platform, sizeof of, of);
+        }
+        *result = a.code == CL_SUCCESS && (contains(name, selection) || contains(of, selection));
     }
-done:
-    return status;
+    return a;
 }
 
 /* Fails with the reason why no device was found. */
@@ -267,7 +274,8 @@ clprune_status clprune__device_select(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     device_table table = {.devices = NULL};
-    const found_device *chosen = NULL;
+    const found_device *chosen = NULL, *other = NULL; /* the first that answers */
+    answer failed = {"", CL_SUCCESS};
     const bool any = selection == NULL || selection[0] == '\0';
     REQUIRE(any || !is_number(selection), CLPRUNE_NO_DEVICE,
         "the device is selected by \"%.100s\", a bare number; expected \"platform:device\" such as "
@@ -276,14 +284,25 @@ clprune_status clprune__device_select(
     TRY(enumerate(context, &table));
     if (table.count == 0)
         TRY(refuse_all(context, &table));
+    /* A device whose query fails is passed over, as a platform is. */
     for (size_t i = 0; i < table.count && chosen == NULL; i++) {
+        const found_device *found = &table.devices[i];
         bool fit;
-        TRY(fits(context, &table.devices[i], selection, &fit));
-        if (fit)
-            chosen = &table.devices[i];
+        const answer a = fits(found, selection, &fit);
+        if (a.code != CL_SUCCESS) {
+            clprune__log(context, CLPRUNE_LOG_WARNING, "%s of device %zu:%zu: %s (%d)", a.query,
+                found->platform_index, found->device_index, clprune__cl_name(a.code), (int)a.code);
+            failed = failed.code == CL_SUCCESS ? a : failed;
+        } else if (fit) {
+            chosen = found;
+        } else if (other == NULL) {
+            other = found;
+        }
     }
     if (any && chosen == NULL)
-        chosen = &table.devices[0];
+        chosen = other;
+    if (chosen == NULL)
+        TRY_CODE(failed.query, failed.code);
     REQUIRE(chosen != NULL, CLPRUNE_NO_DEVICE,
         "none of the %zu OpenCL devices matches \"%.100s\"; clprune-info lists them%s%s",
         table.count, selection, table.refusal[0] != '\0' ? "; " : "", table.refusal);
