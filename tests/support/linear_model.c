@@ -1,0 +1,248 @@
+#include "support/linear_model.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+static const char *const archs[] = {"small", "large", NULL};
+static const char *const preset_names[] = {"dense", NULL};
+static const keep_preset_row presets[] = {
+    {"d", CLPRUNE_CRITERION_SAMPLED, CLPRUNE_INDEX_INT32, "keep the images"}};
+static const keep_entry entries[] = {
+    {.name = "images", .place = "input", .never = "they are data"}};
+static const keep_rung ladder[] = {{"dense", 0}};
+static const trainer_extra extras[] = {{"stretch", "stretch", 1, 9, "a number that nobody reads"}};
+
+static keep_shape shape(const trainer_sizes *sizes, size_t block, size_t entry)
+{
+    (void)block, (void)entry;
+    return (keep_shape){1, 3 * sizes->image * sizes->image};
+}
+
+static const keep_table table = {.entries = entries,
+    .in_block = 0,
+    .count = 1,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets,
+    .ladder = ladder,
+    .rungs = 1};
+
+static const char *settle(trainer_sizes *sizes)
+{
+    if (sizes->image == 0)
+        sizes->image = sizes->arch == 0 ? 16 : 32;
+    if (sizes->classes == 0)
+        sizes->classes = 4;
+    if (sizes->extra[0] == 0)
+        sizes->extra[0] = 3;
+    sizes->parameters = 3 * sizes->image * sizes->image * sizes->classes;
+    return sizes->image == 17 ? "17 is no size" : NULL;
+}
+
+static void destroy(void *model)
+{
+    linear_model *m = model;
+    if (m == NULL)
+        return;
+    const clprune_mat mats[] = {m->w, m->dw, m->mean, m->ones, m->zero, m->logits, m->log_p};
+    for (size_t i = 0; i < sizeof mats / sizeof *mats; i++)
+        clprune_buffer_release(m->context, mats[i].buffer);
+    free(m);
+}
+
+static clprune_status create(clprune_context *context, const trainer_sizes *sizes,
+    const keep_rule *rules, size_t batch, void **model)
+{
+    linear_model *m = calloc(1, sizeof *m);
+    const size_t pixels = 3 * sizes->image * sizes->image, classes = sizes->classes;
+    *model = NULL;
+    if (m == NULL)
+        return CLPRUNE_OUT_OF_HOST_MEMORY;
+    assert_true(keep_has_form(&rules[0], CLPRUNE_FORM_DENSE));
+    *m = (linear_model){.context = context,
+        .whole = {3, sizes->image, sizes->image, sizes->image, classes},
+        .pixels = pixels,
+        .classes = classes};
+    const struct {
+        const char *name;
+        clprune_memory_category category;
+        size_t rows, cols;
+        clprune_mat *mat;
+    } mats[] = {{"w", CLPRUNE_MEMORY_PARAMETERS, classes, pixels, &m->w},
+        {"dw", CLPRUNE_MEMORY_GRADIENTS, classes, pixels, &m->dw},
+        {"mean", CLPRUNE_MEMORY_PARAMETERS, 1, classes, &m->mean},
+        {"ones", CLPRUNE_MEMORY_PARAMETERS, batch, 1, &m->ones},
+        {"zero", CLPRUNE_MEMORY_PARAMETERS, 1, classes, &m->zero},
+        {"logits", CLPRUNE_MEMORY_WORKSPACE, batch, classes, &m->logits},
+        {"log_p", CLPRUNE_MEMORY_ACTIVATIONS, batch, classes, &m->log_p}};
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t i = 0; i < sizeof mats / sizeof *mats && status == CLPRUNE_SUCCESS; i++)
+        status = clprune_mat_create(
+            context, mats[i].category, mats[i].name, mats[i].rows, mats[i].cols, mats[i].mat);
+    m->param = (clprune_param){.name = "w", .value = m->w, .grad = m->dw, .decay = true};
+    m->state = (trainer_state){"mean", m->mean};
+    m->count = (trainer_count){"batches", &m->batches};
+    *model = m;
+    return status;
+}
+
+static clprune_status init(void *model, uint64_t seed)
+{
+    linear_model *m = model;
+    const size_t count = m->classes * m->pixels;
+    float *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)((i * 2654435761u + seed) % 1000) * 1e-5f;
+    clprune_status status = clprune_mat_write(m->context, m->w, values);
+    free(values);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_fill(m->context, 0.0f, m->mean, NULL);
+    return status == CLPRUNE_SUCCESS ? clprune_mat_fill(m->context, 1.0f, m->ones, NULL) : status;
+}
+
+static clprune_param *params(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->param;
+}
+
+static const trainer_state *states(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->state;
+}
+
+static const trainer_count *counts(void *model, size_t *count)
+{
+    *count = 1;
+    return &((linear_model *)model)->count;
+}
+
+static void set_seed(void *model, uint64_t seed)
+{
+    linear_model *m = model;
+    if (m->steps < sizeof m->seeds / sizeof m->seeds[0])
+        m->seeds[m->steps++] = seed;
+}
+
+static void watch(void *model, trainer_watch_fn *told, void *user)
+{
+    linear_model *m = model;
+    m->watch = told;
+    m->watch_user = user;
+}
+
+/* mean = 0.9 mean + 0.1 (mean over the batch of images W^T) in training. */
+static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
+{
+    linear_model *m = model;
+    const clprune_mat logits = clprune_mat_rows(m->logits, 0, batch);
+    clprune_mat ones = clprune_mat_rows(m->ones, 0, batch);
+    if (m->watch != NULL)
+        m->watch(m->watch_user, "forward", 0);
+    if (training && m->batches != TRAINER_NO_COUNT)
+        ++m->batches;
+    clprune_status status = clprune_mat_fill(m->context, 1.0f, ones, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_mat_fill(m->context, 0.0f, m->zero, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_patch_embed_forward_bytes(
+            m->context, &m->whole, batch, images, m->w, m->zero, logits, NULL);
+    if (status == CLPRUNE_SUCCESS && training)
+        status = clprune_gemm(
+            m->context, true, false, 0.1f / (float)batch, 0.9f, ones, logits, m->mean, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_gemm(m->context, false, false, 1.0f, 1.0f, ones, m->mean, logits, NULL);
+    return status;
+}
+
+static clprune_status loss(
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
+{
+    linear_model *m = model;
+    return clprune_cross_entropy_forward(m->context, smoothing,
+        clprune_mat_rows(m->logits, 0, batch), labels, clprune_mat_rows(m->log_p, 0, batch), losses,
+        hit, NULL);
+}
+
+static clprune_status backward(
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+{
+    linear_model *m = model;
+    const clprune_mat log_p = clprune_mat_rows(m->log_p, 0, batch);
+    clprune_status status = clprune_cross_entropy_backward(
+        m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
+    if (status == CLPRUNE_SUCCESS)
+        status = clprune_patch_embed_backward_bytes(
+            m->context, &m->whole, batch, 0.0f, images, log_p, m->dw, CLPRUNE_NO_MAT, NULL);
+    return status;
+}
+
+static const keep_table table_without_ladder = {.entries = entries,
+    .in_block = 0,
+    .count = 1,
+    .shape = shape,
+    .preset_names = preset_names,
+    .presets = presets};
+
+#define MODEL(kept)                                                                                \
+    .program = "linear-train", .about = "Trains a linear model.\n", .archs = archs,                \
+    .extras = extras, .extras_count = 1, .keep = kept, .settle = settle, .create = create,         \
+    .destroy = destroy, .init = init, .params = params, .set_seed = set_seed, .forward = forward,  \
+    .loss = loss, .backward = backward, .watch = watch
+
+const trainer_model linear_with_state = {MODEL(&table), .states = states, .counts = counts};
+const trainer_model linear_without_state = {MODEL(&table)};
+const trainer_model linear_without_ladder = {MODEL(&table_without_ladder)};
+
+bool linear_open(
+    const trainer_model *model, const char *arguments, options *o, trainer *t, fault *f)
+{
+    static char words[32][TEST_PATH + 32];
+    char *argv[33] = {words[0]};
+    char text[4 * TEST_PATH];
+    int argc = 1;
+    *f = (fault){0};
+    (void)snprintf(words[0], sizeof words[0], "%s", model->program);
+    (void)snprintf(text, sizeof text, "--quiet --device %s %s", test_device_selection(), arguments);
+    for (char *p = strtok(text, " "); p != NULL; p = strtok(NULL, " "), argc++) {
+        (void)snprintf(words[argc], sizeof words[0], "%s", p);
+        argv[argc] = words[argc];
+    }
+    optind = 0; /* getopt starts anew */
+    return options_parse(model, argc, argv, o, f) && trainer_open(o, t, f);
+}
+
+const char linear_small[] =
+    "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1";
+
+void linear_train(trainer *t, fault *f)
+{
+    while (t->at.epoch < t->options->epochs && !trainer_must_stop(t)) {
+        assert_true(trainer_epoch(t, f));
+        if (trainer_must_stop(t))
+            break;
+        assert_true(trainer_test(t, f) && trainer_finish_epoch(t, f));
+    }
+    assert_true(trainer_save(t, f));
+}
+
+void linear_run(const char *more)
+{
+    char arguments[3 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f;
+    (void)snprintf(arguments, sizeof arguments, "%s", more);
+    if (!linear_open(&linear_with_state, arguments, &o, &t, &f))
+        fail_msg("%s", f.text);
+    linear_train(&t, &f);
+    trainer_close(&t);
+    options_close(&o);
+}
