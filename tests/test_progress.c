@@ -91,9 +91,9 @@ static void build_line(uint64_t built, uint64_t all, double seconds, const char 
     if (built > 0)
         progress_built(&p, built, all);
     else
-        progress_first_step(&p, seconds);
+        progress_waiting(&p, "first step", seconds);
     progress_built(&p, built + 1, all); /* too soon */
-    progress_first_step(&p, seconds + 1);
+    progress_waiting(&p, "first step", seconds + 1);
     assert_true(dup2(kept, STDOUT_FILENO) >= 0);
     (void)close(kept);
     (void)close(out);

@@ -215,7 +215,32 @@ else
     grep -q 'replaced 1 times' out && grep -q '"skipped": 1,' pixels.json || fail "no broken image is counted: $(cat out)"
     noted "--data: images/train/b/1.png: .*; the next image takes its place" \
         --resume more/last.ckpt --steps 1 --skip-broken --summary-json pixels.json
-    grep -q 'replaced 1 times' out && grep -q '"skipped": 2,' pixels.json || fail "a resumed run forgets broken images: $(cat out)"
+    grep -q 'replaced 2 times' out && grep -q '"skipped": 2,' pixels.json || fail "a resumed run forgets broken images: $(cat out)"
+    # A batch that was made but not used, because a signal came, is not counted.
+    cp -r images many
+    for i in 2 3 4 5 6 7 8 9; do
+        cp images/train/b/1.png many/train/a/$i.png
+        cp images/train/b/1.png many/train/b/$i.png
+    done
+    many="--data many --image-size 16 --patch-size 8 --batch-size 1 --test-every 0 --skip-broken"
+    "$program" $many --epochs 1 --output-dir many1 --summary-json many.json >out 2>err
+    each=$(sed -n 's/.*"skipped": \([0-9]*\),/\1/p' many.json)
+    [ "$each" -gt 15 ] || fail "$each images of 17 are replaced in an epoch"
+    for try in 1 2; do
+        "$program" $many --epochs 100000 --checkpoint-every 100000 --output-dir many.$try >out 2>err &
+        child=$!
+        tries=0
+        while [ "$(wc -l 2>/dev/null <many.$try/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        kill -s INT $child
+        wait $child
+        epochs=$(wc -l <many.$try/log.csv) # with the one that goes on
+        "$program" --resume many.$try/last.ckpt --epochs "$epochs" --skip-broken --summary-json many.json >out 2>err
+        grep -q "\"skipped\": $((each * epochs))," many.json ||
+            fail "not $each images an epoch are replaced in $epochs epochs: $(grep skipped many.json)"
+    done
     # It ends the run, not what was done, in the epoch or in the test.
     two_steps="--data images --image-size 16 --patch-size 8 --batch-size 1 --epochs 2 --quiet"
     broken="images/train/b/1.png: .*; --skip-broken replaces such files"
@@ -374,6 +399,16 @@ expect 2 "whole: there is a run already" --resume "$new/last.ckpt" --output-dir 
 cksum "$new/last.ckpt" "$new/log.csv" | cmp -s want - || fail "a refused run touched the files of another"
 expect 0 "" $one --seed 2 --output-dir "$new" --overwrite
 cksum "$new/last.ckpt" "$new/log.csv" | cmp -s want - && fail "--overwrite does not replace"
+# A link stays, and its target is replaced.
+cp "$new/log.csv" want
+mv "$new/log.csv" away.csv
+ln -s "$PWD/away.csv" "$new/log.csv"
+expect 0 "" $one --seed 2 --output-dir "$new" --overwrite
+[ -L "$new/log.csv" ] || fail "--overwrite replaces a link"
+without_time away.csv >log
+without_time want | cmp -s log - || fail "--overwrite does not replace the target of a link: $(cat away.csv)"
+rm "$new/log.csv"
+mv away.csv "$new/log.csv"
 expect 0 "" --resume "$new/last.ckpt" --epochs 2
 [ "$(wc -l <"$new/log.csv")" = 3 ] || fail "a run does not go on in its folder"
 # Another checkpoint in it, such as a copy, does not continue the run.
@@ -1135,7 +1170,25 @@ got=$?
 [ $got = 130 ] || fail "exit code $got, not 130, after SIGINT while kernels are built"
 grep -q 'stopped by a signal while kernels were built; nothing was trained' early.out ||
     fail "SIGINT does not end a first step between two kernels: $(cat early.out early.err)"
-[ "$(ls -A early)" = log.csv ] || fail "a run that built kernels only leaves $(ls -A early)"
+[ ! -e early ] || fail "a run that built kernels only leaves $(ls -A early)"
+
+# So does measuring for --activations auto, quietly if asked, and takes the run's new folder away.
+rm -rf cold
+mkdir cold
+# shellcheck disable=SC2086 # several arguments
+POCL_CACHE_DIR=$folder/cold CLPRUNE_CACHE_DIR=off "$program" $auto --quiet --output-dir early-auto >early.out 2>early.err &
+child=$!
+tries=0
+until [ "$(find cold -name '*.so' | wc -l)" -ge 20 ] || [ $tries -ge 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -s INT $child
+wait $child
+got=$?
+[ $got = 130 ] || fail "exit code $got, not 130, after SIGINT while errors are measured: $(cat early.err)"
+[ ! -s early.out ] || fail "measuring is not quiet: $(cat early.out)"
+[ ! -e early-auto ] || fail "measuring that was stopped leaves $(ls -A early-auto)"
 
 # A comparison of gradients would take for ever: it has nothing to save.
 timeout --preserve-status -k 10 2 "$program" $small --steps 1 --quiet --gradient-check 3 --gradient-draws 1000000 >out 2>err

@@ -79,7 +79,7 @@ static bool warm_up(trainer *t, fault *f)
                 o->no_augment ? NULL : &augment, f) ||
             !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "measuring") ||
-            (t->at.step == 0 && !trainer_wait_first(t, f)))
+            (t->at.step == 0 && !trainer_wait(t, "first step of measuring", f)))
             return false;
     }
     return tally_read(&t->tally, f) &&
@@ -150,6 +150,7 @@ bool auto_probe_open(trainer *t, auto_probe *probe, fault *f)
                               .type = t->type,
                               .sizes = t->sizes,
                               .order = t->order,
+                              .run = t,
                               .streams = TRAINER_STREAMS}};
     trainer *mine = &probe->t;
     dataset_shuffle(o->seed, 0, (uint32_t)o->train_limit, t->order);

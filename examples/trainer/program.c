@@ -157,10 +157,11 @@ static bool is_stopped(const trainer *t)
 static void say_end(trainer *t)
 {
     const meter *m = trainer_meter(t);
-    if (dataset_skipped(t->data) > 0)
+    const uint64_t skipped = t->at.skipped + t->skipped;
+    if (skipped > 0)
         progress_say(&t->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
-            (unsigned long long)dataset_skipped(t->data));
+            (unsigned long long)skipped);
     if (stop_signal() != 0)
         progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)t->at.step,

@@ -158,13 +158,13 @@ void progress_built(progress *p, uint64_t built, uint64_t all)
     show_line(p, text);
 }
 
-void progress_first_step(progress *p, double seconds)
+void progress_waiting(progress *p, const char *step, double seconds)
 {
-    char text[80];
+    char text[128];
     if (!build_due(p))
         return;
     p->told = true;
-    (void)snprintf(text, sizeof text, "first step: %.0f s", seconds);
+    (void)snprintf(text, sizeof text, "%s: %.0f s", step, seconds);
     show_line(p, text);
 }
 

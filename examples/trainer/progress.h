@@ -29,7 +29,7 @@ typedef struct progress {
     bool quiet, terminal;
     bool dirty;     /* the terminal shows a line without a newline */
     double printed; /* clock at the last plain or rewritten line */
-    bool told;      /* a line about kernels or the first step was shown */
+    bool told;      /* a line about kernels or a first step was shown */
 } progress;
 
 progress progress_begin(bool quiet);
@@ -59,9 +59,9 @@ size_t progress_width(void);
  * second and then every five. */
 void progress_built(progress *p, uint64_t built, uint64_t all);
 
-/* Call again and again while waiting for the first step, in which a driver may still compile:
- * "first step: 12 s", as often as the line above. */
-void progress_first_step(progress *p, double seconds);
+/* Call again and again while waiting for a step in which a driver may still compile: "first step:
+ * 12 s", as often as the line above. */
+void progress_waiting(progress *p, const char *step, double seconds);
 
 /* A line that stays; nothing where quiet. */
 #if defined(__GNUC__)

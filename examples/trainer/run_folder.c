@@ -241,6 +241,7 @@ static bool check_files(const options *o, run_folder *folder, fault *f)
     if (!look_at_files(folder, &found, f) || !compare_with_resume(o, folder, &resumed, f))
         return false;
     const bool saved = found != NULL && strcmp(found, "last.ckpt") == 0;
+    folder->is_new = found == NULL && !resumed;
     folder->replaces = o->overwrite && !(resumed && saved);
     if (found == NULL || resumed || o->overwrite)
         return true;
@@ -272,7 +273,8 @@ void run_folder_clear(run_folder *folder, const options *o)
         char *path = run_folder_file(folder, run_files[i]);
         if (path != NULL && strcmp(run_files[i], "last.ckpt") == 0)
             folder->has_replaced = !plain_file_exists(path, &there, &unknown) || there;
-        else if (path != NULL && !is_file(path, o->resume) && !is_file(path, o->keep_file))
+        else if (path != NULL && strcmp(run_files[i], "log.csv") != 0 &&
+                 !is_file(path, o->resume) && !is_file(path, o->keep_file))
             (void)unlink(path);
         free(path);
     }
@@ -286,6 +288,17 @@ void run_folder_drop_replaced(run_folder *folder)
         (void)unlink(path);
     free(path);
     folder->has_replaced = false;
+}
+
+void run_folder_undo(run_folder *folder)
+{
+    for (size_t i = 0; folder->path != NULL && folder->is_new && i < RUN_FILES; ++i) {
+        char *path = run_folder_file(folder, run_files[i]);
+        if (path != NULL)
+            (void)unlink(path);
+        free(path);
+    }
+    run_folder_close(folder);
 }
 
 void run_folder_close(run_folder *folder)

@@ -22,6 +22,7 @@ typedef struct run_folder {
     int lock;          /* the lock's descriptor; -1: this file system has no locks */
     bool made;         /* by this run; close removes it if it is empty */
     bool made_runs;    /* likewise runs/ */
+    bool is_new;       /* had no run's files */
     bool replaces;     /* --overwrite: the files of the run before are to be removed */
     bool has_replaced; /* last.ckpt is still that of the replaced run */
 } run_folder;
@@ -32,8 +33,8 @@ typedef struct run_folder {
  * closing. */
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
-/* Removes the files of the replaced run, except last.ckpt, which the new run's first checkpoint
- * replaces, and the files of --resume and --keep-file. Call it when only training itself can still
+/* Removes the files of the replaced run, except last.ckpt and log.csv, which the new run replaces,
+ * and the files of --resume and --keep-file. Call it when only training itself can still
  * fail. */
 void run_folder_clear(run_folder *folder, const options *o);
 
@@ -42,6 +43,9 @@ void run_folder_drop_replaced(run_folder *folder);
 
 /* The path of a file in it; NULL if memory is out. The caller frees it. */
 char *run_folder_file(const run_folder *folder, const char *name);
+
+/* Closes it as it was before a run that did no step: without this run's files, if it had none. */
+void run_folder_undo(run_folder *folder);
 
 void run_folder_close(run_folder *folder); /* accepts {0} */
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h> /* access, _exit */
@@ -118,12 +119,18 @@ clprune_status trainer_create_context(
     return status;
 }
 
+/* The run that shows its progress and has the folder. */
+static trainer *run_of(trainer *t)
+{
+    return t->run != NULL ? t->run : t;
+}
+
 /* Ends the program in or before its first step, between two builds of kernels. Nothing is lost: a
  * resumed checkpoint is unchanged. */
-static void quit_untrained(trainer *t, const char *when)
+static void quit_untrained(trainer *t, const char *when, const char *step)
 {
-    progress_say(&t->progress, "stopped by a signal %s; nothing was trained", when);
-    run_folder_close(&t->folder);
+    progress_say(&run_of(t)->progress, "stopped by a signal %s%s; nothing was trained", when, step);
+    run_folder_undo(&run_of(t)->folder);
     (void)fflush(stdout);
     _exit(128 + stop_signal());
 }
@@ -138,19 +145,20 @@ static uint64_t programs_in(const clprune_context *context)
 void trainer_hear(void *user, clprune_log_level level, const char *message)
 {
     trainer *t = user;
+    progress *shown = &run_of(t)->progress;
     const clprune_precision precision = options_precision(t->options);
     const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
     if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision is not available */
-        progress_say(&t->progress, "%s", message);
+        progress_say(shown, "%s", message);
     if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0)
         return;
     if (stop_signal() != 0 && t->steps_here == 0)
-        quit_untrained(t, "while kernels were built");
+        quit_untrained(t, "while kernels were built", "");
     ++t->built;
-    progress_built(&t->progress, t->programs > 0 ? programs_in(t->context) : t->built, t->programs);
+    progress_built(shown, t->programs > 0 ? programs_in(t->context) : t->built, t->programs);
 }
 
-bool trainer_wait_first(trainer *t, fault *f)
+bool trainer_wait(trainer *t, const char *step, fault *f)
 {
     const double start = clock_seconds();
     const cl_command_queue queue = clprune_context_queue(t->context);
@@ -163,13 +171,13 @@ bool trainer_wait_first(trainer *t, fault *f)
         if (code != CL_SUCCESS || state <= CL_COMPLETE)
             break;
         if (stop_signal() != 0 && t->steps_here <= 1)
-            quit_untrained(t, "in the first step");
-        progress_first_step(&t->progress, clock_seconds() - start);
+            quit_untrained(t, "in the ", step);
+        progress_waiting(&run_of(t)->progress, step, clock_seconds() - start);
         (void)poll(NULL, 0, 1);
     }
     if (end != NULL)
         (void)clReleaseEvent(end);
-    return fault_check_cl(f, state < CL_COMPLETE ? state : code, "waiting for the first step");
+    return fault_check_cl(f, state < CL_COMPLETE ? state : code, "waiting for a step");
 }
 
 static bool open_device(trainer *t, fault *f)

@@ -68,8 +68,11 @@ typedef struct trainer {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
+    uint64_t skipped;      /* broken images replaced in steps and tests of this process */
+    uint64_t next_skipped; /* in the batch made last, which no step has used yet */
     bool head_left;        /* --import left the head at its initial values */
     progress progress;
+    struct trainer *run; /* of a probe: whose it is; NULL: a run */
     uint64_t built;    /* kernels built so far */
     uint64_t programs; /* in the context after the first step; 0: not known */
 
@@ -145,10 +148,10 @@ clprune_status trainer_create_context(
  * the reason why --precision is not available. */
 void trainer_hear(void *user, clprune_log_level level, const char *message);
 
-/* Waits for what was enqueued, and shows for how long: for a first step, in which a driver may
- * still compile. A signal meanwhile ends the program if this process has done no step before it:
- * nothing is lost. */
-bool trainer_wait_first(trainer *t, fault *f);
+/* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a
+ * driver may still compile for it. A signal meanwhile ends the program if this process has done no
+ * step before it: nothing is lost. */
+bool trainer_wait(trainer *t, const char *step, fault *f);
 
 /* Make what a run needs on the device of t->context, from options, data and architecture: the feed
  * and the tally; the model and the optimizer. On failure the caller still closes what was made. */

@@ -136,8 +136,21 @@ static bool make_batch(trainer *t, fault *f)
 {
     const options *o = t->options;
     const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)t->at.epoch};
-    return feed_make(&t->feed, DATASET_TRAIN, t->order + t->at.step_in_epoch * o->batch_size,
-        train_count(t), o->no_augment ? NULL : &augment, f);
+    const uint64_t skipped = dataset_skipped(t->data);
+    const bool good =
+        feed_make(&t->feed, DATASET_TRAIN, t->order + t->at.step_in_epoch * o->batch_size,
+            train_count(t), o->no_augment ? NULL : &augment, f);
+    t->next_skipped = dataset_skipped(t->data) - skipped;
+    return good;
+}
+
+/* Waits for the first step of `count` images. */
+static bool wait_for_first(trainer *t, size_t count, fault *f)
+{
+    char step[64] = "first step";
+    if (count < t->options->batch_size)
+        (void)snprintf(step, sizeof step, "first step of %zu images", count);
+    return trainer_wait(t, step, f);
 }
 
 bool trainer_epoch(trainer *t, fault *f)
@@ -166,6 +179,7 @@ bool trainer_epoch(trainer *t, fault *f)
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
             return false;
+        t->skipped += t->next_skipped;
         ++t->at.step_in_epoch;
         ++t->at.step;
         ++t->steps_here;
@@ -179,7 +193,8 @@ bool trainer_epoch(trainer *t, fault *f)
          * reading makes the device wait for the host. */
         const double now = clock_seconds();
         if (builds || now - shown >= 0.5) {
-            if ((builds && !trainer_wait_first(t, f)) || !catch_up(t, &steps, &images, builds, f))
+            if ((builds && !wait_for_first(t, count, f)) ||
+                !catch_up(t, &steps, &images, builds, f))
                 return false;
             shown = now;
             if (progress_due(&t->progress))
@@ -207,6 +222,7 @@ bool trainer_test(trainer *t, fault *f)
 {
     const options *o = t->options;
     const double start = clock_seconds();
+    const uint64_t skipped = dataset_skipped(t->data);
     for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
         t->order[i] = i;
     tally_reset(&t->tally, tally_zero);
@@ -219,7 +235,7 @@ bool trainer_test(trainer *t, fault *f)
             !tally_next(&t->tally, count, &loss, &hit, f) ||
             !fault_check(f, t->context, trainer_enqueue_test(t, count, loss, hit), "testing") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "testing") ||
-            (i == 0 && t->steps_here == 0 && !trainer_wait_first(t, f)))
+            (i == 0 && t->steps_here == 0 && !trainer_wait(t, "first test step", f)))
             return false;
     }
     if (!tally_read(&t->tally, f))
@@ -233,6 +249,7 @@ bool trainer_test(trainer *t, fault *f)
     t->test_loss = sums->loss / (double)sums->images;
     t->top1 = 100.0 * (double)sums->hits / (double)sums->images;
     t->test_seconds = clock_seconds() - start;
+    t->skipped += dataset_skipped(t->data) - skipped; /* a test that was stopped is made again */
     return true;
 }
 
