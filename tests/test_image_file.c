@@ -41,6 +41,49 @@ static void draw(uint8_t *pixels, int channels)
                     (uint8_t)(40 + 2 * (c == 1 ? y : x) + 9 * c);
 }
 
+/* What a library says; NULL: what it does. */
+static const char *failure;
+
+int __real_tjDecompress2(
+    tjhandle, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int);
+int __wrap_tjDecompress2(
+    tjhandle, const unsigned char *, unsigned long, unsigned char *, int, int, int, int, int);
+char *__real_tjGetErrorStr2(tjhandle);
+char *__wrap_tjGetErrorStr2(tjhandle);
+tjhandle __real_tjInitDecompress(void);
+tjhandle __wrap_tjInitDecompress(void);
+int __real_png_image_finish_read(png_imagep, png_const_colorp, void *, png_int_32, void *);
+int __wrap_png_image_finish_read(png_imagep, png_const_colorp, void *, png_int_32, void *);
+
+int __wrap_tjDecompress2(tjhandle handle, const unsigned char *bytes, unsigned long count,
+    unsigned char *pixels, int width, int pitch, int height, int format, int flags)
+{
+    return failure != NULL ? -1
+                           : __real_tjDecompress2(
+                                 handle, bytes, count, pixels, width, pitch, height, format, flags);
+}
+
+char *__wrap_tjGetErrorStr2(tjhandle handle)
+{
+    static char text[64];
+    (void)snprintf(text, sizeof text, "%s", failure != NULL ? failure : "");
+    return failure != NULL ? text : __real_tjGetErrorStr2(handle);
+}
+
+tjhandle __wrap_tjInitDecompress(void)
+{
+    return failure != NULL && failure[0] == '\0' ? NULL : __real_tjInitDecompress();
+}
+
+int __wrap_png_image_finish_read(
+    png_imagep png, png_const_colorp colour, void *pixels, png_int_32 stride, void *map)
+{
+    if (failure == NULL)
+        return __real_png_image_finish_read(png, colour, pixels, stride, map);
+    (void)snprintf(png->message, sizeof png->message, "%s", failure);
+    return 0;
+}
+
 /* To be freed with tjFree. */
 static uint8_t *make_jpeg(const uint8_t *pixels, int format, int sampling, int flags, size_t *count)
 {
@@ -364,9 +407,49 @@ static void broken_jpeg(void **state)
     }
 }
 
+/* A library that has no memory says nothing of the file. */
+static void no_memory(void **state)
+{
+    (void)state;
+    static const char *const jpeg_says[] = {"Insufficient memory (case 4)",
+        "tjDecompress2(): Memory allocation failure", ""},
+                             *const png_says[] = {"Out of memory", "insufficient memory",
+                                 "png_image_read: out of memory"};
+    static uint8_t rgb[3 * PIXELS], got[3 * PIXELS];
+    const char *why;
+    char message[256];
+    size_t count;
+    png_alloc_size_t bytes = 0;
+    draw(rgb, 3);
+    uint8_t *jpeg = make_jpeg(rgb, TJPF_RGB, TJSAMP_444, 0, &count);
+    png_image image = {
+        .version = PNG_IMAGE_VERSION, .width = EDGE, .height = EDGE, .format = PNG_FORMAT_RGB};
+    assert_true(png_image_write_to_memory(&image, NULL, &bytes, 0, rgb, 0, NULL));
+    uint8_t *png = malloc(bytes);
+    assert_non_null(png);
+    assert_true(png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL));
+    for (int i = 0; i < 3; i++) {
+        failure = jpeg_says[i];
+        assert_false(decode(jpeg, count, got, &why, message));
+        assert_ptr_equal(why, image_file_no_memory);
+        failure = png_says[i];
+        assert_false(decode(png, bytes, got, &why, message));
+        assert_ptr_equal(why, image_file_no_memory);
+    }
+    failure = "CRC error";
+    assert_false(decode(png, bytes, got, &why, message));
+    assert_string_equal(why, failure);
+    failure = NULL;
+    assert_true(decode(png, bytes, got, &why, message));
+    assert_true(decode(jpeg, count, got, &why, message));
+    free(png);
+    tjFree(jpeg);
+}
+
 int main(void)
 {
     test_list list = {0};
+    test_add(&list, no_memory, NULL, "a library without memory");
     test_add(&list, cmyk, NULL, "a JPEG of four inks");
     test_add(&list, grey, NULL, "a grey JPEG");
     for (size_t i = 0; i < sizeof sampling_rows / sizeof *sampling_rows; i++)

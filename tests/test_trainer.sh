@@ -1190,10 +1190,27 @@ got=$?
 [ ! -s early.out ] || fail "measuring is not quiet: $(cat early.out)"
 [ ! -e early-auto ] || fail "measuring that was stopped leaves $(ls -A early-auto)"
 
-# A comparison of gradients would take for ever: it has nothing to save.
-timeout --preserve-status -k 10 2 "$program" $small --steps 1 --quiet --gradient-check 3 --gradient-draws 1000000 >out 2>err
+# A comparison of gradients would take for ever; the run before it has its summary.
+timeout --preserve-status -k 10 2 "$program" $small --steps 1 --quiet --gradient-check 3 --gradient-draws 1000000 \
+    --summary-json compared.json >out 2>err
 got=$?
 [ $got = 143 ] || fail "exit code $got, not 143, after SIGTERM while gradients are compared: $(cat err)"
+grep -q '"top1": [0-9]' compared.json && ! grep -q '"gradient_check"' compared.json ||
+    fail "the summary of a run whose comparison is stopped: $(cat compared.json)"
+# Nor is there a comparison after a run that a signal stops.
+"$program" $pruned --epochs 100000 --checkpoint-every 100000 --output-dir uncompared --gradient-check 1 --summary-json compared.json >out 2>err &
+child=$!
+tries=0
+while [ "$(wc -l 2>/dev/null <uncompared/log.csv || echo 0)" -lt 2 ] && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+rm -f compared.json
+kill -s INT $child
+wait $child
+got=$?
+[ $got = 130 ] && [ -s compared.json ] && grep -q '^--gradient-check: left out' out ||
+    fail "exit code $got, a comparison after a signal: $(cat out err)"
 
 # A reader that does not read (its pipe is full) holds a run up, but not its end.
 # stall ARGUMENT...: a run with such a reader, in the background; `pid` has its number, `code` will have its exit code.

@@ -36,8 +36,8 @@ typedef struct gradient_check {
 /* Compares the gradients of the first --gradient-check batches of the epoch that would come next,
  * each --gradient-draws times, without augmentation and without optimizer steps; a no-op if
  * --gradient-check is 0. The exact model has a context of its own, so the ledger of the run does
- * not change. Overwrites the gradients of the trainer's model; its states, such as running
- * statistics, change with each pass. Close in any case. */
+ * not change. After a failure it has no batches. Overwrites the gradients of the trainer's model;
+ * its states, such as running statistics, change with each pass. Close in any case. */
 bool gradient_check_run(trainer *t, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 

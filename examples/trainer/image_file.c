@@ -199,6 +199,17 @@ static bool has_end(const uint8_t *bytes, size_t count)
     return ended;
 }
 
+/* Whether a library failed for want of memory; what it says of that. */
+static bool is_no_memory(const char *message)
+{
+    static const char *const reasons[] = {"Insufficient memory", "insufficient memory",
+        "Memory allocation failure", "Out of memory", "out of memory"};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; ++i)
+        if (strstr(message, reasons[i]) != NULL)
+            return true;
+    return false;
+}
+
 /* Whether a call that did not return 0 left the image whole: some files of ImageNet have such
  * warnings. libjpeg keeps its first warning, or the error that ended it, and goes on after others,
  * such as a file's end, without the pixels. The text is kept in `message`. */
@@ -207,7 +218,8 @@ static bool is_harmless(tjhandle handle, char message[256])
     static const char *const warnings[] = {"extraneous bytes before marker", "bad ICC marker",
         "unknown JFIF revision", "Unknown Adobe color transform", "Invalid SOS parameters",
         "Inconsistent progression sequence"};
-    (void)snprintf(message, 256, "%s", handle != NULL ? tjGetErrorStr2(handle) : "no decoder");
+    (void)snprintf(
+        message, 256, "%s", handle != NULL ? tjGetErrorStr2(handle) : image_file_no_memory);
     for (size_t i = 0; i < sizeof warnings / sizeof *warnings; ++i)
         if (strstr(message, warnings[i]) != NULL)
             return true;
@@ -258,6 +270,8 @@ done:
     free(inks);
     if (handle != NULL)
         (void)tjDestroy(handle);
+    if (*why == message && is_no_memory(message))
+        *why = image_file_no_memory;
     return good;
 }
 
@@ -281,7 +295,7 @@ static bool decode_png(
         good && image->rgb != NULL && png_image_finish_read(&png, &white, image->rgb, 0, NULL) != 0;
     if (!good && *why == NULL) {
         (void)snprintf(message, 256, "%s", png.message);
-        *why = message;
+        *why = is_no_memory(message) ? image_file_no_memory : message;
     }
     png_image_free(&png);
     return good;

@@ -195,6 +195,19 @@ static void advise(const options *o, fault *f)
         keep->rungs > 0 ? keep->ladder[keep->rungs - 1].preset : "");
 }
 
+/* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */
+static bool compare_and_summarise(trainer *t, gradient_check *check, fault *f)
+{
+    fault unwritten = {0};
+    const bool stopped = stop_signal() != 0;
+    if (stopped && t->options->gradient_check != 0)
+        progress_say(&t->progress, "--gradient-check: left out after the signal");
+    const bool compared = stopped || gradient_check_run(t, check, f);
+    progress_end(&t->progress); /* kernels of the comparison */
+    gradient_check_print(check, t);
+    return summary_write(t, check, compared ? f : &unwritten) && compared;
+}
+
 static bool run(options *o, fault *f)
 {
     trainer t;
@@ -213,10 +226,7 @@ static bool run(options *o, fault *f)
         /* before gradient_check_run, which changes states */
         if (o->export_file != NULL && !is_stopped(&t))
             good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
-        good = good && gradient_check_run(&t, &check, f);
-        progress_end(&t.progress); /* kernels of the comparison */
-        gradient_check_print(&check, &t);
-        good = good && summary_write(&t, &check, f);
+        good = good && compare_and_summarise(&t, &check, f);
     }
     advise(o, f);
     gradient_check_close(&check);
