@@ -214,6 +214,11 @@ static void refused(void **state)
     assert_int_equal(warnings, row->refusals);
     device_layer_set(NULL);
     assert_int_equal(run(context, row->run_it, got), CLPRUNE_SUCCESS);
+    /* With the full group again; of lanes, the first launch ran in the smaller one. */
+    device_layer_set(row->settings);
+    assert_int_equal(run(context, row->run_it, got), status);
+    assert_int_equal(warnings, (row->run_it == lanes ? 1 : 2) * row->refusals);
+    device_layer_set(NULL);
     clprune_context_destroy(context);
     free(got);
 }

@@ -2,6 +2,7 @@
 #include "runtime/arena.h"
 #include "runtime/backend.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "runtime/context_private.h"
@@ -100,15 +101,22 @@ static clprune_status enqueue_kernel(const clprune__launch *launch, cl_uint dime
     }
     cl_int code;
     TRY(submit(launch, &a, event, &code));
+    const clprune__kernel
+        *tried[CHAR_BIT * sizeof(size_t)]; /* each has half of the group at most */
+    size_t refused = 0;
     for (size_t fewer; code != CL_SUCCESS && (fewer = smaller_group(launch, &a, code)) > 0;) {
         const clprune__kernel *kernel;
         clprune__log(context, CLPRUNE_LOG_WARNING,
             "the driver refused kernel %s in work-groups of %zu with %s (%d); trying %zu",
             a.kernel->def->entry, a.local[0], clprune__cl_name(code), (int)code, fewer);
         TRY(clprune__kernel_shrink(context, a.kernel, fewer, &kernel));
+        tried[refused++] = a.kernel;
         shrink(&a, kernel, fewer);
         TRY(submit(launch, &a, event, &code));
     }
+    /* Where none ran, the cause may pass, and the full group has the bits of a run without it. */
+    for (size_t i = 0; code == CL_SUCCESS && i < refused; i++)
+        clprune__kernel_replace(context, tried[i], i + 1 < refused ? tried[i + 1] : a.kernel);
     const char *entry = a.kernel->def->entry;
     REQUIRE(!refuses_group(code), CLPRUNE_UNSUPPORTED,
         "the driver refused kernel %s in work-groups of %zu x %zu x %zu with %s (%d); it reports "

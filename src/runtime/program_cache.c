@@ -407,11 +407,16 @@ clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__k
     REQUIRE(length > 0 && (size_t)length < sizeof defines, CLPRUNE_INTERNAL_ERROR,
         "the defines of kernel %s overflow", kernel->def->entry);
     TRY(clprune__kernel_get(context, kernel->def, defines, smaller));
-    for (size_t i = 0; i < context->cache->kernels_count; i++)
-        if (context->cache->kernels[i].kernel == kernel)
-            context->cache->kernels[i].kernel->smaller = *smaller;
 done:
     return status;
+}
+
+void clprune__kernel_replace(
+    clprune_context *context, const clprune__kernel *kernel, const clprune__kernel *smaller)
+{
+    for (size_t i = 0; i < context->cache->kernels_count; i++)
+        if (context->cache->kernels[i].kernel == kernel)
+            context->cache->kernels[i].kernel->smaller = smaller;
 }
 
 /* One line per fact that a binary depends on and that stays the same for a context. */

@@ -70,8 +70,12 @@ clprune_status clprune__program_note(
     clprune_context *context, const clprune__kernel_def *def, const char *defines);
 
 /* Sets *smaller to the same kernel with another value of its define LOCAL: `local`, at most the
- * present one. From now on kernel->smaller is the result. Errors: those of clprune__kernel_get. */
+ * present one. Errors: those of clprune__kernel_get. */
 clprune_status clprune__kernel_shrink(clprune_context *context, const clprune__kernel *kernel,
     size_t local, const clprune__kernel **smaller);
+
+/* From now on kernel->smaller is `smaller`, which has run where `kernel` was refused. */
+void clprune__kernel_replace(
+    clprune_context *context, const clprune__kernel *kernel, const clprune__kernel *smaller);
 
 #endif
