@@ -299,6 +299,11 @@ static void bias_left_to_gelu(void **state)
         assert_true(fabsf(got[0][i] - got[1][i]) <= far && fabsf(got[2][i] - got[3][i]) <= far);
     }
     assert_false(clprune_linear_fuses_bias(NULL));
+    const clprune_linear_desc of_rows = {.axis = CLPRUNE_AXIS_ROWS, .in = 3, .out = 4};
+    clprune_linear *tokens = NULL;
+    TEST_OK(clprune_linear_create(context, &of_rows, &tokens));
+    assert_true(clprune_linear_fuses_bias(tokens)); /* with our kernels in both families */
+    clprune_linear_destroy(tokens);
     for (int i = 0; i < 4; i++)
         free(got[i]);
     test_mat *mats[] = {&mx, &mw, &mb, &y[0], &y[1], &g[0], &g[1]};

@@ -49,9 +49,10 @@ CLPRUNE_API clprune_status clprune_linear_saved_create(
     clprune_linear *layer, size_t batch, size_t size, const char *name, clprune_saved **saved);
 
 /* Whether clprune_linear_forward adds the bias inside its product, at no cost. True for our own
- * kernel (CPUs); false for CLBlast, which needs another pass over y; false for NULL. If false and
- * the next operation can add a bias (clprune_gelu_forward, clprune_activation_forward), pass b to
- * that operation and CLPRUNE_NO_MAT here: the same bits with one pass less. */
+ * kernels (CPUs, and ROWS on GPUs); false for CLBlast, which needs another pass over y; false for
+ * NULL. If false for FEATURES and the next operation can add a bias (clprune_gelu_forward,
+ * clprune_activation_forward), pass b to that operation and CLPRUNE_NO_MAT here: the same bits with
+ * one pass less. Those operations add a value to each column, ROWS one to each row. */
 CLPRUNE_API bool clprune_linear_fuses_bias(const clprune_linear *layer);
 
 /* Computes y, as above, for `batch` samples, and stores x in `saved`.

@@ -58,7 +58,8 @@ clprune_status clprune_linear_saved_create(
 bool clprune_linear_fuses_bias(const clprune_linear *layer)
 {
     ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
-    return layer != NULL && clprune__gemm_fuses_bias(layer->context, false);
+    return layer != NULL &&
+           clprune__gemm_fuses_bias(layer->context, layer->desc.axis == CLPRUNE_AXIS_ROWS);
 }
 
 /* The shapes of one sample. */

@@ -48,8 +48,8 @@ static ptrdiff_t shifts(size_t taps, size_t stride, size_t padding, size_t dilat
     return low;
 }
 
-/* False if a row of the panel does not fit local memory, or if there are more classes than pixels,
- * as their lists would take more memory than the image. */
+/* False if the panel has no row of pixels beside those of the margin, or if there are more classes
+ * than pixels, as their lists would take more memory than the image. */
 static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     const clprune_bsr *xs, pruned_plan *made)
 {
