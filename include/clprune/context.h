@@ -84,7 +84,8 @@ typedef enum clprune_precision {
     CLPRUNE_PRECISION_FP32 = 1,    /* no rounding */
     CLPRUNE_PRECISION_TF32 = 2,    /* 10 fraction bits, ties away from zero: relative error 2^-11 of
                                       each operand */
-    CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8 */
+    CLPRUNE_PRECISION_BF16 = 3     /* 7 fraction bits, ties to even: relative error 2^-8. In both,
+                                      operands above 3.39e38 may become Inf */
 } clprune_precision;
 
 /* Zero-initialise, then set the fields you need; NULL, "" and 0 mean the default given here.
@@ -99,7 +100,7 @@ typedef enum clprune_precision {
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
- *     CLPRUNE_VERBOSE   1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
+ *     CLPRUNE_VERBOSE   0, or 1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
  *                       stderr or a file; the API guide (README.md here) describes them. The
  *                       context then waits for each command
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; if a switch is repeated, the last

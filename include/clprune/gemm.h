@@ -32,7 +32,9 @@ CLPRUNE_API clprune_status clprune_gemm(clprune_context *context, bool transpose
 
 /* `batch` products of the same sizes. a, b and c are the operands of sample 0; the operands of
  * sample i start i * stride elements later. A stride of 0 shares a or b between samples. Each c
- * must end before the next begins: stride_c >= (M - 1) * ld + N. Otherwise as clprune_gemm. */
+ * must end before the next begins: stride_c >= (M - 1) * ld + N. The memory from the first c to the
+ * last must not overlap that of all a or all b, unless they lie side by side in columns of one
+ * matrix: operands must not take turns within a sample. Otherwise as clprune_gemm. */
 CLPRUNE_API clprune_status clprune_gemm_batched(clprune_context *context, size_t batch,
     bool transpose_a, bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a,
     clprune_mat b, size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event);

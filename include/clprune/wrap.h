@@ -32,7 +32,8 @@ extern "C" {
 typedef enum clprune_access {
     CLPRUNE_ACCESS_READ =
         1, /* reads only: nothing is copied back; host may point to const memory */
-    CLPRUNE_ACCESS_WRITE = 2, /* writes each element before reading it: nothing is copied in */
+    CLPRUNE_ACCESS_WRITE = 2, /* writes each element before reading it: nothing is copied in, not
+                                 even what the host wrote between two synchronisations */
     CLPRUNE_ACCESS_READ_WRITE = 3
 } clprune_access;
 

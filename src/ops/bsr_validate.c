@@ -73,10 +73,13 @@ static clprune_status validate_crow_and_col(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep, rows = sizes->block_rows + 1;
     int32_t *crow = NULL, *col = NULL;
+    void *read;
     TRY(read_back(context, bsr->crow, bsr->offset.crow + bsr->first * rows * sizeof *crow,
-        sizes->crow_bytes, (void **)&crow));
+        sizes->crow_bytes, &read));
+    crow = read;
     TRY(read_back(context, bsr->col, bsr->offset.col + bsr->first * keep * sizeof *col,
-        sizes->col_bytes, (void **)&col));
+        sizes->col_bytes, &read));
+    col = read;
     for (size_t n = 0; n < bsr->desc.batch; n++)
         TRY(validate_lists(context, n, crow + n * rows, col + n * keep, sizes, keep));
 done:
@@ -91,8 +94,10 @@ static clprune_status validate_bitmaps(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     uint8_t *bitmap = NULL;
+    void *read;
     TRY(read_back(context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes,
-        sizes->bitmap_bytes, (void **)&bitmap));
+        sizes->bitmap_bytes, &read));
+    bitmap = read;
     for (size_t n = 0; n < bsr->desc.batch; n++)
         TRY(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));
 done:
@@ -106,8 +111,10 @@ static clprune_status validate_scales(
     clprune_status status = CLPRUNE_SUCCESS;
     const size_t keep = bsr->desc.keep;
     uint16_t *scales = NULL;
+    void *read;
     TRY(read_back(context, bsr->scales, bsr->offset.scales + bsr->first * keep * sizeof *scales,
-        sizes->scales_bytes, (void **)&scales));
+        sizes->scales_bytes, &read));
+    scales = read;
     for (size_t i = 0; i < sizes->scales_bytes / sizeof *scales; i++) {
         const uint32_t bits = (uint32_t)scales[i] << 16;
         float scale;

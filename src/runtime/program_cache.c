@@ -232,18 +232,17 @@ done:
     return status;
 }
 
-/* Makes room for one more element of `size` bytes. */
-static bool grow(void **array, size_t count, size_t *capacity, size_t size)
+/* Makes room for one more element of `size` bytes. Returns the array, which may have moved, or
+ * NULL, and then it is as it was. */
+static void *grow(void *array, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
-        return true;
+        return array;
     const size_t larger = *capacity == 0 ? 32 : *capacity * 2;
-    void *grown = realloc(*array, larger * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
+    void *grown = realloc(array, larger * size);
+    if (grown != NULL)
+        *capacity = larger;
+    return grown;
 }
 
 /* How a program that is not in memory is made: program_make loads or builds it, program_count only
@@ -306,10 +305,11 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
             cache->stats.memory_hits++;
             goto done;
         }
-    REQUIRE(grow((void **)&cache->programs, cache->programs_count, &cache->programs_capacity,
-                sizeof *cache->programs),
-        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of more than %zu programs",
-        cache->programs_count);
+    clprune__program *grown = grow(cache->programs, cache->programs_count,
+        &cache->programs_capacity, sizeof *cache->programs);
+    REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a list of more than %zu programs", cache->programs_count);
+    cache->programs = grown;
     TRY(make(context, def, defines, key, program));
     cache->programs[cache->programs_count++] = (clprune__program){key, hash, *program};
     key = NULL;
@@ -379,10 +379,11 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
             goto done;
         }
     }
-    REQUIRE(grow((void **)&cache->kernels, cache->kernels_count, &cache->kernels_capacity,
-                sizeof *cache->kernels),
-        CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of more than %zu kernels",
-        cache->kernels_count);
+    clprune__kernel_entry *grown = grow(cache->kernels, cache->kernels_count,
+        &cache->kernels_capacity, sizeof *cache->kernels);
+    REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
+        "no memory for a list of more than %zu kernels", cache->kernels_count);
+    cache->kernels = grown;
     clprune__kernel *made = NULL;
     TRY(kernel_make(context, def, defines, &made));
     cache->kernels[cache->kernels_count++] = (clprune__kernel_entry){hash, made};
