@@ -100,9 +100,9 @@ typedef enum clprune_precision {
  *     CLPRUNE_TUNING    a file of clprune-tune; its row for the context's device overrides the
  *                       built-in tile sizes
  *     CLPRUNE_PRECISION fp32, tf32 or bf16: for options.precision = DEFAULT
- *     CLPRUNE_VERBOSE   0, or 1 or 2 [":file"]: prints a line of CSV per call, or per command too, to
- *                       stderr or a file; the API guide (README.md here) describes them. The
- *                       context then waits for each command
+ *     CLPRUNE_VERBOSE   0, or 1 or 2 [":file"]: prints a line of CSV per call, or per command
+ *                       too, to stderr or a file; the API guide (README.md here) describes them.
+ *                       The context then waits for each command
  *     CLPRUNE_DEBUG     switches for tests, separated by commas; if a switch is repeated, the last
  *                       one counts:
  *         kernels=auto|vector|tiled       for options.kernels = AUTO

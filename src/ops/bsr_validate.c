@@ -95,8 +95,8 @@ static clprune_status validate_bitmaps(
     const size_t bytes = clprune__bitmap_bytes(sizes->blocks);
     uint8_t *bitmap = NULL;
     void *read;
-    TRY(read_back(context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes,
-        sizes->bitmap_bytes, &read));
+    TRY(read_back(
+        context, bsr->bitmap, bsr->offset.bitmap + bsr->first * bytes, sizes->bitmap_bytes, &read));
     bitmap = read;
     for (size_t n = 0; n < bsr->desc.batch; n++)
         TRY(validate_bitmap(context, n, bitmap + n * bytes, sizes, bsr->desc.keep));

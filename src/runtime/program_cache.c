@@ -305,8 +305,8 @@ static clprune_status program_get(clprune_context *context, const clprune__kerne
             cache->stats.memory_hits++;
             goto done;
         }
-    clprune__program *grown = grow(cache->programs, cache->programs_count,
-        &cache->programs_capacity, sizeof *cache->programs);
+    clprune__program *grown = grow(
+        cache->programs, cache->programs_count, &cache->programs_capacity, sizeof *cache->programs);
     REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for a list of more than %zu programs", cache->programs_count);
     cache->programs = grown;
@@ -379,8 +379,8 @@ clprune_status clprune__kernel_get(clprune_context *context, const clprune__kern
             goto done;
         }
     }
-    clprune__kernel_entry *grown = grow(cache->kernels, cache->kernels_count,
-        &cache->kernels_capacity, sizeof *cache->kernels);
+    clprune__kernel_entry *grown = grow(
+        cache->kernels, cache->kernels_count, &cache->kernels_capacity, sizeof *cache->kernels);
     REQUIRE(grown != NULL, CLPRUNE_OUT_OF_HOST_MEMORY,
         "no memory for a list of more than %zu kernels", cache->kernels_count);
     cache->kernels = grown;
