@@ -154,6 +154,7 @@ if "$programs/clprune-info" --list >/dev/null 2>&1; then
     sed '/^driver/a bspmm_tn.groups = 77' "$folder/row" >"$folder/tuned"
     export CLPRUNE_TUNING="$folder/tuned"
     interrupted "$folder/tuned" "$folder/tuned"
+    grep -q "^device .*, from $folder/tuned" "$folder/err" || fail "clprune-tune does not say where it starts: $(cat "$folder/err")"
     unset CLPRUNE_TUNING
     grep -qx 'bspmm_tn.groups = 77' "$folder/tuned" || fail "a search drops another operation: $(cat "$folder/tuned")"
     # The row has the name that the library compares: cut to 127 bytes, without spaces at its ends; a later search

@@ -162,7 +162,7 @@ static void say_end(trainer *t)
         progress_say(&t->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
             (unsigned long long)skipped);
-    if (stop_signal() != 0)
+    if (is_stopped(t) || (stop_signal() != 0 && t->options->test_only))
         progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)t->at.step,
             t->saved ? "; go on with --resume " : "; no checkpoint was written",

@@ -40,6 +40,12 @@ static clprune_conv2d *create_layer(
     return layer;
 }
 
+/* Cells along an axis of `pixels`. */
+static size_t cells(size_t pixels, const clprune_keep *keep)
+{
+    return (pixels + keep->cell - 1) / keep->cell;
+}
+
 static void prepare(bench_job *job)
 {
     const bench_shape *s = &job->shape;
@@ -62,10 +68,16 @@ static void prepare(bench_job *job)
     clprune_conv2d_destroy(create_layer(job, &desc, &job->dense_saved));
     desc.keep = keep_of(job);
     job->conv = create_layer(job, &desc, &job->saved);
-    if (desc.keep.form == CLPRUNE_FORM_PRUNED)
-        job->flops *= 1.0 - (double)s->sparsity;
-    if (desc.keep.form == CLPRUNE_FORM_POOLED)
-        job->flops /= (double)(desc.keep.cell * desc.keep.cell);
+    const clprune_bsr bsr = clprune_saved_bsr(job->saved, 0, s->batch);
+    if (bsr.desc.batch > 0) {
+        clprune_bsr_sizes sizes;
+        CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
+        job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
+    }
+    job->flops *= job->kept;
+    if (desc.keep.form == CLPRUNE_FORM_POOLED) /* smaller cells at the edges, too */
+        job->flops *= (double)(cells(image.height, &desc.keep) * cells(image.width, &desc.keep)) /
+                      (double)(image.height * image.width);
     const bench_conv_pass pass = strcmp(form, "forward") == 0 ? BENCH_CONV_FORWARD
                                  : strcmp(form, "dx") == 0    ? BENCH_CONV_DX
                                                               : BENCH_CONV_DW;

@@ -159,7 +159,14 @@ static void read_row(const clprune_context *context, tune *t, tune_row *row)
     }
 }
 
-/* Opens the context with the built-in row; reads the row that the environment selects. */
+static void say_start(const tune *t, const clprune_context *start)
+{
+    fprintf(stderr, "device %s, driver %s, from %s\n", t->device, t->driver,
+        clprune_context_tuning_source(start));
+}
+
+/* Opens the context with the built-in row; reads the row that the environment selects, and says
+ * where the search starts. */
 static void open_device(tune *t, const char *device)
 {
     const char *text = getenv("CLPRUNE_TUNING");
@@ -181,13 +188,16 @@ static void open_device(tune *t, const char *device)
         (void)setenv("CLPRUNE_TUNING", given, 1);
         CHECK(NULL, clprune_context_create(clprune_context_queue(t->base), NULL, &start));
         read_row(start, t, &t->best);
+        say_start(t, start);
         clprune_context_destroy(start);
         (void)unsetenv("CLPRUNE_TUNING");
         free(given);
     }
     read_row(t->base, t, &t->built_in);
-    if (start == NULL)
+    if (start == NULL) {
         t->best = t->built_in;
+        say_start(t, t->base);
+    }
 }
 
 /* The dense engine of this device: CLBlast or the vector kernel. */
@@ -297,8 +307,6 @@ static int run(tune *t, const arguments *a)
         return EXIT_RUN;
     make_temporary(t);
     open_device(t, a->device);
-    fprintf(stderr, "device %s, driver %s, from %s\n", t->device, t->driver,
-        clprune_context_tuning_source(t->base));
     const bool blast = uses_blast(t);
     bool searched = false;
     for (size_t i = 0; i < OPS && tune_stopped() == 0; i++)
