@@ -258,6 +258,41 @@ static void in_turn(void **state)
     test_debug(NULL);
 }
 
+/* A device that is lost fails each later call, too: the text is that of the first. */
+static void first_text(void **state)
+{
+    const clprune_kernels kernels = *(const clprune_kernels *)*state;
+    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .block = {1, 4}, .sparsity = 0.5f};
+    static float memory[M * K + 16];
+    unsigned failures = 0;
+    bool more = true;
+    for (unsigned at = 1; more; at++) {
+        clprune_context *context = create(kernels);
+        clprune_saved *saved = NULL;
+        assert_int_equal(
+            clprune_saved_create(context, "x", &keep, 1, M, K, &saved), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_saved_store_host(saved, 0, 1, memory, K), CLPRUNE_SUCCESS);
+        layer.arm(NULL, at, CL_INVALID_OPERATION, true);
+        const clprune_status status = clprune_saved_restore_host(saved, 0, 1, memory, K);
+        const char *function = fired(), *text = clprune_last_error(context);
+        arm(NULL, 0, 0);
+        more = function != NULL;
+        if (status != CLPRUNE_SUCCESS) {
+            failures++;
+            assert_non_null(function);
+            if (strstr(text, function) == NULL &&
+                (strcmp(function, "clEnqueueNDRangeKernel") != 0 ||
+                    strstr(text, "kernel ") == NULL) &&
+                (strcmp(function, "clCreateBuffer") != 0 || strstr(text, "buffer") == NULL))
+                fail_msg("call %u: %s is not in \"%s\"", at, function, text);
+        }
+        clprune_saved_destroy(saved);
+        clprune_context_destroy(context);
+    }
+    if (failures < 5)
+        fail_msg("only %u calls failed", failures);
+}
+
 int main(void)
 {
     if (!fault_find_layer(&layer)) {
@@ -272,6 +307,8 @@ int main(void)
     static const clprune_kernels families[] = {CLPRUNE_KERNELS_VECTOR, CLPRUNE_KERNELS_TILED};
     test_add(&list, texts, &families[0], "what the errors tell, vector kernels");
     test_add(&list, texts, &families[1], "what the errors tell, tiled kernels");
+    test_add(&list, first_text, &families[0], "the first failure is told, vector kernels");
+    test_add(&list, first_text, &families[1], "the first failure is told, tiled kernels");
     test_add(&list, in_turn, NULL, "each call of a creation and a product");
     return test_run_on_host("faults", &list);
 }

@@ -1,7 +1,10 @@
+#include <string.h>
+
 #include "clprune/saved_host.h"
 
 #include "nn/saved_private.h"
 #include "runtime/check.h"
+#include "runtime/context_private.h"
 #include "runtime/wrap.h"
 
 /* The rows and columns of samples [first, first + count). Checks the range before wrapping,
@@ -19,15 +22,19 @@ done:
 }
 
 /* Ends a call: returns the memory to the host, also on failure, with the results only on success.
- * The first error counts. */
+ * The first error counts, and its text. */
 static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune_status status)
 {
     if (mat->buffer == NULL)
         return status;
-    if (status != CLPRUNE_SUCCESS)
-        clprune__wrap_keep_host(context, *mat);
-    const clprune_status ended = clprune_mat_unwrap(context, mat);
-    return status != CLPRUNE_SUCCESS ? status : ended;
+    if (status == CLPRUNE_SUCCESS)
+        return clprune_mat_unwrap(context, mat);
+    char text[CLPRUNE__ERROR_TEXT];
+    strcpy(text, clprune__error_text(context));
+    clprune__wrap_keep_host(context, *mat);
+    (void)clprune_mat_unwrap(context, mat);
+    strcpy(clprune__error_text(context), text);
+    return status;
 }
 
 /* Drops const: memory wrapped for READ is not written. */
