@@ -59,10 +59,13 @@ static clprune_status read_back(
     clprune_context *context, cl_mem buffer, size_t offset, size_t bytes, void **host)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    *host = malloc(clprune__max(bytes, 1));
-    REQUIRE(*host != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu bytes", bytes);
-    TRY(clprune__transfer_read(context, buffer, offset, bytes, *host));
+    void *read = malloc(clprune__max(bytes, 1));
+    REQUIRE(read != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory to read %zu bytes", bytes);
+    TRY(clprune__transfer_read(context, buffer, offset, bytes, read));
+    *host = read;
+    read = NULL;
 done:
+    free(read);
     return status;
 }
 
