@@ -88,8 +88,8 @@ static inline uint is_kept(const uint marked, uint *fill)
 
 kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_index(const ulong block_rows,
     const ulong block_cols, const ulong keep, const ulong mask_offset,
-    global const uchar *restrict mask, const ulong crow_offset, global int *restrict crow,
-    const ulong col_offset, global int *restrict col
+    global const uchar *restrict mask, const ulong crow_offset, global int *RESTRICT_ALONE crow,
+    const ulong col_offset, global int *RESTRICT_ALONE col
 #if TO_BITMAP
     ,
     const ulong bitmap_offset, global uchar *restrict bitmap

@@ -78,7 +78,7 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_pack(const ul
     global stored *restrict values
 #if SCALED
     ,
-    const ulong scales_offset, global ushort *restrict scales
+    const ulong scales_offset, global ushort *RESTRICT_ALONE scales
 #endif
 #if WEIGHTED
     ,
@@ -156,7 +156,8 @@ kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bsr_unpack(const 
     const ulong scales_offset, global const ushort *restrict scales,
 #endif
     const ulong crow_offset, global const int *restrict crow, const ulong col_offset,
-    global const int *restrict col, MAT_OUT_RESTRICT(y))
+    global const int *restrict col, global float *RESTRICT_ALONE y_buffer, const ulong y_offset,
+    const ulong y_ld)
 {
     const ulong groups = (block_rows + RUN - 1) / RUN;
     const ulong n = get_group_id(0) / groups;

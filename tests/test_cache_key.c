@@ -129,7 +129,7 @@ static void all_of_the_key(void **state)
     clprune__sha256_end(&hash, digest);
     clprune__sha256_hex(digest, hex);
     (void)snprintf(key, sizeof key,
-        "clprune %s, format 1\n%s\n%s\n%s\n%s\n%s\n\nsource %s\nfill.cl -DLOCAL=1 -DVW=1\n",
+        "clprune %s, format 2\n%s\n%s\n%s\n%s\n%s\n\nsource %s\nfill.cl -DLOCAL=1 -DVW=1\n",
         clprune_version_string(), field[0], field[1], field[2], field[3], field[4], hex);
     clprune__sha256_begin(&hash);
     clprune__sha256_update(&hash, key, strlen(key));

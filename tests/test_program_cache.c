@@ -39,6 +39,38 @@ static void memory_hits(void **state)
     clprune_context_destroy(context);
 }
 
+/* Programs are built with divisions and square roots that are rounded correctly, where the device
+ * has them. */
+static void divisions(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    cl_device_id device;
+    cl_device_fp_config floats;
+    cl_program program;
+    const clprune__kernel *kernel;
+    char options[1024];
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(context), CL_QUEUE_DEVICE,
+                         sizeof device, &device, NULL),
+        CL_SUCCESS);
+    assert_int_equal(
+        clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL),
+        CL_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
+        CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL),
+        CL_SUCCESS);
+    assert_int_equal(clGetProgramBuildInfo(
+                         program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL),
+        CL_SUCCESS);
+    assert_true((strstr(options, "-cl-fp32-correctly-rounded-divide-sqrt ") != NULL) ==
+                ((floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0));
+    clprune_context_destroy(context);
+}
+
 static void disk_hits(void **state)
 {
     (void)state;
@@ -477,6 +509,7 @@ static void kernels_stay(void **state)
 int main(void)
 {
     test_list list = {0};
+    test_add(&list, divisions, NULL, "divisions");
     test_add(&list, memory_hits, NULL, "same key hits, a changed define misses");
     test_add(&list, disk_hits, NULL, "a second context loads from disk");
     test_add(&list, umask_does_not_matter, NULL, "modes are 0700 and 0600 at umask 0");

@@ -282,12 +282,12 @@ broken_image() {
         done
     done
     : >images/train/b/3.png
-    for at in 1 2 3 4 5; do
-        what="a broken image and clEnqueueReadBufferRect:$at"
+    for at in 2 3 4 5 6; do # the first call is of the device's self-check
+        what="a broken image and clEnqueueReadBuffer:$at"
         rm -rf last.ckpt log.csv
-        train FAULT_LAYER=clEnqueueReadBufferRect:$at:-5 "${small[@]}" --data "$PWD/images" --batch-size 1 --epochs 1 --output-dir .
+        train FAULT_LAYER=clEnqueueReadBuffer:$at:-5 "${small[@]}" --data "$PWD/images" --batch-size 1 --epochs 1 --output-dir .
         ! grep -q 'built without' err.ours || return 0
-        [ $at -gt 2 ] || grep -qE '3\.png|losses|hits' err.ours || fail "$what: $(cat err)"
+        [ $at -gt 3 ] || grep -qE '3\.png|losses|hits' err.ours || fail "$what: $(cat err)"
         [ $code != 0 ] || fail "$what: exit code 0"
         if grep -q 'go on with --resume' err.ours; then
             cp images/train/a/1.png images/train/b/3.png

@@ -151,21 +151,27 @@ done:
     return status;
 }
 
-/* Origins of OpenCL's rectangle transfers: all of the byte offset is in the first coordinate, which
- * may exceed the pitch. */
+/* Rows without gaps between them are one run of bytes. */
+static bool is_run(const clprune__rect *rect)
+{
+    return rect->rows == 1 || rect->pitch == rect->row_bytes;
+}
+
 static const size_t host_origin[3] = {0, 0, 0};
 
 static clprune_status write_rect(
     clprune_context *context, const clprune__rect *rect, const void *host)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t origin[3] = {rect->offset, 0, 0}, size[3] = {rect->row_bytes, rect->rows, 1};
-    if (rect->rows == 1)
+    const size_t size[3] = {rect->row_bytes, rect->rows, 1};
+    if (is_run(rect)) {
         TRY_CL(clEnqueueWriteBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
-            rect->row_bytes, host, 0, NULL, NULL));
-    else
+            rect->rows * rect->row_bytes, host, 0, NULL, NULL));
+    } else {
+        const size_t origin[3] = {rect->offset % rect->pitch, rect->offset / rect->pitch, 0};
         TRY_CL(clEnqueueWriteBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
+    }
 done:
     return status;
 }
@@ -173,13 +179,15 @@ done:
 static clprune_status read_rect(clprune_context *context, const clprune__rect *rect, void *host)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const size_t origin[3] = {rect->offset, 0, 0}, size[3] = {rect->row_bytes, rect->rows, 1};
-    if (rect->rows == 1)
+    const size_t size[3] = {rect->row_bytes, rect->rows, 1};
+    if (is_run(rect)) {
         TRY_CL(clEnqueueReadBuffer(context->queue, rect->buffer, CL_TRUE, rect->offset,
-            rect->row_bytes, host, 0, NULL, NULL));
-    else
+            rect->rows * rect->row_bytes, host, 0, NULL, NULL));
+    } else {
+        const size_t origin[3] = {rect->offset % rect->pitch, rect->offset / rect->pitch, 0};
         TRY_CL(clEnqueueReadBufferRect(context->queue, rect->buffer, CL_TRUE, origin, host_origin,
             size, rect->pitch, 0, rect->row_bytes, 0, host, 0, NULL, NULL));
+    }
 done:
     return status;
 }

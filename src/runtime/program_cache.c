@@ -13,7 +13,7 @@
 #include "runtime/kernel_source.h"
 
 /* Raise it when cached binaries of unchanged sources are no longer valid. */
-#define CACHE_FORMAT 1
+#define CACHE_FORMAT 2
 
 /* FNV-1a, for the lookup in memory only. */
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -216,9 +216,17 @@ static clprune_status compile(clprune_context *context, const char *key, const c
     clprune_status status = CLPRUNE_SUCCESS;
     char options[1024];
     cl_int code;
+    cl_device_fp_config floats = 0;
+    *program = NULL;
+    TRY_CL(
+        clGetDeviceInfo(context->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL));
     *program = clCreateProgramWithSource(context->cl, list->count, list->text, list->size, &code);
     TRY_CODE("clCreateProgramWithSource", code);
-    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s", defines);
+    /* The error bounds of GELU and the draws of a seed assume it; OpenCL allows 2.5 ulp. */
+    const char *const divide = (floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0
+                                   ? "-cl-fp32-correctly-rounded-divide-sqrt "
+                                   : "";
+    const int length = snprintf(options, sizeof options, "-cl-std=CL1.2 -w %s%s", divide, defines);
     REQUIRE(length > 0 && (size_t)length < sizeof options, CLPRUNE_INTERNAL_ERROR,
         "the defines of %s are too long", key);
     code = clBuildProgram(*program, 1, &context->device, options, NULL, NULL);
