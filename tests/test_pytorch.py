@@ -132,6 +132,21 @@ class Gradients(Case):
             self.assertGreater(float(spread), 0)
             self.assertLess(float(bias), 1.5 * float(spread) / 64, str(settings))
 
+    def test_a_sample_keeps_at_least_one_block(self):
+        for features, settings in ((13, dict()), (32, dict(sparsity=0.8)),
+                                   (16, dict(sparsity=0.5, criterion="random")),
+                                   (32, dict(sparsity=0.9, criterion="largest"))):
+            layer = nn.Linear(features, 8)
+            x = torch.randn(40, features)
+            dense = gradients(layer, x)[1]
+            clprune.convert_(layer, **settings)
+            got = gradients(layer, x)[1]
+            self.assertGreater(float(got.norm()), 0.1 * float(dense.norm()), str(settings))
+            if features <= 16:  # one block
+                self.assert_close([got], [dense], 2e-6)
+        none = clprune.convert_(nn.Linear(64, 8), 1.0)  # as it was asked for
+        self.assertEqual(gradients(none, torch.randn(40, 64))[1].abs().sum(), 0)
+
     def test_pooled_is_the_product_with_the_means_of_cells(self):
         layer, x, dy = nn.Linear(32, 24), torch.randn(3, 16, 32), torch.randn(3, 16, 24)
         cells = x.view(3, 2, 2, 2, 2, 32).mean((2, 4), keepdim=True)  # of 2 x 2 on a grid of 4 x 4
@@ -175,6 +190,8 @@ class Gradients(Case):
         converted = clprune.convert_(nn.Linear(1, 3))
         self.assertEqual(gradients(converted, torch.randn(0, 1))[1].abs().sum(), 0)
         gradients(converted, torch.randn(5, 1))
+        empty = clprune.convert_(nn.Linear(5, 0))
+        self.assertEqual(gradients(empty, torch.randn(4, 5))[1].numel(), 0)
 
     def test_input_by_name(self):
         model = clprune.convert_(mlp(8, 8, 8, activation=nn.GELU))
@@ -411,6 +428,9 @@ class Bytes(Case):
         self.assertEqual(len(text.splitlines()), 5)
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, state[name]))
+        generator = torch.get_rng_state()
+        clprune.report(model, torch.zeros(4, 8, 64))
+        self.assertTrue(torch.equal(torch.get_rng_state(), generator))
 
 
 class Modules(Case):
@@ -448,6 +468,18 @@ class Modules(Case):
         self.assertEqual(model[0].keep.sparsity, 0.9)
         self.assertIn("sparsity=0.9", repr(model))
 
+    def test_a_result_may_be_changed_in_place(self):
+        for bias in (True, False):
+            for change in (nn.ReLU, nn.SiLU, nn.LeakyReLU):
+                model = nn.Sequential(nn.Linear(32, 64, bias=bias), change(inplace=True))
+                x = torch.randn(4, 7, 32)
+                converted = clprune.convert_(copy.deepcopy(model), form="dense")
+                self.assert_close(gradients(converted, x), gradients(model, x), 2e-6)
+        layer = clprune.convert_(nn.Linear(32, 32))
+        y = layer(torch.randn(4, 7, 32, requires_grad=True))
+        y += 1
+        y.sum().backward()
+
     def test_choice(self):
         model = mlp(64, 32, 10)
         clprune.convert_(model, kinds=[nn.Linear], skip=["0"])
@@ -457,10 +489,16 @@ class Modules(Case):
         for settings, text in [
             (dict(sparsity=1.5), "sparsity is 1.5"), (dict(criterion="best"), "largest, sampled"),
             (dict(values="fp8"), "fp32"), (dict(block=(0, 16)), "block"),
+            (dict(block=(1,)), "block"), (dict(grid=[4]), "grid"), (dict(bits=2**32 + 4), "bits"),
+            (dict(form="pooled", cell=-1), "cell"),
             (dict(form="mask"), "for activations"), (dict(form="gelu_code"), "for activations"),
         ]:
             with self.assertRaisesRegex(ValueError, text):
                 clprune.convert_(nn.Linear(4, 4), **settings)
+
+    def test_lists_as_json_has_them(self):
+        layer = clprune.convert_(nn.Linear(64, 8), block=[1, 4], grid=[0, 0])
+        gradients(layer, torch.randn(3, 5, 64))
 
     def test_an_error_of_the_library_has_its_text(self):
         gelu = clprune.convert_(nn.GELU(), gelu_bits=3)

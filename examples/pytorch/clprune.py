@@ -79,7 +79,8 @@ class Keep:
                "dense"      all of it in fp32, for comparison
                "gelu_code"  for GELU: its derivative in `bits` bits
                "mask"       for ReLU: one bit an element, whether it is positive
-    sparsity   pruned: the share of the blocks of a sample that is dropped, 0 to 1
+    sparsity   pruned: the share of the blocks of a sample that is dropped, 0 to 1. Below 1 a sample
+               keeps at least one block, where rounding would drop all: 0.7 of one block
     block      pruned: rows and columns of a block
     criterion  pruned: "sampled", blocks are drawn, and scaled so that the expected gradient is the
                dense one; "largest", the blocks of the largest norm; "random", as "sampled" but
@@ -106,11 +107,17 @@ class Keep:
     grid: Tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.c  # fails if a name is wrong
+        for name, least in (("block", 1), ("grid", 0)):
+            sides = tuple(getattr(self, name))  # a list of a JSON file would not hash
+            if len(sides) != 2 or min(sides) < least:
+                raise ValueError(f"{name} is {sides}, expected two sides of at least {least}")
+            object.__setattr__(self, name, sides)
+        for name in ("bits", "group", "cell"):
+            if not 0 <= getattr(self, name) < 2**32:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 to {2**32 - 1}")
         if not 0 <= self.sparsity <= 1:
             raise ValueError(f"sparsity is {self.sparsity}, expected 0 to 1")
-        if min(self.block) < 1:
-            raise ValueError(f"block is {self.block}, expected sides of at least 1")
+        self.c  # fails if a name is wrong
 
     @property
     def c(self) -> "_Keep":
@@ -215,6 +222,7 @@ _FUNCTIONS = {
     "mat_wrap": ("status", [c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, c_int,
                             POINTER(_Mat)]),
     "mat_unwrap": ("status", [c_void_p, POINTER(_Mat)]),
+    "keep_count": (c_size_t, [c_size_t, c_float]),
     "saved_size_query": ("status", [POINTER(_Keep), c_size_t, c_size_t, c_size_t,
                                     POINTER(_Sizes)]),
     "saved_create_in": ("status", [c_void_p, POINTER(_Keep), c_size_t, c_size_t, c_size_t,
@@ -229,26 +237,36 @@ _FUNCTIONS = {
 }
 
 
+def _load() -> ctypes.CDLL:
+    """$CLPRUNE_LIBRARY, or the installed library of this module's version, or any that is found."""
+    path = os.environ.get("CLPRUNE_LIBRARY")
+    try:
+        return ctypes.CDLL(path or "libclprune.so.0.1")
+    except OSError as error:
+        found = None if path else ctypes.util.find_library("clprune")
+        if found:
+            return ctypes.CDLL(found)
+        raise Error(
+            f"cannot load the clprune library: {error}; install it or set CLPRUNE_LIBRARY to "
+            "the path of libclprune.so") from None
+
+
 class _Library:
     """The C library, and one context of it."""
 
     def __init__(self) -> None:
-        path = os.environ.get("CLPRUNE_LIBRARY") or ctypes.util.find_library("clprune")
-        try:
-            self._dll = ctypes.CDLL(path or "libclprune.so.0.1")
-        except OSError as error:
-            raise Error(
-                f"cannot load the clprune library: {error}; install it or set CLPRUNE_LIBRARY to "
-                "the path of libclprune.so") from None
+        self._dll = _load()
+        self._dll.clprune_version.restype = c_uint32
+        version = self._dll.clprune_version()
+        if version // 100 != 1:
+            number = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+            raise Error(f"the clprune library is of version {number}, expected 0.1")
         self._functions = {}
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(self._dll, "clprune_" + name)
             function.restype = c_int if result == "status" else result
             function.argtypes = arguments
             self._functions[name] = function
-        version = self._functions["version"]()
-        if version // 100 != 1:
-            raise Error(f"the clprune library is of version {version}, expected 0.1")
         self._context = c_void_p()
         self.process = os.getpid()
         self.lock = threading.RLock()
@@ -277,6 +295,15 @@ class _Library:
         finally:
             self.call("mat_unwrap", self._context, byref(mat))
 
+    def _keep(self, keep: Keep, shape: Shape) -> _Keep:
+        """keep.c for samples of a shape. Without any block the gradient would be zero."""
+        c = keep.c
+        blocks = -(-shape.rows // keep.block[0]) * -(-shape.cols // keep.block[1])
+        if (keep.form == "pruned" and blocks > 0 and c.sparsity < 1
+                and self.call("keep_count", blocks, c.sparsity) == 0):
+            c.sparsity = (blocks - 1) / blocks
+        return c
+
     @contextlib.contextmanager
     def _store(self, keep: Keep, shape: Shape, blob: Tensor, access: int) -> Iterator[c_void_p]:
         """A store of the library in the blob's memory."""
@@ -284,8 +311,9 @@ class _Library:
             blob = blob.clone()
         saved = c_void_p()
         with self._wrapped(blob, 1, access) as room:
-            self.call("saved_create_in", self._context, byref(keep.c), shape.batch, shape.rows,
-                      shape.cols, room.buffer, 4 * room.offset, blob.numel(), byref(saved))
+            self.call("saved_create_in", self._context, byref(self._keep(keep, shape)),
+                      shape.batch, shape.rows, shape.cols, room.buffer, 4 * room.offset,
+                      blob.numel(), byref(saved))
             try:
                 yield saved
             finally:
@@ -294,8 +322,8 @@ class _Library:
     def sizes(self, keep: Keep, shape: Shape) -> _Sizes:
         """The bytes that a tensor of this shape takes in the form `keep`."""
         sizes = _Sizes()
-        self.call("saved_size_query", byref(keep.c), shape.batch, shape.rows, shape.cols,
-                  byref(sizes))
+        self.call("saved_size_query", byref(self._keep(keep, shape)), shape.batch, shape.rows,
+                  shape.cols, byref(sizes))
         return sizes
 
     def store(self, keep: Keep, x: Tensor, seed: int) -> Tensor:
@@ -408,13 +436,15 @@ class _LinearFunction(torch.autograd.Function):
     def forward(ctx, x: Tensor, weight: Tensor, bias: Optional[Tensor], keep: Keep, blob: Tensor):
         ctx.keep, ctx.shape = keep, Shape.of(x)
         ctx.save_for_backward(weight, blob)
-        return F.linear(x, weight, bias)
+        y = F.linear(x, weight, bias)
+        # PyTorch 1.13 may return a view, which nothing could change in place. This one is none.
+        return y.new_empty(0).set_(y) if y._is_view() else y
 
     @staticmethod
     @once_differentiable
     def backward(ctx, dy: Tensor):
         weight, blob = ctx.saved_tensors
-        rows = dy.reshape(-1, dy.shape[-1])
+        rows = dy.reshape(ctx.shape.batch * ctx.shape.rows, dy.shape[-1])
         dx = dw = db = None
         if ctx.needs_input_grad[0]:  # y = x * w^T
             dx = dy.matmul(weight)
@@ -690,7 +720,7 @@ def report(model: nn.Module, *inputs: Tensor) -> str:
         if isinstance(module, _Converted):
             module.register_forward_hook(lambda module, args, _, name=name: seen.append(
                 (name, module, args[0] if args else None)))
-    with torch.enable_grad():
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         with saved_bytes(ours, *inputs) as kept:
             held = ours(*inputs)
         with saved_bytes(theirs, *inputs) as dense:
