@@ -75,7 +75,7 @@ typedef enum clprune_centre {
 typedef struct clprune_keep {
     clprune_form form;
     float sparsity;                /* PRUNED: in [0, 1]; prunes round-half-up(sparsity * blocks)
-                                      blocks of each sample */
+                                      blocks of each sample, which may be all: 0.7 of 1 */
     clprune_block block;           /* PRUNED: {0, 0} means {1, 16} */
     clprune_norm norm;             /* PRUNED */
     clprune_criterion criterion;   /* PRUNED */

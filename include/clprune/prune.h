@@ -28,10 +28,11 @@ typedef enum clprune_norm {
  * small blocks.
  *
  * SAMPLED: drawn with probabilities that grow with the norm, and weighted. Unbiased: the
- * expectation of the packed x is x, so products with it are unbiased too. This is priority sampling
- * (Duffield, Lund, Thorup 2007): a block of norm w gets the priority w / u, with u uniform in
- * (0, 1], and the `keep` highest priorities are kept. With T the highest dropped priority, a kept
- * block is scaled by max(1, T / w); so blocks with w >= T are always kept, unchanged.
+ * expectation of the packed x is x, so products with it are unbiased too; with keep = 0 they are
+ * zero. This is priority sampling (Duffield, Lund, Thorup 2007): a block of norm w gets the
+ * priority w / u, with u uniform in (0, 1], and the `keep` highest priorities are kept. With T the
+ * highest dropped priority, a kept block is scaled by max(1, T / w); so blocks with w >= T are
+ * always kept, unchanged.
  *
  * RANDOM: drawn uniformly, independent of the norm, and scaled by blocks / keep. Also unbiased, but
  * noisier than SAMPLED; a baseline for other criteria.

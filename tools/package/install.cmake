@@ -13,7 +13,7 @@ endif()
 # page and completions for bash, zsh and fish, made from its --help.
 function(clprune_program name summary)
     if(CLPRUNE_SHARED)
-        set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+        set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib};${CMAKE_INSTALL_RPATH}")
     endif()
     if(CLPRUNE_INSTALL)
         install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
