@@ -70,9 +70,12 @@ offers "a folder " resmlp-train --output-dir "a "
 offers "generated " resmlp-train --data g
 offers "conv " clprune-bench con
 offers "figures " clprune-bench fig
-printf '#!/bin/sh\n[ "$1" != --list-devices ] || echo "0:0 a device of one name"\n' >bin/resmlp-train
+printf '#!/bin/sh\n[ "$1" != --list-devices ] || printf "%%s a device of one name\\n" 0:0 0:1 1:0\n' >bin/resmlp-train
 chmod +x bin/resmlp-train
-PATH=$folder/bin:$PATH offers "0:0 " resmlp-train --device ""
+PATH=$folder/bin:$PATH offers "0:0 0:1 1:0 " resmlp-train --device ""
+PATH=$folder/bin:$PATH offers "0 1 " resmlp-train --device 0 : # 0: and the cursor
+PATH=$folder/bin:$PATH offers "1 " resmlp-train --device = 0 : 1
+PATH=$folder/bin:$PATH offers "" resmlp-train --output-dir a : b
 
 # A stand-in of zsh's _arguments prints the options that it is given.
 cat >options.zsh <<'ZSH'

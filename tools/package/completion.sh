@@ -80,10 +80,16 @@ BEGIN {
     identifier = "_" name
     gsub(/-/, "_", identifier)
     print made "\n" identifier "() {\n" \
-        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=\n" \
+        "    local at=$COMP_CWORD current=${COMP_WORDS[COMP_CWORD]} previous platform= words=\n" \
+        "    # bash splits 0:1 into three words, and takes what follows the colon\n" \
+        "    if [ \"$current\" = : ]; then\n        at=$((at - 1)) current= platform=${COMP_WORDS[COMP_CWORD - 1]}\n" \
+        "    elif [ \"$at\" -gt 2 ] && [ \"${COMP_WORDS[at - 1]}\" = : ]; then\n" \
+        "        at=$((at - 2)) platform=${COMP_WORDS[COMP_CWORD - 2]}\n    fi\n" \
+        "    previous=${COMP_WORDS[at - 1]}\n" \
         "    if [ \"$current\" = \"=\" ]; then\n        current=\n" \
-        "    elif [ \"$previous\" = \"=\" ]; then\n        previous=${COMP_WORDS[COMP_CWORD - 2]}\n    fi\n" \
-        "    COMPREPLY=()\n    case $previous in" >bash
+        "    elif [ \"$previous\" = \"=\" ]; then\n        previous=${COMP_WORDS[at - 2]}\n    fi\n" \
+        "    COMPREPLY=()\n    [ -z \"$platform\" ] || [ \"$previous\" = --device ] || return\n" \
+        "    case $previous in" >bash
     print "#compdef " name "\n" made "\n_arguments -s \\" >zsh
     print made "\ncomplete -c " name " -f" >fish
     if (operations != "")
@@ -101,7 +107,7 @@ BEGIN {
             " -- \"$current\"" ($5 == "" ? "" : "; compgen -W " quoted($5) " -- \"$current\"") \
             ")\n        compopt -o filenames 2>/dev/null\n        return\n        ;;" >bash
     } else if ($3 == "device")
-        print "    " option ")\n        words=$(" devices ")\n" \
+        print "    " option ")\n        words=$(" devices " | sed -n \"s/^${platform:+$platform:}//p\")\n" \
             "        [ -n \"$words\" ] || return\n        ;;" >bash
     else if ($3 != "-")
         print "    " option ")" ($5 == "" ? " return ;;" : " words=" quoted($5) " ;;") >bash
