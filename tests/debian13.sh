@@ -5,9 +5,10 @@
 #     tests/debian13.sh [CTEST_ARGUMENT...]
 #
 # Makes a bare Debian 13 in a temporary folder, copies the sources there (what is committed; without git, the files),
-# installs what tools/install-packages.sh does and mesa-opencl-icd, and runs tests/other_devices.sh in it: an hour, and
-# 2 GB, on two cores. Arguments go to ctest: -R prune. Processes and mounts inside have namespaces of their own, which
-# end with this script; the folder is removed, also after a signal. Environment:
+# installs what tools/install-packages.sh does and mesa-opencl-icd, and runs tests/other_devices.sh in it: on two cores 10
+# minutes for PoCL and many hours for rusticl, which takes seconds for a training step, and 2 GB. Arguments go to
+# ctest: -R prune. Processes and mounts inside have namespaces of their own, which end with this script; the folder is
+# removed, also after a signal. Environment:
 #
 #     CLPRUNE_TEST_ROOT=FOLDER     makes the system there and keeps it, with kernels that were compiled, for the next run
 #     TMPDIR                       place of the temporary folder, with devices and programs allowed: /var/tmp by default
