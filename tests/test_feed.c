@@ -5,7 +5,7 @@
 #include "feed.h"
 #include "support/test_gate.h"
 
-static int writes_left; /* that succeed; below 0: all */
+static int writes_left = -1; /* that succeed; below 0: all */
 
 cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
     size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,

@@ -115,6 +115,7 @@ for name in libclprune.so $programs; do
     *) grep -q '__[a-z]*_chk@' "$folder/symbols" || breach "$name was built without _FORTIFY_SOURCE" ;;
     esac
 done
+readelf -dW "$library" | grep -q 'PATH.*\[$ORIGIN[]:]' || breach "the library does not look beside it for CLBlast"
 for program in $programs; do
     found=$(LC_ALL=C ldd "$prefix/bin/$program" | sed -n "s/.*libclprune.so.$abi => \(.*\) (.*/\1/p")
     [ "$(readlink -f "${found:-none}")" = "$(readlink -f "$library")" ] ||
