@@ -228,6 +228,7 @@ walk_functions() {
     [ ${#lines[@]} -gt 0 ] || fail "$scenario: no call of $3 was counted"
     for line in "${lines[@]}"; do
         read -r _ function count <<<"$line"
+        [ "$function" != clGetEventInfo ] || count=1 # a run asks as often as its first step takes time
         fires=$function failed[$function]=1
         positions=$(printf '%s\n' 1 ${all:+$(((count + 1) / 2)) "$count"} | uniq)
         for at in $positions; do
