@@ -63,6 +63,15 @@ small="--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-s
 sampled="$small --activations pruned --sparsity 0.5 --block 16"
 pruned="$small --activations paper --sparsity 0.5 --block 16"
 
+# await_rows LOG COUNT: until it has as many lines, the header among them; at most a minute.
+await_rows() {
+    tries=0
+    while [ "$(wc -l 2>/dev/null <"$1" || echo 0)" -lt "$2" ] && [ $tries -lt 600 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+
 # The log without its columns of time.
 without_time() {
     cut -d, -f1-6,10,11 "$1"
@@ -229,11 +238,7 @@ else
     for try in 1 2; do
         "$program" $many --epochs 100000 --checkpoint-every 100000 --output-dir many.$try >out 2>err &
         child=$!
-        tries=0
-        while [ "$(wc -l 2>/dev/null <many.$try/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
-            sleep 0.1
-            tries=$((tries + 1))
-        done
+        await_rows many.$try/log.csv 3
         kill -s INT $child
         wait $child
         epochs=$(wc -l <many.$try/log.csv) # with the one that goes on
@@ -1069,11 +1074,7 @@ stop() {
     rm -rf stopped
     env --default-signal=HUP "$program" $pruned --epochs 100000 --output-dir stopped "$@" >long.out 2>long.err &
     child=$!
-    tries=0
-    while [ "$(wc -l 2>/dev/null <stopped/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
+    await_rows stopped/log.csv 3
     meanwhile
     kill -s "$signal" $child
     wait $child
@@ -1135,11 +1136,7 @@ if script -qc true /dev/null </dev/null >/dev/null 2>&1; then
     script -qc "sh hung.sh env --default-signal=HUP '$program' $pruned --epochs 100000 --checkpoint-every 100000 --output-dir hung; true" \
         /dev/null </dev/null >hung.out 2>&1 &
     child=$!
-    tries=0
-    while [ "$(wc -l 2>/dev/null <hung/log.csv || echo 0)" -lt 3 ] && [ $tries -lt 600 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
+    await_rows hung/log.csv 3
     kill -s KILL $child
     tries=0
     until [ -s hung.code ] || [ $tries -ge 100 ]; do
@@ -1200,11 +1197,7 @@ grep -q '"top1": [0-9]' compared.json && ! grep -q '"gradient_check"' compared.j
 # Nor is there a comparison after a run that a signal stops.
 "$program" $pruned --epochs 100000 --checkpoint-every 100000 --output-dir uncompared --gradient-check 1 --summary-json compared.json >out 2>err &
 child=$!
-tries=0
-while [ "$(wc -l 2>/dev/null <uncompared/log.csv || echo 0)" -lt 2 ] && [ $tries -lt 600 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
+await_rows uncompared/log.csv 2
 rm -f compared.json
 kill -s INT $child
 wait $child

@@ -157,11 +157,10 @@ static bool is_stopped(const trainer *t)
 static void say_end(trainer *t)
 {
     const meter *m = trainer_meter(t);
-    const uint64_t skipped = t->at.skipped + t->skipped;
-    if (skipped > 0)
+    if (t->at.skipped > 0)
         progress_say(&t->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
-            (unsigned long long)skipped);
+            (unsigned long long)t->at.skipped);
     if (is_stopped(t) || (stop_signal() != 0 && t->options->test_only))
         progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
             (unsigned long long)t->at.step,

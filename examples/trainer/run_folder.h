@@ -34,8 +34,7 @@ typedef struct run_folder {
 bool run_folder_open(const options *o, run_folder *folder, fault *f);
 
 /* Removes the files of the replaced run, except last.ckpt and log.csv, which the new run replaces,
- * and the files of --resume and --keep-file. Call it when only training itself can still
- * fail. */
+ * and the files of --resume and --keep-file. Call it when only training itself can still fail. */
 void run_folder_clear(run_folder *folder, const options *o);
 
 /* Removes the replaced run's checkpoint, if it is still there: the new run ends without its own. */

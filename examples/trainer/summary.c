@@ -113,7 +113,7 @@ bool summary_write(const trainer *t, const gradient_check *check, fault *f)
     const bool good = write_options(&j, t, f);
     json_count(&j, "epochs_done", t->at.epoch);
     json_count(&j, "steps", t->at.step);
-    json_count(&j, "skipped", t->at.skipped + t->skipped);
+    json_count(&j, "skipped", t->at.skipped);
     json_real(&j, "top1", t->top1);
     json_real(&j, "test_loss", t->test_loss);
     json_real(&j, "train_loss", t->train_loss);

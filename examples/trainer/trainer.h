@@ -37,7 +37,7 @@ typedef struct trainer_position {
     double seconds;         /* spent before this process began */
     double cpu_seconds;     /* CPU seconds, likewise */
     uint64_t peak_bytes;    /* reached before this process began */
-    uint64_t skipped;       /* broken images replaced before this process began */
+    uint64_t skipped;       /* broken images replaced in steps and tests, in all */
 } trainer_position;
 
 /* The random streams of a run; a resumed run keeps those that it began with.
@@ -68,13 +68,12 @@ typedef struct trainer {
     run_folder folder;
     char *checkpoint_path; /* NULL: none is written */
     bool saved;            /* this process wrote a checkpoint */
-    uint64_t skipped;      /* broken images replaced in steps and tests of this process */
     uint64_t next_skipped; /* in the batch made last, which no step has used yet */
     bool head_left;        /* --import left the head at its initial values */
     progress progress;
     struct trainer *run; /* of a probe: whose it is; NULL: a run */
-    uint64_t built;    /* kernels built so far */
-    uint64_t programs; /* in the context after the first step; 0: not known */
+    uint64_t built;      /* kernels built so far */
+    uint64_t programs;   /* in the context after the first step; 0: not known */
 
     uint64_t streams; /* TRAINER_STREAMS, or those of a run of an older program */
     trainer_position at;

@@ -179,7 +179,7 @@ bool trainer_epoch(trainer *t, fault *f)
             !fault_check(f, t->context, trainer_enqueue_step(t, count, loss, hit), "training") ||
             !fault_check_cl(f, clFlush(clprune_context_queue(t->context)), "training"))
             return false;
-        t->skipped += t->next_skipped;
+        t->at.skipped += t->next_skipped;
         ++t->at.step_in_epoch;
         ++t->at.step;
         ++t->steps_here;
@@ -249,7 +249,7 @@ bool trainer_test(trainer *t, fault *f)
     t->test_loss = sums->loss / (double)sums->images;
     t->top1 = 100.0 * (double)sums->hits / (double)sums->images;
     t->test_seconds = clock_seconds() - start;
-    t->skipped += dataset_skipped(t->data) - skipped; /* a test that was stopped is made again */
+    t->at.skipped += dataset_skipped(t->data) - skipped; /* a test that was stopped is made again */
     return true;
 }
 

@@ -206,8 +206,7 @@ static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
     const meter *m = whole && t->epoch.steps == 0 ? &t->first : &t->epoch;
     const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
         at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images,
-        at->skipped + t->skipped};
+        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images, at->skipped};
     const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
         m->seconds, at->cpu_seconds + cpu_seconds()};
     const char *name = dataset_name(t->data);

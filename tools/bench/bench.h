@@ -121,6 +121,9 @@ extern const bench_op *const bench_tables[BENCH_TABLES];
 /* The first operation of a name, or with "all" of any, that has a form (NULL: any); NULL: none. */
 const bench_op *bench_op_find(const char *name, const char *form);
 
+/* Sets job->kept from job->saved, if that keeps blocks. */
+void bench_take_kept(bench_job *job);
+
 /* For the `prepare` steps: a random matrix; the pruned x. */
 void bench_tensor_create(
     bench_job *job, const char *name, size_t rows, size_t cols, bench_tensor *tensor);

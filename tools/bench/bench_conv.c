@@ -68,12 +68,7 @@ static void prepare(bench_job *job)
     clprune_conv2d_destroy(create_layer(job, &desc, &job->dense_saved));
     desc.keep = keep_of(job);
     job->conv = create_layer(job, &desc, &job->saved);
-    const clprune_bsr bsr = clprune_saved_bsr(job->saved, 0, s->batch);
-    if (bsr.desc.batch > 0) {
-        clprune_bsr_sizes sizes;
-        CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
-        job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
-    }
+    bench_take_kept(job);
     job->flops *= job->kept;
     if (desc.keep.form == CLPRUNE_FORM_POOLED) /* smaller cells at the edges, too */
         job->flops *= (double)(cells(image.height, &desc.keep) * cells(image.width, &desc.keep)) /

@@ -57,6 +57,16 @@ void bench_tensor_create(
     CHECK(job->context, clprune_mat_write(job->context, tensor->mat, tensor->host));
 }
 
+void bench_take_kept(bench_job *job)
+{
+    const clprune_bsr bsr = clprune_saved_bsr(job->saved, 0, job->shape.batch);
+    clprune_bsr_sizes sizes;
+    if (bsr.desc.batch == 0)
+        return;
+    CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
+    job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
+}
+
 void bench_prune_x(bench_job *job)
 {
     const bench_shape *shape = &job->shape;

@@ -76,12 +76,7 @@ static void prepare_linear(bench_job *job)
     CHECK(job->context,
         clprune_mat_write(job->context,
             clprune_saved_target(job->dense_saved, 0, shape->batch, job->x.mat), job->x.host));
-    const clprune_bsr bsr = clprune_saved_bsr(job->saved, 0, shape->batch);
-    if (bsr.desc.batch > 0) {
-        clprune_bsr_sizes sizes;
-        CHECK(job->context, clprune_bsr_size_query(&bsr.desc, &sizes));
-        job->kept = (double)bsr.desc.keep / (double)sizes.blocks;
-    }
+    bench_take_kept(job);
     const double products = strcmp(job->op->form, "forward") == 0 ? 1.0 : 2.0 + job->kept;
     job->flops = products * 2.0 * (double)job->rows * (double)shape->in * (double)shape->out;
 }
