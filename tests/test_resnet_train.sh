@@ -52,7 +52,7 @@ results() {
 }
 
 # Two epochs of three steps, the last with fewer images; images of an odd size.
-small="--arch resnet20 --image-size 17 --train-limit 40 --test-limit 20 --batch-size 16 --optimizer sgd --lr 0.05"
+small="--arch resnet20 --image-size 17 --train-limit 10 --test-limit 6 --batch-size 4 --optimizer sgd --lr 0.05"
 
 printf 'blocks.0 conv1 recomputed\n' >wrong
 refuse 4 "conv1 cannot be recomputed: the product would run twice" $small --keep-file wrong --plan
@@ -154,8 +154,8 @@ refuse 4 'wrong: tensor "bn1.num_batches_tracked" is U64 of shape \[\]; a count 
     $small --steps 1 --import wrong
 
 # auto keeps within its limit, and a resumed run keeps its choice.
-auto="--arch resnet20 --image-size 17 --train-limit 16 --test-limit 8 --batch-size 16 --optimizer sgd --lr 0.05"
-refuse 5 "auto, batch 16 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M
+auto="--arch resnet20 --image-size 17 --train-limit 4 --test-limit 4 --batch-size 4 --optimizer sgd --lr 0.05"
+refuse 5 "auto, batch 4 take [0-9]* bytes at least" $auto --activations auto --memory-limit 1M
 least=$(sed -n 's/.* take \([0-9]*\) bytes at least.*/\1/p' err)
 run $auto --plan --activations exact
 exact=$(bytes "peak of everything" 1 out)
