@@ -20,12 +20,17 @@
 #include <turbojpeg.h>
 #endif
 
-/* Calls of the program's own objects until one fails; 0: none does. */
-static atomic_int allocations_left, entries_left;
+/* Calls of the program's own objects until one fails, with for_ever also all later ones; 0: none does. */
+static atomic_int allocations_left, entries_left, failed;
+static bool for_ever;
 
 static bool fails(atomic_int *left)
 {
-    return atomic_load(left) > 0 && atomic_fetch_sub(left, 1) == 1;
+    const int now = atomic_load(left);
+    if (now <= 0 || (now > 1 || !for_ever ? atomic_fetch_sub(left, 1) : now) != 1)
+        return false;
+    atomic_fetch_add(&failed, 1);
+    return true;
 }
 
 void *__real_malloc(size_t size);
@@ -232,6 +237,35 @@ static void idx_refused(void **state)
         assert_null(data);
         test_folder_remove(folder);
     }
+}
+
+/* A set is not called missing where memory runs out while its files are looked for. */
+static void idx_without_memory(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], err[512];
+    dataset *data;
+    test_folder_make(folder);
+    put_set(folder);
+    for (int turn = 0; turn < 2; turn++)
+        for (int at = 1;; at++) {
+            for_ever = turn == 1;
+            atomic_store(&failed, 0);
+            atomic_store(&allocations_left, at);
+            const dataset_status status = dataset_open(folder, NULL, &data, err, sizeof err);
+            atomic_store(&allocations_left, 0);
+            for_ever = false;
+            if (atomic_load(&failed) == 0) {
+                assert_int_equal(status, DATASET_OK);
+                assert_true(at > 20);
+                dataset_close(data);
+                break;
+            }
+            if (status != DATASET_NO_MEMORY)
+                fail_msg("allocation %d: status %d: %s", at, status, err);
+            assert_non_null(strstr(err, "out of memory"));
+        }
+    test_folder_remove(folder);
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -738,6 +772,7 @@ int main(void)
     test_add(&list, idx_images, NULL, "IDX");
     test_add(&list, two_sets, NULL, "two sets");
     test_add(&list, idx_refused, NULL, "IDX, refused");
+    test_add(&list, idx_without_memory, NULL, "IDX, memory runs out");
 #if TRAINER_IMAGES
     test_add(&list, resizing, NULL, "resizing");
 #ifdef TJFLAG_LIMITSCANS

@@ -19,6 +19,7 @@
 /* Threads that were started; a folder that may not be read, "" for none. */
 static atomic_int threads;
 static char closed[TEST_PATH];
+static int closed_by = EACCES; /* errno of such a read */
 
 int __real_pthread_create(
     pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
@@ -38,7 +39,7 @@ int __wrap_access(const char *path, int mode)
 {
     if (closed[0] == '\0' || strncmp(path, closed, strlen(closed)) != 0)
         return __real_access(path, mode);
-    errno = EACCES;
+    errno = closed_by;
     return -1;
 }
 
@@ -95,6 +96,13 @@ static void no_set(void **state)
         closed[0] = '\0';
         assert_int_equal(status, DATASET_NOT_FOUND);
         assert_non_null(strstr(err, strerror(EACCES)));
+        (void)snprintf(closed, sizeof closed, "%s", folder);
+        closed_by = EIO; /* what is there is not known */
+        const dataset_status unknown = dataset_open(folder, NULL, &data, err, sizeof err);
+        closed[0] = '\0';
+        closed_by = EACCES;
+        assert_int_equal(unknown, DATASET_BAD_FILE);
+        assert_non_null(strstr(err, strerror(EIO)));
         test_folder_remove(folder);
     }
 }

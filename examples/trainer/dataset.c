@@ -3,13 +3,14 @@
 #include "dataset_source.h"
 #include "rng.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>  /* vsnprintf */
 #include <stdlib.h> /* malloc, free */
-#include <string.h> /* strcmp */
-#include <unistd.h> /* sysconf */
+#include <string.h> /* strcmp, strerror */
+#include <unistd.h> /* access, sysconf */
 
 /* What skip_broken replaced. */
 typedef struct broken_images {
@@ -85,6 +86,33 @@ static void close_broken(broken_images *broken)
     free(broken);
 }
 
+bool dataset_search_file(dataset_search *search, char *path)
+{
+    const bool found = path != NULL && access(path, F_OK) == 0;
+    if (!found)
+        dataset_search_failed(search, path == NULL ? ENOMEM : errno);
+    free(path);
+    return found;
+}
+
+void dataset_search_failed(dataset_search *search, int error)
+{
+    /* Where the user may not look there is no set. */
+    if (search->error == 0 && error != ENOENT && error != ENOTDIR && error != EACCES &&
+        error != ENAMETOOLONG)
+        search->error = error;
+}
+
+dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size)
+{
+    if (search->error == 0)
+        return DATASET_OK;
+    if (search->error == ENOMEM)
+        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", search->dir);
+    return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot look for files there: %s",
+        search->dir, strerror(search->error));
+}
+
 dataset_status dataset_open(
     const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size)
 {
@@ -108,11 +136,16 @@ dataset_status dataset_open(
     if (data == NULL)
         return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
     const bool generated = strcmp(source, "generated") == 0;
-    const bool idx = !generated && dataset_idx_found(source);
-    const bool folder = !generated && dataset_folder_found(source);
-    if (generated)
+    dataset_search search = {source, 0};
+    const bool idx = !generated && dataset_idx_found(&search);
+    const bool folder = !generated && dataset_folder_found(&search);
+    const bool cifar = !generated && dataset_cifar_found(&search);
+    status = dataset_search_status(&search, err, err_size);
+    if (status != DATASET_OK)
+        ; /* of no use */
+    else if (generated)
         status = dataset_generated(options, &data->source, err, err_size);
-    else if (idx + folder + dataset_cifar_found(source) > 1)
+    else if (idx + folder + cifar > 1)
         status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
             "%s: holds more than one kind of set; name the folder of the one you want", source);
     else if (idx)

@@ -11,7 +11,6 @@
 #include <stdio.h>  /* fread, snprintf */
 #include <stdlib.h> /* malloc, free */
 #include <string.h> /* memcpy */
-#include <unistd.h> /* access */
 
 #include "fnv.h"
 #include "plain_file.h"
@@ -81,32 +80,24 @@ static char *join(cifar_place place, const char *file)
     return path;
 }
 
-static bool has_file(cifar_place place, const char *file)
-{
-    char *path = join(place, file);
-    const bool found = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return found;
-}
-
 /* One file of the set is enough: the message can then name those that are missing. */
-static bool has_any_file(cifar_place place)
+static bool has_any_file(dataset_search *search, cifar_place place)
 {
     for (int split = 0; split < 2; ++split)
         for (int i = 0; i < MAX_FILES && place.format->files[split][i] != NULL; ++i)
-            if (has_file(place, place.format->files[split][i]))
+            if (dataset_search_file(search, join(place, place.format->files[split][i])))
                 return true;
     return false;
 }
 
 /* The number of sets in a folder; *found is one of them. */
-static int find_places(const char *dir, cifar_place *found)
+static int find_places(dataset_search *search, cifar_place *found)
 {
     int places = 0;
     for (int f = 0; f < FORMATS; ++f) {
         for (int sub = 1; sub >= 0; --sub) {
-            const cifar_place place = {&formats[f], dir, sub == 1};
-            if (has_any_file(place)) {
+            const cifar_place place = {&formats[f], search->dir, sub == 1};
+            if (has_any_file(search, place)) {
                 *found = place;
                 ++places;
             }
@@ -115,10 +106,10 @@ static int find_places(const char *dir, cifar_place *found)
     return places;
 }
 
-bool dataset_cifar_found(const char *dir)
+bool dataset_cifar_found(dataset_search *search)
 {
     cifar_place place;
-    return find_places(dir, &place) > 0;
+    return find_places(search, &place) > 0;
 }
 
 /* Number of whole records in a file of `bytes`. */
@@ -233,7 +224,11 @@ dataset_status dataset_cifar(const char *dir, const dataset_options *options,
     dataset_source *source, char *err, size_t err_size)
 {
     cifar_place place = {0};
-    const int places = find_places(dir, &place);
+    dataset_search search = {dir, 0};
+    const int places = find_places(&search, &place);
+    const dataset_status searched = dataset_search_status(&search, err, err_size);
+    if (searched != DATASET_OK)
+        return searched;
     if (places > 1)
         return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
             "%s: holds more than one set; name the subfolder of the one you want", dir);

@@ -94,18 +94,22 @@ static void names_close(names *n)
     *n = (names){0};
 }
 
-static bool is_folder(const char *dir, const char *name)
+static bool is_folder(dataset_search *search, const char *name)
 {
     char path[4096];
     struct stat info;
-    const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return length > 0 && (size_t)length < sizeof path && stat(path, &info) == 0 &&
-           S_ISDIR(info.st_mode);
+    const int length = snprintf(path, sizeof path, "%s/%s", search->dir, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return false;
+    if (stat(path, &info) == 0)
+        return S_ISDIR(info.st_mode);
+    dataset_search_failed(search, errno);
+    return false;
 }
 
-bool dataset_folder_found(const char *dir)
+bool dataset_folder_found(dataset_search *search)
 {
-    return is_folder(dir, "train") && (is_folder(dir, "val") || is_folder(dir, "test"));
+    return is_folder(search, "train") && (is_folder(search, "val") || is_folder(search, "test"));
 }
 
 static bool is_image(const char *name)
@@ -484,10 +488,13 @@ dataset_status dataset_folder(const char *dir, const dataset_options *options,
     if (set == NULL)
         return out_of_memory(dir, err, err_size);
     set->side = side;
-    dataset_status status = list_split(set, DATASET_TRAIN, dir, "train", options, err, err_size);
+    dataset_search search = {dir, 0};
+    const char *test = is_folder(&search, "val") ? "val" : "test";
+    dataset_status status = dataset_search_status(&search, err, err_size);
     if (status == DATASET_OK)
-        status = list_split(
-            set, DATASET_TEST, dir, is_folder(dir, "val") ? "val" : "test", options, err, err_size);
+        status = list_split(set, DATASET_TRAIN, dir, "train", options, err, err_size);
+    if (status == DATASET_OK)
+        status = list_split(set, DATASET_TEST, dir, test, options, err, err_size);
     const size_t classes = set->classes.count;
     if (status == DATASET_OK && classes < 2)
         status = dataset_fail(

@@ -62,27 +62,25 @@ static char *find(const char *dir, const char *folder, const char *const names[2
     return join(dir, folder, names[0]);
 }
 
-static bool has_file(const char *dir, const char *folder, const char *name)
+static bool has_file(dataset_search *search, const char *folder, const char *name)
 {
-    char *path = join(dir, folder, name);
-    const bool found = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return found;
+    return dataset_search_file(search, join(search->dir, folder, name));
 }
 
-static bool has_any_file(const char *dir, const char *folder)
+static bool has_any_file(dataset_search *search, const char *folder)
 {
     for (int split = 0; split < 2; ++split)
         for (int i = 0; i < 2; ++i)
-            if (has_file(dir, folder, images[split][i]) || has_file(dir, folder, labels[split][i]))
+            if (has_file(search, folder, images[split][i]) ||
+                has_file(search, folder, labels[split][i]))
                 return true;
     return false;
 }
 
-bool dataset_idx_found(const char *dir)
+bool dataset_idx_found(dataset_search *search)
 {
     for (size_t i = 0; i < FOLDERS; ++i)
-        if (has_any_file(dir, folders[i]))
+        if (has_any_file(search, folders[i]))
             return true;
     return false;
 }
@@ -231,11 +229,15 @@ dataset_status dataset_idx(const char *dir, const dataset_options *options, data
     size_t place = 0, places = 0;
     uint32_t classes = 0;
     const uint32_t limit[2] = {options->train_limit, options->test_limit};
+    dataset_search search = {dir, 0};
     for (size_t i = 0; i < FOLDERS; ++i)
-        if (has_any_file(dir, folders[i])) {
+        if (has_any_file(&search, folders[i])) {
             place = i;
             ++places;
         }
+    const dataset_status searched = dataset_search_status(&search, err, err_size);
+    if (searched != DATASET_OK)
+        return searched;
     if (places != 1)
         return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
             "%s: holds %s set of IDX files; name the folder of the one you want", dir,

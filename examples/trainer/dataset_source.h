@@ -37,10 +37,24 @@ typedef struct dataset_source {
     void (*destroy)(void *state);
 } dataset_source;
 
-/* Whether a folder holds such a set. */
-bool dataset_cifar_found(const char *dir);
-bool dataset_idx_found(const char *dir);
-bool dataset_folder_found(const char *dir);
+/* A search for files in `dir`. error: 0, or the errno of the first question without an answer; what
+ * was found, or was not, is worth nothing then. */
+typedef struct dataset_search {
+    const char *dir;
+    int error;
+} dataset_search;
+
+/* Whether a file of any kind is there. Frees `path`; NULL means that memory is out. */
+bool dataset_search_file(dataset_search *search, char *path);
+/* A question without the answer yes: remembers `error`, an errno, unless it means no. */
+void dataset_search_failed(dataset_search *search, int error);
+/* OK, or the failure of a search with an error. */
+dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size);
+
+/* Whether search->dir holds such a set. */
+bool dataset_cifar_found(dataset_search *search);
+bool dataset_idx_found(dataset_search *search);
+bool dataset_folder_found(dataset_search *search);
 
 /* The error where no set was found; says what is missing. */
 dataset_status dataset_missing(const char *dir, char *err, size_t err_size);
