@@ -6,7 +6,7 @@
 #
 # Makes a bare Debian 13 in a temporary folder, copies the sources there (what is committed; without git, the files),
 # installs what tools/install-packages.sh does and mesa-opencl-icd, and runs tests/other_devices.sh in it: on two cores 10
-# minutes for PoCL and many hours for rusticl, which takes seconds for a training step, and 2 GB. Arguments go to
+# minutes for PoCL and an hour for rusticl, which takes seconds for a training step, and 2 GB. Arguments go to
 # ctest: -R prune. Processes and mounts inside have namespaces of their own, which end with this script; the folder is
 # removed, also after a signal. Environment:
 #
