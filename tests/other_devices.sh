@@ -6,9 +6,9 @@
 # BUILD_DIR (default build/other) is configured and built, optimised and without sanitizers. Drivers are
 # the .icd files of /etc/OpenCL/vendors and those that CLPRUNE_TEST_ICDS names, separated by spaces:
 # Intel's CPU runtime from pip, for one, has its file in a folder of its own. Mesa's rusticl is run on
-# llvmpipe, which takes seconds for a training step; its lists of shapes are short
-# (CLPRUNE_TEST_SMALL). A driver without a device, such as Mesa's Clover on a machine with a CPU only, is named and
-# passed over. Further arguments go to ctest: -R prune. Environment:
+# llvmpipe, which takes seconds for a training step; its lists of shapes are short (CLPRUNE_TEST_SMALL). A
+# driver without a device, such as Mesa's Clover on a machine with a CPU only, is named and passed over.
+# Further arguments go to ctest: -R prune. Environment:
 #
 #     CLPRUNE_TEST_SKIP_ICD=pocl   drivers that are left out: a part of the file's name
 #
