@@ -26,9 +26,10 @@ static bool for_ever;
 
 static bool fails(atomic_int *left)
 {
-    const int now = atomic_load(left);
-    if (now <= 0 || (now > 1 || !for_ever ? atomic_fetch_sub(left, 1) : now) != 1)
+    if (atomic_load(left) <= 0 || atomic_fetch_sub(left, 1) != 1)
         return false;
+    if (for_ever)
+        atomic_store(left, 1);
     atomic_fetch_add(&failed, 1);
     return true;
 }

@@ -141,9 +141,11 @@ dataset_status dataset_open(
     const bool folder = !generated && dataset_folder_found(&search);
     const bool cifar = !generated && dataset_cifar_found(&search);
     status = dataset_search_status(&search, err, err_size);
-    if (status != DATASET_OK)
-        ; /* of no use */
-    else if (generated)
+    if (status != DATASET_OK) {
+        free(data);
+        return status;
+    }
+    if (generated)
         status = dataset_generated(options, &data->source, err, err_size);
     else if (idx + folder + cifar > 1)
         status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
