@@ -41,7 +41,6 @@ static float *derivative(const activation_row *r, const clprune_saved *saved)
     test_mat kept = test_mat_make(tokens, r->cols, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, r->batch, kept.mat, NULL));
     float *values = test_mat_get(&kept, "kept");
-    test_mat_free(&kept);
     if (r->keep.form == CLPRUNE_FORM_MASK || r->keep.form == CLPRUNE_FORM_GELU_CODE)
         return values;
     for (size_t i = 0; i < tokens * r->cols; i++) {
@@ -120,12 +119,6 @@ static void there_and_back(void **state)
     test_same_floats("dx", r->rows, r->cols, one, dx + r->rows * r->cols, "%s, a part", r->name);
     TEST_OK(clprune_activation_backward(context, r->activation, 1, 0, 0, saved,
         clprune_mat_rows(mdy.mat, 0, 0), clprune_mat_rows(mdx.mat, 0, 0), CLPRUNE_NO_MAT, NULL));
-    float *const arrays[] = {x, b, dy, old, y, plain, slope, dx, db, one};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    test_mat *const mats[] = {&mx, &mb, &my, &plain_x, &plain_y, &mdy, &mdx, &mdb, &part};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
 }
 
@@ -175,8 +168,6 @@ static void refused(void **state)
     assert_non_null(strstr(clprune_last_error(other), "another context"));
     clprune_context_destroy(other);
     clprune_saved_destroy(saved);
-    test_mat_free(&x);
-    test_mat_free(&y);
 }
 
 /* Empty matrices without a buffer, such as wrapped ones, are neither absent nor the same matrix. */
@@ -266,12 +257,7 @@ static void own_memory(void **state)
     float *kept = test_mat_get(&memory, "the store");
     for (size_t i = 0; i < COUNT * ROWS * COLS; i++)
         assert_true(kept[i] == fmaxf(values[i], 0));
-    free(kept);
-    free(values);
     clprune_saved_destroy(saved);
-    test_mat_free(&memory);
-    test_mat_free(&other);
-    test_mat_free(&out);
 }
 
 /* A DENSE store is read in place: GELU takes no scratch, ReLU 8 MiB and their bits. */

@@ -22,18 +22,6 @@ static inputs inputs_new(size_t rows, size_t cols)
     return in;
 }
 
-static void inputs_free(inputs *in)
-{
-    free(in->x);
-    free(in->alpha);
-    free(in->beta);
-    free(in->dy);
-    free(in->wide_x);
-    free(in->wide_alpha);
-    free(in->wide_beta);
-    free(in->wide_dy);
-}
-
 static void forward(void **state)
 {
     const layer_shape *s = *state;
@@ -53,13 +41,6 @@ static void forward(void **state)
     layer_check("y", &x, want, bound, "forward in place");
     test_mat_unchanged(&alpha, "alpha");
     test_mat_unchanged(&beta, "beta");
-    test_mat_free(&x);
-    test_mat_free(&alpha);
-    test_mat_free(&beta);
-    test_mat_free(&y);
-    free(want);
-    free(bound);
-    inputs_free(&in);
 }
 
 /* In place, and with the same bits a second time. */
@@ -108,13 +89,6 @@ static void backward(void **state)
     test_mat_unchanged(&x, "x");
     test_mat_unchanged(&dy, "dy");
     test_mat_unchanged(&alpha, "alpha");
-    test_mat *mats[] = {&x, &alpha, &dy, &dx, &dalpha, &dbeta, &dalpha2, &dbeta2};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {dx_want, dx_bound, dalpha_want, dalpha_bound, dbeta_want, dbeta_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    inputs_free(&in);
 }
 
 /* sum dy * y as a function of x, alpha and beta, one after the other. */
@@ -126,7 +100,6 @@ static double loss_ref(void *user, const double *theta)
         in->rows, in->cols, theta, theta + in->count, theta + in->count + in->cols, y, NULL);
     for (size_t i = 0; i < in->count; i++)
         loss += in->wide_dy[i] * y[i];
-    free(y);
     return loss;
 }
 
@@ -142,11 +115,6 @@ static double loss_device(void *user, const double *theta)
     double loss = 0;
     for (size_t i = 0; i < in->count; i++)
         loss += in->wide_dy[i] * (double)y[i];
-    free(y);
-    free(narrow);
-    test_mat_free(&x);
-    test_mat_free(&alpha);
-    test_mat_free(&beta);
     return loss;
 }
 
@@ -164,9 +132,6 @@ static void slopes(void **state)
     affine_ref_dbeta(in.rows, in.cols, in.wide_dy, grad + in.count + in.cols, NULL);
     layer_slopes("reference", loss_ref, &in, total, theta, grad, 1e-4, 1e-8);
     layer_slopes("device", loss_device, &in, total, theta, grad, 1e-2, 1e-3);
-    free(theta);
-    free(grad);
-    inputs_free(&in);
 }
 
 static void invalid(void **state)
@@ -213,7 +178,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &y, &a, &b, &narrow, &short_row, &dy, &da};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 
@@ -273,15 +237,6 @@ static void product(void **state)
         &dalpha[1], &dbeta[0], &dbeta[1]};
     for (size_t i = 0; i < 4; i++)
         test_mat_unchanged(mats[i], "input");
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {
-        wide_middle, wide_sums, want, bound, dalpha_want, dalpha_bound, dbeta_want, dbeta_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(sums);
-    free(middle);
-    inputs_free(&in);
 }
 
 /* sum dh * ((alpha * x + beta) w^T) as a function of w, alpha and beta; user: x, then dh. */
@@ -313,8 +268,6 @@ static void product_slopes(void **state)
     TEST_OK(clprune_affine_backward_product(test_context(), 0, in[0].mat, in[1].mat, in[2].mat,
         in[3].mat, in[4].mat, out[0].mat, out[1].mat, out[2].mat, NULL));
     layer_product_slopes(&p, product_loss, out);
-    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
-        test_mat_free(&in[i]);
 }
 
 static void product_invalid(void **state)
@@ -371,7 +324,6 @@ static void product_invalid(void **state)
     test_mat *mats[] = {&w, &dw, &a, &b, &s, &m, &da, &db, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

@@ -44,25 +44,10 @@ static inputs inputs_new(const layer_shape *s)
     return in;
 }
 
-static void inputs_free(inputs *in)
+static void inputs_unchanged(const inputs *in)
 {
-    float *floats[] = {in->x, in->dy, in->residual, in->gamma, in->beta, in->mean, in->inv};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
-    free(in->wide_x);
-    free(in->wide_dy);
-    free(in->wide_residual);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         test_mat_unchanged(&in->param[i], "parameter");
-        test_mat_free(&in->param[i]);
-        free(in->wide[i]);
-    }
-}
-
-static void free_mats(size_t count, test_mat *const *mats)
-{
-    for (size_t i = 0; i < count; i++)
-        test_mat_free(mats[i]);
 }
 
 /* ---- forward ---- */
@@ -83,7 +68,6 @@ static void check_mask(const test_mat *mask, size_t cols, const float *y)
         for (size_t c = 0; c < words * 32; c++)
             if (bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
                 fail_msg("row %zu, bit %zu", r, c);
-    free(packed);
 }
 
 /* All eight ways, with ReLU with and without its mask, in place too. */
@@ -108,9 +92,6 @@ static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune
         context, bn, again.mat, residual, mask->mat, again.mat, NULL));
     float *got = test_mat_get(&again, "gated");
     test_same_floats("gated over another x", rows, cols, got, want, "gated");
-    free(want);
-    free(got);
-    test_mat_free(&again);
 }
 
 static void forward(void **state)
@@ -146,8 +127,6 @@ static void forward(void **state)
             float *values = test_mat_get(&masked, "y");
             check_mask(&mask, s->cols, values);
             check_gated(&in.bn, &x, other, &mask, values, &masked, &residual);
-            free(values);
-            test_mat_free(&masked);
         }
         if (add) {
             TEST_OK(clprune_batch_norm_forward(
@@ -160,11 +139,7 @@ static void forward(void **state)
         layer_same("y over x", &y, &x);
         test_mat_set(&x, in.x);
     }
-    test_mat *mats[] = {&x, &residual, &y, &mask};
-    free_mats(4, mats);
-    free(want);
-    free(bound);
-    inputs_free(&in);
+    inputs_unchanged(&in);
 }
 
 /* ---- backward ---- */
@@ -185,9 +160,6 @@ static void gradient_of_z(
     test_mat_set(mask, packed);
     for (size_t i = 0; i < in->count; i++)
         dz[i] = values[i] != 0 ? dz[i] : 0;
-    test_mat_free(&y);
-    free(values);
-    free(packed);
 }
 
 /* Both passes at once and in two chunks, dz kept or not, outputs in place. */
@@ -242,7 +214,6 @@ static void backward_way(inputs *in, gate way)
     float *got = test_mat_get(&sums, "sums");
     for (size_t c = 0; c < cols; c++)
         assert_true(twice[c] == 2 * got[c]);
-    free(twice);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
@@ -285,12 +256,6 @@ static void backward_way(inputs *in, gate way)
     TEST_OK(clprune_batch_norm_backward_input(
         context, rows, &in->bn, false, x.mat, dy.mat, NONE, NONE, sums.mat, x.mat, NULL));
     layer_same("dx over x", &dz, &x);
-    test_mat *mats[] = {&x, &dy, &residual, &mask, &dz, &dx, &dx2, &sums, &sums2, &dgamma, &dbeta};
-    free_mats(sizeof mats / sizeof mats[0], mats);
-    double *arrays[] = {dz_want, sums_want, sums_bound, exact, dx_want, dx_bound, wide_sums};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(got);
 }
 
 static void backward(void **state)
@@ -298,7 +263,7 @@ static void backward(void **state)
     inputs in = inputs_new(*state);
     for (gate way = PLAIN; way < GATES; way++)
         backward_way(&in, way);
-    inputs_free(&in);
+    inputs_unchanged(&in);
 }
 
 /* ---- all of it ---- */
@@ -350,16 +315,8 @@ static void slopes(void **state)
         float *got = test_mat_get(&m[order[i]], "gradient");
         for (size_t k = 0; k < rows[order[i]] * SLOPE_COLS; k++)
             *to++ = (double)got[k];
-        free(got);
     }
     layer_slopes("training", loss, wide_dy, SLOPE_TOTAL, wide, grad, 1e-6, 1e-5);
-    for (int i = 0; i < ALL; i++)
-        test_mat_free(&m[i]);
-    free(theta);
-    free(dy);
-    free(grad);
-    free(wide);
-    free(wide_dy);
 }
 
 /* NaN and infinities pass or are stopped as by ReLU; a gradient that does not pass is 0. */
@@ -391,11 +348,7 @@ static void special_values(void **state)
         float *dz = test_mat_get(&out, "dz");
         for (size_t i = 0; i < COUNT; i++)
             assert_true(!passes[i] ? dz[i] == 0.0f : isnan(dy[i]) ? isnan(dz[i]) : dz[i] == dy[i]);
-        free(dz);
     }
-    test_mat *mats[] = {&in, &out, &one, &zero, &mask, &d, &sums};
-    free_mats(sizeof mats / sizeof mats[0], mats);
-    free(y);
 }
 
 /* A gated pass of nothing takes an empty mask without a buffer, such as a wrapped one. */
@@ -410,7 +363,6 @@ static void empty_mask(void **state)
         const clprune_mat x = clprune_mat_of(NULL, rows, cols);
         const clprune_mat mask = clprune_mat_of(NULL, rows, (cols + 31) / 32);
         TEST_OK(clprune_batch_norm_forward_gated(test_context(), &bn, x, NONE, mask, x, NULL));
-        test_mat_free(&row);
     }
 }
 
@@ -486,7 +438,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&mx, &mr, &my, &md, &mask, &params, &narrow, &msum, &mg, &mb};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_unchanged(mats[i], "argument of a refused call");
-    free_mats(sizeof mats / sizeof mats[0], mats);
 }
 
 int main(void)

@@ -79,19 +79,7 @@ static problem problem_new(const shape *s)
                             fabs(rise * p.inv[o] * deviation) / PIXELS * p.dgamma_bound[o];
         }
     }
-    free(patches);
-    free(dz);
     return p;
-}
-
-static void problem_free(problem *p)
-{
-    double *arrays[] = {p->patch_sum, p->x_product, p->mean, p->inv, p->dz_sum, p->dz_product,
-        p->dw, p->dw_bound, p->dgamma, p->dgamma_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(p->w);
-    free(p->gamma);
 }
 
 /* A matrix on the device, rounded to fp32. */
@@ -99,7 +87,6 @@ static test_mat rounded(size_t rows, size_t cols, size_t gap, const double *valu
 {
     float *narrow = layer_narrow(rows * cols, values);
     const test_mat made = test_mat_make(rows, cols, gap, narrow);
-    free(narrow);
     return made;
 }
 
@@ -136,14 +123,7 @@ static void values(void **state)
     test_mat *inputs[] = {&w, &gamma, &mean, &inv, &patch_sum, &dz_sum, &x_product};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         test_mat_unchanged(inputs[i], "input");
-        test_mat_free(inputs[i]);
     }
-    for (int i = 0; i < 2; i++) {
-        test_mat_free(&dw[i]);
-        test_mat_free(&dgamma[i]);
-    }
-    free(old);
-    problem_free(&p);
 }
 
 static void invalid(void **state)
@@ -173,7 +153,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&mw, &mx, &md, &mp, &mc, &mg};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

@@ -5,12 +5,6 @@
 
 #define NONE CLPRUNE_NO_MAT
 
-static void free_mats(size_t count, test_mat *const *mats)
-{
-    for (size_t i = 0; i < count; i++)
-        test_mat_free(mats[i]);
-}
-
 /* Moments at once, twice; in two chunks; and from the partial moments of a producer. */
 static void moments(void **state)
 {
@@ -49,7 +43,6 @@ static void moments(void **state)
         batch_norm_ref_moments(rows, cols, wide + g * group * cols, part, part + cols);
         for (size_t i = 0; i < 2 * cols; i++)
             partial[2 * g * cols + i] = (float)part[i];
-        free(part);
     }
     test_mat made = test_mat_make(2 * groups, cols, s->gap, partial);
     TEST_OK(clprune_batch_norm_merge(
@@ -59,14 +52,6 @@ static void moments(void **state)
     layer_check("m2", &out[5], m2, m2_bound, "partial moments");
     test_mat_unchanged(&x, "x");
     test_mat_unchanged(&made, "partial");
-    test_mat *mats[] = {&x, &made, &out[0], &out[1], &out[2], &out[3], &out[4], &out[5]};
-    free_mats(sizeof mats / sizeof mats[0], mats);
-    double *arrays[] = {mean, m2, mean_bound, m2_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(partial);
-    free(values);
-    free(wide);
 }
 
 /* A group may be larger than all rows, by far: then it is the only one. */
@@ -84,12 +69,8 @@ static void one_group(void **state)
         for (size_t k = 0; k < 2; k++) {
             float *got = test_mat_get(&out[k], k == 0 ? "mean" : "m2");
             assert_memory_equal(got, moments + k * COLS, COLS * sizeof(float));
-            free(got);
         }
     }
-    test_mat *mats[] = {&partial, &out[0], &out[1]};
-    free_mats(3, mats);
-    free(moments);
 }
 
 /* inv and running statistics from given moments; PyTorch's variance of a batch is m2 / rows, that
@@ -133,12 +114,6 @@ static void statistics(void **state)
     layer_check("running_var", &running[1], new_var, bound[2], "momentum 0.1");
     test_mat_unchanged(&in[0], "mean");
     test_mat_unchanged(&in[1], "m2");
-    test_mat *mats[] = {&in[0], &in[1], &out, &again, &running[0], &running[1]};
-    free_mats(sizeof mats / sizeof mats[0], mats);
-    free(mean);
-    free(m2);
-    free(old_mean);
-    free(old_var);
 }
 
 /* Means far from 0: m2 keeps its accuracy, where sums of squares would lose every digit. A channel
@@ -165,12 +140,6 @@ static void far_means(void **state)
             fail_msg("channel %zu: mean %g instead of %g, m2 %g instead of %g", c,
                 (double)got_mean[c], mean[c], (double)got_m2[c], m2[c]);
     }
-    test_mat *mats[] = {&in, &out[0], &out[1]};
-    free_mats(3, mats);
-    free(got_mean);
-    free(got_m2);
-    free(wide);
-    free(x);
 }
 
 static void invalid(void **state)
@@ -226,7 +195,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &mean, &m2, &inv, &narrow, &run};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
         test_mat_unchanged(mats[i], "argument of a refused call");
-    free_mats(sizeof mats / sizeof mats[0], mats);
 }
 
 int main(void)

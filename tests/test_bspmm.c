@@ -27,7 +27,7 @@ static operand make_operand(uint64_t seed, clprune_bsr_desc d)
 {
     bsr_ref ref = bsr_ref_make(d.batch, d.rows, d.cols, d.block.rows, d.block.cols, d.keep);
     float *x = test_new_normal(seed, d.batch * d.rows * d.cols);
-    unsigned char *mask = calloc(d.batch * ref.blocks + 1, 1);
+    unsigned char *mask = test_alloc(d.batch * ref.blocks);
     test_rng rng = {seed + 1};
     for (size_t n = 0; n < d.batch; n++)
         for (size_t i = 0, left = d.keep; i < ref.blocks; i++)
@@ -38,16 +38,7 @@ static operand make_operand(uint64_t seed, clprune_bsr_desc d)
     bsr_ref_pack(&ref, x, mask);
     operand made = {.dense = bsr_ref_unpack(&ref)};
     made.device = test_bsr_of(d, &ref);
-    free(x);
-    free(mask);
-    bsr_ref_free(&ref);
     return made;
-}
-
-static void free_operand(operand *o)
-{
-    test_bsr_free(&o->device);
-    free(o->dense);
 }
 
 /* The sizes of the other operand and of the output of a product. */
@@ -122,7 +113,6 @@ static void against_reference(const test_shape *shape, product p)
         gemm_ref ref = reference(p, d, o, alpha, beta, in, xs.dense, old);
         test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
             "%s %s, alpha %g, beta %g", product_names[p], shape->name, (double)alpha, (double)beta);
-        gemm_ref_free(&ref);
         for (int index = 1; index < TEST_INDEXES; index++) {
             operand narrow = make_operand(91, test_with_index(d, test_index_types[index]));
             test_mat_set(&out, beta == 0.0f ? NULL : old);
@@ -131,18 +121,10 @@ static void against_reference(const test_shape *shape, product p)
             test_same_floats("output", side.out_rows, side.out_cols, same, got, "%s %s, %s",
                 product_names[p], shape->name, test_index_names[index]);
             test_bsr_unchanged(&narrow.device);
-            free(same);
-            free_operand(&narrow);
         }
-        free(got);
     }
     test_mat_unchanged(&din, "the dense operand");
     test_bsr_unchanged(&xs.device);
-    free(in);
-    free(old);
-    test_mat_free(&din);
-    test_mat_free(&out);
-    free_operand(&xs);
 }
 
 static void tn(void **state)
@@ -179,15 +161,9 @@ static void same_bits(void **state)
             } else {
                 test_same_floats("output", side.out_rows, side.out_cols, got, first, "%s, run %d",
                     product_names[p], run);
-                free(got);
             }
-            test_mat_free(&out);
         }
-        free(in);
-        free(first);
-        test_mat_free(&din);
     }
-    free_operand(&xs);
 }
 
 /* An allocator whose buffers are full of ones: as a float a NaN, as an index far out of range. */
@@ -243,18 +219,9 @@ static void dirty_scratch(void **state)
             } else {
                 test_same_floats("output", side.out_rows, side.out_cols, got, first[p],
                     "%s, scratch full of ones", product_names[p]);
-                free(got);
             }
-            free(in);
-            test_mat_free(&din);
-            test_mat_free(&out);
         }
-        test_bsr_free(&xs);
     }
-    for (int p = TN; p <= NN; p++)
-        free(first[p]);
-    free(x);
-    test_mat_free(&dx);
     clprune_context_destroy(dirty);
 }
 
@@ -279,16 +246,8 @@ static void any_offset(void **state)
             else
                 test_same_floats("output", side.out_rows, side.out_cols, got, first,
                     "%s, values from byte %zu on", product_names[p], bytes);
-            if (bytes > 0)
-                free(got);
-            test_mat_free(&out);
-            test_buf_free(&values);
         }
-        free(in);
-        free(first);
-        test_mat_free(&din);
     }
-    free_operand(&xs);
 }
 
 /* f(2 dy) = 2 f(dy) bit for bit, as doubling is exact; f(a + b) = f(a) + f(b) within the bound. */
@@ -311,9 +270,6 @@ static void linear(void **state)
             test_mat out = test_mat_make(side.out_rows, side.out_cols, 0, NULL);
             TEST_OK(multiply((product)p, 1, 0, din.mat, &xs.device.bsr, out.mat, NULL));
             results[run] = test_mat_get(&out, "output");
-            free(in);
-            test_mat_free(&din);
-            test_mat_free(&out);
         }
         gemm_ref ra = reference((product)p, d, O, 1, 0, a, xs.dense, NULL);
         gemm_ref rb = reference((product)p, d, O, 1, 0, b, xs.dense, NULL);
@@ -326,14 +282,7 @@ static void linear(void **state)
             product_names[p]);
         test_close("f(a + b)", side.out_rows, side.out_cols, results[3], ra.want, ra.bound, "%s",
             product_names[p]);
-        gemm_ref_free(&ra);
-        gemm_ref_free(&rb);
-        for (int run = 0; run < 4; run++)
-            free(results[run]);
-        free(a);
-        free(b);
     }
-    free_operand(&xs);
 }
 
 /* Sizes of zero behave as BLAS: an empty sum scales by beta, and beta = 0 sets zero, whatever
@@ -376,13 +325,6 @@ static void zero_sizes(void **state)
                 float *got = test_mat_get(&out, "output");
                 test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
                     "%s, row %zu, beta %g", product_names[p], i, (double)beta);
-                gemm_ref_free(&ref);
-                free(in);
-                free(old);
-                free(got);
-                test_mat_free(&din);
-                test_mat_free(&out);
-                free_operand(&xs);
             }
     clprune_context_destroy(dirty);
 }
@@ -404,12 +346,7 @@ static void alpha_zero(void **state)
         float *got = test_mat_get(&out, "output");
         for (size_t i = 0; i < count; i++)
             assert_true(got[i] == 0.5f * old[i]);
-        free(got);
-        free(old);
-        test_mat_free(&in);
-        test_mat_free(&out);
     }
-    free_operand(&xs);
 }
 
 /* A big product, probed with one random vector v: dw v against dy^T (xs v), in double. */
@@ -454,13 +391,6 @@ static void probe(const char *what, product p, clprune_bsr_desc d, size_t o)
     }
     if (bad > 0)
         fail_msg("%s: %zu of %zu rows are off", what, bad, side.out_rows);
-    gemm_ref_free(&ref);
-    free(in);
-    free(v);
-    free(got);
-    test_mat_free(&din);
-    test_mat_free(&out);
-    free_operand(&xs);
 }
 
 static void big_tn(void **state)

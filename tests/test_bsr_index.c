@@ -48,13 +48,7 @@ static void bytes_by_hand(void **state)
             test_same_part(&bsr->crow, bitmap ? 0 : 32, golden_crow, "crow", name);
             test_same_part(&bsr->col, bitmap ? 0 : 40, golden_col, "col", name);
         }
-        test_bsr_free(&all);
-        test_bsr_free(&parts);
     }
-    free(x);
-    test_mat_free(&dx);
-    test_buf_free(&mask);
-    test_buf_free(&second);
 }
 
 /* Bytes of crow, col and bitmap, and which type is the smallest. */
@@ -154,9 +148,7 @@ static void same_bits(void **state)
                 test_validates(&got, NULL);
                 same_results(&got, &want, row->outputs, name, first);
             }
-            packed_free(&narrow);
         }
-        packed_free(&wide);
     }
 }
 
@@ -190,7 +182,6 @@ static void broken_bitmaps(void **state)
     test_validates(&bsr.bsr, row->part);
     test_validates(&other, NULL);
     test_validates(&own, "bitmap[0]");
-    test_bsr_free(&bsr);
 }
 
 /* Blocks in rows of fewer and more than eight, more block rows than work-items of a group, one
@@ -242,8 +233,7 @@ static void mark(int marks, const bsr_ref *ref, unsigned char *mask, unsigned ch
 
 static unsigned char *zeroed(size_t bytes)
 {
-    unsigned char *made = calloc(bytes + 1, 1);
-    assert_non_null(made);
+    unsigned char *made = test_alloc(bytes);
     return made;
 }
 
@@ -285,19 +275,9 @@ static void any_marks(void **state)
                 read.bitmap = broken.buffer;
                 same_results(&read, &want.bsr, row->outputs, name, 0);
                 test_buf_unchanged(&broken, "the bitmap");
-                test_buf_free(&broken);
             }
-            test_bsr_free(&got);
         }
-        test_bsr_free(&want);
-        test_buf_free(&dmask);
-        free(mask);
-        free(kept);
-        free(bits);
     }
-    test_mat_free(&dx);
-    bsr_ref_free(&ref);
-    free(x);
 }
 
 static void bad_parts(void **state)
@@ -328,10 +308,6 @@ static void bad_parts(void **state)
     TEST_FAILS(clprune_bsr_unpack(context, &bad, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
     test_mat_unchanged(&y, "outputs of refused calls");
     test_buf_unchanged(&small, "small col");
-    test_bsr_free(&b);
-    test_bsr_free(&n);
-    test_mat_free(&y);
-    test_buf_free(&small);
 }
 
 int main(void)

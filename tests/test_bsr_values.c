@@ -100,10 +100,6 @@ static void pack_and_unpack(void **state)
                 (double)p.ref.bsr.values[i]);
     }
     test_mat_unchanged(&p.mat, "x");
-    free(got);
-    free(want);
-    test_mat_free(&y);
-    packed_free(&p);
 }
 
 /* Values of every exponent, halfway between neighbours, at the edges of the types, and specials. */
@@ -114,7 +110,7 @@ static float *hard_values(size_t count, bool finite)
         0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0x1.8p-25f, 0x1.ffcp-15f, 0x1.ffep-15f,
         0x1.fffp-15f, 0x1.002p0f, 0x1.006p0f, 0x1.01p0f, 0x1.03p0f, FLT_MIN, 0x1p-133f, 0x1p-134f,
         0x1.8p-134f, FLT_TRUE_MIN, INFINITY, -INFINITY, NAN};
-    float *x = calloc(count, sizeof(float));
+    float *x = test_alloc(count * sizeof(float));
     test_rng rng = {77};
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = (uint32_t)test_rng_below(&rng, (size_t)1 << 32);
@@ -145,9 +141,7 @@ static void hard_rounding(void **state)
         d.keep = sizes.blocks;
         packed p = pack(d, 31, x);
         check_packed(&p, type_names[type]);
-        packed_free(&p);
     }
-    free(x);
 }
 
 /* Every code of a type is read as what it stands for; packing a finite one gives it back. */
@@ -158,9 +152,9 @@ static void all_codes(void **state)
         return;
     const clprune_bsr_desc d = {1, 64, 1024, {1, 16}, 4096, type};
     const size_t count = 65536;
-    uint16_t *codes = malloc(count * sizeof *codes);
-    float *want = malloc(count * sizeof *want);
-    uint16_t *scales = malloc(4096 * sizeof *scales);
+    uint16_t *codes = test_alloc(count * sizeof *codes);
+    float *want = test_alloc(count * sizeof *want);
+    uint16_t *scales = test_alloc(4096 * sizeof *scales);
     const bool scaled = is_scaled(type), int4 = type == CLPRUNE_VALUES_INT4;
     const float_format format = type == CLPRUNE_VALUES_FP16 ? ref_fp16 : ref_bf16;
     for (size_t i = 0; i < count; i++) {
@@ -183,7 +177,6 @@ static void all_codes(void **state)
         if (got_codes[i] != codes[i] && !isnan(want[i]))
             fail_msg(
                 "code 0x%04x, %g, is packed as 0x%04x", codes[i], (double)want[i], got_codes[i]);
-    free(got_codes);
     cl_command_queue queue = clprune_context_queue(test_context());
     assert_int_equal(clEnqueueWriteBuffer(queue, bsr.values.buffer, CL_TRUE, 0, bsr.values.bytes,
                          codes, 0, NULL, NULL),
@@ -199,13 +192,6 @@ static void all_codes(void **state)
                            : got[i] != want[i] || signbit(got[i]) != signbit(want[i]))
             fail_msg("code 0x%04x is read as %.9g, expected %.9g", codes[i], (double)got[i],
                 (double)want[i]);
-    free(got);
-    free(codes);
-    free(want);
-    free(scales);
-    test_mat_free(&x);
-    test_mat_free(&y);
-    test_bsr_free(&bsr);
 }
 
 static void products(void **state)
@@ -229,16 +215,8 @@ static void products(void **state)
         test_close("output", side.out_rows, side.out_cols, got, ref.want, ref.bound,
             "product %d, %s, blocks %zux%zu", product, type_names[d.value_type], d.block.rows,
             d.block.cols);
-        gemm_ref_free(&ref);
-        free(got);
-        free(in);
-        free(old);
-        test_mat_free(&din);
-        test_mat_free(&out);
     }
     check_packed(&p, "after the products");
-    free(dense);
-    packed_free(&p);
 }
 
 /* Rows [first, first + count) * each of a test matrix. */
@@ -261,7 +239,6 @@ static void parts(void **state)
         test_buf mask = test_buf_make(p.wide.blocks, p.mask + n * p.wide.blocks);
         assert_int_equal(one.desc.batch, 1);
         TEST_OK(clprune_bsr_pack(context, part_of(&p.mat, d.rows, n, 1), mask.buffer, &one, NULL));
-        test_buf_free(&mask);
     }
     const test_buf *const whole[] = {
         &p.bsr.values, &p.bsr.scales, &p.bsr.crow, &p.bsr.col, &p.bsr.bitmap};
@@ -270,8 +247,6 @@ static void parts(void **state)
     for (int i = 0; i < 5; i++) {
         void *want = test_buf_get(whole[i], "whole"), *got = test_buf_get(made[i], "made apart");
         test_same_bytes("part by part", whole[i]->bytes, got, want, "buffer %d", i);
-        free(want);
-        free(got);
     }
     for (size_t first = 0; first <= d.batch; first++) {
         const size_t count = d.batch - first < 2 ? d.batch - first : 2;
@@ -284,11 +259,7 @@ static void parts(void **state)
         TEST_OK(clprune_bsr_pack(
             context, part_of(&p.mat, d.rows, first, count), mask.buffer, &own.bsr, NULL));
         same_results(&part, &own.bsr, row->outputs, type_names[d.value_type], first);
-        test_buf_free(&mask);
-        test_bsr_free(&own);
     }
-    test_bsr_free(&apart);
-    packed_free(&p);
 }
 
 static void samples_are_clipped(void **state)
@@ -374,8 +345,6 @@ static void bad_parts(void **state)
     TEST_FAILS(
         clprune_bsr_unpack(context, &narrow, over, NULL), CLPRUNE_INVALID_ARGUMENT, "overlaps");
     test_mat_unchanged(&p.mat, "outputs of refused calls");
-    test_buf_free(&small);
-    packed_free(&p);
 }
 
 static void write_scale(const packed *p, size_t at, float scale)
@@ -410,7 +379,6 @@ static void validator(void **state)
         TEST_FAILS(
             clprune_bsr_validate(test_context(), &last), CLPRUNE_INVALID_BSR, "scales[0][5]");
     }
-    packed_free(&p);
 }
 
 /* Scales are rounded up to bf16, and codes are those of the rounded ones: by hand. A block of one
@@ -449,9 +417,6 @@ static void scales_by_hand(void **state)
             fail_msg("%g is %d at scale %a, expected %d at %a", (double)cases[i].x, code[0],
                 (double)scale, cases[i].q, (double)cases[i].scale);
     }
-    free(scales);
-    free(codes);
-    packed_free(&p);
 }
 
 /* The promised error of int8 holds where it is hardest, and is no wider than it must be: scales
@@ -481,10 +446,6 @@ static void int8_error_bound(void **state)
     }
     if (!(worst <= 1.0 / 252 && worst > 1.0 / 253))
         fail_msg("the worst error is 1/%g of a block's largest magnitude", 1 / worst);
-    free(x);
-    free(got);
-    test_mat_free(&y);
-    packed_free(&p);
 }
 
 /* Finite elements near the largest float stay finite, within the promised error. */
@@ -506,11 +467,7 @@ static void largest_floats(void **state)
             if (!isfinite(got[i]) || !is_near(types[t], x[i], got[i], fabsf(x[i])))
                 fail_msg(
                     "%s: %a is read as %a", type_names[types[t]], (double)x[i], (double)got[i]);
-        free(got);
-        test_mat_free(&y);
-        packed_free(&p);
     }
-    free(x);
 }
 
 int main(int argc, char **argv)

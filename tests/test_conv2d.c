@@ -71,8 +71,6 @@ static void check(const char *what, const test_mat *m, gemm_ref ref, const char 
 {
     float *got = test_mat_get(m, what);
     test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", name);
-    free(got);
-    gemm_ref_free(&ref);
 }
 
 /* The tensors of a layer. */
@@ -99,17 +97,6 @@ static tensors make(const conv_ref *r)
     t.mdw = test_mat_make(r->out, inner, 1, NULL);
     t.mdb = test_mat_make(1, r->out, 0, NULL);
     return t;
-}
-
-static void destroy(tensors *t)
-{
-    test_mat *const mats[] = {&t->mx, &t->mw, &t->mb, &t->mdy, &t->my, &t->mdx, &t->mdw, &t->mdb};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(t->x);
-    free(t->w);
-    free(t->b);
-    free(t->dy);
 }
 
 static void against_reference(void **state)
@@ -144,7 +131,6 @@ static void against_reference(void **state)
     test_mat_unchanged(&t.mdy, "dy");
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
-    destroy(&t);
 }
 
 /* How an input is kept. */
@@ -211,14 +197,8 @@ static void one_restored(const form_row *form, const conv_row *row)
     }
     test_close(
         "dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s", row->name, form->name);
-    gemm_ref_free(&want);
-    free(once);
-    free(twice);
-    free(x);
-    test_mat_free(&restored);
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
-    destroy(&t);
 }
 
 static void of_restored(void **state)
@@ -325,10 +305,6 @@ static void invalid(void **state)
     float *dw = test_mat_get(&w, "dw");
     for (size_t i = 0; i < 4 * 36; i++)
         assert_true(dw[i] == 0.0f);
-    free(dw);
-    test_mat *const mats[] = {&x, &w, &y};
-    for (size_t i = 0; i < 3; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
 }
@@ -355,12 +331,6 @@ static void no_images(void **state)
     TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
     float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
     test_same_floats("kept", 2 * 6, 7, b, a, "no images");
-    free(a);
-    free(b);
-    free(values);
-    test_mat *const mats[] = {&kept, &w, &before, &after, &x, &y};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
 }

@@ -16,8 +16,7 @@ static const shape shapes[] = {{1, 1, 0, 0.1f}, {1, 2, 0, 0}, {7, 3, 1, 0.1f}, {
 /* Labels that run through the classes. */
 static int32_t *labels_new(size_t batch, size_t classes)
 {
-    int32_t *labels = calloc(batch > 0 ? batch : 1, sizeof *labels);
-    assert_non_null(labels);
+    int32_t *labels = test_alloc(batch * sizeof *labels);
     for (size_t n = 0; n < batch; n++)
         labels[n] = (int32_t)((7 * n + 2) % classes);
     return labels;
@@ -31,16 +30,6 @@ static outcome outcome_new(size_t batch, size_t classes)
 {
     return (outcome){layer_new(batch * classes), layer_new(batch * classes), layer_new(batch),
         layer_new(batch), layer_new(batch), layer_new(batch)};
-}
-
-static void outcome_free(outcome *o)
-{
-    free(o->log_p);
-    free(o->log_p_bound);
-    free(o->loss);
-    free(o->loss_bound);
-    free(o->hit);
-    free(o->hit_bound);
 }
 
 /* Forward into separate matrices, then in place and without hits: equal to the reference. */
@@ -69,14 +58,8 @@ static void check_forward(size_t batch, size_t classes, size_t gap, float smooth
         context, smoothing, in.mat, label_buffer.buffer, in.mat, loss2.mat, CLPRUNE_NO_MAT, NULL));
     layer_check("log_p in place", &in, want.log_p, want.log_p_bound, what);
     test_buf_unchanged(&label_buffer, "labels");
-    test_mat *mats[] = {&in, &log_p, &loss, &loss2, &hit};
     layer_same("log_p in place", &log_p, &in);
     layer_same("loss", &loss, &loss2);
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    test_buf_free(&label_buffer);
-    outcome_free(&want);
-    free(wide);
 }
 
 static void forward(void **state)
@@ -85,8 +68,6 @@ static void forward(void **state)
     float *logits = test_new_uniform(61, -8, 8, s->batch * s->classes);
     int32_t *labels = labels_new(s->batch, s->classes);
     check_forward(s->batch, s->classes, s->gap, s->smoothing, logits, labels, "random");
-    free(logits);
-    free(labels);
 }
 
 static void backward(void **state)
@@ -113,14 +94,6 @@ static void backward(void **state)
         context, s->smoothing, scale, in.mat, label_buffer.buffer, in.mat, NULL));
     layer_same("dlogits in place", &out, &in);
     test_buf_unchanged(&label_buffer, "labels");
-    test_mat_free(&in);
-    test_mat_free(&out);
-    test_buf_free(&label_buffer);
-    free(log_p);
-    free(wide);
-    free(want);
-    free(bound);
-    free(labels);
 }
 
 static void ties(void **state)
@@ -150,10 +123,6 @@ static void bad_labels(void **state)
     TEST_OK(clprune_cross_entropy_backward(
         test_context(), 0.5f, 1, m.mat, label_buffer.buffer, m.mat, NULL));
     layer_check("dlogits", &m, want, bound, "labels out of range");
-    test_mat_free(&m);
-    test_buf_free(&label_buffer);
-    free(wide);
-    free(logits);
 }
 
 /* No classes: every label is out of range. */
@@ -197,7 +166,6 @@ static double loss_ref(void *user, const double *logits)
         NULL, loss, NULL, NULL);
     for (size_t n = 0; n < p->batch; n++)
         sum += loss[n];
-    free(loss);
     return sum / (double)p->batch;
 }
 
@@ -214,11 +182,6 @@ static double loss_device(void *user, const double *logits)
     double sum = 0;
     for (size_t n = 0; n < p->batch; n++)
         sum += (double)loss[n];
-    free(loss);
-    free(narrow);
-    test_mat_free(&m);
-    test_mat_free(&losses);
-    test_buf_free(&label_buffer);
     return sum / (double)p->batch;
 }
 
@@ -236,11 +199,6 @@ static void slopes(void **state)
         p.batch, p.classes, (double)p.smoothing, 1 / (double)p.batch, log_p, labels, grad, NULL);
     layer_slopes("reference", loss_ref, &p, count, wide, grad, 1e-4, 1e-7);
     layer_slopes("device", loss_device, &p, count, wide, grad, 1e-2, 2e-3);
-    free(logits);
-    free(labels);
-    free(wide);
-    free(log_p);
-    free(grad);
 }
 
 static void invalid(void **state)
@@ -289,10 +247,7 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &p, &loss, &hit, &narrow, &short_loss};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
-    test_buf_free(&labels);
-    test_buf_free(&few);
 }
 
 int main(void)

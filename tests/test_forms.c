@@ -63,7 +63,6 @@ static float *restored(const clprune_saved *saved, size_t first, size_t count)
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     float *got = test_mat_get(&y, "restored");
-    test_mat_free(&y);
     return got;
 }
 
@@ -76,7 +75,6 @@ static void store_all(clprune_saved *saved, const float *x)
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     test_mat_unchanged(&mx, "x");
-    test_mat_free(&mx);
 }
 
 /* Parts stored one by one, last first, are kept as the whole is; any part is restored alone. */
@@ -97,11 +95,7 @@ static void parts(void **state)
             float *got = restored(apart, first, count);
             test_same_floats("a part", count * ROWS, COLS, got, want + first * ROWS * COLS,
                 "%s, %zu samples from %zu on", row->name, count, first);
-            free(got);
         }
-    free(want);
-    free(x);
-    test_mat_free(&mx);
     clprune_saved_destroy(whole);
     clprune_saved_destroy(apart);
 }
@@ -139,16 +133,8 @@ static void products(void **state)
                 test_close("dw", OUT, dw_cols, got, ref.want, ref.bound,
                     "%s, %s, %zu samples from %zu on, beta %g", nt ? "nt" : "tn", row->name, count,
                     first, (double)betas[i]);
-                gemm_ref_free(&ref);
-                free(got);
             }
-        free(dy);
-        free(old);
-        test_mat_free(&mdy);
-        test_mat_free(&dw);
     }
-    free(kept);
-    free(x);
     clprune_saved_destroy(saved);
 }
 
@@ -169,8 +155,6 @@ static void chunks(void **state)
     TEST_OK(clprune_saved_store(apart, 2, 1, last, NULL));
     float *got = restored(whole, 0, BATCH), *want = restored(apart, 0, BATCH);
     test_same_floats("stored", BATCH * LONG, WIDE, got, want, "%s", row->name);
-    free(got);
-    free(want);
     for (int nt = 0; nt < 2; nt++) {
         const size_t each = nt ? FEW : LONG, dy_cols = nt ? WIDE : FEW, cols = nt ? LONG : WIDE;
         float *dy = test_new_normal(26, BATCH * each * dy_cols);
@@ -190,15 +174,7 @@ static void chunks(void **state)
         got = test_mat_get(&once, "dw");
         want = test_mat_get(&twice, "dw");
         test_same_floats("dw", FEW, cols, got, want, "%s, %s", nt ? "nt" : "tn", row->name);
-        float *const arrays[] = {dy, old, got, want};
-        for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-            free(arrays[i]);
-        test_mat_free(&mdy);
-        test_mat_free(&once);
-        test_mat_free(&twice);
     }
-    free(x);
-    test_mat_free(&mx);
     clprune_saved_destroy(whole);
     clprune_saved_destroy(apart);
 }
@@ -215,7 +191,7 @@ static void lent(void **state)
     assert_int_equal(sizes.dense_bytes, ELEMENTS * sizeof(float));
     assert_true(sizes.values_bytes + sizes.index_bytes <= sizes.bytes);
     const size_t all = BEFORE + sizes.bytes + BEHIND;
-    unsigned char *bytes = malloc(all);
+    unsigned char *bytes = test_alloc(all);
     memset(bytes, 0xa5, all);
     cl_int code;
     cl_mem buffer = clCreateBuffer(
@@ -265,10 +241,6 @@ static void lent(void **state)
     assert_null(saved);
     assert_int_equal(clReleaseMemObject(buffer), CL_SUCCESS);
     clprune_saved_destroy(own);
-    free(bytes);
-    free(got);
-    free(want);
-    free(x);
 }
 
 /* A store takes other shapes that fit its bytes, as a store made for them would. */
@@ -288,8 +260,6 @@ static void shapes(void **state)
         float *got = restored(saved, 0, o[0]), *want = restored(fresh, 0, o[0]);
         test_same_floats("reshaped", o[0] * o[1], o[2], got, want, "%s, %zu samples of %zu x %zu",
             row->name, o[0], o[1], o[2]);
-        free(got);
-        free(want);
         clprune_saved_destroy(fresh);
     }
     TEST_OK(clprune_saved_reshape(saved, BATCH, ROWS, COLS));
@@ -301,7 +271,6 @@ static void shapes(void **state)
     assert_int_equal(info.rows, ROWS);
     assert_int_equal(info.cols, COLS);
     assert_int_equal(clprune_saved_reshape(NULL, 1, 1, 1), CLPRUNE_INVALID_ARGUMENT);
-    free(x);
     clprune_saved_destroy(saved);
 }
 
@@ -350,19 +319,12 @@ static void never_stored(void **state)
     TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 0 of saved");
     TEST_OK(clprune_saved_store(saved, 0, 1, y.mat, NULL));
     TEST_FAILS(clprune_saved_restore(saved, 0, BATCH, x.mat, NULL), bad, "sample 2 of saved");
-    test_mat *const mats[] = {&x, &dy, &dw, &across, &over};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_linear_destroy(linear);
     clprune_saved_destroy(saved);
 }
 
-static void free_layers(test_mat *x, test_mat *w, test_mat *y, clprune_linear *linear,
-    clprune_conv2d *conv, clprune_saved *saved)
+static void free_layers(clprune_linear *linear, clprune_conv2d *conv, clprune_saved *saved)
 {
-    test_mat_free(x);
-    test_mat_free(w);
-    test_mat_free(y);
     clprune_linear_destroy(linear);
     clprune_conv2d_destroy(conv);
     clprune_saved_destroy(saved);
@@ -415,10 +377,7 @@ static void refused(void **state)
     assert_int_equal(info.rows, ROWS);
     float *got = restored(saved, 0, BATCH);
     test_same_floats("kept", BATCH * ROWS, COLS, got, want, "%s", row->name);
-    float *const arrays[] = {values, want, got};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free_layers(&x, &w, &y, linear, conv, saved);
+    free_layers(linear, conv, saved);
     clprune_buffer_release(context, room.buffer);
 }
 
@@ -462,8 +421,7 @@ static void no_layers(void **state)
     TEST_FAILS(clprune_conv2d_backward(
                    conv, BATCH, image, 0, 0, saved, y.mat, none, none, w.mat, none, NULL),
         bad, "not restore");
-    free(values);
-    free_layers(&x, &w, &y, linear, conv, saved);
+    free_layers(linear, conv, saved);
 }
 
 /* A layer adds to its gradients, takes any length, and refuses a store of another context. */
@@ -525,12 +483,6 @@ static void layer(void **state)
             CLPRUNE_INVALID_ARGUMENT, "another context");
         clprune_saved_destroy(foreign);
         clprune_context_destroy(other);
-        float *const arrays[] = {x, dy, w, old, got, product, got_db, sum};
-        for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-            free(arrays[i]);
-        test_mat *const mats[] = {&mx, &my, &mw, &mdy, &dw, &want, &db, &sums};
-        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-            test_mat_free(mats[i]);
         clprune_saved_destroy(saved);
         clprune_linear_destroy(linear);
     }
@@ -556,10 +508,7 @@ static void no_rows(void **state)
     float *got = test_mat_get(&dw, "dw");
     for (size_t i = 0; i < OUT * COLS; i++)
         assert_true(got[i] == 2 * old[i]);
-    free(got);
-    free(old);
-    test_mat_free(&dw);
-    free_layers(&x, &w, &y, linear, NULL, saved);
+    free_layers(linear, NULL, saved);
 }
 
 /* What is kept of x, where that can be said in a line. */
@@ -600,8 +549,6 @@ static void meaning(void **state)
             fail_msg("%s: element %zu is %g, not %g", row->name, i, (double)got[i], want);
     }
     assert_string_not_equal(clprune_form_name(row->keep.form), "unknown");
-    free(got);
-    free(x);
     clprune_saved_destroy(saved);
 }
 
@@ -651,8 +598,6 @@ static void centred(void **state)
         assert_int_equal(kept, clprune_keep_count(ROWS * PER_ROW, 0.7f));
         assert_true(smallest > largest * 0.999);
     }
-    free(got);
-    free(x);
     clprune_saved_destroy(saved);
 }
 

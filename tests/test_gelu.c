@@ -38,14 +38,6 @@ static void values(void **state)
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, NULL));
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, in.mat, NULL));
     layer_same("g over h", &out, &in);
-    test_mat_free(&in);
-    test_mat_free(&out);
-    test_mat_free(&gradient);
-    double *arrays[] = {wide_h, wide_dg, g_want, g_bound, dh_want, dh_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(h);
-    free(dg);
 }
 
 /* With a bias: h and g have the bits of an addition and a pass of its own, in place too. */
@@ -76,15 +68,6 @@ static void bias(void **state)
     TEST_OK(clprune_gelu_forward(context, both.mat, bias.mat, both.mat, NULL));
     layer_same("g over h", &both, &plain);
     test_mat_unchanged(&bias, "b");
-    test_mat *mats[] = {&in, &both, &out, &moved, &plain, &bias};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    float *floats[] = {h, b, sum};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
-    free(wide);
-    free(want);
-    free(bound);
 }
 
 /* db of dh = `want`, itself within `off` of it. */
@@ -156,15 +139,6 @@ static void bias_gradient(void **state)
     TEST_OK(clprune_gelu_backward(context, 0, in.mat, gradient.mat, gradient.mat, sum.mat, NULL));
     layer_same("dh over dg", &gradient, &plain);
     layer_same("db", &sum, &db);
-    test_mat *mats[] = {&in, &gradient, &dh, &plain, &db, &again, &sum};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_h, wide_dg, dh_want, dh_bound, db_want, db_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    float *floats[] = {h, dg, start};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
 }
 
 /* g and dh have the bits of the two passes that they replace, db is the sum of dh; in place, and
@@ -205,17 +179,6 @@ static void recompute(void **state)
     layer_same("dh over dg", &gradient, &out[3]);
     ref_add(s->cols, start, db_want, db_bound);
     layer_check("db", &sum, db_want, db_bound, "recompute, added");
-    for (int i = 0; i < 4; i++)
-        test_mat_free(&out[i]);
-    test_mat *mats[] = {&in, &gradient, &db, &sum};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_h, wide_dg, dh_want, dh_bound, db_want, db_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(h);
-    free(dg);
-    free(start);
 }
 
 /* Runs both directions on `count` numbers, with dg = 1, and compares. */
@@ -223,8 +186,7 @@ static void compare(size_t count, const float *h, const char *what)
 {
     double *wide = layer_widen(count, h), *ones = layer_new(count);
     double *want = layer_new(count), *bound = layer_new(count);
-    float *one = malloc(count * sizeof *one);
-    assert_non_null(one);
+    float *one = test_alloc(count * sizeof *one);
     for (size_t i = 0; i < count; i++)
         one[i] = 1, ones[i] = 1;
     test_mat in = test_mat_make(1, count, 0, h), gradient = test_mat_make(1, count, 0, one);
@@ -236,14 +198,6 @@ static void compare(size_t count, const float *h, const char *what)
     TEST_OK(clprune_gelu_backward(
         test_context(), 0, in.mat, gradient.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     layer_check("slope", &out, want, bound, what);
-    test_mat_free(&in);
-    test_mat_free(&gradient);
-    test_mat_free(&out);
-    free(wide);
-    free(ones);
-    free(want);
-    free(bound);
-    free(one);
 }
 
 static void accuracy(void **state)
@@ -281,7 +235,6 @@ static double loss_ref(void *user, const double *h)
     gelu_ref_forward(count, h, g, NULL);
     for (size_t i = 0; i < count; i++)
         loss += g[i];
-    free(g);
     return loss;
 }
 
@@ -295,9 +248,6 @@ static double loss_device(void *user, const double *h)
     double loss = 0;
     for (size_t i = 0; i < count; i++)
         loss += (double)g[i];
-    free(g);
-    free(narrow);
-    test_mat_free(&m);
     return loss;
 }
 
@@ -312,10 +262,6 @@ static void slopes(void **state)
     gelu_ref_backward(count, wide, ones, grad, NULL);
     layer_slopes("reference", loss_ref, &count, count, wide, grad, 1e-4, 1e-7);
     layer_slopes("device", loss_device, &count, count, wide, grad, 1e-2, 1e-3);
-    free(h);
-    free(wide);
-    free(ones);
-    free(grad);
 }
 
 typedef struct biased_inputs {
@@ -335,10 +281,6 @@ static double bias_loss(void *user, const double *b)
     double loss = 0;
     for (size_t i = 0; i < s->rows * s->cols; i++)
         loss += (double)s->dg[i] * (double)g[i];
-    test_mat_free(&h);
-    test_mat_free(&bias);
-    free(g);
-    free(narrow);
     return loss;
 }
 
@@ -355,13 +297,6 @@ static void bias_slopes(void **state)
     float *got = test_mat_get(&db, "db");
     double *grad = layer_widen(COLS, got);
     layer_slopes("db", bias_loss, &s, COLS, b, grad, 1e-2, 1e-3);
-    test_mat *mats[] = {&in, &dh, &db};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(got);
-    free(grad);
-    free(h);
-    free(dg);
 }
 
 static void invalid(void **state)
@@ -412,7 +347,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&h, &g, &narrow, &dg, &dh, &db};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

@@ -44,10 +44,6 @@ static void get_levels(unsigned bits, double *levels)
     float *got = test_mat_get(&dh, "levels");
     for (size_t i = 0; i < count; i++)
         levels[i] = (double)got[i];
-    free(got);
-    test_mat_free(&codes);
-    test_mat_free(&dg);
-    test_mat_free(&dh);
 }
 
 /* --- Both passes over all shapes --- */
@@ -115,13 +111,6 @@ static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gra
     }
     layer_same("db", &db[0], &db[2]);
     test_mat_unchanged(codes, "codes");
-    for (int i = 0; i < 3; i++)
-        test_mat_free(&db[i]);
-    free(start);
-    free(dg);
-    free(sum);
-    free(size);
-    free(bound);
 }
 
 /* With a bias the codes and g are those of h + b, and h stays, or becomes g. */
@@ -151,11 +140,6 @@ static void check_bias(const shape_case *s, const float *h)
     layer_same("g over h, with a bias", &g[0], &in);
     layer_same("codes with a bias", &codes[0], &codes[1]);
     layer_same("codes with a bias, g over h", &codes[0], &codes[2]);
-    test_mat *mats[] = {&in, &moved, &bias, &g[0], &g[1], &codes[0], &codes[1], &codes[2]};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(b);
-    free(sum);
 }
 
 static void shapes(void **state)
@@ -198,15 +182,6 @@ static void shapes(void **state)
     test_mat_unchanged(&codes, "codes");
     check_sums(s, &codes, &gradient, &out, want);
     check_bias(s, h);
-    test_mat *mats[] = {&in, &out, &plain, &gradient, &codes, &again};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(h);
-    free(dg);
-    free(level_of);
-    free(want);
-    free(exact);
-    free(packed);
 }
 
 /* --- Levels and errors --- */
@@ -261,18 +236,12 @@ static void errors(void **state)
             square += error * error / COUNT;
             largest = fmax(largest, error);
         }
-        free(got);
         if (largest > s->largest)
             fail_msg("%u bits: largest error %.5f", s->bits, largest);
         /* The mean over so many draws is known to about 0.5 %. */
         if (round == 0 && !(square <= 1.02 * s->square && square >= 0.97 * s->square))
             fail_msg("%u bits: mean square %.4e, promised %.4e", s->bits, square, s->square);
     }
-    test_mat_free(&in);
-    test_mat_free(&dh);
-    test_mat_free(&codes);
-    free(h);
-    free(ones);
 }
 
 typedef struct moved_inputs {
@@ -310,13 +279,6 @@ static void slopes(void **state)
     float *got = test_mat_get(&db, "db");
     double *grad = layer_widen(COLS, got);
     layer_slopes("db", shifted_loss, &s, COLS, b, grad, 1e-4, 5e-3);
-    test_mat *mats[] = {&in, &dh, &codes, &db};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(got);
-    free(grad);
-    free(h);
-    free(dg);
 }
 
 static void special_values(void **state)
@@ -352,12 +314,6 @@ static void special_values(void **state)
         context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
-    test_mat *mats[] = {&in, &out, &codes, &dg, &few};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(packed);
-    free(g);
-    free(dh);
 }
 
 /* --- Invalid arguments --- */
@@ -433,7 +389,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low, &db, &large};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
     invalid_sizes();
 }

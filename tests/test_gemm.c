@@ -165,13 +165,9 @@ static void side_by_side(void **state)
             gemm_ref_add(&ref, false, false, K, dense_a, dense_b);
             gemm_ref_end(&ref, 1, 0, NULL);
             test_close("c", M, N, dense_c, ref.want, ref.bound, "sample %zu of %zu", i, batch);
-            gemm_ref_free(&ref);
         }
         test_same_floats("all but c", BATCH * M, LD, got, values, "batch %zu", batch);
-        free(got);
     }
-    free(values);
-    test_mat_free(&whole);
 }
 
 static void one_buffer(void **state)
@@ -192,10 +188,6 @@ static void one_buffer(void **state)
     float *got = test_mat_get(&whole, "buffer");
     test_close("c", M, N, got + M * K + K * N, ref.want, ref.bound, "one buffer");
     test_same_floats("a and b", 1, M * K + K * N, got, values, "one buffer");
-    gemm_ref_free(&ref);
-    free(values);
-    free(got);
-    test_mat_free(&whole);
 }
 
 /* As in BLAS, alpha 0 does not read a and b, and beta 0 does not read c. */
@@ -214,11 +206,7 @@ static void alpha_zero(void **state)
         float *got = test_mat_get(&c, "c");
         for (size_t k = 0; k < SIDE * SIDE; k++)
             assert_true(got[k] == beta * old[k]);
-        free(got);
-        test_mat_free(&c);
     }
-    free(old);
-    test_mat_free(&a);
 }
 
 typedef struct batch_row {
@@ -277,18 +265,10 @@ static void batched_on(clprune_context *context, const batch_row *r)
             gemm_ref_end(&ref, alpha, beta, c + i * stride_c);
             test_close("c", r->m, r->n, got + i * stride_c, ref.want, ref.bound,
                 "%s, sample %zu, alpha %g, beta %g", r->name, i, (double)alpha, (double)beta);
-            gemm_ref_free(&ref);
         }
         for (size_t i = 0; i < size_c; i++) /* what lies between the samples */
             if (r->batch == 0 || i % stride_c >= r->m * r->n)
                 test_same_floats("spare", 1, 1, got + i, c + i, "%s, element %zu", r->name, i);
-        free(a);
-        free(b);
-        free(c);
-        free(got);
-        test_mat_free(&da);
-        test_mat_free(&db);
-        test_mat_free(&dc);
     }
 }
 
@@ -335,15 +315,7 @@ static void same_bits(void **state)
             test_same_floats("c", s.m, s.n, got, first, "run %d", run);
         else
             first = got;
-        if (got != first)
-            free(got);
-        test_mat_free(&dc);
     }
-    free(a);
-    free(b);
-    free(first);
-    test_mat_free(&da);
-    test_mat_free(&db);
 }
 
 /* Nothing is allocated or built once the shapes have been seen. */
@@ -363,9 +335,6 @@ static void steady_state(void **state)
     }
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, live);
     assert_int_equal(clprune_context_cache_stats(context).builds, builds);
-    test_mat_free(&a);
-    test_mat_free(&b);
-    test_mat_free(&c);
 }
 
 /* The bytes that a context has booked under a name. */
@@ -446,9 +415,6 @@ static void blast_temporary(void **state)
     assert_int_equal(
         clprune_gemm(context, false, false, 1, 0, rows_a, b.mat, rows_c, NULL), CLPRUNE_SUCCESS);
     clprune_context_destroy(context);
-    test_mat_free(&a);
-    test_mat_free(&b);
-    test_mat_free(&c);
 }
 
 static cl_uint references_of(cl_context cl)

@@ -41,8 +41,7 @@ typedef struct images {
 
 static void *room(size_t count, size_t size)
 {
-    void *memory = calloc(count > 0 ? count : 1, size);
-    assert_non_null(memory);
+    void *memory = test_alloc(count * size);
     return memory;
 }
 
@@ -72,12 +71,6 @@ static void destroy(images *m)
     test_buf_unchanged(&m->buffer, "the bytes");
     test_mat_unchanged(&m->levels_mat, "the levels");
     test_mat_unchanged(&m->planes, "the planes");
-    test_buf_free(&m->buffer);
-    test_mat_free(&m->levels_mat);
-    test_mat_free(&m->planes);
-    free(m->host);
-    free(m->levels);
-    free(m->values);
 }
 
 /* The images from `first` on. */
@@ -92,8 +85,6 @@ static void equal(const char *what, const test_mat *got, const test_mat *want)
 {
     float *a = test_mat_get(got, what), *b = test_mat_get(want, what);
     test_same_floats(what, got->mat.rows, got->mat.cols, a, b, "bytes against floats");
-    free(a);
-    free(b);
 }
 
 /* From floats and from bytes, at once and image by image, against the definition. */
@@ -124,12 +115,9 @@ static void channels_last(void **state)
                 part_of(&m, n), clprune_mat_rows(y.mat, n * m.pixels, m.pixels), NULL));
         float *got = test_mat_get(&y, "y");
         test_same_floats("y", rows, channels, got, want, "%s", ways[way]);
-        free(got);
-        test_mat_free(&y);
         if (event != NULL)
             assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     }
-    free(want);
     destroy(&m);
 }
 
@@ -178,15 +166,7 @@ static void patch_embed(void **state)
     test_mat *const inputs[] = {&w, &b, &dy};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         test_mat_unchanged(inputs[i], "input");
-        test_mat_free(inputs[i]);
     }
-    for (int i = 0; i < 2; i++) {
-        test_mat_free(&y[i]);
-        test_mat_free(&dw[i]);
-        test_mat_free(&db[i]);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        free(numbers[i]);
     destroy(&m);
 }
 
@@ -263,9 +243,6 @@ static void invalid(void **state)
         clprune_image_bytes_channels_last(NULL, 3, 2, image, m.bytes, last.mat, NULL), bad);
     TEST_FAILS(clprune_image_channels_last(context, 4, 2, image, m.planes.mat, last.mat, NULL),
         size, "images is");
-    test_mat *const mats[] = {&last, &y, &w, &b, &big};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     destroy(&m);
 }
 

@@ -222,12 +222,10 @@ typedef struct setting {
  * was read from another, or a sum, shows. */
 static test_buf exact(size_t bytes, float value)
 {
-    float *values = calloc(bytes / sizeof *values + 1, sizeof *values);
-    assert_non_null(values);
+    float *values = test_alloc((bytes / sizeof *values) * sizeof *values);
     for (size_t i = 0; i < bytes / sizeof *values; i++)
         values[i] = value;
     test_buf made = test_buf_make(bytes, values);
-    free(values);
     return made;
 }
 
@@ -276,18 +274,10 @@ static void open_setting(const function_row *f, setting *s)
     TEST_OK(clprune_mat_fill(test_context(), 1, x.mat, NULL));
     TEST_OK(clprune_saved_store(a->saved, 0, BATCH, x.mat, NULL));
     TEST_OK(clprune_context_finish(test_context()));
-    test_mat_free(&x);
 }
 
 static void close_setting(setting *s)
 {
-    for (int i = 0; i < 5; i++)
-        test_buf_free(&s->mat[i]);
-    test_buf_free(&s->scores);
-    test_buf_free(&s->mask);
-    test_buf_free(&s->values);
-    test_buf_free(&s->crow);
-    test_buf_free(&s->col);
     clprune_saved_destroy(s->good.saved);
     clprune_linear_destroy(s->good.linear);
     clprune_linear_destroy(s->good.token);
@@ -397,7 +387,6 @@ static void break_bsr(setting *s, arguments good)
         *parts[i] = small.buffer;
         fails(s, a, CLPRUNE_INVALID_SIZE, names[i], "a part is a byte too small");
         test_buf_unchanged(&small, "the small part");
-        test_buf_free(&small);
     }
     a = good;
     a.bsr.desc.reserved[1] = 1;
@@ -430,7 +419,6 @@ static void break_buffer(setting *s, arguments good, bool mask)
     a = good;
     *(mask ? &a.mask : &a.scores) = small.buffer;
     fails(s, a, CLPRUNE_INVALID_SIZE, name, "a buffer a byte too small");
-    test_buf_free(&small);
 }
 
 static void break_sizes(setting *s, arguments good)
@@ -508,7 +496,6 @@ static void break_overlap(setting *s, arguments good)
             a.mat[out].offset = s->mat[in].bytes / sizeof(float) - 1;
             fails(s, a, CLPRUNE_INVALID_ARGUMENT, "overlaps", "an output upon an input");
             test_buf_unchanged(&both, "the common buffer");
-            test_buf_free(&both);
         }
         if ((s->f->needs & NEEDS_BSR) != 0) {
             arguments a = good;
@@ -516,7 +503,6 @@ static void break_overlap(setting *s, arguments good)
             a.bsr.values = a.mat[out].buffer = both.buffer;
             fails(s, a, CLPRUNE_INVALID_ARGUMENT, "overlaps", "an output upon the values");
             test_buf_unchanged(&both, "the common buffer");
-            test_buf_free(&both);
         }
     }
 }

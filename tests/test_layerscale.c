@@ -22,18 +22,6 @@ static inputs inputs_new(size_t rows, size_t cols)
     return in;
 }
 
-static void inputs_free(inputs *in)
-{
-    free(in->x);
-    free(in->t);
-    free(in->ls);
-    free(in->dy);
-    free(in->wide_x);
-    free(in->wide_t);
-    free(in->wide_ls);
-    free(in->wide_dy);
-}
-
 /* Into a matrix of its own, over x and over t. */
 static void forward(void **state)
 {
@@ -59,13 +47,6 @@ static void forward(void **state)
     layer_same("y over t", &t, &y);
     test_mat_unchanged(&x, "x");
     test_mat_unchanged(&ls, "ls");
-    test_mat_free(&x);
-    test_mat_free(&t);
-    test_mat_free(&ls);
-    test_mat_free(&y);
-    free(want);
-    free(bound);
-    inputs_free(&in);
 }
 
 static void backward(void **state)
@@ -96,14 +77,6 @@ static void backward(void **state)
     layer_same("dls", &dls, &dls2);
     test_mat_unchanged(&dy, "dy");
     test_mat_unchanged(&ls, "ls");
-    test_mat *mats[] = {&t, &ls, &dy, &dt, &dls, &dls2};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(dt_want);
-    free(dt_bound);
-    free(dls_want);
-    free(dls_bound);
-    inputs_free(&in);
 }
 
 /* --- With the bias gradient of the layer below --- */
@@ -183,14 +156,6 @@ static void bias_gradients(void **state)
         layer, 1, 0.0f, NULL, dt[0].mat, none, none, none, db[2].mat, NULL));
     clprune_linear_destroy(layer);
     layer_same("db of the linear layer", &db[0], &db[2]);
-    test_mat *mats[] = {&t, &ls, &dy, &dt[0], &dt[1], &dls[0], &dls[1], &dls[2], &dls[3], &db[0],
-        &db[1], &db[2], &db_tokens[0], &db_tokens[1]};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {dt_want, dt_bound, want[0], want[1], bound[0], bound[1], size[0], size[1]};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    inputs_free(&in);
 }
 
 /* sum dy * y as a function of x, t and ls, one after the other. */
@@ -202,7 +167,6 @@ static double loss_ref(void *user, const double *theta)
         in->rows, in->cols, theta, theta + in->count, theta + 2 * in->count, y, NULL);
     for (size_t i = 0; i < in->count; i++)
         loss += in->wide_dy[i] * y[i];
-    free(y);
     return loss;
 }
 
@@ -218,11 +182,6 @@ static double loss_device(void *user, const double *theta)
     double loss = 0;
     for (size_t i = 0; i < in->count; i++)
         loss += in->wide_dy[i] * (double)y[i];
-    free(y);
-    free(narrow);
-    test_mat_free(&x);
-    test_mat_free(&t);
-    test_mat_free(&ls);
     return loss;
 }
 
@@ -240,9 +199,6 @@ static void slopes(void **state)
     layerscale_ref_dls(in.rows, in.cols, in.wide_t, in.wide_dy, grad + 2 * in.count, NULL);
     layer_slopes("reference", loss_ref, &in, total, theta, grad, 1e-4, 1e-8);
     layer_slopes("device", loss_device, &in, total, theta, grad, 1e-2, 1e-3);
-    free(theta);
-    free(grad);
-    inputs_free(&in);
 }
 
 /* The first elements of a row. */
@@ -266,8 +222,6 @@ static double bias_loss(void *user, const double *b)
     layerscale_ref_forward(in->rows, in->cols, in->wide_x, t, in->wide_ls, y, NULL);
     for (size_t i = 0; i < in->count; i++)
         loss += in->wide_dy[i] * y[i];
-    free(t);
-    free(y);
     return loss;
 }
 
@@ -289,12 +243,6 @@ static void bias_slopes(void **state)
     float *got = test_mat_get(&out, "db and db_tokens");
     double *grad = layer_widen(COLS + TOKENS, got);
     layer_slopes("db", bias_loss, &in, COLS + TOKENS, b, grad, 1e-4, 1e-6);
-    test_mat *mats[] = {&t, &ls, &dy, &dls, &out};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(got);
-    free(grad);
-    inputs_free(&in);
 }
 
 static void invalid(void **state)
@@ -358,7 +306,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &t, &y, &ls, &dls, &db, &narrow, &short_row};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 
@@ -407,16 +354,6 @@ static void product(void **state)
     TEST_OK(clprune_layerscale_weights(context, mls.mat, mw.mat, mw.mat, NULL));
     layer_same("scaled over w", &mw, &scaled);
     test_mat_unchanged(&mls, "ls");
-    test_mat *mats[] = {&mw, &mls, &mb, &dls, &dw, &db, &scaled};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide[0], wide[1], wide[2], wide[3], wide[4], dls_want, dls_bound, want,
-        bound, scaled_want, scaled_bound, db_want, db_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    float *floats[] = {w, p, b, ls, sums};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
 }
 
 /* sum dy * ls * (g w^T + b) as a function of w, b and ls; user: g, then dy. */
@@ -448,8 +385,6 @@ static void product_slopes(void **state)
     TEST_OK(clprune_layerscale_backward_product(test_context(), 0, in[0].mat, in[1].mat, in[2].mat,
         out[2].mat, out[0].mat, out[1].mat, NULL));
     layer_product_slopes(&p, product_loss, out);
-    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
-        test_mat_free(&in[i]);
 }
 
 static void product_invalid(void **state)
@@ -496,7 +431,6 @@ static void product_invalid(void **state)
     test_mat *mats[] = {&w, &dw, &b, &ls, &db, &dls, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

@@ -83,16 +83,12 @@ static float *pruned(const layer_row *r, const float *x)
     const size_t keep = bsr_ref_keep_count(ref.blocks, r->tenths, 10);
     double *scores = prune_ref_scores(PRUNE_REF_L2, r->batch, s.x_rows, s.x_cols, br, bc, x);
     float *rounded = test_new_normal(0, r->batch * ref.blocks);
-    unsigned char *mask = malloc(r->batch * ref.blocks + 1);
+    unsigned char *mask = test_alloc(r->batch * ref.blocks + 1);
     for (size_t i = 0; i < r->batch * ref.blocks; i++)
         rounded[i] = (float)scores[i];
     for (size_t n = 0; n < r->batch; n++)
         prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
     float *kept = bsr_ref_masked(&ref, x, mask);
-    free(scores);
-    free(rounded);
-    free(mask);
-    bsr_ref_free(&ref);
     return kept;
 }
 
@@ -100,8 +96,6 @@ static void check(const char *what, const test_mat *m, gemm_ref ref, const layer
 {
     float *got = test_mat_get(m, what);
     test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", r->name);
-    free(got);
-    gemm_ref_free(&ref);
 }
 
 static void against_reference(void **state)
@@ -151,19 +145,6 @@ static void against_reference(void **state)
     test_mat_unchanged(&mdy, "dy");
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    free(x);
-    free(w);
-    free(b);
-    free(dy);
-    free(kept);
-    test_mat_free(&mx);
-    test_mat_free(&mw);
-    test_mat_free(&mb);
-    test_mat_free(&mdy);
-    test_mat_free(&my);
-    test_mat_free(&mdx);
-    test_mat_free(&mdw);
-    test_mat_free(&mdb);
 }
 
 /* Each output of the backward pass by itself has the bits it has together with the others. */
@@ -204,22 +185,10 @@ static void skipped_outputs(void **state)
                     "%s, outputs %d", r->name, wanted);
             else
                 test_mat_unchanged(&out[i], names[i]);
-            if (got != full[i])
-                free(got);
-            test_mat_free(&out[i]);
         }
     }
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    for (int i = 0; i < 3; i++)
-        free(full[i]);
-    free(x);
-    free(w);
-    free(dy);
-    test_mat_free(&mx);
-    test_mat_free(&mw);
-    test_mat_free(&mdy);
-    test_mat_free(&my);
 }
 
 /* Sparsity 0: y and dw are those of dense products, bit for bit. */
@@ -252,20 +221,8 @@ static void zero_sparsity_is_dense(void **state)
     }
     test_same_floats("y", m, r.out, got_y[0], got_y[1], "sparsity 0");
     test_same_floats("dw", r.out, r.in, got_dw[0], got_dw[1], "sparsity 0");
-    for (int i = 0; i < 2; i++) {
-        free(got_y[i]);
-        free(got_dw[i]);
-        test_mat_free(&y[i]);
-        test_mat_free(&dw[i]);
-    }
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    free(x);
-    free(w);
-    free(dy);
-    test_mat_free(&mx);
-    test_mat_free(&mw);
-    test_mat_free(&mdy);
 }
 
 /* y and g = gelu(y) have the same bits whether the layer adds the bias or GELU does, and who does
@@ -304,16 +261,8 @@ static void bias_left_to_gelu(void **state)
     TEST_OK(clprune_linear_create(context, &of_rows, &tokens));
     assert_true(clprune_linear_fuses_bias(tokens)); /* with our kernels in both families */
     clprune_linear_destroy(tokens);
-    for (int i = 0; i < 4; i++)
-        free(got[i]);
-    test_mat *mats[] = {&mx, &mw, &mb, &y[0], &y[1], &g[0], &g[1]};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    free(x);
-    free(w);
-    free(b);
 }
 
 /* sum(y * g) for the given x, w, b: the loss whose gradient is the backward pass of dy = g. */
@@ -326,7 +275,6 @@ static double loss_of(clprune_linear *layer, const layer_row *r, test_mat *const
     double loss = 0;
     for (size_t i = 0; i < y->mat.rows * y->mat.cols; i++)
         loss += (double)got[i] * (double)g[i];
-    free(got);
     return loss;
 }
 
@@ -374,18 +322,9 @@ static void finite_differences(void **state)
                 fail_msg("%s: %s[%zu] is %.9g, the difference %.9g", r->name, names[i], at,
                     (double)grad[at], difference);
         }
-        free(grad);
     }
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
-    for (int i = 0; i < 3; i++) {
-        free(values[i]);
-        test_mat_free(&inputs[i]);
-        test_mat_free(&grads[i]);
-    }
-    free(g);
-    test_mat_free(&y);
-    test_mat_free(&dy);
 }
 
 /* All blocks kept, of each value type, each here with another index: dw is the product with them.
@@ -431,14 +370,6 @@ static void narrow_values(void **state)
                 saved, 0, BATCH, 0.0f, mdy.mat, want.mat, NULL));
             float *got = test_mat_get(&mdw, "dw"), *product = test_mat_get(&want, "product");
             test_same_floats("dw", OUT, in, got, product, "value type %d", type);
-            free(got);
-            free(product);
-            free(x);
-            free(w);
-            free(dy);
-            test_mat *const mats[] = {&mx, &mw, &my, &mdy, &mdw, &want};
-            for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-                test_mat_free(mats[i]);
             clprune_saved_destroy(saved);
             clprune_linear_destroy(layer);
         }
@@ -471,21 +402,11 @@ static void no_samples(void **state)
         float *scaled_w = test_mat_get(&dw, "dw"), *scaled_b = test_mat_get(&db, "db");
         for (size_t i = 0; i < 5 * 4; i++)
             assert_true(scaled_w[i] == 0.5f * values[i] && scaled_b[i % 5] == 0.5f * values[i % 5]);
-        free(scaled_w);
-        free(scaled_b);
-        test_mat_free(&dw);
-        test_mat_free(&db);
         clprune_linear_destroy(layer);
     }
     TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
     float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
     test_same_floats("kept", 2 * 6, 7, b, a, "no samples");
-    free(a);
-    free(b);
-    free(values);
-    test_mat *const mats[] = {&kept, &w, &before, &after, &x, &y};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
 }
 
@@ -518,9 +439,6 @@ static void upon_the_store(void **state)
         TEST_FAILS(
             clprune_linear_backward(layer, BATCH, 0, saved, y.mat, none, none, none, row, NULL),
             bad, "db overlaps saved");
-        test_mat *const mats[] = {&x, &w, &y, &dw};
-        for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-            test_mat_free(mats[i]);
         clprune_saved_destroy(saved);
         clprune_linear_destroy(layer);
     }
@@ -542,10 +460,6 @@ static void run_rows(clprune_linear *layer, size_t length, size_t in, size_t out
     TEST_OK(
         clprune_linear_backward(layer, BATCH, 0, saved, y.mat, w.mat, x.mat, dw.mat, db.mat, NULL));
     clprune_saved_destroy(saved);
-    test_mat *mats[] = {&x, &y, &w, &b, &dw, &db};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(values);
 }
 
 /* dw of samples of one row has the same bits whatever stores the index. */
@@ -583,16 +497,7 @@ static void one_row_indices(void **state)
         }
         float *a = test_mat_get(&dw[0], "dw"), *b = test_mat_get(&dw[1], "dw");
         test_same_floats("dw", OUT, IN, a, b, "two index types");
-        test_mat_free(&dw[0]);
-        test_mat_free(&dw[1]);
-        free(a);
-        free(b);
     }
-    test_mat *mats[] = {&x, &y, &w, &out};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(x_values);
-    free(dy_values);
 }
 
 /* The number of rows is no define: after the shortest and the longest samples, which may take

@@ -25,10 +25,6 @@ static void write_and_read(void **state)
     test_same_floats("written", s->rows, s->cols, got, values, "gap %zu", s->gap);
     TEST_OK(clprune_mat_read(test_context(), m.mat, back));
     test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
-    free(values);
-    free(back);
-    free(got);
-    test_mat_free(&m);
 }
 
 static void fill(void **state)
@@ -47,9 +43,6 @@ static void fill(void **state)
         for (size_t j = 0; j < s->rows * s->cols; j++)
             want[j] = fills[i];
         test_same_floats("fill", s->rows, s->cols, got, want, "gap %zu", s->gap);
-        free(got);
-        free(want);
-        test_mat_free(&m);
     }
 }
 
@@ -67,11 +60,7 @@ static void copy(void **state)
         float *got = test_mat_get(&to, "copy");
         test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
         test_mat_unchanged(&from, "source of a copy");
-        free(got);
-        test_mat_free(&from);
-        test_mat_free(&to);
     }
-    free(values);
 }
 
 /* Matrices in one buffer with different strides. */
@@ -90,9 +79,6 @@ static void copy_to_another_stride(void **state)
     for (size_t r = 0; r < 4; r++)
         memcpy(values + 5 * 6 + r * 7, values + r * 6, 6 * sizeof *values);
     test_same_floats("copied", 10, 6, got, values, "ld 6 to ld 7");
-    free(values);
-    free(got);
-    test_mat_free(&whole);
 }
 
 /* Columns [from, from + cols) of a matrix. */
@@ -133,9 +119,6 @@ static void copy_side_by_side(void **state)
         }
         float *got = test_mat_get(&whole, "whole");
         test_same_floats("copied", ROWS, COLS, got, values, "case %zu", i);
-        free(values);
-        free(got);
-        test_mat_free(&whole);
     }
 }
 
@@ -156,7 +139,6 @@ static void ld_of_windows(void **state)
     other.cols = 7; /* into the next row of `left` */
     TEST_FAILS(clprune__check_apart(test_context(), "a", other, "b", left),
         CLPRUNE_INVALID_ARGUMENT, "a overlaps b");
-    test_mat_free(&whole);
 }
 
 /* Two matrices in one buffer, apart and overlapping by one element. */
@@ -181,9 +163,6 @@ static void copy_within_a_buffer(void **state)
     TEST_FAILS(clprune_mat_copy(test_context(), shifted, shifted, NULL), CLPRUNE_INVALID_ARGUMENT,
         "overlaps");
     test_mat_unchanged(&whole, "matrix of refused copies");
-    free(values);
-    free(got);
-    test_mat_free(&whole);
 }
 
 static void create(void **state)
@@ -250,8 +229,6 @@ static void bad_matrix(void **state)
     assert_null(event);
     test_buf_unchanged(&buffer, "refused");
     test_mat_unchanged(&good, "good");
-    test_buf_free(&buffer);
-    test_mat_free(&good);
 }
 
 /* --- Several matrices in one buffer --- */
@@ -350,7 +327,6 @@ static void create_shared_fails(void **state)
 #undef CREATE
 #undef REFUSED
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
-    test_mat_free(&kept);
     clprune_context_destroy(context);
 }
 
@@ -369,8 +345,6 @@ static void other_bad_arguments(void **state)
     clprune_mat mat;
     assert_int_equal(
         clprune_mat_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &mat), CLPRUNE_INVALID_ARGUMENT);
-    test_mat_free(&b);
-    test_mat_free(&a);
 }
 
 int main(void)

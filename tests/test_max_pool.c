@@ -71,7 +71,6 @@ static void check_positions(const test_mat *positions, size_t cols, const unsign
                 fail_msg("row %zu, position %zu is %u", r, c, tap);
         }
     }
-    free(packed);
 }
 
 /* Few different values, so that there are ties; zeros of both signs; NaN and infinities. */
@@ -99,8 +98,7 @@ static void values(void **state)
     double *wide_x = layer_widen(in, x), *wide_dy = layer_widen(out, dy);
     double *y_want = layer_new(out), *exact = layer_new(out);
     double *dx_want = layer_new(in), *bound = layer_new(in);
-    unsigned *taps = calloc(out + 1, sizeof *taps);
-    assert_non_null(taps);
+    unsigned *taps = test_alloc(out * sizeof *taps);
     max_pool_ref_forward(&p.desc, p.batch, p.image, p.output, p.cols, wide_x, y_want, taps);
     max_pool_ref_backward(
         &p.desc, p.batch, p.image, p.output, p.cols, wide_dy, taps, dx_want, bound);
@@ -130,16 +128,6 @@ static void values(void **state)
     layer_check("dx", &mdx, dx_want, bound, "backward");
     test_mat_unchanged(&mdy, "dy");
     test_mat_unchanged(&positions, "positions");
-    test_mat *mats[] = {&mx, &my, &my2, &mdy, &mdx, &positions};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_x, wide_dy, y_want, exact, dx_want, bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(taps);
-    free(packed);
-    free(x);
-    free(dy);
 }
 
 /* max(bn(x), 0) in the same pass: the bits of batch norm with ReLU, then pooling; and of its
@@ -186,21 +174,11 @@ static void normalised(void **state)
         if (got[i] != (passed[i] > 0 || isnan(passed[i]) ? drelu[i] : 0))
             fail_msg("dz %zu is %g, of %g behind a relu of %g", i, (double)got[i], (double)drelu[i],
                 (double)passed[i]);
-    free(got);
-    free(drelu);
-    free(passed);
     TEST_OK(clprune_max_pool_norm_forward(
         context, &p.given, &bn, p.batch, p.image, mx.mat, my[0].mat, none, NULL));
     layer_same("y without positions", &my[0], &my[1]);
     test_mat_unchanged(&mx, "x");
     test_mat_unchanged(&bn_mats, "bn");
-    test_mat *mats[] = {
-        &mx, &bn_mats, &relu, &mdy, &my[0], &my[1], &positions[0], &positions[1], &dz[0], &dz[1]};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(x);
-    free(dy);
-    free(channels);
 }
 
 /* One window of 3 x 3: the rules for equal maxima, NaN and infinities, and a dy of NaN, which
@@ -234,11 +212,6 @@ static void special_values(void **state)
         float *dx = test_mat_get(&x, "dx");
         for (unsigned k = 0; k < 9; k++)
             assert_true(k == cases[i].tap ? isnan(dx[k]) : dx[k] == 0.0f);
-        test_mat *mats[] = {&x, &y, &positions, &d};
-        for (size_t k = 0; k < sizeof mats / sizeof mats[0]; k++)
-            test_mat_free(mats[k]);
-        free(got);
-        free(dx);
     }
 }
 
@@ -251,20 +224,12 @@ static void wide_kernel(void **state)
     const size_t out = output.height * output.width;
     float *x = test_new_normal(83, 72 * 6);
     double *wide = layer_widen(72 * 6, x), *want = layer_new(out * 6), *exact = layer_new(out * 6);
-    unsigned *taps = calloc(out * 6, sizeof *taps);
-    assert_non_null(taps);
+    unsigned *taps = test_alloc(out * 6 * sizeof *taps);
     max_pool_ref_forward(&p.desc, 1, p.image, output, 6, wide, want, taps);
     test_mat mx = test_mat_make(72, 6, 0, x), my = test_mat_make(out, 6, 0, NULL);
     TEST_OK(clprune_max_pool_forward(
         test_context(), &p.desc, 1, p.image, mx.mat, my.mat, CLPRUNE_NO_MAT, NULL));
     layer_check("y", &my, want, exact, "5 x 4");
-    test_mat_free(&mx);
-    test_mat_free(&my);
-    free(x);
-    free(wide);
-    free(want);
-    free(exact);
-    free(taps);
 }
 
 enum { SIDE = 7, COLS = 18, COUNT = SIDE * SIDE * COLS, OUT_COUNT = 4 * 4 * COLS };
@@ -298,14 +263,6 @@ static void slopes(void **state)
     float *dx = test_mat_get(&mx, "dx");
     double *grad = layer_widen(COUNT, dx);
     layer_slopes("x", loss, dy, COUNT, wide, grad, 1e-6, 1e-5);
-    test_mat *mats[] = {&mx, &my, &mdy, &positions};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(x);
-    free(dy);
-    free(wide);
-    free(dx);
-    free(grad);
 }
 
 static void invalid(void **state)
@@ -382,7 +339,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&mx, &my, &mp, &mn};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

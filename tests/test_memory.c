@@ -452,7 +452,7 @@ static void large_buffer(void **state)
     (void)state;
     enum { FLOATS = (5 << 18) + 3 };
     clprune_context *context = open_with((clprune_context_options){0});
-    float *values = malloc(FLOATS * sizeof *values), *back = calloc(FLOATS, sizeof *back);
+    float *values = test_alloc(FLOATS * sizeof *values), *back = test_alloc(FLOATS * sizeof *back);
     assert_true(values != NULL && back != NULL);
     for (int i = 0; i < FLOATS; i++)
         values[i] = (float)i;
@@ -476,8 +476,6 @@ static void large_buffer(void **state)
 #endif
         clprune_buffer_release(context, mat.buffer);
     }
-    free(back);
-    free(values);
     clprune_context_destroy(context);
 }
 

@@ -124,7 +124,7 @@ static float rounded(clprune_precision precision, float x)
 
 static float *map(const float *x, size_t count, clprune_precision precision)
 {
-    float *y = calloc(count + 1, sizeof *y);
+    float *y = test_alloc(count * sizeof *y);
     for (size_t i = 0; i < count; i++)
         y[i] = precision == CLPRUNE_PRECISION_FP32 ? fabsf(x[i]) : rounded(precision, x[i]);
     return y;
@@ -192,7 +192,6 @@ static float *product_on(
         fail_msg("%s", clprune_last_error(context));
     assert_int_equal(clprune_context_finish(context), CLPRUNE_SUCCESS);
     float *got = test_mat_get(&out, "dw");
-    test_mat_free(&out);
     return got;
 }
 
@@ -238,14 +237,6 @@ static void against_reference(void **state)
 
     float *again = product_on(context, r->product, in.mat, &xs.bsr.bsr, side);
     test_same_floats("dw", side.out_rows, side.out_cols, again, got, "a second run");
-    gemm_ref_free(&narrow);
-    gemm_ref_free(&exact);
-    gemm_ref_free(&size);
-    float *const all[] = {dense, dy, got, dy_narrow, xs_narrow, dy_size, xs_size, again};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
-    test_mat_free(&in);
-    packed_free(&xs);
 }
 
 /* Small integers are exact in every format, and so are their sums: the bits of fp32. Also where dy,
@@ -259,7 +250,7 @@ static void integers(void **state)
     const size_t elements = c->desc.batch * c->desc.rows * c->desc.cols;
     const size_t count = side.in_rows * side.in_cols;
     test_rng rng = {77};
-    float *x = calloc(elements, sizeof *x), *dy = calloc(count, sizeof *dy);
+    float *x = test_alloc(elements * sizeof *x), *dy = test_alloc(count * sizeof *dy);
     for (int run = 0; run < 3; run++) {
         for (size_t i = 0; i < elements; i++)
             x[i] = run == 2 && i / c->desc.cols % 7 == 0 ? INFINITY
@@ -276,13 +267,7 @@ static void integers(void **state)
                 got[i] = want[i]; /* whatever NaN it is */
         test_same_floats("dw", side.out_rows, side.out_cols, got, want, "%s, run %d",
             setup_names[r->setup], run);
-        free(want);
-        free(got);
-        test_mat_free(&in);
-        packed_free(&xs);
     }
-    free(x);
-    free(dy);
 }
 
 /* Values may begin at any float of their buffer, also where vectors of them would not. */
@@ -309,13 +294,7 @@ static void any_offset(void **state)
             test_same_floats("dw", side.out_rows, side.out_cols, got, want,
                 "%s, %s, blocks of %zu columns, values from byte %zu on", setup_names[r->setup],
                 product_names[product], columns, bytes);
-            free(got);
-            test_buf_free(&values);
         }
-        free(dy);
-        free(want);
-        test_mat_free(&in);
-        packed_free(&xs);
     }
 }
 
@@ -349,9 +328,6 @@ static void rounding(void **state)
                 fail_msg("%s: %a became %a instead of %a", setup_names[r->setup], (double)x,
                     (double)got[i], (double)rounded(precision, x));
         }
-        free(got);
-        test_mat_free(&in);
-        packed_free(&xs);
     }
 }
 
@@ -360,7 +336,7 @@ static void wish(void **state)
 {
     const row *r = *state;
     const setup s = setups[r->setup];
-    journal *j = calloc(1, sizeof *j);
+    journal *j = test_alloc(sizeof *j);
     clprune_context *context = open_narrow(s, j);
     const bool narrow = clprune_context_precision(context) == s.precision;
     assert_true(narrow || clprune_context_precision(context) == CLPRUNE_PRECISION_FP32);
@@ -384,19 +360,13 @@ static void wish(void **state)
         char kernel[32];
         (void)snprintf(kernel, sizeof kernel, "bspmm_%s_mma.cl", product_names[product]);
         assert_int_equal(strstr(j->text, kernel) != NULL, narrow);
-        free(dy);
-        free(want);
-        free(got);
-        test_mat_free(&in);
     }
     assert_int_equal(j->warnings, narrow ? 0 : 1);
     assert_int_equal(j->errors, 0);
     if (!narrow)
         assert_non_null(
             strstr(j->text, "block-sparse products stay in fp32: the device is not an NVIDIA"));
-    packed_free(&xs);
     clprune_context_destroy(context);
-    free(j);
 }
 
 /* Legal tile sizes that nobody would choose, with a format each. */
@@ -445,16 +415,8 @@ static void tuned(void **state)
         gemm_ref ref = reference(product, &c, dy_narrow, xs_narrow);
         test_close("dw", side.out_rows, side.out_cols, got, ref.want, ref.bound, "%s",
             product_names[product]);
-        gemm_ref_free(&ref);
-        free(dy);
-        free(got);
-        free(dy_narrow);
-        free(xs_narrow);
-        test_mat_free(&in);
     }
     clprune_context_destroy(context);
-    free(dense);
-    packed_free(&xs);
     test_folder_remove(folder);
 }
 

@@ -91,7 +91,7 @@ static uint32_t bits_of(float value)
 static pool pool_make(size_t size)
 {
     cl_int code;
-    pool p = {.size = size, .bits = malloc(size * sizeof(uint32_t))};
+    pool p = {.size = size, .bits = test_alloc(size * sizeof(uint32_t))};
     assert_non_null(p.bits);
     for (size_t i = 0; i < size; i++)
         p.bits[i] = 0x7fc00000u + (uint32_t)(i % 65536);
@@ -127,8 +127,7 @@ static void pool_write(const pool *p)
 /* Fails unless the device holds what `bits` says. */
 static void pool_check(const pool *p, const char *what)
 {
-    uint32_t *got = malloc(p->size * sizeof *got);
-    assert_non_null(got);
+    uint32_t *got = test_alloc(p->size * sizeof *got);
     assert_int_equal(clEnqueueReadBuffer(clprune_context_queue(test_context()), p->buffer, CL_TRUE,
                          0, p->size * sizeof(float), got, 0, NULL, NULL),
         CL_SUCCESS);
@@ -136,13 +135,11 @@ static void pool_check(const pool *p, const char *what)
         if (got[i] != p->bits[i])
             fail_msg("%s: element %zu of the buffer is %g, not %g", what, i,
                 (double)float_of(got[i]), (double)float_of(p->bits[i]));
-    free(got);
 }
 
 static void pool_free(pool *p)
 {
     assert_int_equal(clReleaseMemObject(p->buffer), CL_SUCCESS);
-    free(p->bits);
 }
 
 /* Around a vector, a row of work-items, a work-group of either family; and empty ones. */
@@ -219,10 +216,6 @@ static void many_free(many *m)
         pool_free(&m->values[i]);
     for (size_t i = 0; i < GRADS; i++)
         pool_free(&m->grads[i]);
-    for (size_t i = 0; i < TENSORS; i++) {
-        free(m->p[i]);
-        free(m->g[i]);
-    }
 }
 
 /* What clipping multiplies the gradients by. */
@@ -266,10 +259,6 @@ static void many_check(const many_case *s, const many *m, size_t i, double facto
             values = (pool *)(uintptr_t)&m->values[k];
     assert_non_null(values);
     pool_put(values, mat, got); /* nothing else in the buffer may have changed */
-    free(got);
-    double *arrays[] = {ref.p, ref.m, ref.v, ref.p_bound, ref.m_bound, ref.v_bound, g};
-    for (size_t k = 0; k < sizeof arrays / sizeof arrays[0]; k++)
-        free(arrays[k]);
 }
 
 /* Two steps of tensor i alone, in buffers of its own: the bits of the step of many. Sums over
@@ -292,10 +281,6 @@ static void many_alone(const many_case *s, const many *m, size_t i)
     test_same_floats(
         "parameter", mat.rows, mat.cols, together, alone, "%s, tensor %zu", s->name, i);
     clprune_optimizer_destroy(optimizer);
-    free(alone);
-    free(together);
-    test_mat_free(&value);
-    test_mat_free(&grad);
 }
 
 static void many_tensors(void **state)
@@ -315,7 +300,6 @@ static void many_tensors(void **state)
         TEST_OK(clprune_optimizer_clip(
             optimizer, (float)((double)s->clip * norm_want), norm.mat, NULL));
         layer_check("norm", &norm, &norm_want, &bound, s->name);
-        test_mat_free(&norm);
     }
     TEST_OK(clprune_optimizer_step(optimizer, 0.05f, NULL));
     for (size_t i = 0; i < TENSORS; i++)

@@ -19,7 +19,6 @@ static void run_steps(
         float *g = test_new_normal(200 + t, count);
         test_mat_set(grad, g);
         TEST_OK(clprune_optimizer_step(optimizer, 0.1f, NULL));
-        free(g);
     }
 }
 
@@ -52,10 +51,6 @@ static void checkpoint(void **state)
     clprune_optimizer_destroy(one);
     clprune_optimizer_destroy(two);
     clprune_optimizer_destroy(three);
-    test_mat_free(&whole);
-    test_mat_free(&parts);
-    test_mat_free(&grad);
-    free(p);
 }
 
 static void note_name(void *user, const clprune_memory_entry *entry)
@@ -98,8 +93,6 @@ static void ledger(void **state)
     assert_null(clprune_optimizer_state(optimizer, 0, 2).buffer);
     clprune_optimizer_destroy(optimizer);
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
-    test_mat_free(&value);
-    test_mat_free(&grad);
 }
 
 /* A state that does not fit the budget fails and leaves nothing behind. */

@@ -69,15 +69,6 @@ static void forward(void **state)
     test_mat_unchanged(&in, "images");
     test_mat_unchanged(&weight, "w");
     test_mat_unchanged(&bias, "b");
-    test_mat *mats[] = {&in, &weight, &bias, &y, &again};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_images, wide_w, wide_b, want, bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(images);
-    free(w);
-    free(b);
 }
 
 /* Every choice of wanted gradients: those left out are not touched, the others are the same. */
@@ -128,15 +119,6 @@ static void backward(void **state)
     test_mat *mats[] = {&in, &weight, &gradient, &dimages, &dw, &db};
     for (size_t i = 0; i < 3; i++)
         test_mat_unchanged(mats[i], "input");
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_images, wide_w, wide_dy, dimages_want, dimages_bound, dw_want,
-        dw_bound, db_want, db_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(images);
-    free(w);
-    free(dy);
 }
 
 /* Image by image, added up: the gradients of the batch. */
@@ -172,19 +154,7 @@ static void backward_in_parts(void **state)
     for (int i = 0; i < 3; i++) {
         if (s->batch > 0)
             layer_check(names[i], &out[i], want[i], bound[i], "backward in parts");
-        test_mat_free(&out[i]);
-        free(want[i]);
-        free(bound[i]);
     }
-    test_mat_free(&in);
-    test_mat_free(&weight);
-    test_mat_free(&gradient);
-    free(wide_images);
-    free(wide_w);
-    free(wide_dy);
-    free(images);
-    free(w);
-    free(dy);
 }
 
 /* sum dy * y as a function of images, w and b, one after the other. */
@@ -203,7 +173,6 @@ static double loss_ref(void *user, const double *theta)
         theta + p->z.images_count + p->z.w_count, y, NULL);
     for (size_t i = 0; i < p->z.y_count; i++)
         loss += p->dy[i] * y[i];
-    free(y);
     return loss;
 }
 
@@ -221,11 +190,6 @@ static double loss_device(void *user, const double *theta)
     double loss = 0;
     for (size_t i = 0; i < p->z.y_count; i++)
         loss += p->dy[i] * (double)y[i];
-    free(y);
-    free(narrow);
-    test_mat *mats[] = {&images, &w, &b, &out};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     return loss;
 }
 
@@ -244,11 +208,6 @@ static void slopes(void **state)
     patch_embed_ref_db(&p.desc, p.batch, dy, grad + p.z.images_count + p.z.w_count, NULL);
     layer_slopes("reference", loss_ref, &p, total, theta, grad, 1e-4, 1e-8);
     layer_slopes("device", loss_device, &p, total, theta, grad, 1e-2, 1e-3);
-    free(numbers);
-    free(gradient);
-    free(theta);
-    free(dy);
-    free(grad);
 }
 
 static void invalid(void **state)
@@ -331,7 +290,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&images, &w, &b, &y, &other, &big, &dimages, &dw, &db};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

@@ -60,21 +60,11 @@ static pooled make(const row *r)
     return m;
 }
 
-static void pooled_free(pooled *m)
-{
-    free(m->cell_of);
-    free(m->x);
-    free(m->p);
-    test_mat_free(&m->dx);
-    test_mat_free(&m->dp);
-}
-
 /* What stands for x: each row's cell. */
 static float *upsampled(const pooled *m)
 {
     const size_t cols = m->shape.cols, count = m->shape.batch * m->rows * cols;
-    float *up = malloc((count + 1) * sizeof *up);
-    assert_non_null(up);
+    float *up = test_alloc((count + 1) * sizeof *up);
     for (size_t i = 0; i < count; i++) {
         const size_t r = i / cols;
         up[i] = m->p[(r / m->rows * m->cells + m->cell_of[r % m->rows]) * cols + i % cols];
@@ -96,12 +86,6 @@ static void means(void **state)
     float *got = test_mat_get(&y, "y"), *up = upsampled(&m);
     test_same_floats("spread", r->batch * m.rows, r->cols, got, up, "grid %zu x %zu, cells %zu",
         r->grid.height, r->grid.width, r->grid.cell);
-    free(want);
-    free(bound);
-    free(got);
-    free(up);
-    test_mat_free(&y);
-    pooled_free(&m);
 }
 
 static void product(const pooled *m, bool nt, float beta)
@@ -136,13 +120,6 @@ static void product(const pooled *m, bool nt, float beta)
         "%s, grid %zu x %zu, cells %zu, beta %g", nt ? "nt" : "tn", r->grid.height, r->grid.width,
         r->grid.cell, (double)beta);
     test_mat_unchanged(&ddy, "dy");
-    gemm_ref_free(&ref);
-    free(up);
-    free(dy);
-    free(old);
-    free(got);
-    test_mat_free(&ddy);
-    test_mat_free(&dw);
 }
 
 static void products(void **state)
@@ -155,8 +132,6 @@ static void products(void **state)
     }
     float *after = test_mat_get(&m.dp, "p");
     test_same_floats("p", 1, m.shape.batch * m.cells * m.shape.cols, after, m.p, "after");
-    free(after);
-    pooled_free(&m);
 }
 
 static void refused(void **state)
@@ -182,9 +157,6 @@ static void refused(void **state)
         CLPRUNE_INVALID_SIZE, "dw");
     test_mat_unchanged(&p, "p");
     test_mat_unchanged(&dw, "dw");
-    test_mat_free(&x);
-    test_mat_free(&p);
-    test_mat_free(&dw);
 }
 
 /* A store pools on the grid it is given, and multiplies from any sample on. */
@@ -217,14 +189,7 @@ static void in_a_store(void **state)
     keep.grid_height = keep.cell = 0;
     TEST_FAILS(clprune_saved_create(context, "r", &keep, 1, 35, 1, &refused_one),
         CLPRUNE_INVALID_ARGUMENT, "cell is 0");
-    float *const arrays[] = {got, up, product, want};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    test_mat *const mats[] = {&y, &dy, &dw, &want_dw};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
     clprune_saved_destroy(saved);
-    pooled_free(&m);
 }
 
 int main(void)

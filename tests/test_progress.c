@@ -101,7 +101,6 @@ static void build_line(uint64_t built, uint64_t all, double seconds, const char 
     test_folder_remove(folder);
     assert_int_equal(size, strlen(line));
     assert_memory_equal(text, line, size);
-    free(text);
 }
 
 static void kernels(void **state)

@@ -33,7 +33,7 @@ static void check_scores(
     const size_t count = d->batch * sizes.blocks;
     double *want = prune_ref_scores(
         (prune_ref_norm)norm, d->batch, d->rows, d->cols, d->block.rows, d->block.cols, x);
-    double *bound = calloc(count + 1, sizeof *bound);
+    double *bound = test_alloc(count * sizeof *bound);
     const double terms = (double)(d->block.rows * d->block.cols);
     for (size_t i = 0; i < count; i++) {
         if (isfinite(want[i]))
@@ -52,12 +52,6 @@ static void check_scores(
     test_close(
         "scores", d->batch, sizes.blocks, got, want, bound, "%s, %s", norm_names[norm], name);
     test_mat_unchanged(&dx, "x");
-    free(want);
-    free(bound);
-    free(got);
-    bsr_ref_free(&sizes);
-    test_mat_free(&dx);
-    test_buf_free(&scores);
 }
 
 static void scores(void **state)
@@ -70,7 +64,6 @@ static void scores(void **state)
         check_scores(CLPRUNE_NORM_L1, d, x, shape->name);
         check_scores(CLPRUNE_NORM_MAX, d, x, shape->name);
     }
-    free(x);
 }
 
 /* Blocks at every magnitude, each beside the others. */
@@ -97,7 +90,6 @@ static void scores_of_extremes(void **state)
         }
         for (int norm = 0; norm < 3; norm++)
             check_scores((clprune_norm)norm, &d, x, "extreme values");
-        free(x);
     }
 }
 
@@ -111,7 +103,6 @@ static void scores_of_long_rows(void **state)
         float *x = test_new_uniform(35 + i, -1, 1, d.batch * d.rows * d.cols);
         for (int norm = 0; norm < 3; norm++)
             check_scores((clprune_norm)norm, &d, x, "long rows");
-        free(x);
     }
 }
 
@@ -134,11 +125,6 @@ static void large_blocks_stay_ordered(void **state)
     for (int i = 0; i < 4; i++)
         assert_true(fabs((double)got[i] - want[i]) <= 1e-6 * want[i]);
     test_same_bytes("mask", 4, kept, (const unsigned char[]){0, 1, 1, 0}, "keep 2");
-    free(got);
-    free(kept);
-    test_mat_free(&dx);
-    test_buf_free(&scores);
-    test_buf_free(&mask);
 }
 
 /* Runs the selection and compares it, mask bit for mask bit, with the reference. */
@@ -147,7 +133,7 @@ static void check_select(
 {
     test_buf in = test_buf_make(batch * blocks * sizeof *scores, scores);
     test_buf out = test_buf_make(batch * blocks, NULL);
-    unsigned char *want = malloc(batch * blocks + 1);
+    unsigned char *want = test_alloc(batch * blocks + 1);
     TEST_OK(clprune_prune_select(test_context(), batch, blocks, keep, in.buffer, out.buffer, NULL));
     unsigned char *got = test_buf_get(&out, "mask");
     for (size_t n = 0; n < batch; n++) {
@@ -162,10 +148,6 @@ static void check_select(
     test_same_bytes("mask", batch * blocks, got, want, "%s: %zu x %zu blocks, keep %zu", name,
         batch, blocks, keep);
     test_buf_unchanged(&in, "scores");
-    free(got);
-    free(want);
-    test_buf_free(&in);
-    test_buf_free(&out);
 }
 
 static void select_order(void **state)
@@ -205,7 +187,6 @@ static void select_sizes(void **state)
             scores[j] = (float)(j % 3);
         for (size_t k = 0; k < sizeof keeps / sizeof keeps[0]; k++)
             check_select(batch, blocks, keeps[k], scores, "three scores");
-        free(scores);
     }
     check_select(0, 10, 3, NULL, "no samples");
     check_select(3, 0, 0, NULL, "no blocks");
@@ -229,7 +210,6 @@ static void select_random(void **state)
             if (test_rng_below(&rng, 4) != 0)
                 scores[i] = pool[test_rng_below(&rng, kinds)];
         check_select(batch, blocks, keep, scores, "random scores with special values");
-        free(scores);
     }
 }
 
@@ -246,7 +226,7 @@ static void whole(void **state)
     test_buf scores = test_buf_make(count * sizeof(float), NULL);
     TEST_OK(clprune_prune_score(test_context(), CLPRUNE_NORM_L2, &d, dx.mat, scores.buffer, NULL));
     float *by_library = test_buf_get(&scores, "scores");
-    unsigned char *mask = malloc(count + 1);
+    unsigned char *mask = test_alloc(count + 1);
     for (size_t n = 0; n < d.batch; n++)
         prune_ref_select(ref.blocks, d.keep, by_library + n * ref.blocks, mask + n * ref.blocks);
     bsr_ref_pack(&ref, x, mask);
@@ -262,16 +242,8 @@ static void whole(void **state)
         test_same_floats("values", d.batch * d.keep, d.block.rows * d.block.cols, values,
             ref.values, "%s, %s", shape->name, test_index_names[index]);
         TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-        free(values);
-        test_bsr_free(&bsr);
     }
     test_mat_unchanged(&dx, "x");
-    free(x);
-    free(by_library);
-    free(mask);
-    bsr_ref_free(&ref);
-    test_mat_free(&dx);
-    test_buf_free(&scores);
 }
 
 /* Scaling x by a power of two scales all scores alike, so the same blocks are kept. */
@@ -295,14 +267,7 @@ static void scale_invariance(void **state)
             test_same_ints("col", d.batch * d.keep, col, first, "scale %g", (double)scales[i]);
         else
             first = col;
-        if (col != first)
-            free(col);
-        test_mat_free(&dx);
-        test_bsr_free(&bsr);
     }
-    free(first);
-    free(x);
-    free(scaled);
 }
 
 /* A NaN stays visible: its block is kept even if only one is. */
@@ -322,12 +287,7 @@ static void nan_is_kept(void **state)
         test_same_ints("col", 2, col, (const int32_t[]){2, 4}, "%s", norm_names[norm]);
         test_same_ints("crow", 12, crow, (const int32_t[]){0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1},
             "%s", norm_names[norm]);
-        free(col);
-        free(crow);
     }
-    free(x);
-    test_mat_free(&dx);
-    test_bsr_free(&bsr);
 }
 
 /* Arguments: "full" for the full list of shapes, "select" for the selection alone. */

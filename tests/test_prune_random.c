@@ -23,8 +23,6 @@ static float *draw(const clprune_bsr_desc *d, uint64_t seed, const test_mat *x)
     TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
     TEST_OK(clprune_bsr_unpack(test_context(), &bsr.bsr, y.mat, NULL));
     float *got = test_mat_get(&y, "y");
-    test_mat_free(&y);
-    test_bsr_free(&bsr);
     return got;
 }
 
@@ -51,7 +49,6 @@ static void uniform(void **state)
                         fail_msg(
                             "keep %zu: %g became %g", keeps[k], (double)from[e], (double)to[e]);
             }
-            free(got);
         }
         const double n = (double)BATCH * DRAWS, p = (double)keeps[k] / BLOCKS;
         for (size_t i = 0; i < BLOCKS; i++)
@@ -59,8 +56,6 @@ static void uniform(void **state)
                 fail_msg("keep %zu: block %zu is kept %zu times of %g, expected %g", keeps[k], i,
                     kept[i], n, n * p);
     }
-    free(x);
-    test_mat_free(&mx);
 }
 
 /* The seed alone decides, and a part of a batch is drawn as it is in the whole. */
@@ -91,12 +86,6 @@ static void seeds(void **state)
     }
     test_same_floats("y", BATCH * ROWS, COLS, got[1], got[0], "in parts");
     assert_memory_not_equal(got[2], got[0], (size_t)BATCH * ROWS * COLS * sizeof(float));
-    for (int i = 0; i < 3; i++) {
-        free(got[i]);
-        test_mat_free(&y[i]);
-    }
-    free(x);
-    test_mat_free(&mx);
 }
 
 int main(void)

@@ -26,8 +26,7 @@ static void release(cl_event event)
 
 static float *new_floats(size_t count)
 {
-    float *values = calloc(count + 1, sizeof *values);
-    assert_non_null(values);
+    float *values = test_alloc(count * sizeof *values);
     return values;
 }
 
@@ -37,17 +36,11 @@ typedef struct selection {
     float *weights;
 } selection;
 
-static void selection_free(selection *s)
-{
-    free(s->mask);
-    free(s->weights);
-}
-
 /* The reference's selection from given scores. No draw may be so close that a rounding decides. */
 static selection select_by_reference(
     uint64_t seed, size_t batch, size_t blocks, size_t keep, const float *scores, const char *name)
 {
-    selection s = {malloc(batch * blocks + 1), new_floats(batch * blocks)};
+    selection s = {test_alloc(batch * blocks + 1), new_floats(batch * blocks)};
     float *priorities = new_floats(blocks);
     for (size_t n = 0; n < batch; n++) {
         const size_t at = n * blocks;
@@ -59,7 +52,6 @@ static selection select_by_reference(
                 fail_msg("%s: seed %llu, sample %zu: near tie of %.9g and %.9g; take another seed",
                     name, (unsigned long long)seed, n, (double)priorities[i], (double)threshold);
     }
-    free(priorities);
     return s;
 }
 
@@ -80,7 +72,7 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
     bsr_ref_pack(&ref, x, s.mask);
 
     /* The kept blocks, in the order of their indices, times their weights. */
-    double *want = calloc(total + 1, sizeof *want), *bound = calloc(total + 1, sizeof *bound);
+    double *want = test_alloc(total * sizeof *want), *bound = test_alloc(total * sizeof *bound);
     assert_true(want != NULL && bound != NULL);
     for (size_t i = 0, k = 0; i < count; i++) {
         if (!s.mask[i])
@@ -103,17 +95,8 @@ static void check(clprune_norm norm, uint64_t seed, const clprune_bsr_desc *d, c
         test_close("values", d->batch * d->keep, elements, values, want, bound, "%s, keep %zu, %s",
             name, d->keep, test_index_names[index]);
         TEST_OK(clprune_bsr_validate(test_context(), &bsr.bsr));
-        free(values);
-        test_bsr_free(&bsr);
     }
     test_mat_unchanged(&dx, "x");
-    selection_free(&s);
-    free(own);
-    free(want);
-    free(bound);
-    bsr_ref_free(&ref);
-    test_mat_free(&dx);
-    test_buf_free(&dscores);
 }
 
 static void whole(void **state)
@@ -129,7 +112,6 @@ static void whole(void **state)
         d.keep = sizes.blocks - 1;
         check(CLPRUNE_NORM_L2, UINT64_MAX, &d, x, NULL, shape->name);
     }
-    free(x);
 }
 
 /* Scores that no rounding touches: here the draws alone decide, and are those of the reference on
@@ -146,7 +128,6 @@ static void same_on_every_device(void **state)
             const clprune_bsr_desc d = {batch, 1, blocks, {1, 1}, keeps[k]};
             check(CLPRUNE_NORM_MAX, 1000 * i + k, &d, x, x, "exact scores");
         }
-        free(x);
     }
     const clprune_bsr_desc none = {0, 4, 16, {1, 4}, 3};
     check(CLPRUNE_NORM_L2, 1, &none, NULL, NULL, "no samples");
@@ -180,16 +161,7 @@ static source source_make(size_t samples, float spread)
     s.dx = test_mat_make(samples * ROWS, COLS, 0, all);
     s.dy = test_mat_make(samples * ROWS, COLS, 0, NULL);
     s.bsr = test_bsr_make(d);
-    free(all);
     return s;
-}
-
-static void source_free(source *s)
-{
-    free(s->x);
-    test_mat_free(&s->dx);
-    test_mat_free(&s->dy);
-    test_bsr_free(&s->bsr);
 }
 
 /* What is drawn, as dense samples; a new array. */
@@ -218,16 +190,12 @@ static void seeds(void **state)
     const uint64_t seed = UINT64_C(0x5eed);
     float *first = source_draw(&s, seed), *again = source_draw(&s, seed);
     test_same_floats("y", 2 * ROWS, COLS, again, first, "the same seed");
-    free(again);
     assert_false(same_blocks(first, first + SIZE));
     for (int bit = 0; bit < 64; bit++) {
         float *other = source_draw(&s, seed ^ UINT64_C(1) << bit);
         if (same_blocks(other, first) || same_blocks(other + SIZE, first + SIZE))
             fail_msg("bit %d of the seed makes no difference", bit);
-        free(other);
     }
-    free(first);
-    source_free(&s);
 }
 
 /* Sums of a number and of its square. */
@@ -271,10 +239,8 @@ static void unbiased(void **state)
             pairs[0][i].sum += y[4 * i] != 0 && before[4 * i] != 0;   /* this seed, and the last */
             pairs[1][i].sum += y[4 * i] != 0 && y[SIZE + 4 * i] != 0; /* samples 0 and 1 */
         }
-        free(before);
         before = y;
     }
-    free(before);
     const size_t off = count_off(weighted, DRAWS, s.x), off_plain = count_off(plain, DRAWS, s.x);
     if (off > 0)
         fail_msg("%zu elements are off by more than 5 standard errors", off);
@@ -287,7 +253,6 @@ static void unbiased(void **state)
                 fail_msg("block %zu: kept %.4f of the time, in neighbouring %s both %.4f", i, p,
                     kind == 0 ? "seeds" : "samples", pairs[kind][i].sum / n);
         }
-    source_free(&s);
 }
 
 /* Blocks whose norm is beyond the threshold are always kept, and as they are; others are scaled,
@@ -316,9 +281,7 @@ static void large_blocks_are_certain(void **state)
             scaled += factor > 1;
         }
         assert_true(scaled > 0 && scaled <= KEEP - 3);
-        free(y);
     }
-    source_free(&s);
 }
 
 /* ---- special values -------------------------------------------------------------------------- */
@@ -405,12 +368,7 @@ static void special_values(void **state)
             if (i % 2 == 0 && i < 2 * KEEP)
                 assert_true(y[MANY_INFS * SIZE + 4 * i] == x[MANY_INFS * SIZE + 4 * i]);
         }
-        free(y);
     }
-    free(x);
-    test_mat_free(&dx);
-    test_mat_free(&dy);
-    test_bsr_free(&bsr);
 }
 
 /* Whether y is `want` * 2^shift, or the largest float where that is beyond. */
@@ -445,11 +403,7 @@ static void large_values(void **state)
             if (!is_shifted(y[1][i], y[0][i], shift))
                 fail_msg("seed %llu, element %zu: %g at 2^0 and %g at 2^%d",
                     (unsigned long long)seed, i, (double)y[0][i], (double)y[1][i], shift);
-        free(y[0]);
-        free(y[1]);
     }
-    free(x);
-    source_free(&s);
 }
 
 /* Finite values stay finite with each norm, criterion and value type, up to the largest float. */
@@ -475,12 +429,7 @@ static void stay_finite(void **state)
                 (type != CLPRUNE_VALUES_FP16 && y[i] != 0 && fabsf(y[i]) < 0.85f * fabsf(x[i])))
                 fail_msg("seed %llu, element %zu: %g becomes %g", (unsigned long long)seed, i,
                     (double)x[i], (double)y[i]);
-        free(y);
     }
-    free(x);
-    test_mat_free(&dx);
-    test_mat_free(&dy);
-    test_bsr_free(&bsr);
 }
 
 /* x upon the values, or upon an index: refused, and nothing is written. */
@@ -499,8 +448,6 @@ static void overlaps(void **state)
         test_buf_unchanged(&both, "the common buffer");
         test_buf_unchanged(&bsr.values, "values");
     }
-    test_buf_free(&both);
-    test_bsr_free(&bsr);
 }
 
 /* ---- saved activations and layers ------------------------------------------------------------ */
@@ -523,11 +470,6 @@ static void check_saved(
     TEST_OK(clprune_bsr_unpack(test_context(), &want.bsr, z.mat, NULL));
     float *left = test_mat_get(&y, "kept"), *right = test_mat_get(&z, "expected");
     test_same_floats("kept", 2 * ROWS, COLS, left, right, "%s", name);
-    free(left);
-    free(right);
-    test_mat_free(&y);
-    test_mat_free(&z);
-    test_bsr_free(&want);
 }
 
 static void saved_activations(void **state)
@@ -558,7 +500,6 @@ static void saved_activations(void **state)
     check_saved(saved, s.dx.mat, NULL, "largest");
     clprune_saved_destroy(saved);
     clprune_saved_set_seed(NULL, 7);
-    source_free(&s);
 }
 
 /* A layer hands its criterion to what it saves. */
@@ -598,11 +539,6 @@ static void layers(void **state)
         clprune_saved_destroy(saved);
         clprune_saved_destroy(token_saved);
     }
-    test_mat_free(&w);
-    test_mat_free(&y);
-    test_mat_free(&tw);
-    test_mat_free(&ty);
-    source_free(&s);
 }
 
 /* Argument: "full" for the full list of shapes. */

@@ -79,20 +79,12 @@ static quantised make(row r, uint64_t seed, const float *values, const uint64_t 
     return made;
 }
 
-static void quantised_free(quantised *q)
-{
-    free(q->x);
-    test_mat_free(&q->mat);
-    test_mat_free(&q->words);
-}
-
 /* The dequantised matrix, to be freed. */
 static float *restored(const clprune__quantised *q)
 {
     test_mat y = test_mat_make(q->desc.rows, q->desc.cols, 2, NULL);
     TEST_OK(clprune__dequantise(test_context(), q, y.mat, NULL));
     float *got = test_mat_get(&y, "y");
-    test_mat_free(&y);
     return got;
 }
 
@@ -180,8 +172,6 @@ static seen check(const quantised *q, const uint64_t *draw)
             assert_int_equal(quantise_ref_code(codes, r->bits, c), 0);
     }
     test_mat_unchanged(&q->mat, "x");
-    free(y);
-    free((void *)(uintptr_t)as_floats);
     return s;
 }
 
@@ -192,8 +182,6 @@ static void codes(void **state)
     quantised nearest = make(*r, 21, NULL, NULL), drawn = make(*r, 22, NULL, &draw);
     (void)check(&nearest, NULL);
     (void)check(&drawn, &draw);
-    quantised_free(&nearest);
-    quantised_free(&drawn);
 }
 
 /* The bounds of the errors and of the step are reached, not only kept. */
@@ -209,8 +197,6 @@ static void bounds_are_reached(void **state)
         assert_true(a.most_error > 0.499);
         assert_true(b.most_error > 0.98);
         assert_true(a.most_step > 1 + 0.9 * 0x1p-7);
-        quantised_free(&nearest);
-        quantised_free(&drawn);
     }
 }
 
@@ -245,9 +231,6 @@ static void hard_groups(void **state)
         quantised nearest = make(r, 41, x, NULL), drawn = make(r, 41, x, &draw);
         (void)check(&nearest, NULL);
         (void)check(&drawn, &draw);
-        quantised_free(&nearest);
-        quantised_free(&drawn);
-        free(x);
     }
 }
 
@@ -257,22 +240,18 @@ static void unbiased(void **state)
     const unsigned bits = (unsigned)(uintptr_t)*state;
     enum { SAMPLES = 512, SEEDS = 8, ROWS_OF = 2, COLS = 70, EACH = ROWS_OF * COLS };
     const row r = {SAMPLES, ROWS_OF, COLS, bits, 8 * bits, 1};
-    float *one = test_new_normal(51, EACH), *x = malloc(SAMPLES * EACH * sizeof *x);
+    float *one = test_new_normal(51, EACH), *x = test_alloc(SAMPLES * EACH * sizeof *x);
     double sum[EACH] = {0};
-    assert_non_null(x);
     for (size_t n = 0; n < SAMPLES; n++)
         memcpy(x + n * EACH, one, EACH * sizeof *x);
     double worst = 0, squares = 0;
     quantised q = {0};
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        if (seed > 0)
-            quantised_free(&q);
         const uint64_t draw = seed << 32 | (seed + 3);
         q = make(r, 51, x, &draw);
         float *y = restored(&q.q);
         for (size_t i = 0; i < SAMPLES * EACH; i++)
             sum[i % EACH] += (double)y[i];
-        free(y);
     }
     float *words = test_mat_get(&q.words, "words");
     const uint32_t *group = (const uint32_t *)(const void *)words + q.q.desc.rows * q.q.codes.ld;
@@ -289,10 +268,6 @@ static void unbiased(void **state)
     if (worst > 5 || squares / EACH > 1.6 || squares / EACH < 0.4)
         fail_msg("%u bits: worst mean is %g standard errors off, mean square %g", bits, worst,
             squares / EACH);
-    free(words);
-    quantised_free(&q);
-    free(one);
-    free(x);
 }
 
 /* Sample by sample, in any order, makes the same words as the whole batch. */
@@ -312,10 +287,6 @@ static void parts(void **state)
     }
     float *want = test_mat_get(&whole.words, "words"), *got = test_mat_get(&words, "made apart");
     test_same_floats("part by part", 1, words.mat.cols, got, want, "group %zu", r->group);
-    free(want);
-    free(got);
-    test_mat_free(&words);
-    quantised_free(&whole);
 }
 
 /* The same words everywhere, ties included: a hash of them, as it first was. */
@@ -331,8 +302,6 @@ static void same_everywhere(void **state)
         unsigned char *bytes = (unsigned char *)test_mat_get(&q.words, "words");
         for (size_t k = 0; k < 4 * q.words.mat.cols; k++)
             hash = (hash ^ bytes[k]) * UINT64_C(0x100000001b3);
-        free(bytes);
-        quantised_free(&q);
     }
     if (hash != UINT64_C(0xf3cd42497a496eb7))
         fail_msg("hash 0x%016llx", (unsigned long long)hash);
@@ -386,16 +355,6 @@ static void product(const quantised *q, bool nt, size_t first, size_t count, flo
         test_same_floats("dw and the dense one", dw_rows, dw_cols, got, dense,
             "%s, %u bits, beta %g", nt ? "nt" : "tn", r->bits, (double)beta);
     test_mat_unchanged(&ddy, "dy");
-    gemm_ref_free(&ref);
-    free(x);
-    free(dy);
-    free(old);
-    free(got);
-    free(dense);
-    test_mat_free(&ddy);
-    test_mat_free(&dx);
-    test_mat_free(&got_dw);
-    test_mat_free(&dense_dw);
 }
 
 static void products(void **state)
@@ -411,9 +370,6 @@ static void products(void **state)
     }
     float *after = test_mat_get(&q.words, "words");
     test_same_floats("words", 1, q.words.mat.cols, after, before, "after the products");
-    free(before);
-    free(after);
-    quantised_free(&q);
 }
 
 /* nt with more results than are made side by side at once, and with more than there is room for. */
@@ -425,7 +381,6 @@ static void products_in_runs(void **state)
         quantised q = make(large[i], 101, NULL, NULL);
         for (size_t k = 0; k < 3; k++)
             product(&q, true, 0, large[i].batch, betas[k]);
-        quantised_free(&q);
     }
 }
 
@@ -442,11 +397,6 @@ static void nan_shows(void **state)
     float *got = test_mat_get(&dw, "dw");
     for (size_t i = 0; i < 960; i++)
         assert_true(isnan(got[i]) == (i % 96 / 32 == 1));
-    free(got);
-    free(x);
-    test_mat_free(&dy);
-    test_mat_free(&dw);
-    quantised_free(&q);
 }
 
 static void refused(void **state)
@@ -482,9 +432,6 @@ static void refused(void **state)
     TEST_FAILS(clprune__quantise(context, NULL, (size_t)1 << 31, 0, q.mat.mat, &q.q, NULL),
         CLPRUNE_SIZE_OVERFLOW, "samples");
     test_mat_unchanged(&dw, "dw");
-    test_mat_free(&dy);
-    test_mat_free(&dw);
-    quantised_free(&q);
 }
 
 /* The store's values for `keep` and a seed, to be freed. */
@@ -497,7 +444,6 @@ static float *stored(const clprune_keep *keep, const row *r, uint64_t seed, clpr
     test_mat y = test_mat_make(r->batch * r->rows, r->cols, 0, NULL);
     TEST_OK(clprune_saved_restore(saved, 0, r->batch, y.mat, NULL));
     float *got = test_mat_get(&y, "y");
-    test_mat_free(&y);
     clprune_saved_destroy(saved);
     return got;
 }
@@ -519,11 +465,6 @@ static void in_a_store(void **state)
     test_same_floats("stochastic", 1, count, got_drawn, want_drawn, "a store");
     test_same_floats("nearest", 1, count, got_nearest, want_nearest, "a store");
     assert_true(memcmp(got_drawn, other, count * sizeof *other) != 0);
-    float *const arrays[] = {want_nearest, want_drawn, got_drawn, other, got_nearest};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    quantised_free(&nearest);
-    quantised_free(&drawn);
     clprune_saved *refused_one = NULL;
     clprune_saved_sizes sizes;
     TEST_OK(clprune_saved_size_query(&keep, 2, 196, 384, &sizes));

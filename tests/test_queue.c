@@ -191,7 +191,7 @@ static void several_queues(void **state)
         .index_type = CLPRUNE_INDEX_BITMAP};
     enum { X = BATCH * ROWS * COLS, DY = BATCH * ROWS * OUT, DW = OUT * COLS };
     float *x = test_new_normal(7, X), *dy = test_new_normal(8, DY);
-    float *one = malloc((DW + X) * sizeof *one), *many = malloc((DW + X) * sizeof *many);
+    float *one = test_alloc((DW + X) * sizeof *one), *many = test_alloc((DW + X) * sizeof *many);
     assert_true(x != NULL && dy != NULL && one != NULL && many != NULL);
     cl_command_queue first = clprune_context_queue(context);
     assert_int_equal(clRetainCommandQueue(first), CL_SUCCESS);
@@ -217,10 +217,6 @@ static void several_queues(void **state)
     const clprune_mat mats[] = {w.x, w.h, w.dy, w.dw};
     for (size_t i = 0; i < 4; i++)
         clprune_buffer_release(context, mats[i].buffer);
-    free(x);
-    free(dy);
-    free(one);
-    free(many);
 }
 
 static cl_uint references(cl_command_queue queue)

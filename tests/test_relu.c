@@ -26,7 +26,6 @@ static void check_mask(const test_mat *mask, size_t cols, const bool *want)
                 fail_msg("row %zu, bit %zu is %d", r, c, bit);
         }
     }
-    free(packed);
 }
 
 /* With zeros, so that the border is tested. */
@@ -49,7 +48,7 @@ static void values(void **state)
     float *x = new_inputs(71, count), *dy = test_new_normal(72, count);
     double *wide_x = layer_widen(count, x), *wide_dy = layer_widen(count, dy);
     double *y_want = layer_new(count), *dx_want = layer_new(count), *exact = layer_new(count);
-    bool *positive = calloc(count + 1, sizeof *positive);
+    bool *positive = test_alloc(count * sizeof *positive);
     relu_ref_forward(count, wide_x, y_want, positive);
     relu_ref_backward(count, wide_dy, positive, dx_want);
     test_mat in = test_mat_make(s->rows, s->cols, s->gap, x);
@@ -79,16 +78,6 @@ static void values(void **state)
     test_mat_unchanged(&mask, "mask");
     TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask.mat, gradient.mat, none, NULL));
     layer_same("dx over dy", &out, &gradient);
-    test_mat *mats[] = {&in, &out, &gradient, &mask, &again};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_x, wide_dy, y_want, dx_want, exact};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(positive);
-    free(packed);
-    free(x);
-    free(dy);
 }
 
 /* With b: y and mask have the bits of x + b, and x stays. With db: dx has the bits of the pass
@@ -144,16 +133,6 @@ static void bias(void **state)
         plain[c] = fmaf(0.5f, b[c], plain[c]);
     test_mat_set(&db[1], plain);
     layer_same("db, with beta", &db[1], &db[2]);
-    test_mat *mats[] = {&in, &moved, &shift, &gradient, &out[0], &out[1], &mask[0], &mask[1],
-        &db[0], &db[1], &db[2]};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    float *floats[] = {x, b, dy, sum, dx, plain};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
-    free(db_want);
-    free(size);
-    free(bound);
 }
 
 static void special_values(void **state)
@@ -182,11 +161,6 @@ static void special_values(void **state)
     float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);
-    test_mat *mats[] = {&in, &out, &mask, &dy};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    free(y);
-    free(dx);
 }
 
 typedef struct problem {
@@ -207,10 +181,6 @@ static double loss(void *user, const double *theta)
     double total = 0;
     for (size_t i = 0; i < count; i++)
         total += (double)p->dy[i] * (double)y[i];
-    test_mat_free(&x);
-    test_mat_free(&b);
-    free(y);
-    free(narrow);
     return total;
 }
 
@@ -234,14 +204,6 @@ static void slopes(void **state)
         grad[i] = (double)(i < COUNT ? got_dx[i] : got_db[i - COUNT]);
     problem p = {ROWS, COLS, dy};
     layer_slopes("x and b", loss, &p, COUNT + COLS, wide, grad, 1e-2, 1e-4);
-    test_mat *mats[] = {&x, &dx, &b, &db, &mask};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    float *floats[] = {theta, dy, got_dx, got_db};
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
-        free(floats[i]);
-    free(grad);
-    free(wide);
 }
 
 static void invalid(void **state)
@@ -287,7 +249,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &y, &narrow, &mask, &db};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

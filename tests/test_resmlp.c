@@ -94,8 +94,6 @@ static void smaller_batch(void **state)
         float *want = read_mat(mat), *got = read_mat(roomy.model.params[i].grad);
         test_same_floats(
             exact.model.params[i].name, mat.rows, mat.cols, got, want, "%s", row->name);
-        free(want);
-        free(got);
     }
     free_fixture(&exact);
     free_fixture(&roomy);
@@ -112,8 +110,6 @@ static void inference(void **state)
     forward(&f, false);
     float *got = read_mat(f.model.logits);
     test_same_floats("logits", f.batch, row->classes, got, want, "%s", row->name);
-    free(want);
-    free(got);
     free_fixture(&f);
 }
 
@@ -210,7 +206,6 @@ static void initial_values(void **state)
                                                   : 1,
                     1e-12);
             }
-            free(values);
         }
         resmlp_destroy(&model);
     }
@@ -271,8 +266,7 @@ static void sampled_gradients(void **state)
     }
     const float *want = all[0], *biased = all[1], *first = all[2];
     const size_t count = resmlp_arch_parameters(&f.model.arch);
-    double *sums = calloc(2 * count, sizeof *sums), *squares = sums + count;
-    assert_non_null(sums);
+    double *sums = test_alloc(2 * count * sizeof *sums), *squares = sums + count;
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
         resmlp_set_seed(&f.model, draw);
         float *got = gradients_of(&f);
@@ -281,7 +275,6 @@ static void sampled_gradients(void **state)
             sums[i] += (double)got[i];
             squares[i] += (double)got[i] * (double)got[i];
         }
-        free(got);
     }
     for (size_t t = 0, at = 0; t < f.model.tensors; t++) {
         const clprune_param *param = &f.model.params[t];
@@ -303,9 +296,6 @@ static void sampled_gradients(void **state)
             test_same_floats(param->name, 1, size, first + at, want + at, "%s", row->name);
         at += size;
     }
-    for (int i = 0; i < 3; i++)
-        free(all[i]);
-    free(sums);
     free_fixture(&f);
 }
 
@@ -331,8 +321,6 @@ static void every_tensor_is_seeded(void **state)
         if (memcmp(want, got, values.rows * 4 * sizeof *got) == 0)
             fail_msg("tensor %zu of %zu is not seeded", i, kept + 1);
     }
-    free(want);
-    free(got);
     free_fixture(&f);
 }
 
@@ -363,8 +351,6 @@ static void imported(void **state)
     unsigned char *got = test_file_read(out, &size);
     assert_int_equal(size, want_size);
     assert_memory_equal(got, want, size);
-    free(got);
-    free(want);
     test_folder_remove(folder);
     free_fixture(&f);
 }

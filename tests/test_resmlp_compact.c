@@ -31,8 +31,7 @@ typedef struct reference {
 
 static double *new_doubles(size_t count)
 {
-    double *values = calloc(count > 0 ? count : 1, sizeof *values);
-    assert_non_null(values);
+    double *values = test_alloc(count * sizeof *values);
     return values;
 }
 
@@ -72,9 +71,9 @@ static reference read_kept(const fixture *f)
     const size_t rows = f->batch * model->tokens, dim = model->arch.dim;
     reference r = {
         .model = model, .batch = f->batch, .rows = rows, .dim = dim, .hidden = model->arch.hidden};
-    r.values = calloc(model->tensors, sizeof *r.values);
-    r.grads = calloc(model->tensors, sizeof *r.grads);
-    r.blocks = calloc(model->arch.depth, sizeof *r.blocks);
+    r.values = test_alloc(model->tensors * sizeof *r.values);
+    r.grads = test_alloc(model->tensors * sizeof *r.grads);
+    r.blocks = test_alloc(model->arch.depth * sizeof *r.blocks);
     assert_true(r.values != NULL && r.grads != NULL && r.blocks != NULL);
     for (size_t i = 0; i < model->tensors; i++) {
         r.values[i] = read_mat(model->params[i].value);
@@ -93,27 +92,6 @@ static reference read_kept(const fixture *f)
     r.log_p = read_mat(clprune_mat_rows(model->log_p, 0, f->batch));
     r.dx = new_doubles(rows * dim);
     return r;
-}
-
-static void free_reference(reference *r)
-{
-    for (size_t i = 0; i < r->model->tensors; i++) {
-        free(r->values[i]);
-        free(r->grads[i]);
-    }
-    for (size_t i = 0; i < r->model->arch.depth; i++) {
-        free(r->blocks[i].x);
-        free(r->blocks[i].x2);
-        free(r->blocks[i].g);
-        free(r->blocks[i].slope);
-    }
-    free(r->values);
-    free(r->grads);
-    free(r->blocks);
-    free(r->mean_x);
-    free(r->pooled);
-    free(r->log_p);
-    free(r->dx);
 }
 
 /* y = x W^T + b, backward: dw, db and dx (which may be NULL) from dy, added to. */
@@ -174,10 +152,6 @@ static void tail_back(reference *r)
         r->grads[tail + 1], dmean);
     for (size_t i = 0; i < r->rows * dim; i++)
         r->dx[i] = dmean[i / (tokens * dim) * dim + i % dim] / (double)tokens;
-    free(dlogits);
-    free(pooled);
-    free(dpooled);
-    free(dmean);
 }
 
 /* next = x2 + ls2 * (g W2^T + b2), g = gelu(h), h = affine2(x2) W1^T + b1 */
@@ -206,11 +180,6 @@ static void mlp_back(reference *r, size_t index)
         dh[i] *= (double)kept->slope[i];
     linear_back(rows, dim, hidden, n2, w[8], dh, dw[8], dw[9], dn2);
     affine_back(rows, dim, kept->x2, w[6], dn2, dw[6], dw[7], r->dx);
-    free(g);
-    free(dm);
-    free(dh);
-    free(dn2);
-    free(n2);
 }
 
 /* x2 = x + ls1 * (W_t affine1(x) + b_t) */
@@ -236,8 +205,6 @@ static void tokens_back(reference *r, size_t index)
         dw[0][c] += t * r->dx[i];
     }
     affine_back(r->rows, dim, kept->x, w[2], dn1, dw[2], dw[3], r->dx);
-    free(n1);
-    free(dn1);
 }
 
 static void compare(const char *name, size_t count, const float *got, const double *want)
@@ -271,9 +238,7 @@ static void matches_reference(
         const clprune_mat grad = f.model.params[i].grad;
         float *got = read_mat(grad);
         compare(f.model.params[i].name, grad.rows * grad.cols, got, r.grads[i]);
-        free(got);
     }
-    free_reference(&r);
     free_fixture(&f);
 }
 
@@ -329,7 +294,6 @@ static void all_blocks(void **state)
                 near(want[i].name, "projection", off, 0, exact ? bound : most[code]);
                 worst = !exact && off > worst ? off : worst;
             }
-            free(got);
         }
         print_message("%u bits: off by up to %.2e\n", 2u << code, worst);
         free_fixture(&f);
@@ -363,14 +327,10 @@ static void same_bits(void **state)
             grads[pass] = read_mat(f.model.params[2].grad);
         }
         test_same_floats("ls1", 1, row->dim, grads[1], grads[0], "%s", row->name);
-        free(grads[0]);
-        free(grads[1]);
         if (i == 1)
             test_same_floats("g", rows, row->hidden, kept[1], kept[0], "%s", row->name);
         free_fixture(&f);
     }
-    free(kept[0]);
-    free(kept[1]);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

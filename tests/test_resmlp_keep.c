@@ -297,7 +297,6 @@ static void check_distance(const golden_resmlp_case *row, const keep_policy *pol
         for (size_t k = 0; k < count; k++)
             off[k] = got[first + k] - dense[first + k];
         const double distance = golden_norm(count, off) / norm;
-        free(off);
         const double lower = strcmp(tensor->name, exempt) == 0 ? 0 : least;
         if (weight && !(distance >= lower && distance <= most))
             fail_msg("%s: off by %g, not by %g to %g", tensor->name, distance, lower, most);
@@ -305,7 +304,6 @@ static void check_distance(const golden_resmlp_case *row, const keep_policy *pol
             fail_msg("%s: off by %g", tensor->name, distance);
         first += count;
     }
-    free(got);
 }
 
 static keep_policy all_kept(clprune_keep keep)
@@ -356,7 +354,6 @@ static void forms(void **state)
     cells.cell = 2;
     const keep_policy four = keep_preset(POOLED, cells);
     check_distance(row, &four, false, 0.01, 2, dense);
-    free(dense);
 }
 
 static void fill(resmlp *model, const char *part, float value)
@@ -402,9 +399,6 @@ static void far_from_zero(void **state)
             const char *name = f.model.params[i].name;
             const double allowed = (strcmp(name, "head.weight") == 0 ? 2 : 1) * bound * norm;
             near(name, "distance from dense", golden_norm(count, got), 0, allowed);
-            free(got);
-            if (preset_index == EXACT_TOKENS)
-                free(want[i]);
         }
         free_fixture(&f);
     }
@@ -433,15 +427,10 @@ static void same_bits(void **state)
             test_same_floats("logits", f.batch, row->classes, got, logits, "%s", row->name);
             test_same_floats(
                 "stem", first_grad.rows, first_grad.cols, got_grad, grad, "%s", row->name);
-            free(got);
-            free(got_grad);
         }
         forward(&f, false);
         float *got = read_mat(clprune_mat_rows(f.model.logits, 0, f.batch));
         test_same_floats("logits", f.batch, row->classes, got, logits, "inference");
-        free(got);
-        free(logits);
-        free(grad);
         free_fixture(&f);
     }
 }

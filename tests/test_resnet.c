@@ -88,7 +88,8 @@ static void fill_params(fixture *f)
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_param *p = &f->model.params[i];
         const size_t count = p->value.rows * p->value.cols;
-        float *values = malloc(count * sizeof *values), *turned = malloc(count * sizeof *turned);
+        float *values = test_alloc(count * sizeof *values),
+              *turned = test_alloc(count * sizeof *turned);
         clprune_extent kernel;
         size_t in;
         assert_true(values != NULL && turned != NULL);
@@ -103,8 +104,6 @@ static void fill_params(fixture *f)
         if (conv)
             TEST_OK(clprune_conv2d_weights_from_oihw(p->value.rows, in, kernel, values, turned));
         TEST_OK(clprune_mat_write(test_context(), p->value, conv ? turned : values));
-        free(values);
-        free(turned);
     }
 }
 
@@ -170,8 +169,7 @@ static double forward(fixture *f, bool training, float smooth)
 
 static float *read_mat(clprune_mat mat)
 {
-    float *values = malloc(mat.rows * mat.cols * sizeof *values);
-    assert_non_null(values);
+    float *values = test_alloc(mat.rows * mat.cols * sizeof *values);
     TEST_OK(clprune_mat_read(test_context(), mat, values));
     return values;
 }
@@ -201,16 +199,13 @@ static void compare_grads(const fixture *f, const golden_resnet_case *c)
     for (size_t i = 0; i < f->model.tensors; i++) {
         const clprune_mat grad = f->model.params[i].grad;
         const size_t count = grad.rows * grad.cols;
-        float *values = read_mat(grad), *turned = malloc(count * sizeof *turned);
+        float *values = read_mat(grad), *turned = test_alloc(count * sizeof *turned);
         clprune_extent kernel;
         size_t in;
-        assert_non_null(turned);
         const bool conv = is_conv(f, i, &kernel, &in);
         if (conv)
             TEST_OK(clprune_conv2d_weights_to_oihw(grad.rows, in, kernel, values, turned));
         compare(&c->grads[i], f->model.params[i].name, count, conv ? turned : values, bound);
-        free(values);
-        free(turned);
     }
 }
 
@@ -255,7 +250,6 @@ static void training(void **state)
             const trainer_state *s = &f.model.states[i];
             float *values = read_mat(s->mat);
             compare(&c->stats[i], s->name, s->mat.cols, values, 1e-5);
-            free(values);
         }
     }
     write_batch(&f, c, c->seed, 0);
@@ -293,8 +287,6 @@ static void exact_dx(void **state)
             float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
             test_same_floats(
                 f.model.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
-            free(want);
-            free(got);
         }
         destroy(&f);
     }
@@ -324,8 +316,6 @@ static void codes(void **state)
         }
         if (!(error <= 0.05 * 0.05 * norm))
             fail_msg("%s: relative error %.3g", f.model.params[i].name, sqrt(error / norm));
-        free(want);
-        free(got);
     }
     destroy(&f);
     destroy(&dense);
@@ -347,14 +337,12 @@ static double loss_moved(
     fixture *f, clprune_mat value, const float *from, const float *direction, double by)
 {
     const size_t count = value.rows * value.cols;
-    float *moved = malloc(count * sizeof *moved);
-    assert_non_null(moved);
+    float *moved = test_alloc(count * sizeof *moved);
     for (size_t e = 0; e < count; e++)
         moved[e] = (float)((double)from[e] + by * (double)direction[e]);
     TEST_OK(clprune_mat_write(test_context(), value, moved));
     const double loss = forward(f, true, smoothing);
     TEST_OK(clprune_mat_write(test_context(), value, from));
-    free(moved);
     return loss;
 }
 
@@ -392,8 +380,6 @@ static void differences(void **state)
             if (!(fabs(found - square) <= 0.02 * square))
                 fail_msg("%s, %s: %.6g by differences, %.6g by the backward pass", presets[p],
                     names[k], found, square);
-            free(gradient);
-            free(from);
         }
         destroy(&f);
     }
@@ -423,15 +409,14 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
             const size_t count = mat.rows * mat.cols;
             float *got = read_mat(mat);
             if (draw == 0) {
-                means[i] = calloc(count, sizeof(double));
-                squares[i] = calloc(count, sizeof(double));
+                means[i] = test_alloc(count * sizeof(double));
+                squares[i] = test_alloc(count * sizeof(double));
                 assert_true(means[i] != NULL && squares[i] != NULL);
             }
             for (size_t e = 0; e < count; e++) {
                 means[i][e] += (double)got[e] / (double)draws;
                 squares[i][e] += (double)got[e] * (double)got[e] / (double)draws;
             }
-            free(got);
         }
     }
     for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
@@ -445,9 +430,6 @@ static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dens
         }
         sum.off += off / norm;
         sum.noise += noise / norm;
-        free(want);
-        free(means[i]);
-        free(squares[i]);
     }
     destroy(&f);
     return sum;
@@ -524,8 +506,6 @@ static void same_files(const char *a, const char *b)
     unsigned char *a_bytes = test_file_read(a, &a_size), *b_bytes = test_file_read(b, &b_size);
     assert_int_equal(a_size, b_size);
     assert_memory_equal(a_bytes, b_bytes, a_size);
-    free(a_bytes);
-    free(b_bytes);
 }
 
 /* A file of torchvision gives PyTorch's logits. Exported, it has the same bytes. A pass of training
@@ -557,7 +537,6 @@ static void imported(void **state)
     float *logits = read_mat(model.logits);
     for (size_t i = 0; i < BATCH * CLASSES; i++)
         assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
-    free(logits);
     test_folder_make(folder);
     (void)snprintf(out, sizeof out, "%s/out", folder);
     (void)snprintf(again, sizeof again, "%s/again", folder);

@@ -75,7 +75,7 @@ static float *kept_of(const keep_row *d, size_t batch, const float *x)
     const bool dense = d->form == CLPRUNE_FORM_DENSE;
     bsr_ref ref =
         bsr_ref_make(batch, ROWS, COLS, dense ? 1 : d->block.rows, dense ? 1 : d->block.cols, 0);
-    unsigned char *mask = malloc(batch * ref.blocks + 1);
+    unsigned char *mask = test_alloc(batch * ref.blocks + 1);
     memset(mask, 1, batch * ref.blocks);
     if (!dense) {
         double *scores = prune_ref_scores(
@@ -87,12 +87,8 @@ static float *kept_of(const keep_row *d, size_t batch, const float *x)
         const size_t keep = bsr_ref_keep_count(ref.blocks, tenths, 10);
         for (size_t n = 0; n < batch; n++)
             prune_ref_select(ref.blocks, keep, rounded + n * ref.blocks, mask + n * ref.blocks);
-        free(scores);
-        free(rounded);
     }
     float *kept = bsr_ref_masked(&ref, x, mask);
-    free(mask);
-    bsr_ref_free(&ref);
     return kept;
 }
 
@@ -117,11 +113,6 @@ static void check_products(
         float *got = test_mat_get(&dw, "dw");
         test_close("dw", OUT, dw_cols, got, ref.want, ref.bound, "%s, %s, %zu samples",
             nt ? "nt" : "tn", name, batch);
-        gemm_ref_free(&ref);
-        free(dy);
-        free(got);
-        test_mat_free(&ddy);
-        test_mat_free(&dw);
     }
 }
 
@@ -157,15 +148,9 @@ static void store_and_multiply(void **state)
             TEST_OK(clprune_bsr_validate(test_context(), &bsr));
             test_mat y = test_mat_make(batch * ROWS, COLS, 0, NULL);
             TEST_OK(clprune_bsr_unpack(test_context(), &bsr, y.mat, NULL));
-            free(got);
             got = test_mat_get(&y, "y");
-            test_mat_free(&y);
         }
         test_same_floats("kept", batch * ROWS, COLS, got, kept, "%s", name);
-        free(x);
-        free(kept);
-        free(got);
-        test_mat_free(&dx);
     }
     clprune_saved_destroy(saved);
 }
@@ -188,9 +173,6 @@ static void target(void **state)
     TEST_OK(clprune_saved_store(saved, 0, 2, where, NULL));
     float *kept = kept_of(d, 2, x);
     check_products(saved, 2, kept, names[d - descs]);
-    free(x);
-    free(kept);
-    test_mat_free(&scratch);
     clprune_saved_destroy(saved);
 }
 
@@ -203,7 +185,6 @@ static float *restored(const clprune_saved *saved, size_t first, size_t count)
     assert_non_null(event);
     assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
     float *got = test_mat_get(&y, "restored");
-    test_mat_free(&y);
     return got;
 }
 
@@ -222,17 +203,12 @@ static void ranges_store(void **state)
         TEST_OK(clprune_saved_store(apart, n, 1, clprune_mat_rows(dx.mat, n * ROWS, ROWS), NULL));
     float *want = restored(whole, 0, BATCH), *got = restored(apart, 0, BATCH);
     test_same_floats("stored apart", BATCH * ROWS, COLS, got, want, "%s", name);
-    free(got);
     for (size_t first = 0; first <= BATCH; first++)
         for (size_t count = 0; first + count <= BATCH; count++) {
             got = restored(apart, first, count);
             test_same_floats("a part", count * ROWS, COLS, got, want + first * ROWS * COLS,
                 "%s, %zu samples from %zu on", name, count, first);
-            free(got);
         }
-    free(want);
-    free(x);
-    test_mat_free(&dx);
     clprune_saved_destroy(whole);
     clprune_saved_destroy(apart);
 }
@@ -275,17 +251,8 @@ static void ranges_multiply(void **state)
                     test_close("dw", OUT, dw_cols, got, ref.want, ref.bound,
                         "%s, %s, %zu samples from %zu on, beta %d", nt ? "nt" : "tn", name, count,
                         first, add);
-                    gemm_ref_free(&ref);
-                    free(got);
                 }
-        free(dy);
-        free(old);
-        test_mat_free(&ddy);
-        test_mat_free(&dw);
     }
-    free(kept);
-    free(x);
-    test_mat_free(&dx);
     clprune_saved_destroy(saved);
 }
 
@@ -311,15 +278,7 @@ static void many_outputs(void **state)
         gemm_ref ref = bspmm_ref_nt(sizes, 1, (float)add, dy, x, old);
         float *got = test_mat_get(&dw, "dw");
         test_close("dw", TOKENS, TOKENS, got, ref.want, ref.bound, "beta %d", add);
-        gemm_ref_free(&ref);
-        free(got);
     }
-    free(x);
-    free(dy);
-    free(old);
-    test_mat_free(&dx);
-    test_mat_free(&ddy);
-    test_mat_free(&dw);
     clprune_saved_destroy(saved);
 }
 
@@ -352,7 +311,6 @@ static void ranges_refused(void **state)
         TEST_OK(clprune_saved_store(saved, 1, 2, own, NULL));
         TEST_OK(clprune_saved_restore(saved, 1, 2, own, NULL));
     }
-    test_mat_free(&x);
     clprune_saved_destroy(saved);
 }
 

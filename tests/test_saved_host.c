@@ -115,9 +115,6 @@ static void same_bits(void **state)
             assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_INPUT).live, before);
             clprune_saved_destroy(saved);
         }
-    free(x);
-    free(dy);
-    free(dw);
 }
 
 /* A call that fails after its memory was staged leaves the outputs as they were. */
@@ -144,8 +141,6 @@ static void kept_on_failure(void **state)
         host_check(&added, values, "dw, beta 1");
     }
     clprune_saved_destroy(saved);
-    free(values);
-    free(dy);
 }
 
 static void refused(void **state)
@@ -172,7 +167,6 @@ static void refused(void **state)
     assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before);
     TEST_OK(clprune_saved_store_host(saved, BATCH, 0, NULL, COLS)); /* nothing */
     clprune_saved_destroy(saved);
-    free(x);
 }
 
 int main(void)

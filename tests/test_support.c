@@ -15,9 +15,6 @@ static void matrix_round_trip(void **state)
     float *back = test_mat_get(&m, "m");
     test_same_floats("m", 7, 5, back, values, "fresh");
     test_mat_unchanged(&m, "m");
-    free(back);
-    free(values);
-    test_mat_free(&m);
 }
 
 static void buffer_round_trip(void **state)
@@ -28,8 +25,6 @@ static void buffer_round_trip(void **state)
     unsigned char *back = test_buf_get(&b, "b");
     test_same_bytes("b", 3, back, values, "fresh");
     test_buf_unchanged(&b, "b");
-    free(back);
-    test_buf_free(&b);
 }
 
 /* A copy that the library refuses, and what is expected of it. */
@@ -37,7 +32,6 @@ static void refused_copy(clprune_status expected, const char *part)
 {
     test_mat m = test_mat_make(3, 4, 0, NULL);
     TEST_FAILS(clprune_mat_copy(test_context(), m.mat, m.mat, NULL), expected, part);
-    test_mat_free(&m);
 }
 
 static void right_failure(void **state)
@@ -61,7 +55,7 @@ static void write_in_front(void **state)
     (void)state;
     test_mat m = test_mat_make(3, 4, 0, NULL);
     poke(m.mat.buffer, (m.mat.offset - 1) * sizeof(float));
-    free(test_mat_get(&m, "m"));
+    (void)test_mat_get(&m, "m");
 }
 
 static void write_in_gap(void **state)
@@ -69,7 +63,7 @@ static void write_in_gap(void **state)
     (void)state;
     test_mat m = test_mat_make(3, 4, 2, NULL);
     poke(m.mat.buffer, (m.mat.offset + 4) * sizeof(float));
-    free(test_mat_get(&m, "m"));
+    (void)test_mat_get(&m, "m");
 }
 
 static void write_behind_buffer(void **state)
@@ -77,7 +71,7 @@ static void write_behind_buffer(void **state)
     (void)state;
     test_buf b = test_buf_make(10, NULL);
     poke(b.whole, b.front + 10);
-    free(test_buf_get(&b, "b"));
+    (void)test_buf_get(&b, "b");
 }
 
 static void write_behind(void **state)
@@ -85,7 +79,7 @@ static void write_behind(void **state)
     (void)state;
     test_mat m = test_mat_make(3, 4, 2, NULL);
     poke(m.mat.buffer, (m.mat.offset + 2 * m.mat.ld + 4) * sizeof(float));
-    free(test_mat_get(&m, "m"));
+    (void)test_mat_get(&m, "m");
 }
 
 static void write_inside(void **state)
@@ -101,7 +95,7 @@ static void write_in_front_of_buffer(void **state)
     (void)state;
     test_buf b = test_buf_make(10, NULL);
     poke(b.whole, b.front - 1);
-    free(test_buf_get(&b, "b"));
+    (void)test_buf_get(&b, "b");
 }
 
 static void write_inside_buffer(void **state)

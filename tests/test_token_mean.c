@@ -39,14 +39,6 @@ static void values(void **state)
     layer_check("dx", &dx, dx_want, dx_bound, "backward");
     test_mat_unchanged(&in, "x");
     test_mat_unchanged(&gradient, "dy");
-    test_mat *mats[] = {&in, &y, &y2, &gradient, &dx};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_free(mats[i]);
-    double *arrays[] = {wide_x, wide_dy, y_want, y_bound, dx_want, dx_bound};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
-    free(x);
-    free(dy);
 }
 
 /* No tokens: the mean is NaN, the gradient has no rows. */
@@ -59,8 +51,6 @@ static void no_tokens(void **state)
     TEST_OK(clprune_token_mean_forward(test_context(), 2, 0, none.mat, y.mat, NULL));
     layer_check("y", &y, want, bound, "no tokens");
     TEST_OK(clprune_token_mean_backward(test_context(), 2, 0, y.mat, none.mat, NULL));
-    test_mat_free(&none);
-    test_mat_free(&y);
 }
 
 enum { BATCH = 3, TOKENS = 7, COLS = 18 };
@@ -92,10 +82,6 @@ static double loss_device(void *user, const double *x)
     double loss = 0;
     for (size_t i = 0; i < BATCH * COLS; i++)
         loss += weight(i) * (double)y[i];
-    free(y);
-    free(narrow);
-    test_mat_free(&in);
-    test_mat_free(&out);
     return loss;
 }
 
@@ -110,9 +96,6 @@ static void slopes(void **state)
     token_mean_ref_backward(BATCH, TOKENS, COLS, dy, grad, NULL);
     layer_slopes("reference", loss_ref, NULL, COUNT, wide, grad, 1e-3, 1e-8);
     layer_slopes("device", loss_device, NULL, COUNT, wide, grad, 1e-2, 1e-3);
-    free(x);
-    free(wide);
-    free(grad);
 }
 
 static void invalid(void **state)
@@ -145,7 +128,6 @@ static void invalid(void **state)
     test_mat *mats[] = {&x, &y, &narrow};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
         test_mat_unchanged(mats[i], "argument of a refused call");
-        test_mat_free(mats[i]);
     }
 }
 

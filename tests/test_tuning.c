@@ -430,17 +430,6 @@ static void bspmm_under(clprune_context *context, const char *text, bool tn, clp
                       : bspmm_ref_nt(sizes, 0.5f, -1, in, kept, old);
     test_close("dw", OUTPUTS, out_cols, got, ref.want, ref.bound, "%s, block %zu x %zu\n%s",
         tn ? "tn" : "nt", d.block.rows, d.block.cols, text);
-    gemm_ref_free(&ref);
-    free(x);
-    free(in);
-    free(old);
-    free(kept);
-    free(got);
-    test_mat_free(&dx);
-    test_mat_free(&dense);
-    test_mat_free(&din);
-    test_mat_free(&out);
-    test_bsr_free(&xs);
 }
 
 /* The tiled family has CLBlast's, for which one case will do. */

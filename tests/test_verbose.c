@@ -48,7 +48,6 @@ static void use(const char *verbose, float result[ROWS * OUT])
     TEST_OK(clprune_mat_read(context, y, result));
     assert_int_equal(
         clprune_gemm(context, false, false, 1.0f, 0.0f, x, w, y, NULL), CLPRUNE_INVALID_SIZE);
-    free(numbers);
     clprune_context_destroy(context);
 }
 

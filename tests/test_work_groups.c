@@ -121,7 +121,6 @@ static clprune_status run(clprune_context *context, operation *run_it, float *re
         status = clprune_mat_read(context, y, result);
     clprune_buffer_release(context, x.buffer);
     clprune_buffer_release(context, y.buffer);
-    free(values);
     return status;
 }
 
@@ -166,8 +165,7 @@ static const struct row refused_rows[] = {
 
 static float *floats(void)
 {
-    float *made = calloc(ROWS * COLS, sizeof(float));
-    assert_non_null(made);
+    float *made = test_alloc(ROWS * COLS * sizeof(float));
     return made;
 }
 
@@ -194,8 +192,6 @@ static void smaller(void **state)
     }
     device_layer_set(NULL);
     clprune_context_destroy(context);
-    free(want);
-    free(got);
 }
 
 static void refused(void **state)
@@ -220,7 +216,6 @@ static void refused(void **state)
     assert_int_equal(warnings, (row->run_it == lanes ? 1 : 2) * row->refusals);
     device_layer_set(NULL);
     clprune_context_destroy(context);
-    free(got);
 }
 
 /* Local memory for the strip of a convolution's source, but hardly for more. */
@@ -288,7 +283,7 @@ static void many_groups(void **state)
         TEST_OK(clprune_conv2d_backward(
             layer, 1, image, 0, 0, NULL, y[1], w, y[2], CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
         for (int i = 0; i < 3; i++) {
-            got[run][i] = calloc(rows[i] * CHANNELS, sizeof(float));
+            got[run][i] = test_alloc(rows[i] * CHANNELS * sizeof(float));
             TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
             if (run == 1)
                 test_same_floats("y", rows[i], CHANNELS, got[1][i], got[0][i], "result %d", i);
@@ -296,9 +291,6 @@ static void many_groups(void **state)
         clprune_conv2d_destroy(layer);
         close_context(context, 5, (const clprune_mat[]){x, w, y[0], y[1], y[2]});
     }
-    for (int i = 0; i < 6; i++)
-        free(got[i / 3][i % 3]);
-    free(values);
     device_layer_set(NULL);
 }
 
@@ -380,19 +372,16 @@ static void many_samples(void **state)
         centred_conv(context, x, y[2]);
         for (int i = 0; i < 3; i++) {
             const size_t rows = results[i].rows, cols = results[i].cols;
-            float *got = calloc(rows * cols, sizeof(float));
+            float *got = test_alloc(rows * cols * sizeof(float));
             TEST_OK(clprune_mat_read(context, y[i], got));
             if (run == 0) {
                 want[i] = got;
                 continue;
             }
             test_same_floats("y", rows, cols, got, want[i], "%s", results[i].name);
-            free(got);
-            free(want[i]);
         }
         close_context(context, 5, (const clprune_mat[]){x, dy, y[0], y[1], y[2]});
     }
-    free(values);
     device_layer_set(NULL);
 }
 
@@ -461,20 +450,17 @@ static void many_columns(void **state)
             (clprune_keep){.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 1}}, one,
             pixel, dw[3]);
         for (int i = 0; i < RESULTS; i++) {
-            float *got = calloc(OUT * cols[i], sizeof(float));
+            float *got = test_alloc(OUT * cols[i] * sizeof(float));
             TEST_OK(clprune_mat_read(context, dw[i], got));
             if (run == 0) {
                 want[i] = got;
                 continue;
             }
             test_same_floats("dw", OUT, cols[i], got, want[i], "product %d", i);
-            free(got);
-            free(want[i]);
         }
         close_context(
             context, 8, (const clprune_mat[]){wide, tall, pixel, dy, dw[0], dw[1], dw[2], dw[3]});
     }
-    free(values);
     device_layer_set(NULL);
 }
 
@@ -486,7 +472,7 @@ static void many_products(void **state)
     device_layer_set("groups=65535");
     clprune_context *context = create();
     clprune_mat x, y, dy, dw;
-    float *values = calloc((size_t)SAMPLES * FEATURES, sizeof(float)), sum[3], want = 0;
+    float *values = test_alloc(((size_t)SAMPLES * FEATURES) * sizeof(float)), sum[3], want = 0;
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "x", SAMPLES, FEATURES, &x));
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "y", SAMPLES, 1, &y));
     TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "dy", SAMPLES * 3, FEATURES, &dy));
@@ -508,7 +494,6 @@ static void many_products(void **state)
         if (values[i] != (float)(i % 7 * FEATURES))
             fail_msg("sample %zu: %g", i, (double)values[i]);
     close_context(context, 4, (const clprune_mat[]){x, y, dy, dw});
-    free(values);
     device_layer_set(NULL);
 }
 

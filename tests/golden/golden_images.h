@@ -24,13 +24,11 @@ static inline clprune_image_bytes golden_images_make(size_t bytes)
 static inline void golden_images_write(
     const clprune_image_bytes *images, size_t bytes, uint64_t seed)
 {
-    uint8_t *host = malloc(bytes);
-    assert_non_null(host);
+    uint8_t *host = test_alloc(bytes);
     golden_fill_image(seed, bytes, host);
     assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), images->buffer,
                          CL_TRUE, 0, bytes, host, 0, NULL, NULL),
         CL_SUCCESS);
-    free(host);
 }
 
 static inline void golden_images_free(clprune_image_bytes *images)

@@ -23,8 +23,7 @@ static const float smoothing = 0.1f;
 
 static inline float *new_floats(size_t count)
 {
-    float *values = calloc(count > 0 ? count : 1, sizeof *values);
-    assert_non_null(values);
+    float *values = test_alloc(count * sizeof *values);
     return values;
 }
 
@@ -69,16 +68,14 @@ static inline void write_images(fixture *f, uint64_t seed)
 
 static inline void write_labels(fixture *f, uint32_t step, bool training)
 {
-    int32_t *labels = calloc(f->batch, sizeof *labels);
+    int32_t *labels = test_alloc(f->batch * sizeof *labels);
     const uint32_t classes = (uint32_t)f->model.arch.classes;
-    assert_non_null(labels);
     for (uint32_t i = 0; i < f->batch; i++)
         labels[i] =
             (int32_t)(training ? golden_train_label(i, step, classes) : golden_label(i, classes));
     assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
                          0, f->batch * sizeof *labels, labels, 0, NULL, NULL),
         CL_SUCCESS);
-    free(labels);
 }
 
 static inline void write_parameters(fixture *f, const golden_tensor *tensors)
@@ -92,7 +89,6 @@ static inline void write_parameters(fixture *f, const golden_tensor *tensors)
         golden_fill_parameter(
             tensors[i].kind, tensors[i].fan_in, GOLDEN_SEED_PARAMETER + i, count, values);
         TEST_OK(clprune_mat_write(test_context(), param->value, values));
-        free(values);
     }
 }
 
@@ -187,7 +183,6 @@ static inline double mean_loss(const fixture *f)
     TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
     for (size_t i = 0; i < f->batch; i++)
         sum += (double)losses[i];
-    free(losses);
     return sum / (double)f->batch;
 }
 
@@ -235,7 +230,6 @@ static inline void check_tensor(const golden_tensor *want, clprune_mat mat)
         near(want->name, "projection", projection_of(p, count, got), want->proj[p], allowed);
     for (size_t i = 0; i < GOLDEN_SAMPLES; i++)
         near(want->name, "element", (double)got[want->index[i]], want->value[i], allowed);
-    free(got);
 }
 
 /* Loss, logits and every gradient. What is recomputed is so for `chunk` samples at a time, 0 for as
@@ -283,9 +277,6 @@ static inline void check_slopes(const golden_resmlp_case *row, const keep_policy
         }
         near(param->name, "slope", (loss[0] - loss[1]) / (2 * step), norm, 0.01 * norm);
         TEST_OK(clprune_mat_write(test_context(), param->value, value));
-        free(value);
-        free(grad);
-        free(moved);
     }
     free_fixture(&f);
 }

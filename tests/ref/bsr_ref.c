@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_memory.h"
+
 static void *zeros(size_t count, size_t size)
 {
-    void *memory = calloc(count + 1, size);
+    void *memory = test_alloc(count * size);
     if (memory == NULL)
         abort();
     return memory;
@@ -83,9 +85,6 @@ bsr_ref_index bsr_ref_index_make(const bsr_ref *ref, bool bitmap)
 
 void bsr_ref_index_free(bsr_ref_index *index)
 {
-    free(index->crow);
-    free(index->col);
-    free(index->bitmap);
     *index = (bsr_ref_index){NULL, NULL, NULL, 0, 0, 0};
 }
 
@@ -120,14 +119,6 @@ float *bsr_ref_masked(const bsr_ref *ref, const float *x, const unsigned char *m
                 y[at] = mask[block] != 0 ? x[at] : 0.0f;
             }
     return y;
-}
-
-void bsr_ref_free(bsr_ref *ref)
-{
-    free(ref->crow);
-    free(ref->col);
-    free(ref->values);
-    *ref = (bsr_ref){0};
 }
 
 size_t bsr_ref_keep_count(size_t blocks, uint64_t numerator, uint64_t denominator)

@@ -38,8 +38,6 @@ float *bsr_ref_unpack(const bsr_ref *ref);
 /* x with all unmarked blocks set to zero, without going through BSR; a new array. */
 float *bsr_ref_masked(const bsr_ref *ref, const float *x, const unsigned char *mask);
 
-void bsr_ref_free(bsr_ref *ref);
-
 /* floor(s * blocks + 1/2) subtracted from blocks, s = numerator / denominator exactly. */
 size_t bsr_ref_keep_count(size_t blocks, uint64_t numerator, uint64_t denominator);
 

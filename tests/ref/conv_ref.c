@@ -1,7 +1,8 @@
 #include "ref/conv_ref.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "support/test_memory.h"
 
 void conv_ref_settle(conv_ref *r)
 {
@@ -28,7 +29,7 @@ static long pixel(const conv_ref *r, size_t n, size_t i, size_t j, size_t a, siz
 float *conv_ref_unfold(const conv_ref *r, const float *x)
 {
     const size_t taps = r->kernel[0] * r->kernel[1];
-    float *to = calloc(r->batch * r->out_height * r->out_width * taps * r->in + 1, sizeof *to);
+    float *to = test_alloc(r->batch * r->out_height * r->out_width * taps * r->in * sizeof *to);
     size_t row = 0;
     for (size_t n = 0; n < r->batch; n++)
         for (size_t i = 0; i < r->out_height; i++)
@@ -54,7 +55,6 @@ gemm_ref conv_ref_forward(const conv_ref *r, const float *x, const float *w, con
     if (b != NULL)
         gemm_ref_add_row(&ref, b);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
-    free(unfolded);
     return ref;
 }
 
@@ -64,7 +64,6 @@ gemm_ref conv_ref_dw(const conv_ref *r, const float *dy, const float *x)
     float *unfolded = conv_ref_unfold(r, x);
     gemm_ref_add(&ref, true, false, results(r), dy, unfolded);
     gemm_ref_end(&ref, 1.0f, 0.0f, NULL);
-    free(unfolded);
     return ref;
 }
 

@@ -1,7 +1,8 @@
 #include "ref/gelu_code_ref.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "support/test_memory.h"
 
 double gelu_code_ref_slope(double h)
 {
@@ -51,7 +52,7 @@ void gelu_code_ref_means(double sigma_low, double sigma_high, size_t count, cons
     double *means, double *square)
 {
     enum { POINTS = 160000, SIGMAS = 40 };
-    double *mass = calloc(count, sizeof *mass), all = 0;
+    double *mass = test_alloc(count * sizeof *mass), all = 0;
     *square = 0;
     for (size_t i = 0; i < count; i++)
         means[i] = 0;
@@ -71,5 +72,4 @@ void gelu_code_ref_means(double sigma_low, double sigma_high, size_t count, cons
     for (size_t i = 0; i < count; i++)
         means[i] /= mass[i];
     *square /= all;
-    free(mass);
 }

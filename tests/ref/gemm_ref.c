@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/test_memory.h"
+
 gemm_ref gemm_ref_begin(size_t m, size_t n)
 {
     gemm_ref ref = {.m = m, .n = n};
-    ref.want = calloc(m * n + 1, sizeof *ref.want);
-    ref.bound = calloc(m * n + 1, sizeof *ref.bound);
+    ref.want = test_alloc(m * n * sizeof *ref.want);
+    ref.bound = test_alloc(m * n * sizeof *ref.bound);
     if (ref.want == NULL || ref.bound == NULL)
         abort();
     return ref;
@@ -50,11 +52,4 @@ void gemm_ref_end(gemm_ref *ref, float alpha, float beta, const float *c)
         ref->want[i] = result;
         ref->bound[i] = 2 * sqrt(terms) * 0x1p-24 * magnitude + 0x1p-24 * fabs(result);
     }
-}
-
-void gemm_ref_free(gemm_ref *ref)
-{
-    free(ref->want);
-    free(ref->bound);
-    *ref = (gemm_ref){0};
 }

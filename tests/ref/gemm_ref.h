@@ -30,6 +30,4 @@ void gemm_ref_add_row(gemm_ref *ref, const float *row);
  * 2^-24 * sum |a||b| + 2^-24 * |want|; beta * c counts as one more term. */
 void gemm_ref_end(gemm_ref *ref, float alpha, float beta, const float *c);
 
-void gemm_ref_free(gemm_ref *ref);
-
 #endif

@@ -1,7 +1,8 @@
 #include "ref/optimizer_ref.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "support/test_memory.h"
 
 #define U 0x1p-24
 
@@ -63,7 +64,7 @@ static void adamw(
 static void lamb(
     const clprune_optimizer_desc *desc, uint64_t t, double lr, double wd, const optimizer_ref *x)
 {
-    double *r = calloc(x->count + 1, sizeof *r);
+    double *r = test_alloc(x->count * sizeof *r);
     for (size_t i = 0; i < x->count; i++) {
         double size;
         r[i] = adam(desc, t, x, i, &size) + wd * x->p[i];
@@ -77,7 +78,6 @@ static void lamb(
         x->p_bound[i] = U * fabs(x->p[i]) + lr * ratio * (x->p_bound[i] + 20 * U * fabs(r[i]));
         x->p[i] -= lr * ratio * r[i];
     }
-    free(r);
 }
 
 void optimizer_ref_step(const clprune_optimizer_desc *desc, uint64_t t, double lr, int decay,

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/test_memory.h"
+
 size_t *pool_ref_cells(size_t height, size_t width, size_t cell, size_t *cells)
 {
-    size_t *cell_of = malloc((height * width + 1) * sizeof *cell_of);
+    size_t *cell_of = test_alloc((height * width + 1) * sizeof *cell_of);
     if (cell_of == NULL)
         abort();
     *cells = 0;
@@ -20,9 +22,9 @@ size_t *pool_ref_cells(size_t height, size_t width, size_t cell, size_t *cells)
 double *pool_ref_means(size_t batch, size_t rows, size_t cols, size_t cells, const size_t *cell_of,
     const float *x, double **bound)
 {
-    double *sum = calloc(batch * cells * cols + 1, sizeof *sum);
-    double *size = calloc(batch * cells * cols + 1, sizeof *size);
-    size_t *count = calloc(cells + 1, sizeof *count);
+    double *sum = test_alloc(batch * cells * cols * sizeof *sum);
+    double *size = test_alloc(batch * cells * cols * sizeof *size);
+    size_t *count = test_alloc(cells * sizeof *count);
     if (sum == NULL || size == NULL || count == NULL)
         abort();
     for (size_t r = 0; r < rows; r++)
@@ -37,7 +39,6 @@ double *pool_ref_means(size_t batch, size_t rows, size_t cols, size_t cells, con
         sum[i] /= n;
         size[i] = n * 0x1p-24 * size[i] / n + 0x1p-23 * fabs(sum[i]); /* n - 1 sums, a division */
     }
-    free(count);
     *bound = size;
     return sum;
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/test_memory.h"
+
 static double block_norm(
     prune_ref_norm norm, size_t height, size_t width, size_t ld, const float *block)
 {
@@ -23,7 +25,7 @@ double *prune_ref_scores(prune_ref_norm norm, size_t batch, size_t rows, size_t 
     size_t bc, const float *x)
 {
     const size_t block_rows = (rows + br - 1) / br, block_cols = (cols + bc - 1) / bc;
-    double *scores = calloc(batch * block_rows * block_cols + 1, sizeof *scores);
+    double *scores = test_alloc(batch * block_rows * block_cols * sizeof *scores);
     if (scores == NULL)
         abort();
     for (size_t n = 0; n < batch; n++)
@@ -55,7 +57,7 @@ static int better_first(const void *p, const void *q)
 
 void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned char *mask)
 {
-    candidate *order = calloc(blocks + 1, sizeof *order);
+    candidate *order = test_alloc(blocks * sizeof *order);
     if (order == NULL)
         abort();
     for (size_t i = 0; i < blocks; i++) {
@@ -65,7 +67,6 @@ void prune_ref_select(size_t blocks, size_t keep, const float *scores, unsigned 
     qsort(order, blocks, sizeof *order, better_first);
     for (size_t i = 0; i < keep; i++)
         mask[order[i].index] = 1;
-    free(order);
 }
 
 /* The finaliser of MurmurHash3 (32 bits). */

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_memory.h"
+
 static double *new_doubles(size_t count)
 {
-    double *values = calloc(count > 0 ? count : 1, sizeof *values);
+    double *values = test_alloc(count * sizeof *values);
     if (values == NULL)
         abort();
     return values;
@@ -33,8 +35,6 @@ void token_mix_ref_forward(const token_mix_ref *in, double *y)
     branch(in, n, t);
     for (size_t i = 0; i < count; i++)
         y[i] = in->x[i] + in->ls[i % in->cols] * t[i];
-    free(n);
-    free(t);
 }
 
 void token_mix_ref_backward(const token_mix_ref *in, token_mix_ref_grads out)
@@ -65,7 +65,4 @@ void token_mix_ref_backward(const token_mix_ref *in, token_mix_ref_grads out)
         out.dbeta[i % d] += dn[i];
         out.dx[i] = in->dy[i] + in->alpha[i % d] * dn[i];
     }
-    double *arrays[] = {n, t, dt, dn};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
 }

@@ -1,18 +1,10 @@
 #include "support/test_buffer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Quiet NaNs; arithmetic does not make these payloads. */
 #define CANARY    0x7fcaca7eu
 #define UNWRITTEN 0x7fc0ffeeu
-
-static void *allocate(size_t bytes)
-{
-    void *memory = malloc(bytes > 0 ? bytes : 1);
-    assert_non_null(memory);
-    return memory;
-}
 
 static cl_mem create(size_t bytes)
 {
@@ -20,7 +12,7 @@ static cl_mem create(size_t bytes)
     cl_mem buffer =
         clCreateBuffer(clprune_context_cl(test_context()), CL_MEM_READ_WRITE, bytes, NULL, &code);
     assert_int_equal(code, CL_SUCCESS);
-    return buffer;
+    return test_own(buffer);
 }
 
 static void transfer(cl_mem buffer, size_t bytes, const void *from, void *to)
@@ -36,7 +28,7 @@ test_mat test_mat_make(size_t rows, size_t cols, size_t gap, const float *values
 {
     test_mat m = {.mat = {NULL, TEST_CANARIES, rows, cols, cols + gap}};
     m.elements = 2 * TEST_CANARIES + rows * m.mat.ld;
-    m.written = allocate(m.elements * sizeof *m.written);
+    m.written = test_alloc(m.elements * sizeof *m.written);
     for (size_t i = 0; i < m.elements; i++)
         m.written[i] = CANARY;
     m.mat.buffer = create(m.elements * sizeof *m.written);
@@ -68,7 +60,7 @@ static bool is_inside(clprune_mat mat, size_t i)
 
 static uint32_t *read_whole(const test_mat *m)
 {
-    uint32_t *now = allocate(m->elements * sizeof *now);
+    uint32_t *now = test_alloc(m->elements * sizeof *now);
     transfer(m->mat.buffer, m->elements * sizeof *now, NULL, now);
     return now;
 }
@@ -89,10 +81,9 @@ float *test_mat_get(const test_mat *m, const char *what)
     const clprune_mat mat = m->mat;
     uint32_t *now = read_whole(m);
     check_mat(m, now, false, what);
-    float *values = allocate(mat.rows * mat.cols * sizeof *values);
+    float *values = test_alloc(mat.rows * mat.cols * sizeof *values);
     for (size_t r = 0; r < mat.rows; r++)
         memcpy(values + r * mat.cols, now + mat.offset + r * mat.ld, mat.cols * sizeof *values);
-    free(now);
     return values;
 }
 
@@ -100,15 +91,6 @@ void test_mat_unchanged(const test_mat *m, const char *what)
 {
     uint32_t *now = read_whole(m);
     check_mat(m, now, true, what);
-    free(now);
-}
-
-void test_mat_free(test_mat *m)
-{
-    if (m->mat.buffer != NULL)
-        (void)clReleaseMemObject(m->mat.buffer);
-    free(m->written);
-    *m = (test_mat){0};
 }
 
 static size_t canary_bytes(void)
@@ -130,7 +112,8 @@ test_buf test_buf_make(size_t bytes, const void *values)
     b.buffer =
         clCreateSubBuffer(b.whole, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     assert_int_equal(code, CL_SUCCESS);
-    b.written = allocate(total);
+    (void)test_own(b.buffer);
+    b.written = test_alloc(total);
     memset(b.written, 0xC5, total);
     memset(b.written + front, 0xA5, bytes);
     if (values != NULL)
@@ -142,7 +125,7 @@ test_buf test_buf_make(size_t bytes, const void *values)
 static unsigned char *read_checked(const test_buf *b, bool inside_too, const char *what)
 {
     const size_t total = (b->bytes > 0 ? b->bytes : 1) + 2 * b->front;
-    unsigned char *now = allocate(total);
+    unsigned char *now = test_alloc(total);
     transfer(b->whole, total, NULL, now);
     for (size_t i = 0; i < total; i++) {
         const bool inside = i >= b->front && i < b->front + b->bytes;
@@ -157,25 +140,14 @@ static unsigned char *read_checked(const test_buf *b, bool inside_too, const cha
 void *test_buf_get(const test_buf *b, const char *what)
 {
     unsigned char *now = read_checked(b, false, what);
-    void *values = allocate(b->bytes);
+    void *values = test_alloc(b->bytes);
     memcpy(values, now + b->front, b->bytes);
-    free(now);
     return values;
 }
 
 void test_buf_unchanged(const test_buf *b, const char *what)
 {
-    free(read_checked(b, true, what));
-}
-
-void test_buf_free(test_buf *b)
-{
-    if (b->buffer != NULL)
-        (void)clReleaseMemObject(b->buffer);
-    if (b->whole != NULL)
-        (void)clReleaseMemObject(b->whole);
-    free(b->written);
-    *b = (test_buf){0};
+    (void)read_checked(b, true, what);
 }
 
 test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void *crow,
@@ -196,14 +168,4 @@ test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void
 test_bsr test_bsr_make(clprune_bsr_desc desc)
 {
     return test_bsr_holding(desc, NULL, NULL, NULL, NULL);
-}
-
-void test_bsr_free(test_bsr *b)
-{
-    test_buf_free(&b->values);
-    test_buf_free(&b->scales);
-    test_buf_free(&b->crow);
-    test_buf_free(&b->col);
-    test_buf_free(&b->bitmap);
-    *b = (test_bsr){0};
 }

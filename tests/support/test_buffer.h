@@ -30,8 +30,6 @@ void test_mat_unchanged(const test_mat *m, const char *what);
 /* Overwrites the elements (NULL: with NaN); test_mat_unchanged then compares with these. */
 void test_mat_set(test_mat *m, const float *values);
 
-void test_mat_free(test_mat *m);
-
 typedef struct test_buf {
     cl_mem buffer; /* what the library gets: a sub-buffer of exactly `bytes` */
     cl_mem whole;
@@ -43,7 +41,6 @@ typedef struct test_buf {
 test_buf test_buf_make(size_t bytes, const void *values);
 void *test_buf_get(const test_buf *b, const char *what);
 void test_buf_unchanged(const test_buf *b, const char *what);
-void test_buf_free(test_buf *b);
 
 /* A BSR matrix in test_bufs. */
 typedef struct test_bsr {
@@ -55,6 +52,5 @@ test_bsr test_bsr_make(clprune_bsr_desc desc);
 /* The same with these contents; NULL: filled with 0xA5. */
 test_bsr test_bsr_holding(clprune_bsr_desc desc, const float *values, const void *crow,
     const void *col, const void *bitmap);
-void test_bsr_free(test_bsr *b);
 
 #endif

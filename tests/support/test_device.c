@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_memory.h"
+
 #define MAX_DEVICES 16
 
 static clprune_context *context;
 static char label[192], selection[32];
 static clprune_kernels family;
+static size_t before_cases; /* what main made lives on */
 
 clprune_context *test_context(void)
 {
@@ -42,6 +45,13 @@ bool test_small(void)
     return is_set("CLPRUNE_TEST_SMALL");
 }
 
+static int end_case(void **state)
+{
+    (void)state;
+    test_release(before_cases);
+    return 0;
+}
+
 void test_add(test_list *list, CMUnitTestFunction run, const void *row, const char *name, ...)
 {
     char text[256];
@@ -61,7 +71,8 @@ void test_add(test_list *list, CMUnitTestFunction run, const void *row, const ch
     if (list->tests == NULL || copy == NULL)
         abort();
     memcpy(copy, text, size);
-    list->tests[list->count++] = (struct CMUnitTest){copy, run, NULL, NULL, (void *)(uintptr_t)row};
+    list->tests[list->count++] =
+        (struct CMUnitTest){copy, run, NULL, end_case, (void *)(uintptr_t)row};
 }
 
 static void free_list(test_list *list)
@@ -157,6 +168,7 @@ static int run_on_devices(const char *group, test_list *list, bool both_families
     clprune_device_info devices[MAX_DEVICES];
     size_t count = 0;
     int failed = selects_nothing(group, list);
+    before_cases = test_mark();
     if (clprune_device_list(MAX_DEVICES, devices, &count) != CLPRUNE_SUCCESS) {
         fprintf(stderr, "%s: %s\n", group, clprune_last_error(NULL));
         failed = 1;
@@ -173,6 +185,7 @@ static int run_on_devices(const char *group, test_list *list, bool both_families
         failed += run_family(group, list, &devices[i], CLPRUNE_KERNELS_TILED);
     }
     free_list(list);
+    test_release(0);
     return failed;
 }
 
@@ -188,9 +201,11 @@ int test_run_on_each_device(const char *group, test_list *list)
 
 int test_run_on_host(const char *group, test_list *list)
 {
+    before_cases = test_mark();
     const int failed = selects_nothing(group, list) ||
                        _cmocka_run_group_tests(group, list->tests, list->count, NULL, NULL) != 0;
     free_list(list);
+    test_release(0);
     return failed != 0;
 }
 

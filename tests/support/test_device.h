@@ -29,6 +29,7 @@
 #include <cmocka.h>
 
 #include "clprune/clprune.h"
+#include "support/test_memory.h"
 
 /* The exit status by which CTest knows a skipped test. */
 #define TEST_SKIPPED 77

@@ -29,7 +29,6 @@ static inline void test_same_part(
     assert_int_equal(part->bytes, bytes);
     void *got = test_buf_get(part, what);
     test_same_bytes(what, bytes, got, want, "%s", name);
-    free(got);
 }
 
 /* Fails unless the index of `bsr` is that of `ref`, to the byte. */
@@ -55,12 +54,9 @@ static inline test_bsr test_bsr_of(clprune_bsr_desc desc, const bsr_ref *ref)
 static inline clprune_bsr test_bsr_moved(const test_bsr *b, size_t bytes, test_buf *moved)
 {
     unsigned char *values = test_buf_get(&b->values, "values"),
-                  *longer = calloc(b->values.bytes + bytes, 1);
-    assert_non_null(longer);
+                  *longer = test_alloc(b->values.bytes + bytes);
     memcpy(longer + bytes, values, b->values.bytes);
     *moved = test_buf_make(b->values.bytes + bytes, longer);
-    free(values);
-    free(longer);
     clprune_bsr bsr = b->bsr;
     bsr.values = moved->buffer;
     bsr.offset.values = bytes;
@@ -71,8 +67,7 @@ static inline clprune_bsr test_bsr_moved(const test_bsr *b, size_t bytes, test_b
 static inline unsigned char *test_random_mask(uint64_t seed, const bsr_ref *ref)
 {
     test_rng rng = {seed};
-    unsigned char *mask = calloc(ref->batch * ref->blocks + 1, 1);
-    assert_non_null(mask);
+    unsigned char *mask = test_alloc(ref->batch * ref->blocks);
     for (size_t n = 0; n < ref->batch; n++)
         for (size_t i = 0, left = ref->keep; i < ref->blocks; i++)
             if (test_rng_below(&rng, ref->blocks - i) < left) {
@@ -97,7 +92,6 @@ static inline void test_index_validates(
 {
     test_bsr bsr = test_bsr_holding(desc, NULL, crow, col, bitmap);
     test_validates(&bsr.bsr, part);
-    test_bsr_free(&bsr);
 }
 
 /* Fails if a buffer of `bsr` is not as it was made. */

@@ -33,8 +33,7 @@ static inline void layer_add_shapes(test_list *list, CMUnitTestFunction run, con
 
 static inline double *layer_new(size_t count)
 {
-    double *values = calloc(count > 0 ? count : 1, sizeof *values);
-    assert_non_null(values);
+    double *values = test_alloc(count * sizeof *values);
     return values;
 }
 
@@ -49,8 +48,7 @@ static inline double *layer_widen(size_t count, const float *values)
 
 static inline float *layer_narrow(size_t count, const double *values)
 {
-    float *narrow = malloc((count > 0 ? count : 1) * sizeof *narrow);
-    assert_non_null(narrow);
+    float *narrow = test_alloc((count > 0 ? count : 1) * sizeof *narrow);
     for (size_t i = 0; i < count; i++)
         narrow[i] = (float)values[i];
     return narrow;
@@ -63,7 +61,6 @@ static inline void layer_check(const char *what, const test_mat *m, const double
 {
     float *got = test_mat_get(m, what);
     test_close(what, m->mat.rows, m->mat.cols, got, want, bound, "%s", parameters);
-    free(got);
 }
 
 /* Both matrices have the same bits. */
@@ -71,8 +68,6 @@ static inline void layer_same(const char *what, const test_mat *a, const test_ma
 {
     float *x = test_mat_get(a, what), *y = test_mat_get(b, what);
     test_same_floats(what, a->mat.rows, a->mat.cols, x, y, "two runs");
-    free(x);
-    free(y);
 }
 
 /* An event that the library returned: completes, and is the caller's to release. */
@@ -107,9 +102,7 @@ static inline void layer_slopes(const char *what, layer_function f, void *user, 
         if (!(fabs(found - slope) <= tolerance * size))
             fail_msg("%s: the slope by differences is %.12g, by the gradient %.12g, allowed %.3g",
                 what, found, slope, tolerance * size);
-        free(v);
     }
-    free(moved);
 }
 
 /* For the tests of gradients that follow from a weight gradient: a linear layer of LAYER_IN inputs
@@ -137,7 +130,6 @@ static inline layer_product layer_product_new(uint64_t seed, size_t vectors, con
                     (numbers[r * LAYER_IN + i] - (centre == NULL ? 0 : centre[i]));
         }
     p.data = layer_widen(LAYER_ROWS * (LAYER_IN + LAYER_OUT), numbers);
-    free(numbers);
     return p;
 }
 
@@ -153,14 +145,8 @@ static inline void layer_product_slopes(layer_product *p, layer_function loss, t
         float *got = test_mat_get(&out[i], "gradient");
         for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
             grad[at++] = (double)got[k];
-        free(got);
-        test_mat_free(&out[i]);
     }
     layer_slopes("product", loss, p->data, total, theta, grad, 1e-4, 1e-6);
-    free(theta);
-    free(grad);
-    free(p->theta);
-    free(p->data);
 }
 
 #endif

@@ -31,9 +31,9 @@ static inline stored_ref stored_make(const bsr_ref *wide, clprune_value_type typ
     const int most = type == CLPRUNE_VALUES_INT4 ? 7 : 127;
     const size_t block = wide->br * wide->bc, kept = wide->batch * wide->keep;
     stored_ref s = {.bsr = *wide, .code_bytes = bytes[type]};
-    s.codes = calloc(kept * block + 1, s.code_bytes);
-    s.scales = calloc(kept + 1, sizeof *s.scales);
-    s.bsr.values = calloc(kept * block + 1, sizeof(float));
+    s.codes = test_alloc(kept * block * s.code_bytes);
+    s.scales = test_alloc(kept * sizeof *s.scales);
+    s.bsr.values = test_alloc(kept * block * sizeof(float));
     for (size_t i = 0; i < kept; i++)
         s.scales[i] = int_ref_scale(most, block, wide->values + i * block);
     for (size_t i = 0; i < kept * block; i++) {
@@ -51,13 +51,6 @@ static inline stored_ref stored_make(const bsr_ref *wide, clprune_value_type typ
         }
     }
     return s;
-}
-
-static inline void stored_free(stored_ref *s)
-{
-    free(s->scales);
-    free(s->codes);
-    free(s->bsr.values);
 }
 
 /* A matrix on the device, packed there, and its reference. */
@@ -91,23 +84,12 @@ static inline packed pack(clprune_bsr_desc d, uint64_t seed, const float *values
     return p;
 }
 
-static inline void packed_free(packed *p)
-{
-    free(p->x);
-    free(p->mask);
-    stored_free(&p->ref);
-    bsr_ref_free(&p->wide);
-    test_mat_free(&p->mat);
-    test_buf_free(&p->mask_buf);
-    test_bsr_free(&p->bsr);
-}
-
 /* The codes of int4, one byte each, to be freed; fails unless the padding of blocks is zero. */
 static inline int8_t *unpacked_int4(const packed *p, const unsigned char *stored, const char *name)
 {
     const size_t block = p->wide.br * p->wide.bc, bytes = (block + 1) / 2;
     const size_t kept = p->wide.batch * p->wide.keep;
-    int8_t *codes = malloc(kept * block + 1);
+    int8_t *codes = test_alloc(kept * block + 1);
     for (size_t i = 0; i < kept; i++) {
         for (size_t e = 0; e < block; e++)
             codes[i * block + e] = (int8_t)int4_ref_code(stored + i * bytes, e);
@@ -138,7 +120,6 @@ static inline void same_codes(const packed *p, const void *got, const char *name
             fail_msg("%s: code %zu of %g at scale %g is %d, expected %d", name, i,
                 (double)wide->values[i], scale, codes[i], want[i]);
     }
-    free(halves);
 }
 
 static inline void check_packed(const packed *p, const char *name)
@@ -146,7 +127,6 @@ static inline void check_packed(const packed *p, const char *name)
     const clprune_bsr_desc d = p->bsr.bsr.desc;
     void *codes = test_buf_get(&p->bsr.values, "values");
     same_codes(p, codes, name);
-    free(codes);
     test_same_index(&p->bsr, &p->wide, name);
     if (is_scaled(d.value_type))
         test_same_part(
@@ -188,7 +168,6 @@ static inline results results_of(const clprune_bsr *bsr, size_t outputs)
     TEST_OK(clprune_bsr_unpack(test_context(), bsr, y.mat, NULL));
     r.of[3] = test_mat_get(&y, "y");
     r.count[3] = d.batch * d.rows * d.cols;
-    test_mat_free(&y);
     for (int product = 0; product < 3; product++) {
         const sides side = sides_of(product, d, outputs);
         float *in = test_new_normal(53, side.in_rows * side.in_cols);
@@ -197,17 +176,8 @@ static inline results results_of(const clprune_bsr *bsr, size_t outputs)
         TEST_OK(multiply(product, 0, din.mat, bsr, out.mat));
         r.of[product] = test_mat_get(&out, "output");
         r.count[product] = side.out_rows * side.out_cols;
-        free(in);
-        test_mat_free(&din);
-        test_mat_free(&out);
     }
     return r;
-}
-
-static inline void results_free(results *r)
-{
-    for (int i = 0; i < 4; i++)
-        free(r->of[i]);
 }
 
 /* Fails unless two matrices give the same bits. `what`, `first`: for the message. */
@@ -220,8 +190,6 @@ static inline void same_results(
         test_same_floats("result", 1, w.count[i], g.of[i], w.of[i],
             "%s, result %d, from sample %zu on", what, i, first);
     }
-    results_free(&g);
-    results_free(&w);
 }
 
 /* Collects "v.values=160 v.crow=32 ". */

@@ -43,14 +43,6 @@ static inline void test_product(clprune_context *context, gemm_shape s, bool ta,
         ta, tb, (double)alpha, (double)beta, gaps[0], gaps[1], gaps[2], label);
     test_mat_unchanged(&da, "a");
     test_mat_unchanged(&db, "b");
-    gemm_ref_free(&ref);
-    free(a);
-    free(b);
-    free(old);
-    free(got);
-    test_mat_free(&da);
-    test_mat_free(&db);
-    test_mat_free(&dc);
 }
 
 #endif

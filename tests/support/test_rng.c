@@ -1,7 +1,8 @@
 #include "support/test_rng.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "support/test_memory.h"
 
 uint64_t test_rng_next(test_rng *rng)
 {
@@ -44,24 +45,16 @@ void test_fill_normal(uint64_t seed, size_t count, float *values)
         values[i] = test_rng_normal(&rng);
 }
 
-static float *new_array(size_t count)
-{
-    float *values = malloc((count + 1) * sizeof *values);
-    if (values == NULL)
-        abort();
-    return values;
-}
-
 float *test_new_uniform(uint64_t seed, float low, float high, size_t count)
 {
-    float *values = new_array(count);
+    float *values = test_floats(count);
     test_fill_uniform(seed, low, high, count, values);
     return values;
 }
 
 float *test_new_normal(uint64_t seed, size_t count)
 {
-    float *values = new_array(count);
+    float *values = test_floats(count);
     test_fill_normal(seed, count, values);
     return values;
 }

@@ -23,7 +23,7 @@ float test_rng_normal(test_rng *rng);
 void test_fill_uniform(uint64_t seed, float low, float high, size_t count, float *values);
 void test_fill_normal(uint64_t seed, size_t count, float *values);
 
-/* The same into a new array, to be freed. */
+/* The same in an array of the case (test_memory.h). */
 float *test_new_uniform(uint64_t seed, float low, float high, size_t count);
 float *test_new_normal(uint64_t seed, size_t count);
 
