@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of cl/nn.clh and measures them as the kernels evaluate them.
+"""Fits the polynomials of cl/prelude/nn.clh and measures them as the kernels evaluate them.
 
     python3 tools/fit_erf.py     needs NumPy; prints coefficients, highest power first, and errors
 

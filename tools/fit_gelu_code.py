@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Finds the levels of the GELU-derivative codes, cl/gelu_code.clh, and measures them.
+"""Finds the levels of the GELU-derivative codes, cl/layers/gelu_code.clh, and measures them.
 
-    python3 tools/fit_gelu_code.py > cl/gelu_code.clh     needs NumPy; the errors go to stderr
+    python3 tools/fit_gelu_code.py > cl/layers/gelu_code.clh     needs NumPy; the errors go to stderr
 
 The slope s(h) = Phi(h) + h phi(h) of GELU is kept as the number of one of L = 4, 16 or 256 levels.
 The levels minimise the mean square of s - level over h ~ N(0, sigma^2), log sigma uniform over

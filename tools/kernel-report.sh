@@ -249,11 +249,12 @@ trap 'rm -rf "$work"' EXIT
 
 # --- the kernels ---------------------------------------------------------------------------------
 
-# The declarations in src/: static const clprune__kernel_def x_kernel = {"file", "entry", "preludes"};
+# The declarations in src/: static const clprune__kernel_def x_kernel = {"file", "entry"};
 declaration='clprune__kernel_def [a-z0-9_]*_kernel ='
-cat "$root"/src/*/*.c | tr '\n' ' ' | grep -o "$declaration *{[^}]*}" |
-    sed 's/^[^{]*{ *"\([^"]*\)", *"\([^"]*\)", *"\([^"]*\)".*/\2 \1 \3/' >"$work/kernels"
-[ "$(wc -l <"$work/kernels")" -eq "$(cat "$root"/src/*/*.c | grep -c "$declaration")" ] ||
+find "$root/src" -name '*.c' -exec cat {} + >"$work/sources"
+tr '\n' ' ' <"$work/sources" | grep -o "$declaration *{[^}]*}" |
+    sed 's/^[^{]*{ *"\([^"]*\)", *"\([^"]*\)".*/\2 \1/' >"$work/kernels"
+[ "$(wc -l <"$work/kernels")" -eq "$(grep -c "$declaration" "$work/sources")" ] ||
     die "not every clprune__kernel_def in src/ could be read"
 define_sets >"$work/sets"
 
@@ -299,7 +300,7 @@ else
 fi
 [ ${#compilers[@]} -gt 0 ] || die "no clang >= 14; Debian: apt-get install clang-15 (set CLANG)"
 
-# to_ptx SOURCE PTX DEFINE...: with the options of src/runtime/program_cache.c.
+# to_ptx SOURCE PTX DEFINE...: with the options of src/runtime/launch/program_cache.c.
 to_ptx() {
     local source=$1 ptx=$2
     shift 2
@@ -326,25 +327,21 @@ fi
 
 # --- the report ----------------------------------------------------------------------------------
 
-# make_ptx STEM FILE PRELUDES DEFINE...: $work/STEM.ptx of a program.
+# make_ptx STEM FILE DEFINE...: $work/STEM.ptx of a program.
 make_ptx() {
-    local stem=$work/$1 file=$2 preludes name
-    read -r -a preludes <<<"$3"
-    shift 3
-    for name in common.clh "${preludes[@]}" "$file"; do
-        printf '\n#line 1 "cl/%s"\n' "$name" && cat "$root/cl/$name"
-    done >"$stem.cl"
-    to_ptx "$stem.cl" "$stem.ptx" "$@" 2>"$stem.log" || {
+    local stem=$work/$1 file=$root/cl/$2
+    shift 2
+    to_ptx "$file" "$stem.ptx" "-I$root/cl" "$@" 2>"$stem.log" || {
         cat "$stem.log" >&2
         return 1
     }
 }
 
-# group_size STEM KERNEL DEFINE...: the reqd_work_group_size, which all kernels have.
+# group_size FILE KERNEL DEFINE...: the reqd_work_group_size, which all kernels have.
 group_size() {
-    local stem=$work/$1 kernel=$2
+    local file=$root/cl/$1 kernel=$2
     shift 2
-    "$clang" -x cl -cl-std=CL1.2 -target nvptx64--nvidiacl -E -P "$@" "$stem.cl" | tr '\n' ' ' |
+    "$clang" -x cl -cl-std=CL1.2 -target nvptx64--nvidiacl -E -P "-I$root/cl" "$@" "$file" | tr '\n' ' ' |
         sed -n 's/.*reqd_work_group_size(\([0-9 *()]*\), 1, 1))) *void '"$kernel"'(.*/\1/p'
 }
 
@@ -376,15 +373,15 @@ printf '%s\n' 'kernel,defines,registers,spill_store_bytes,spill_load_bytes,stack
 spills=0 failed=0
 while read -r kernel defines; do
     [ "$wanted" = ' ' ] || [[ $wanted == *" $kernel "* ]] || continue
-    read -r _ file preludes < <(grep "^$kernel " "$work/kernels")
+    read -r _ file < <(grep "^$kernel " "$work/kernels")
     read -r -a options <<<"-D${defines// / -D}"
-    stem=${file%.cl}-${defines// /-}
-    if [ ! -f "$work/$stem.ptx" ] && ! make_ptx "$stem" "$file" "$preludes" "${options[@]}"; then
+    stem=$(basename "$file" .cl)-${defines// /-}
+    if [ ! -f "$work/$stem.ptx" ] && ! make_ptx "$stem" "$file" "${options[@]}"; then
         echo "kernel-report: $kernel ($defines) does not compile" >&2
         failed=$((failed + 1))
         continue
     fi
-    group=$(group_size "$stem" "$kernel" "${options[@]}")
+    group=$(group_size "$file" "$kernel" "${options[@]}")
     [ -n "$group" ] || die "$kernel has no reqd_work_group_size(X, 1, 1)"
     group=$((group))
     # clang 14 and 15 leave out .reqntid, the required group size in PTX.

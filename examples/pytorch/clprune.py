@@ -163,7 +163,7 @@ class Shape:
 # ---------------------------------------------------------------------------------------------
 # The library
 # ---------------------------------------------------------------------------------------------
-# Structures as the public headers declare them; tests/test_pytorch.py compares the layouts.
+# Structures as the public headers declare them; tests/pytorch/test_pytorch.py compares the layouts.
 
 
 class _Block(ctypes.Structure):

@@ -2,7 +2,7 @@
 
 #include <stdio.h> /* snprintf */
 
-#include "trainer_model.h"
+#include "trainer/run/trainer_model.h"
 
 /* Sizes and initial values of the first four as in the authors' code, facebookresearch/deit. */
 static const resmlp_arch archs[] = {

@@ -17,8 +17,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "rng.h"
-#include "try.h"
+#include "trainer/data/rng.h"
+#include "trainer/run/try.h"
 
 static double cut_normal(rng *r, double deviation)
 {

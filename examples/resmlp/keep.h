@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "arch.h"
-#include "keep_table.h"
+#include "trainer/options/keep_table.h"
 
 /* The tensors of a block in the order in which the forward pass makes them; beside each, what needs
  * it. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h> /* memset */
 
-#include "try.h"
+#include "trainer/run/try.h"
 
 static size_t max_size(size_t a, size_t b)
 {

@@ -23,7 +23,7 @@
 
 #include "arch.h"
 #include "keep.h"
-#include "trainer_model.h"
+#include "trainer/run/trainer_model.h"
 
 /* The tensors of one block, values or gradients, in the order of arch.h. */
 typedef struct resmlp_block_weights {

@@ -17,7 +17,7 @@
  *
  * The token half from input: see <clprune/token_mix.h>. */
 #include "model_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 /* x2 = x + ls1 * (W_t affine1(x) + b_t), from x alone. */
 static clprune_status tokens_from_input(

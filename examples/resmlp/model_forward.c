@@ -1,6 +1,6 @@
 /* The forward pass: eight calls per block; and where the tensors of a block lie. */
 #include "model_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 void resmlp_at(const resmlp *model, const char *part, size_t block)
 {

@@ -2,7 +2,7 @@
 #ifndef RESMLP_RESMLP_MODEL_H
 #define RESMLP_RESMLP_MODEL_H
 
-#include "trainer_model.h"
+#include "trainer/run/trainer_model.h"
 
 extern const trainer_model resmlp_model;
 

@@ -1,7 +1,7 @@
 /* resmlp-train: trains a ResMLP with activations that are kept dense, pruned in blocks, or in part.
  */
-#include "program.h"
 #include "resmlp_model.h"
+#include "trainer/run/program.h"
 
 int main(int argc, char **argv)
 {

@@ -6,7 +6,7 @@
 #include <string.h> /* memcpy */
 
 #include "resnet_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 static clprune_status create_params(resnet *model)
 {

@@ -13,7 +13,7 @@
 
 #include "resnet_arch.h"
 #include "resnet_keep.h"
-#include "trainer_model.h"
+#include "trainer/run/trainer_model.h"
 
 /* A convolution with its batch norm. */
 typedef struct resnet_part {

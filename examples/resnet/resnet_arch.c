@@ -2,7 +2,7 @@
 
 #include <stdio.h> /* snprintf */
 
-#include "trainer_model.h"
+#include "trainer/run/trainer_model.h"
 
 static const resnet_arch archs[] = {
     {"resnet18", 224, 1000, true, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},

@@ -1,7 +1,7 @@
 /* The backward pass: the forward calls reversed. relu1 and out that were not kept are recomputed
  * from the outputs of convolutions. */
 #include "resnet_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 /* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
 static clprune_status make_shortcut(

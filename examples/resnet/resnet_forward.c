@@ -1,6 +1,6 @@
 /* The forward pass, and where the tensors of a block lie. */
 #include "resnet_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 void resnet_at(const resnet *model, const char *part, size_t block)
 {

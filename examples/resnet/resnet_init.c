@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "resnet.h"
-#include "rng.h"
-#include "try.h"
+#include "trainer/data/rng.h"
+#include "trainer/run/try.h"
 
 static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
 {

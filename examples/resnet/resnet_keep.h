@@ -15,8 +15,8 @@
 #ifndef RESNET_KEEP_H
 #define RESNET_KEEP_H
 
-#include "keep_table.h"
 #include "resnet_arch.h"
+#include "trainer/options/keep_table.h"
 
 typedef enum resnet_keep {
     KEEP_CONV1,

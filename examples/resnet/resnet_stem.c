@@ -4,7 +4,7 @@
  * without it (resnet_stem_by_product): the gradients then follow from three products with the
  * image, of dz, conv and ones. The forward pass makes the last two. */
 #include "resnet_private.h"
-#include "try.h"
+#include "trainer/run/try.h"
 
 static const clprune_max_pool_desc stem_pool = {
     .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};

@@ -1,6 +1,6 @@
 /* resnet-train: trains a ResNet with activations that are kept dense, compressed, or in part. */
-#include "program.h"
 #include "resnet_model.h"
+#include "trainer/run/program.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* What the fuzzing targets share. A target is one file, fuzz_NAME.c, that hands its input to the
- * functions that read such a file or text. libFuzzer makes inputs (tests/fuzz.sh); replay.c runs
- * the committed ones in every build. */
+ * functions that read such a file or text. libFuzzer makes inputs (tests/long/fuzz.sh); replay.c
+ * runs the committed ones in every build. */
 #ifndef CLPRUNE_TESTS_FUZZ_H
 #define CLPRUNE_TESTS_FUZZ_H
 

@@ -7,8 +7,8 @@
 
 #include "clprune/clprune.h"
 #include "fuzz/fuzz.h"
-#include "runtime/backend.h"
-#include "runtime/context_private.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/backend.h"
 
 static fuzz_input held; /* by the buffer; zeros follow */
 

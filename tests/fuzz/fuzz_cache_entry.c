@@ -7,7 +7,7 @@
 
 #include "core/sha256.h"
 #include "fuzz/fuzz.h"
-#include "runtime/disk_cache.h"
+#include "runtime/launch/disk_cache.h"
 
 enum {
     HASH = CLPRUNE__SHA256_BYTES,

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint.h"
 #include "fuzz/fuzz.h"
-#include "keep_file.h"
-#include "options.h"
 #include "resmlp_model.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/options/keep_file.h"
+#include "trainer/options/options.h"
 
 enum { HEADER = 16, TRAILER = 24, BLOCKS = 3 };
 

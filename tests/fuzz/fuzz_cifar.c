@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dataset.h"
 #include "fuzz/fuzz.h"
+#include "trainer/data/dataset.h"
 
 /* Opens the folder and takes each image once. */
 static void use(const char *name, bool fine, const dataset_options *options)

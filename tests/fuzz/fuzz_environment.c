@@ -10,11 +10,11 @@
 #include "clprune/clprune.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/memory_files.h"
-#include "runtime/backend.h"
-#include "runtime/context_private.h"
-#include "runtime/device_select.h"
-#include "runtime/disk_cache.h"
-#include "runtime/verbose.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/device_select.h"
+#include "runtime/context/verbose.h"
+#include "runtime/launch/backend.h"
+#include "runtime/launch/disk_cache.h"
 
 enum { VALUE = 512 };
 

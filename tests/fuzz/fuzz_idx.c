@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dataset.h"
 #include "fuzz/fuzz.h"
+#include "trainer/data/dataset.h"
 
 void fuzz_target(fuzz_input in)
 {

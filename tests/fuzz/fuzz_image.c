@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "image_file.h"
+#include "trainer/data/image_file.h"
 
 enum { MOST_SIDE = 16 };
 

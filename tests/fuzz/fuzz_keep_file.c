@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "keep_file.h"
 #include "resmlp_model.h"
 #include "resnet_model.h"
+#include "trainer/options/keep_file.h"
 
 /* The same settings, by what a file would say of them; equal bytes say the same. */
 static bool same(const keep_rule *a, const keep_rule *b)

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "options.h"
 #include "resmlp_model.h"
 #include "resnet_model.h"
+#include "trainer/options/options.h"
 
 enum { WORDS = 32 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "safetensors.h"
-#include "weights.h"
+#include "trainer/files/safetensors.h"
+#include "trainer/files/weights.h"
 
 enum { PREFIX = 8, BEFORE = 7 };
 

@@ -5,7 +5,7 @@
 #ifndef TEST_LINEAR_MODEL_H
 #define TEST_LINEAR_MODEL_H
 
-#include "trainer.h"
+#include "trainer/run/trainer.h"
 
 typedef struct linear_model {
     clprune_context *context;

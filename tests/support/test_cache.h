@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/program_cache.h"
+#include "runtime/launch/program_cache.h"
 #include "support/test_device.h"
 #include "support/test_folder.h"
 
-static const clprune__kernel_def test_fill_kernel = {"fill.cl", "fill", "nn.clh rowwise.clh"};
+static const clprune__kernel_def test_fill_kernel = {"products/fill.cl", "fill"};
 
 typedef struct test_warnings {
     int count;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dataset.h"
+#include "trainer/data/dataset.h"
 
 /* Of CIFAR. */
 enum { PIXELS = 3072, SIDE = 32 };

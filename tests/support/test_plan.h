@@ -2,7 +2,7 @@
 #ifndef SUPPORT_TEST_PLAN_H
 #define SUPPORT_TEST_PLAN_H
 
-#include "runtime/arena.h"
+#include "runtime/memory/arena.h"
 #include "support/test_device.h"
 
 enum { MOST = 64 };

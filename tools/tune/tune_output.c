@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 1 << 20 }; /* of a tuning file, as in src/ops/tuning_read.c */
+enum { MOST_BYTES = 1 << 20 }; /* of a tuning file, as in src/ops/device/tuning_read.c */
 
 static bool is_stdout(const char *path)
 {

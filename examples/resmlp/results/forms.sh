@@ -2,7 +2,7 @@
 # Keeps the inputs of resmlp_s12's linear layers (224 px, 1000 classes) in each form, all else dense.
 # Prints planned bytes and step time at batch 32, and the error of these layers' weight gradients beside
 # dense's, over all elements, on one batch of 4 generated images after one step. DRAWS draws (2 if the
-# form draws nothing) separate bias from noise: examples/trainer/gradient_check.h.
+# form draws nothing) separate bias from noise: examples/trainer/run/gradient_check.h.
 # Step times: the median of ROUNDS runs of 4 steps in turns, without the first step of each run; with 0
 # ROUNDS their columns are empty.
 # Pruned: s = 0.7, blocks of 1 x 16, int32 indices. Quantised: groups of 64.

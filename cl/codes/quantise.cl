@@ -1,0 +1,209 @@
+/* Quantised matrices: quantise.clh has the layout, src/ops/codes/quantise_private.h the rounding.
+ *
+ *     quantise     codes, groups = x
+ *     dequantise   y[r][c] = zero + scale * code[r][c]
+ *
+ * In a group, zero is the least value rounded down to bf16, and scale * LEVELS reaches the largest,
+ * scale rounded up to bf16. The code of x is q = (x - zero) / scale, rounded to the nearest integer, or
+ * with STOCHASTIC to one of its two neighbours: up where u < q - floor(q), with u in [0, 1) a hash
+ * of seed, sample and position in the sample (draw.clh). There are `sample_rows` rows in a sample; row
+ * 0 of x is the first row of sample `first_sample`.
+ *
+ * Every device computes the same codes: all sums, products and fma are of normal numbers, and the
+ * reciprocal is corrected to its last bit. quantise: work-group i takes rows [i * run, (i + 1) * run), its
+ * LOCAL work-items take groups of columns in turn. dequantise: the same rows; work-items take columns in
+ * turn, on CPUs (LOCAL 1) sixteen at a time. No local memory. LOCAL: any >= 1. */
+#include "prelude/draw.clh"
+#include "prelude/quantise.clh"
+#ifndef BITS
+#error "quantise.cl needs BITS"
+#endif
+#ifndef LOCAL
+#error "quantise.cl needs LOCAL"
+#endif
+
+/* Magnitudes below LEAST count as 0, finite ones above MOST as MOST; scales below LEAST_SCALE as 0. */
+#define LEAST       0x1p-100f
+#define MOST        0x1p126f
+#define LEAST_SCALE 0x1p-120f
+
+/* 1 / LEVELS, increased by 2^-21 relative to it to cover the rounding of the range and of the product. */
+#if BITS == 2
+#define STEP (0x1.555556p-2f * 0x1.000008p0f)
+#elif BITS == 4
+#define STEP (0x1.111112p-4f * 0x1.000008p0f)
+#else
+#define STEP (0x1.010102p-8f * 0x1.000008p0f)
+#endif
+
+#ifdef STOCHASTIC
+/* x[0 .. 15], of which the first `left` exist; the others repeat the first. */
+static inline float16 load_unit(global const float *x, const ulong left)
+{
+    if (left >= 16)
+        return LOAD16(x);
+    float part[16];
+    for (uint i = 0; i < 16; i++)
+        part[i] = x[i < left ? i : 0];
+    return vload16(0, part);
+}
+
+/* Finite values limited to what codes represent; see LEAST and MOST. */
+static inline float16 bounded(float16 x)
+{
+    x = fabs(x) < LEAST ? (float16)(0.0f) : x;
+    x = x < MOST ? x : (float16)(MOST);
+    return x > -MOST ? x : (float16)(-MOST);
+}
+
+static inline float least16(const float16 v)
+{
+    const float8 e = v.lo < v.hi ? v.lo : v.hi;
+    const float4 f = e.lo < e.hi ? e.lo : e.hi;
+    const float2 t = f.lo < f.hi ? f.lo : f.hi;
+    return t.lo < t.hi ? t.lo : t.hi;
+}
+
+/* The word of a group of finite values from `low` to `high`. */
+static inline uint group_word(const float low, const float high)
+{
+    const uint bits = as_uint(low);
+    const uint zero = (low < 0.0f ? bits + 0xffffu : bits) & 0xffff0000u;
+    const float scale = (high - as_float(zero)) * STEP;
+    return scale < LEAST_SCALE ? zero : zero | (as_uint(scale) + 0xffffu) >> 16;
+}
+
+/* 1 / x for a bf16 x >= LEAST_SCALE. OpenCL's division may be off by some units in the last place; two
+ * Newton steps correct it. */
+static inline float reciprocal(const float x)
+{
+    float r = 1.0f / x;
+    r = fma(fma(-x, r, 1.0f), r, r);
+    return fma(fma(-x, r, 1.0f), r, r);
+}
+
+/* floor(q) for 0 <= q < 2^22: adding 2^23 rounds to an integer. */
+static inline float16 whole_of(const float16 q)
+{
+    const float16 rounded = (q + 0x1p23f) - 0x1p23f;
+    return rounded > q ? rounded - 1.0f : rounded;
+}
+
+/* The codes of a unit of values. position: the index of the first value in its sample. */
+static inline uint16 codes_of(const float16 v, const float zero, const float inverse,
+    const uint position, const uint key, const uint sample)
+{
+    float16 q = (v - zero) * inverse;
+    q = q > 0.0f ? q : (float16)(0.0f); /* NaN too */
+#if STOCHASTIC
+    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const uint16 bits = draw16(position + lane, key, sample);
+    const float16 u = convert_float16(as_int16(bits >> 8)) * 0x1p-24f;
+    const float16 whole = whole_of(q);
+    q = u < q - whole ? whole + 1.0f : whole;
+#endif
+    q = q < (float)LEVELS ? q : (float16)((float)LEVELS);
+    return as_uint16(q + 0x1p23f) & 0xffu; /* rounded to the nearest */
+}
+
+/* Packs codes by joining neighbours in pairs. The first byte of a word has its lowest bits. */
+static inline void store_unit(const uint16 codes, global uint *unit)
+{
+    const uchar16 bytes = convert_uchar16(codes);
+#if BITS == 8
+    vstore4(as_uint4(bytes), 0, unit);
+#else
+    const ushort8 pairs = as_ushort8(bytes);
+    const uchar8 two = convert_uchar8((pairs | pairs >> (ushort8)(8 - BITS)) & (ushort8)(0xff));
+#if BITS == 4
+    vstore2(as_uint2(two), 0, unit);
+#else
+    const ushort4 fours = as_ushort4(two);
+    *unit = as_uint(convert_uchar4((fours | fours >> (ushort4)(4)) & (ushort4)(0xff)));
+#endif
+#endif
+}
+
+/* Quantises the group of columns [first, last) of row x. position: the index of x[0] in its sample. */
+static inline void quantise_group(global const float *x, const ulong first, const ulong last,
+    const ulong position, const uint key, const uint sample, global uint *codes, global uint *group)
+{
+    float16 v[GROUP / 16], low = INFINITY, high = -INFINITY;
+    int16 endless = 0; /* NaN too. A sum of v * 0 would do, but LLVM 18 in PoCL 6 aborts on it */
+#pragma unroll
+    for (uint i = 0; i < GROUP / 16; i++) {
+        const ulong c = first + 16 * i;
+        if (c < last) {
+            v[i] = load_unit(x + c, last - c);
+            endless |= !(fabs(v[i]) < INFINITY);
+            v[i] = bounded(v[i]);
+            low = v[i] < low ? v[i] : low;
+            high = v[i] > high ? v[i] : high;
+        }
+    }
+    const bool finite = !any(endless);
+    const uint word = finite ? group_word(least16(low), -least16(-high)) : 0x7fc0u;
+    const float zero = ZERO_OF(word);
+    const float inverse = finite && SCALE_OF(word) > 0.0f ? reciprocal(SCALE_OF(word)) : 0.0f;
+    const uint16 lane = (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    *group = word;
+#pragma unroll
+    for (uint i = 0; i < GROUP / 16; i++) {
+        const ulong c = first + 16 * i;
+        if (c < last) {
+            const uint16 code = codes_of(v[i], zero, inverse, (uint)(position + c), key, sample);
+            const uint left = (uint)min((ulong)16, last - c);
+            store_unit(lane < left ? code : (uint16)(0), codes + WORDS(c));
+        }
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void quantise(const ulong run,
+    const ulong rows, const ulong cols, const ulong sample_rows, const ulong first_sample, const ulong seed,
+    MAT_IN_RESTRICT(x), QUANTISED_OUT(q))
+{
+    const ulong groups = (cols + GROUP - 1) / GROUP;
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+#if LOCAL == 1 /* counts sample and row, to avoid a division for each group */
+    ulong at = first % sample_rows, number = first_sample + first / sample_rows;
+    uint sample = draw_sample(seed, number);
+    for (ulong row = first; row < last; row++, at++) {
+        if (at == sample_rows) {
+            at = 0;
+            sample = draw_sample(seed, ++number);
+        }
+        for (ulong group = 0; group < groups; group++)
+            quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols), at * cols,
+                mix(sample), sample, q_codes + q_codes_offset + row * q_ld,
+                q_groups + q_groups_offset + row * q_groups_ld + group);
+    }
+#else
+    const ulong count = (last - first) * groups;
+    for (ulong i = get_local_id(0); i < count; i += LOCAL) {
+        const ulong row = first + i / groups, group = i % groups;
+        const uint sample = draw_sample(seed, first_sample + row / sample_rows);
+        quantise_group(ROW(x, row), group * GROUP, min((group + 1) * GROUP, cols),
+            row % sample_rows * cols, mix(sample), sample,
+            q_codes + q_codes_offset + row * q_ld,
+            q_groups + q_groups_offset + row * q_groups_ld + group);
+    }
+#endif
+}
+#else
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void dequantise(const ulong run,
+    const ulong rows, const ulong cols, QUANTISED_IN(q), MAT_OUT_RESTRICT(y))
+{
+    const ulong first = get_group_id(0) * run, last = min(first + run, rows);
+    for (ulong row = first; row < last; row++) {
+        const quantised from = QUANTISED(q, row);
+        ulong c = get_local_id(0);
+#if LOCAL == 1
+        for (; c + 16 <= cols; c += 16)
+            STORE16(dequantise16(from.codes, from.groups, c), ROW(y, row) + c);
+#endif
+        for (; c < cols; c += LOCAL)
+            AT(y, row, c) = dequantise_one(from.codes, from.groups, c);
+    }
+}
+#endif

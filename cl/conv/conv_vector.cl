@@ -1,0 +1,195 @@
+/* Implicit product of a convolution for CPUs: each result pixel sums the source pixels under the taps. It
+ * serves the forward pass and dx; clprune__conv_gather (conv_private.h) describes the sizes.
+ *
+ *     to[result(r)][j] = bias[j] + sum over taps t and channels c of from[source(r, t)][c] * w_t[c][j]
+ *     w_t[c][j]        = w[j][tap(t) * k + c], with BACK w[c][tap(t) * n + j]
+ *
+ *     r counts the pixels of the grid. Images are taken in blocks of `block`, the last block may be smaller;
+ *     in a block, the pixels of one position (u, v) are adjacent: r = b * block * grid_height * grid_width +
+ *     (u * grid_width + v) * images + i, image(r) = b * block + i, i < images <= block
+ *     result(r)    = pixel (u * spread_y + shift_y, v * spread_x + shift_x) of `to`
+ *     source(r, t) = pixel (u * step_y + first_y + i * tap_step_y, v * step_x + ...) of `from`,
+ *                    t = i * taps_x + j; zeros outside of the image
+ *     tap(t)       = (weight_y + i * weight_step_y) * kernel_width + weight_x + j * weight_step_x
+ *
+ *        w_t, packed by conv_weights.cl            to
+ *            +------+-------+------+              +--------------+
+ *            |      | panel |      |              | MR pixels x  |   MR * V registers of 16
+ *            |      |       |      |              | PANEL = 16 V |
+ *            +------+-------+------+              +--------------+
+ *
+ * One work-item a group; group (R, g) takes the panels [g * panel_run, (g + 1) * panel_run) of the
+ * pixels [R * rows, (R + 1) * rows). Sums stay in registers for `run` taps, whose weights fit the second-level
+ * cache; from the second run on, the sum is added to `to`. The sum runs over the taps, and for each over the
+ * channels. Taps that lie in the padding for all pixels of a tile are skipped: 18 % of 3 x 3 taps for images of
+ * 7 x 7 pixels, if the pixels of a tile have one position. Without taps the sum is 0. from_ld may be less than
+ * k: a pixel's channels then continue in the next pixels.
+ *
+ * beta * `to` is added to the result; beta 0 does not read `to`, has_bias 0 does not read bias. w is the packed
+ * weights, with k zeros behind them. */
+#include "prelude/panel.clh"
+#if !defined(V) || !defined(MR)
+#error "conv_vector.cl needs V and MR"
+#endif
+#define PANEL (16 * V)
+
+/* The pixels of a tile: their source image, the source coordinates before a tap is added, their results. */
+typedef struct pixels {
+    global const float *image[MR];
+    int y[MR], x[MR];
+    global float *to[MR];
+} pixels;
+
+typedef struct grid_size {
+    ulong batch, block;
+    uint height, width;
+} grid_size;
+
+/* Pixel (u, v) of the grid of image first + i, one of the `images` of a block. */
+typedef struct place {
+    ulong first, images, i;
+    uint u, v;
+} place;
+
+static inline place place_of(const ulong row, const grid_size grid)
+{
+    place p;
+    p.first = row / grid.width / grid.height / grid.block * grid.block;
+    p.images = min(grid.block, grid.batch - p.first);
+    const ulong inner = row - p.first * grid.height * grid.width, pixel = inner / p.images;
+    p.i = inner % p.images;
+    p.u = (uint)(pixel / grid.width);
+    p.v = (uint)(pixel % grid.width);
+    return p;
+}
+
+static inline place next_place(place p, const grid_size grid)
+{
+    if (++p.i < p.images)
+        return p;
+    p.i = 0;
+    if (++p.v < grid.width)
+        return p;
+    p.v = 0;
+    if (++p.u < grid.height)
+        return p;
+    p.u = 0;
+    p.first += p.images;
+    p.images = min(grid.block, grid.batch - p.first);
+    return p;
+}
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv_vector(const ulong rows_all,
+    const ulong rows, const ulong panel_run, const uint n, const uint k, const uint taps,
+    const uint run, const ulong batch, const ulong block, const uint grid_height, const uint grid_width,
+    const uint source_height, const uint source_width, const uint result_height,
+    const uint result_width, const uint step_y, const uint step_x, const uint spread_y,
+    const uint spread_x, const uint shift_y, const uint shift_x, const uint taps_x, const int first_y,
+    const int first_x, const int tap_step_y, const int tap_step_x,
+    const float beta, const uint has_bias, MAT_IN_RESTRICT(from), const ulong w_offset,
+    global const float *restrict w, MAT_IN_RESTRICT(bias), MAT_OUT_RESTRICT(to))
+{
+    const uint first_panel = (uint)(get_group_id(1) * panel_run);
+    const uint end_panel = (uint)min(first_panel + panel_run, ((ulong)n + PANEL - 1) / PANEL);
+    const ulong first_row = get_group_id(0) * rows;
+    const ulong last_row = min(first_row + rows, rows_all);
+    const grid_size grid = {batch, block, grid_height, grid_width};
+    from_buffer += from_offset;
+    w += w_offset;
+    global const float *nothing = w + ((ulong)n + PANEL - 1) / PANEL * PANEL * taps * k;
+
+    for (uint panel = first_panel; panel < end_panel; panel++) {
+        const uint column = panel * PANEL, width = min((uint)PANEL, n - column);
+        for (uint begin = 0; begin == 0 || begin < taps; begin += run) {
+            const uint end = min(begin + run, taps);
+            global const float *packed = w + ((ulong)panel * taps + begin) * k * PANEL;
+            for (ulong row = first_row; row < last_row; row += MR) {
+                const uint height = (uint)min((ulong)MR, last_row - row);
+                pixels at;
+                place p = place_of(row, grid);
+#pragma unroll
+                for (uint r = 0; r < MR; r++) {
+                    const ulong image = p.first + p.i;
+                    at.image[r] = from_buffer + image * source_height * source_width * from_ld;
+                    at.y[r] = (int)(p.u * step_y) + first_y;
+                    at.x[r] = (int)(p.v * step_x) + first_x;
+                    at.to[r] = ROW(to, (image * result_height + p.u * spread_y + shift_y) * result_width +
+                                           p.v * spread_x + shift_x) + column;
+                    if (r + 1 < height) /* those beyond repeat the last */
+                        p = next_place(p, grid);
+                }
+                float16 sum[MR][V];
+#pragma unroll
+                for (uint r = 0; r < MR; r++)
+#pragma unroll
+                    for (int i = 0; i < V; i++) {
+                        sum[r][i] = (float16)(0.0f);
+                        PREFETCH_WRITE(at.to[r] + 16 * i);
+                    }
+                global const float *weights = packed;
+                for (uint t = begin; t < end; t++) {
+                    const int y = (int)(t / taps_x) * tap_step_y, x = (int)(t % taps_x) * tap_step_x;
+                    global const float *source[MR];
+                    bool any = false;
+#pragma unroll
+                    for (uint r = 0; r < MR; r++) {
+                        const uint i = (uint)(at.y[r] + y), j = (uint)(at.x[r] + x);
+                        const bool inside = i < source_height && j < source_width;
+                        source[r] = inside ? at.image[r] + ((ulong)i * source_width + j) * from_ld : nothing;
+                        any |= inside;
+                    }
+                    if (!any) {
+                        weights += k * PANEL;
+                        continue;
+                    }
+                    for (ulong c = 0; c < k; c++, weights += PANEL) {
+                        float16 d[V];
+#pragma unroll
+                        for (int h = 0; h < V; h++)
+                            d[h] = LOAD16(weights + 16 * h);
+#pragma unroll
+                        for (uint r = 0; r < MR; r++) {
+                            const float16 x = source[r][c];
+#pragma unroll
+                            for (int h = 0; h < V; h++)
+                                sum[r][h] = fma(x, d[h], sum[r][h]);
+                        }
+                    }
+                }
+                if (width == PANEL && height == MR) {
+#pragma unroll
+                    for (uint r = 0; r < MR; r++)
+#pragma unroll
+                        for (int h = 0; h < V; h++) {
+                            float16 value = sum[r][h];
+                            if (begin > 0)
+                                value += LOAD16(at.to[r] + 16 * h);
+                            if (begin == 0 && has_bias)
+                                value += LOAD16(ROW(bias, 0) + column + 16 * h);
+                            if (begin == 0 && beta != 0.0f)
+                                value = fma((float16)(beta), LOAD16(at.to[r] + 16 * h), value);
+                            STORE16(value, at.to[r] + 16 * h);
+                        }
+                    continue;
+                }
+                float tile[MR * PANEL];
+#pragma unroll
+                for (uint r = 0; r < MR; r++)
+#pragma unroll
+                    for (int h = 0; h < V; h++)
+                        vstore16(sum[r][h], r * V + h, tile);
+                for (uint r = 0; r < height; r++)
+                    for (uint j = 0; j < width; j++) {
+                        float value = tile[r * PANEL + j];
+                        if (begin > 0)
+                            value += at.to[r][j];
+                        if (begin == 0 && has_bias)
+                            value += AT(bias, 0, column + j);
+                        if (begin == 0 && beta != 0.0f)
+                            value = fma(beta, at.to[r][j], value);
+                        at.to[r][j] = value;
+                    }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+/* Softmax cross-entropy with label smoothing, for each row n and K = classes.
+ *
+ *     forward    log_p[n][k] = (logits[n][k] - max_n) - log sum_k exp(logits[n][k] - max_n)
+ *                loss[n]     = -(on * log_p[n][label] + off * sum_k log_p[n][k])
+ *                hit[n]      = 1 where each lower class has a smaller and each higher class no
+ *                              larger logit than the label, else 0; so 0 with any NaN
+ *     backward   dlogits[n][k] = scale * (exp(log_p[n][k]) - off - (k = label ? on : 0))
+ *     with       on = 1 - smoothing, off = smoothing / K
+ *
+ * Row-wise, see rowwise.clh: a team of TEAM work-items shares a row and joins its results in a tree.
+ * A label outside [0, K) has loss NaN, hit 0 and dlogits 0. log_p may be logits, dlogits may be log_p: a
+ * work-item overwrites an element only after the whole team has read it.
+ * Local memory: LOCAL floats where TEAM > 1. */
+#include "prelude/rowwise.clh"
+#ifndef TEAM
+#error "cross_entropy.cl needs TEAM"
+#endif
+
+/* The lane of the label in the vector of classes from c on; -1 if the label is below, VW if above. */
+static inline int label_lane(const int label, const ulong c)
+{
+    return (int)clamp((long)label - (long)c, -1L, (long)VW);
+}
+
+/* 1 for each class from c on that ranks above the label, else 0: a lower class with a higher or equal
+ * logit, or a higher class with a higher logit. */
+static inline vec count_above(const vec logits, const float label_logit, const int lane)
+{
+    const ivec k = LANES_OF_VEC;
+    const vec zero = 0, one = 1;
+    const vec below = logits < (vec)(label_logit) ? zero : one;
+    const vec above = logits <= (vec)(label_logit) ? zero : one;
+    return k < (ivec)(lane) ? below : k > (ivec)(lane) ? above : zero;
+}
+
+ROWWISE_KERNEL cross_entropy_forward(ROWWISE_SIZES, const float on, const float off,
+    const uint has_hit, MAT_IN(logits), global const int *restrict labels, MAT_OUT(log_p),
+    MAT_OUT(loss), MAT_OUT(hit))
+{
+    local float part[LOCAL];
+    FOR_TEAM_ROWS(n) {
+        const int label = n < last_row ? labels[n] : -1;
+        const bool legal = label >= 0 && (ulong)label < cols;
+        const float label_logit = legal ? AT(logits, n, label) : NAN;
+
+        vec most = -INFINITY, above = 0;
+        FOR_TEAM_VECTORS(n, c) {
+            const vec x = load_part(ROW(logits, n) + c, cols - c, -INFINITY);
+            most = x > most ? x : most;
+            above += count_above(x, label_logit, label_lane(label, c));
+        }
+        float own_max = -INFINITY;
+        float lanes[VW];
+        TO_ARRAY(most, lanes);
+        for (uint i = 0; i < VW; i++)
+            own_max = lanes[i] > own_max ? lanes[i] : own_max;
+        const float max_n = team_max(part, own_max);
+        const float beaten = team_sum(part, SUM(above));
+
+        vec mass = 0;
+        FOR_TEAM_VECTORS(n, c)
+            mass += exp_sum(
+                load_part(ROW(logits, n) + c, cols - c, -INFINITY) - max_n, (vec)(0.0f));
+        const float log_mass = log(team_sum(part, SUM(mass)));
+#if TEAM > 1
+        barrier(CLK_GLOBAL_MEM_FENCE); /* log_p may be logits: the whole team must have read them */
+#endif
+
+        vec own_sum = 0;
+        FOR_TEAM_VECTORS(n, c) {
+            const vec value = GET(logits, n, c) - max_n - log_mass;
+            PUT(value, log_p, n, c);
+            own_sum += off * keep_part(value, cols - c);
+        }
+        const float sum = team_sum(part, SUM(own_sum));
+        if (TEAM_LEADS(n)) {
+            const float smooth = off > 0 ? sum : 0; /* 0 * -Inf would be NaN */
+            AT(loss, n, 0) = -fma(on, label_logit - max_n - log_mass, smooth);
+            if (has_hit)
+                AT(hit, n, 0) = legal && beaten == 0 ? 1 : 0;
+        }
+    }
+}
+
+/* Forward: loss = -sum_k q[k] * log_p[k] and log_p = logits - log sum exp(logits), so
+ * d loss / d logits[k] = exp(log_p[k]) * sum q - q[k], with sum q = 1. */
+ROWWISE_KERNEL cross_entropy_backward(ROWWISE_SIZES, const float on, const float off,
+    const float scale, MAT_IN(log_p), global const int *restrict labels, MAT_OUT(dlogits))
+{
+    const ivec k = LANES_OF_VEC;
+    FOR_TEAM_ROWS(n) {
+        const int label = n < last_row ? labels[n] : -1;
+        const bool legal = label >= 0 && (ulong)label < cols;
+        FOR_TEAM_VECTORS(n, c) {
+            const vec p = exp_sum(GET(log_p, n, c), (vec)(0.0f));
+            const vec q = k == (ivec)(label_lane(label, c)) ? (vec)(on + off) : (vec)(off);
+            vec gradient = scale * (p - q);
+            if (!legal)
+                gradient = 0;
+            PUT(gradient, dlogits, n, c);
+        }
+    }
+}

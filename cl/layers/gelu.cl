@@ -1,0 +1,51 @@
+/* GELU: g = h * Phi(h), Phi the normal distribution function.
+ *
+ *     forward    g[r][c]  = h * Phi(h);  with BIAS h becomes h + b first, in memory too
+ *     backward   dh[r][c] = dg[r][c] * (Phi(h) + h * phi(h))
+ *                sum 0 of the columns, with SUMS = 1: dh[r][c]
+ *                with AGAIN also g, as in the forward pass
+ *     with       h = h[r][c],  b = b[c],  phi(h) = exp(-h^2 / 2) / sqrt(2 pi)
+ *
+ * Row-wise, see rowwise.clh. g may be h; dh may be dg, or h without AGAIN. No local memory. Errors:
+ * of g at most 4 * 2^-24 * |h| and at most 8 * 2^-24 * |exact g|; of the slope at most 4 * 2^-24.
+ * g(-Inf) = -0, g(Inf) = Inf; the slopes there are 0 and 1. BIAS, SUMS, AGAIN: 0 or 1. */
+#include "prelude/rowwise.clh"
+#ifndef BIAS
+#define BIAS 0 /* 0: b is not touched */
+#endif
+#ifndef AGAIN
+#define AGAIN 0 /* 0: g is not touched */
+#endif
+
+ROWWISE_KERNEL gelu_forward(ROWWISE_SIZES, MAT_IN_RESTRICT(b), MAT_OUT(h), MAT_OUT(g))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec in = GET(h, r, c), slope; /* the slope is not needed */
+            if (BIAS) {
+                in += GET(b, 0, c);
+                PUT(in, h, r, c);
+            }
+            PUT(gelu_with_slope(in, &slope), g, r, c);
+        }
+}
+
+/* Forward: g = h * Phi(h), so dh = dg * (Phi(h) + h * Phi'(h)). */
+ROWWISE_KERNEL gelu_backward(
+    ROWWISE_SIZES, MAT_IN(h), MAT_IN(dg), MAT_OUT(g), MAT_OUT(dh), MAT_OUT(partial))
+{
+    FOR_STRIPS
+        FOR_VECTORS(c) {
+            vec sum = SUM_SO_FAR(0, c);
+            FOR_STRIP_ROWS(r) {
+                vec slope;
+                const vec value = gelu_with_slope(GET(h, r, c), &slope);
+                const vec gradient = GET(dg, r, c) * slope;
+                sum += gradient;
+                if (AGAIN)
+                    PUT(value, g, r, c);
+                PUT(gradient, dh, r, c);
+            }
+            KEEP_SUM(sum, 0, c);
+        }
+}

@@ -1,0 +1,52 @@
+/* ReLU, y = max(x, 0), with one bit an element kept for its gradient.
+ *
+ *     forward    y[r][c]  = x <= 0 ? 0 : x, so NaN stays NaN
+ *                with KEEP bit c of row r of the mask = !(x <= 0)
+ *     backward   dx[r][c] = bit c of row r ? dy[r][c] : 0
+ *                sum 0 of the columns, with SUMS = 1: dx[r][c]
+ *     with       x = x[r][c];  with BIAS x[r][c] + b[c]; x in memory is unchanged
+ *
+ * Row-wise, see rowwise.clh; relu_mask.clh has the mask. y may be x; dx may be dy. No local memory.
+ * BIAS, KEEP, SUMS: 0 or 1. */
+#include "prelude/rowwise.clh"
+#include "prelude/relu_mask.clh"
+#if VW != 16 && VW != 8
+#error "relu.cl needs VW 8 or 16"
+#endif
+
+#ifndef BIAS
+#define BIAS 0 /* 0: b is not touched */
+#endif
+#ifndef KEEP
+#define KEEP 0 /* 0: mask is not touched */
+#endif
+
+ROWWISE_KERNEL relu_forward(
+    ROWWISE_SIZES, MAT_IN(b), MAT_IN(x), MAT_OUT(y), MAT_OUT(mask))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c) {
+            vec in = GET(x, r, c);
+            if (BIAS)
+                in += GET(b, 0, c);
+            if (KEEP)
+                mask_store(in, ROW(mask, r), c, cols - c);
+            PUT(relu_of(in), y, r, c);
+        }
+}
+
+/* Forward: y = max(x, 0). At 0 the slope is 0. */
+ROWWISE_KERNEL relu_backward(
+    ROWWISE_SIZES, MAT_IN(dy), MAT_IN_RESTRICT(mask), MAT_OUT(dx), MAT_OUT(partial))
+{
+    FOR_STRIPS
+        FOR_VECTORS(c) {
+            vec sum = SUM_SO_FAR(0, c);
+            FOR_STRIP_ROWS(r) {
+                const vec gradient = mask_apply(GET(dy, r, c), ROW(mask, r), c);
+                sum += gradient;
+                PUT(gradient, dx, r, c);
+            }
+            KEEP_SUM(sum, 0, c);
+        }
+}

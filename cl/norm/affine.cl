@@ -1,0 +1,43 @@
+/* Affine, per feature c: y = alpha * x + beta, and its gradients.
+ *
+ *     forward    y[r][c]  = alpha[c] * x[r][c] + beta[c]
+ *     backward   dx[r][c] = alpha[c] * dy[r][c] (+ dx_beta * dx[r][c] with READ_DX)
+ *                sum 0 of the columns: x[r][c] * dy[r][c];  sum 1: dy[r][c]
+ *
+ * Row-wise, see rowwise.clh. y may be x; dx may be dy, without READ_DX. No local memory.
+ * READ_DX: 0 or 1. SUMS 2 in the backward pass. */
+#include "prelude/rowwise.clh"
+#ifndef READ_DX
+#define READ_DX 0 /* 0: dx is not read, dx_beta is 0 */
+#endif
+
+ROWWISE_KERNEL affine_forward(
+    ROWWISE_SIZES, MAT_IN(x), MAT_IN(alpha), MAT_IN(beta), MAT_OUT(y))
+{
+    FOR_ROWS(r)
+        FOR_VECTORS(c)
+            PUT(fma(GET(alpha, 0, c), GET(x, r, c), GET(beta, 0, c)), y, r, c);
+}
+
+/* Forward: y = alpha * x + beta. */
+ROWWISE_KERNEL affine_backward(ROWWISE_SIZES, const float dx_beta, MAT_IN(x), MAT_IN(alpha),
+    MAT_IN(dy), MAT_OUT(dx), MAT_OUT(partial))
+{
+    FOR_STRIPS
+        FOR_VECTORS(c) {
+            const vec a = GET(alpha, 0, c);
+            vec dalpha = SUM_SO_FAR(0, c), dbeta = SUM_SO_FAR(1, c);
+            FOR_STRIP_ROWS(r) {
+                const vec d = GET(dy, r, c);
+                dalpha = fma(GET(x, r, c), d, dalpha);
+                dbeta += d;
+#if READ_DX
+                PUT(fma(a, d, dx_beta * GET(dx, r, c)), dx, r, c);
+#else
+                PUT(a * d, dx, r, c);
+#endif
+            }
+            KEEP_SUM(dalpha, 0, c);
+            KEEP_SUM(dbeta, 1, c);
+        }
+}

@@ -1,0 +1,185 @@
+/* Dense products for GPUs, all samples of a batch in one launch: c_i = alpha * op(a_i) * op(b_i) +
+ * beta * c_i for each sample i, with op(a) of m x inner and op(b) of inner x n.
+ *
+ *                        op(b), DEPTH rows
+ *                      +------+------+------+
+ *                      |      | tile |      |           DEPTH: the part of the inner size that
+ *                      +------+------+------+           both tiles have in local memory
+ *     op(a)   +----+   +------+------+------+
+ *             |    |   |      |      |      |           8 x 8 work-items; gemm_tile.clh has
+ *             |tile|   |      |  c   |      |           the results of each
+ *             +----+   +------+------+------+
+ *
+ * Group (I * panels + J, 0, i), panels = ceil(n / TILE), computes the TILE x TILE results from row I * TILE
+ * and column J * TILE of sample i; I and J share a dimension, because some GPUs take at most 65535 groups
+ * along the second. Both tiles are double-buffered: while one is multiplied, the next is in flight to
+ * registers. The inner sum runs in order. Tiles have zeros beyond the inner size, and zeros or repeated rows
+ * beyond the edges of c, whose results are not stored. With beta = 0, c is not read. BIAS 1 adds bias[j] to
+ * column j, 2 adds bias[r] to row r of each sample, 0 nothing. With BITS and GROUP b is quantised
+ * (quantise.clh), and stride_b counts its rows.
+ *
+ * Local memory: 2 * 2 * DEPTH * TILE * 4 bytes. AV, BV, CV 4: rows of that operand begin at multiples
+ * of 16 bytes and have a multiple of 4 elements; else 1. */
+#include "prelude/gemm_tile.clh"
+#include "prelude/quantise.clh"
+#if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B) || !defined(BIAS)
+#error "gemm_tiled.cl needs TRANSPOSE_A, TRANSPOSE_B and BIAS"
+#endif
+#if !defined(AV) || !defined(BV) || !defined(CV)
+#error "gemm_tiled.cl needs AV, BV and CV"
+#endif
+/* An operand whose rows run along the inner size: work-item `me` reads 8 floats of row first + me. */
+static inline void read_along(global const float *from, const ulong ld, const ulong first,
+    const ulong rows, const ulong k, const ulong inner, const uint vector, float4 read[2])
+{
+    global const float *row = from + min(first + get_local_id(0), rows - 1) * ld;
+    read[0] = read_four(row + k, inner - k, vector);
+    read[1] = read_four(row + k + 4, inner > k + 4 ? inner - k - 4 : 0, vector);
+}
+
+/* An operand whose rows run across the inner size: 16 work-items read a row of the tile. */
+static inline void read_across(global const float *from, const ulong ld, const ulong first,
+    const ulong cols, const ulong k, const ulong inner, const uint vector, float4 read[2])
+{
+    const ulong column = min(first + get_local_id(0) % 16 * 4, cols);
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+        read[i] = read_four(from + row * ld + column, row < inner ? cols - column : 0, vector);
+    }
+}
+
+#if TRANSPOSE_A
+#define READ_A(k)  read_across(a, a_ld, first_row, m, k, inner, AV, a_read)
+#define WRITE_A(t) write_across(a_tile + (t)*TILE_SIZE, a_read)
+#else
+#define READ_A(k)  read_along(a, a_ld, first_row, m, k, inner, AV, a_read)
+#define WRITE_A(t) write_along(a_tile + (t)*TILE_SIZE, a_read)
+#endif
+#ifdef BITS
+/* read_along and read_across for a quantised operand. */
+static inline void read_codes_along(const quantised b, const ulong first, const ulong rows, const ulong k,
+    const ulong inner, float4 read[2])
+{
+    const ulong row = min(first + get_local_id(0), rows - 1);
+    global const uint *codes = b.codes + row * b.ld, *groups = b.groups + row * b.groups_ld;
+    read[0] = dequantise_four(codes, groups, k, inner - k);
+    read[1] = dequantise_four(codes, groups, k + 4, inner > k + 4 ? inner - k - 4 : 0);
+}
+
+static inline void read_codes_across(const quantised b, const ulong first, const ulong cols, const ulong k,
+    const ulong inner, float4 read[2])
+{
+    const ulong column = first + get_local_id(0) % 16 * 4;
+#pragma unroll
+    for (uint i = 0; i < 2; i++) {
+        const ulong row = k + get_local_id(0) / 16 + 4 * i;
+        read[i] = dequantise_four(b.codes + row * b.ld, b.groups + row * b.groups_ld, column,
+            row < inner && column < cols ? cols - column : 0);
+    }
+}
+#define GEMM_TILED gemm_tiled_quantised
+#define B_IN       QUANTISED_IN(b)
+#if TRANSPOSE_B
+#define READ_B(k) read_codes_along(b, first_column, n, k, inner, b_read)
+#else
+#define READ_B(k) read_codes_across(b, first_column, n, k, inner, b_read)
+#endif
+#else
+#define GEMM_TILED gemm_tiled
+#define B_IN       MAT_IN_RESTRICT(b)
+#if TRANSPOSE_B
+#define READ_B(k) read_along(b, b_ld, first_column, n, k, inner, BV, b_read)
+#else
+#define READ_B(k) read_across(b, b_ld, first_column, n, k, inner, BV, b_read)
+#endif
+#endif
+#if TRANSPOSE_B
+#define WRITE_B(t) write_along(b_tile + (t)*TILE_SIZE, b_read)
+#else
+#define WRITE_B(t) write_across(b_tile + (t)*TILE_SIZE, b_read)
+#endif
+
+/* to[0 .. 3] = old * to + sum + bias, of which the first `left` exist. old = 0 does not read `to`. */
+static inline void write_four(const float4 sum, const float old, const float4 bias,
+    global float *to, const ulong left)
+{
+#if CV == 4
+    if (left > 0) {
+        global float4 *four = (global float4 *)to;
+        *four = old == 0.0f ? sum + bias : fma((float4)(old), *four, sum + bias);
+    }
+#else
+    float part[4];
+    vstore4(sum + bias, 0, part);
+    for (uint i = 0; i < 4 && i < left; i++)
+        to[i] = old == 0.0f ? part[i] : fma(old, to[i], part[i]);
+#endif
+}
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void GEMM_TILED(const ulong m,
+    const ulong n, const ulong inner, const float alpha, const float beta, MAT_IN_RESTRICT(a),
+    const ulong stride_a, B_IN, const ulong stride_b, MAT_OUT_RESTRICT(c),
+    const ulong stride_c
+#if BIAS
+    ,
+    MAT_IN_RESTRICT(bias)
+#endif
+)
+{
+    local float4 a_vectors[2 * TILE_SIZE / 4], b_vectors[2 * TILE_SIZE / 4]; /* for their alignment */
+    local float *a_tile = (local float *)a_vectors, *b_tile = (local float *)b_vectors;
+    const uint group = (uint)get_group_id(0), panels = (uint)((n + TILE - 1) / TILE);
+    const ulong first_row = (ulong)(group / panels) * TILE;
+    const ulong first_column = (ulong)(group % panels) * TILE;
+    const uint y = get_local_id(0) / 8, x = get_local_id(0) % 8;
+    global const float *a = a_buffer + a_offset + get_group_id(2) * stride_a;
+#ifdef BITS
+    const quantised b = QUANTISED(b, get_group_id(2) * stride_b);
+#else
+    global const float *b = b_buffer + b_offset + get_group_id(2) * stride_b;
+#endif
+    float4 a_read[2], b_read[2], sum[8][2];
+#pragma unroll
+    for (uint r = 0; r < 8; r++)
+        sum[r][0] = sum[r][1] = (float4)(0.0f);
+    READ_A(0);
+    READ_B(0);
+    WRITE_A(0);
+    WRITE_B(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint now = 0;
+    for (ulong k = 0; k < inner; k += DEPTH) {
+        const bool more = k + DEPTH < inner;
+        if (more) {
+            READ_A(k + DEPTH);
+            READ_B(k + DEPTH);
+        }
+        multiply_tiles(
+            sum, a_vectors + now * TILE_SIZE / 4, b_vectors + now * TILE_SIZE / 4, y, x);
+        now = 1 - now;
+        if (more) {
+            WRITE_A(now);
+            WRITE_B(now);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    global float *to = c_buffer + c_offset + get_group_id(2) * stride_c;
+#pragma unroll
+    for (uint r = 0; r < 8; r++) {
+        const ulong row = first_row + r / 4 * 32 + 4 * y + r % 4;
+#pragma unroll
+        for (uint h = 0; h < 2; h++) {
+            const ulong column = first_column + 32 * h + 4 * x;
+            const ulong left = row < m && column < n ? n - column : 0;
+            float4 bias = (float4)(0.0f);
+#if BIAS == 1
+            bias = read_four(bias_buffer + bias_offset + column, left, 1);
+#elif BIAS == 2
+            if (left > 0)
+                bias = (float4)(bias_buffer[bias_offset + row]);
+#endif
+            write_four(alpha * sum[r][h], beta, bias, to + row * c_ld + column, left);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+/* dw[r][c] = alpha * sum over splits of partial[split][r / PANEL][c][r % PANEL] + beta * dw[r][c].
+ *
+ * partial is [splits][panels][inner][PANEL], inner >= cols. Splits are added in order, so the result
+ * does not depend on which group finished first. With READ_DW 0 (beta = 0) dw is not read.
+ *
+ * Group h * ceil(rows / STRIP) + g takes rows [g * STRIP, (g + 1) * STRIP) and columns
+ * [h * COLS, (h + 1) * COLS); its LOCAL work-items take columns in turn, each a vector of STRIP partial
+ * sums. LOCAL 1 needs panel.clh in front, STRIP 16, and 1 KiB of local memory; else none. STRIP divides
+ * PANEL, and 4 divides STRIP; rows of partial begin at multiples of 16 bytes. */
+#include "prelude/panel.clh"
+#if !defined(LOCAL) || !defined(PANEL) || !defined(STRIP) || !defined(COLS) || !defined(READ_DW)
+#error "bspmm_finish.cl needs LOCAL, PANEL, STRIP, COLS and READ_DW"
+#endif
+#if LOCAL == 1 && STRIP != 16
+#error "a single work-item takes strips of 16"
+#endif
+#if PANEL % STRIP != 0 || STRIP % 4 != 0
+#error "STRIP must divide PANEL, and 4 STRIP"
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_finish(const ulong rows,
+    const ulong cols, const ulong inner, const ulong panels, const ulong splits,
+    const float alpha, const float beta, const ulong partial_offset,
+    global const float *restrict partial, MAT_OUT_RESTRICT(dw))
+{
+    const uint group = (uint)get_group_id(0), strips = (uint)((rows - 1) / STRIP + 1);
+    const ulong first = (ulong)(group % strips) * STRIP;
+    const ulong first_column = (ulong)(group / strips) * COLS;
+    const uint count = (uint)min((ulong)STRIP, rows - first);
+    const ulong last_column = min(first_column + COLS, cols);
+    partial += partial_offset + first / PANEL * inner * PANEL + first % PANEL;
+    ulong c = first_column + get_local_id(0);
+#if LOCAL == 1
+    /* STRIP x 16 results at a time, so that rows of dw are written 16 floats at once. */
+    local float16 columns[16];
+    for (; c + 16 <= last_column; c += 16) {
+        float16 sum[16];
+#pragma unroll
+        for (uint k = 0; k < 16; k++) {
+            sum[k] = (float16)(0.0f);
+            for (ulong s = 0; s < splits; s++)
+                sum[k] += vload16(0, partial + (s * panels * inner + c + k) * PANEL);
+        }
+        store_transposed16(sum, (local float *)columns, 16);
+        for (uint i = 0; i < count; i++) {
+            float16 row = columns[i] * alpha;
+#if READ_DW
+            row = fma((float16)(beta), vload16(0, &AT(dw, first + i, c)), row);
+#endif
+            STORE16(row, &AT(dw, first + i, c));
+        }
+    }
+#endif
+    for (; c < last_column; c += LOCAL) {
+        float4 sum[STRIP / 4];
+#pragma unroll
+        for (uint k = 0; k < STRIP / 4; k++)
+            sum[k] = (float4)(0.0f);
+        global const float *from = partial + c * PANEL;
+        for (ulong s = 0; s < splits; s++, from += panels * inner * PANEL)
+#pragma unroll
+            for (uint k = 0; k < STRIP / 4; k++)
+                sum[k] += *(global const float4 *)(from + 4 * k);
+        float result[STRIP];
+#pragma unroll
+        for (uint k = 0; k < STRIP / 4; k++)
+            vstore4(alpha * sum[k], k, result);
+#pragma unroll
+        for (uint i = 0; i < STRIP; i++)
+            if (i < count) {
+#if READ_DW
+                result[i] = fma(beta, AT(dw, first + i, c), result[i]);
+#endif
+                AT(dw, first + i, c) = result[i];
+            }
+    }
+}

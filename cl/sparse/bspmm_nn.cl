@@ -1,0 +1,61 @@
+/* BSpMM nn: y_n = alpha * xs_n * w + beta * y_n. xs_n is sample n of values, crow and col, each from
+ * its offset on.
+ *
+ * Group g takes block row I = g % block_rows of sample n = g / block_rows: up to BR rows of y. Its
+ * LOCAL work-items take vectors of VW outputs in turn and walk the kept blocks of the row; in the
+ * last vector, if it is not full, one output at a time. With READ_Y 0 (beta = 0) y is not read. No
+ * local memory. */
+#include "prelude/common.clh"
+#if !defined(LOCAL) || !defined(VW) || !defined(BR) || !defined(BC) || !defined(READ_Y)
+#error "bspmm_nn.cl needs LOCAL, VW, BR, BC and READ_Y"
+#endif
+
+#if READ_Y
+#define RESULT(sum, old) fma(beta, old, alpha * (sum))
+#else
+#define RESULT(sum, old) (alpha * (sum))
+#endif
+
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void bspmm_nn(const ulong rows,
+    const ulong cols, const ulong outputs, const ulong block_rows, const ulong keep,
+    const float alpha, const float beta, const ulong values_offset,
+    global const float *restrict values, const ulong crow_offset,
+    global const int *restrict crow, const ulong col_offset, global const int *restrict col,
+    MAT_IN_RESTRICT(w), MAT_OUT_RESTRICT(y))
+{
+    const ulong n = get_group_id(0) / block_rows;
+    const ulong block_row = get_group_id(0) % block_rows;
+    crow += crow_offset + n * (block_rows + 1) + block_row;
+    col += col_offset + n * keep;
+    values += values_offset + n * keep * BR * BC;
+    const int begin = crow[0], end = crow[1];
+    const ulong height = min((ulong)BR, rows - block_row * BR);
+    for (ulong r = 0; r < height; r++) {
+        global float *y_row = ROW(y, n * rows + block_row * BR + r);
+        for (ulong o = get_local_id(0) * VW; o < outputs; o += LOCAL * VW) {
+            if (o + VW <= outputs) {
+                vec sum = (vec)(0.0f);
+                for (int k = begin; k < end; k++) {
+                    const ulong first = (ulong)col[k] * BC;
+                    const uint width = (uint)min((ulong)BC, cols - first);
+                    global const float *x = values + ((ulong)k * BR + r) * BC;
+                    for (uint c = 0; c < width; c++)
+                        sum = fma((vec)(x[c]), LOAD(ROW(w, first + c) + o), sum);
+                }
+                STORE(RESULT(sum, LOAD(y_row + o)), y_row + o);
+                continue;
+            }
+            for (ulong i = o; i < outputs; i++) {
+                float sum = 0.0f;
+                for (int k = begin; k < end; k++) {
+                    const ulong first = (ulong)col[k] * BC;
+                    const uint width = (uint)min((ulong)BC, cols - first);
+                    global const float *x = values + ((ulong)k * BR + r) * BC;
+                    for (uint c = 0; c < width; c++)
+                        sum = fma(x[c], AT(w, first + c, i), sum);
+                }
+                y_row[i] = RESULT(sum, y_row[i]);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+/* BSpMM nt for CPUs: partial sums of dy_n * xs_n^T; the blocks of xs lie along the reduction.
+ *
+ *     partial[split][Q][p][i] = sum over the samples n of `split` and the columns c that row p keeps
+ *                               of  dy[n * outputs + Q * PANEL + i][c] * xs_n[p][c]
+ *
+ * Q counts panels of PANEL = 16 * V rows of dw. One work-item a group; group (Q, split).
+ *
+ *       dy_n^T, CHUNK columns          xs_n, block column j         partial
+ *     c +-------------------+     p -> |kept| x x x x x|        +----------------+
+ *       | panel (local),    |     p'-> |kept| x x x x x|        | P rows x PANEL |  in registers
+ *       | PANEL outputs wide|          +----+                   +----------------+
+ *       +-------------------+
+ *
+ * For each block column the panel of dy is transposed into local memory. The rows that keep the column
+ * are then taken P at a time, gathered into a register tile; the last ones one by one. The values of a
+ * column are scattered over the sample, so those of the entry AHEAD places later are prefetched:
+ * `entries` has AHEAD elements behind the last entry.
+ *
+ * Local memory: CHUNK * PANEL * 4 bytes. P * V accumulators. V: 1 to 8. CHUNK: 1 to BC. */
+#include "prelude/panel.clh"
+#if !defined(V) || !defined(P) || !defined(BC) || !defined(BR) || !defined(SEG) || !defined(CHUNK) || \
+    !defined(AHEAD)
+#error "bspmm_nt_vector.cl needs V, P, BC, BR, SEG, CHUNK and AHEAD"
+#endif
+#define PANEL (16 * V)
+#define LINE 16 /* floats of a cache line */
+
+/* local panel[c][i] = dy[i][c] for `count` columns, zero beyond the last output. */
+static inline void load_transposed(local float *panel, global const float *dy, const ulong ld,
+    const uint count, const ulong outputs)
+{
+    const uint inside = (uint)min((ulong)PANEL, outputs);
+    copy_transposed(panel, PANEL, dy, ld, inside, count);
+    for (uint c = 0; c < count; c++)
+        for (uint i = inside; i < PANEL; i++)
+            panel[c * PANEL + i] = 0.0f;
+}
+
+/* Prefetches the values of a later entry. */
+static inline void fetch_values(const uint2 entry, global const float *x)
+{
+#pragma unroll
+    for (int c = 0; c < CHUNK; c += LINE)
+        PREFETCH(x + (ulong)entry.y * BC + c);
+}
+
+/* COUNT rows of partial += their `width` kept values times the panel. */
+#define MULTIPLY_ROWS(COUNT)                                                                       \
+    do {                                                                                           \
+        float16 sum[COUNT][V];                                                                     \
+        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                sum[r][v] = vload16(v, partial + (base + entry[r].x) * PANEL);                     \
+        for (uint c = 0; c < width; c++) {                                                         \
+            float16 d[V];                                                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                d[v] = vload16(v, panel + c * PANEL);                                              \
+            _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                      \
+            {                                                                                      \
+                const float16 value = (float16)(x[(ulong)entry[r].y * BC + c]);                    \
+                _Pragma("unroll") for (int v = 0; v < V; v++)                                      \
+                    sum[r][v] = fma(value, d[v], sum[r][v]);                                       \
+            }                                                                                      \
+        }                                                                                          \
+        _Pragma("unroll") for (int r = 0; r < COUNT; r++)                                          \
+            _Pragma("unroll") for (int v = 0; v < V; v++)                                          \
+                STORE16(sum[r][v], partial + (base + entry[r].x) * PANEL + 16 * v);                 \
+    } while (0)
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void bspmm_nt_vector(const ulong batch,
+    const ulong rows, const ulong cols, const ulong outputs, const ulong block_cols,
+    const ulong segments, const ulong keep, MAT_IN_RESTRICT(dy),
+    const ulong values_offset, global const float *restrict values, const ulong starts_offset,
+    global const uint *restrict starts, const ulong entries_offset,
+    global const uint2 *restrict entries, const ulong partial_offset,
+    global float *restrict partial)
+{
+    local float16 panel_vectors[CHUNK * V]; /* as vectors, for their alignment */
+    local float *panel = (local float *)panel_vectors;
+    const ulong first_output = get_group_id(0) * PANEL;
+    const ulong split = get_group_id(1), splits = get_num_groups(1);
+    values += values_offset;
+    starts += starts_offset;
+    entries += entries_offset;
+    partial += partial_offset + (split * get_num_groups(0) + get_group_id(0)) * rows * PANEL;
+    for (ulong i = 0; i < rows * V; i++)
+        vstore16((float16)(0.0f), i, partial);
+
+    for (ulong n = split * batch / splits; n < (split + 1) * batch / splits; n++) {
+        global const uint2 *sample_entries = entries + n * keep * BR;
+        for (ulong j = 0; j < block_cols; j++)
+            for (ulong offset = 0; offset < BC && j * BC + offset < cols; offset += CHUNK) {
+                const ulong column = j * BC + offset;
+                const uint width =
+                    (uint)min(min((ulong)CHUNK, (ulong)BC - offset), cols - column);
+                global const float *x = values + n * keep * BR * BC + offset;
+                load_transposed(panel, ROW(dy, n * outputs + first_output) + column, dy_ld, width,
+                    outputs - first_output);
+                for (ulong s = 0; s < segments; s++) {
+                    global const uint *column_start =
+                        starts + (n * segments + s) * (block_cols + 1) + j;
+                    const ulong base = s * SEG;
+                    uint e = column_start[0];
+                    const uint end = column_start[1];
+                    for (; e + P <= end; e += P) {
+                        uint2 entry[P];
+#pragma unroll
+                        for (int r = 0; r < P; r++) {
+                            entry[r] = sample_entries[e + r];
+                            fetch_values(sample_entries[e + r + AHEAD], x);
+                        }
+                        MULTIPLY_ROWS(P);
+                    }
+                    for (; e < end; e++) {
+                        fetch_values(sample_entries[e + AHEAD], x);
+                        const uint2 entry[1] = {sample_entries[e]};
+                        MULTIPLY_ROWS(1);
+                    }
+                }
+            }
+    }
+}

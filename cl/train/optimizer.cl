@@ -1,0 +1,126 @@
+/* Updates of parameters p by gradients g with state m and v; optimizer.clh has the table of tensors
+ * and the square sums. wd is 0 where weight decay does not apply.
+ *
+ *     sgd            g' = g + wd * p;  v = momentum * v + g', or g' if `start`;  p = p - lr * v
+ *                    without MOMENTUM there is no v: p = p - lr * g'
+ *     adamw          p = p - lr_wd * p;  m, v as below;  p = p - lr * m^ / (sqrt(v^) + eps)
+ *     lamb_moments   m = b1 * m + b1_rest * g;  v = b2 * v + b2_rest * g * g;  b_rest = 1 - b
+ *                    partial[i][0..3] = square sums of p and of r over group i
+ *     lamb_ratio     ratio[t] = |p| / |r| of the tensor in row t; 1 where one of them is 0
+ *     lamb_apply     p = p - lr * ratio[t] * r
+ *                    r = m^ / (sqrt(v^) + eps) + wd * p
+ *                    m^ = m * m_scale,  v^ = v * v_scale,  scale = 1 / (1 - b^t)
+ *
+ * lamb_ratio takes the whole table, with a group of SLICES work-items for each row.
+ * Local memory: LOCAL floats in lamb_moments, SLICES float4 in lamb_ratio. SLICES: any >= 1. */
+#include "train/optimizer.clh"
+#ifndef MOMENTUM
+#define MOMENTUM 0 /* sgd: 0 or 1 */
+#endif
+#ifndef SLICES
+#error "optimizer.cl needs SLICES"
+#endif
+
+#define ADAM                                                                                       \
+    const float b1, const float b1_rest, const float b2, const float b2_rest, const float m_scale, \
+        const float v_scale, const float eps
+
+GROUP void sgd(TABLE, const float lr, const float momentum, const float wd, const uint start, IN g,
+    OUT p, OUT v)
+{
+    SHARE;
+    const float decay = t.decay ? wd : 0;
+    EACH_VECTOR {
+        const vec value = load_part(VALUE_AT(p), left, 0);
+        vec move = fma((vec)(decay), value, load_part(GRAD_AT(g), left, 0));
+#if MOMENTUM
+        if (!start)
+            move = fma((vec)(momentum), load_part(STATE_AT(v), left, 0), move);
+        store_part(move, STATE_AT(v), left);
+#endif
+        store_part(fma((vec)(-lr), move, value), VALUE_AT(p), left);
+    }
+}
+
+/* The bias-corrected Adam direction m^ / (sqrt(v^) + eps). */
+static inline vec adam_direction(
+    const vec m, const vec v, const float m_scale, const float v_scale, const float eps)
+{
+    return m * m_scale / (sqrt(v * v_scale) + eps);
+}
+
+/* Updates the moments at m and v by gradient g; returns the new direction. */
+static inline vec adam(const vec g, global float *m, global float *v, const ulong left, ADAM)
+{
+    const vec mean = fma((vec)(b1), load_part(m, left, 0), b1_rest * g);
+    const vec square = fma((vec)(b2), load_part(v, left, 0), b2_rest * g * g);
+    store_part(mean, m, left);
+    store_part(square, v, left);
+    return adam_direction(mean, square, m_scale, v_scale, eps);
+}
+
+GROUP void adamw(TABLE, const float lr, const float lr_wd, ADAM, IN g, OUT p, OUT m, OUT v)
+{
+    SHARE;
+    const float decay = t.decay ? lr_wd : 0;
+    EACH_VECTOR {
+        const vec value = load_part(VALUE_AT(p), left, 0);
+        const vec direction = adam(load_part(GRAD_AT(g), left, 0), STATE_AT(m), STATE_AT(v), left,
+            b1, b1_rest, b2, b2_rest, m_scale, v_scale, eps);
+        const vec decayed = fma((vec)(-decay), value, value);
+        store_part(fma((vec)(-lr), direction, decayed), VALUE_AT(p), left);
+    }
+}
+
+GROUP void lamb_moments(
+    TABLE, const float wd, ADAM, IN g, IN p, OUT m, OUT v, MAT_OUT_RESTRICT(partial))
+{
+    local float part[LOCAL];
+    SHARE;
+    const float decay = t.decay ? wd : 0;
+    vec p_plain = 0, p_scaled = 0, r_plain = 0, r_scaled = 0;
+    EACH_VECTOR {
+        const vec value = load_part(VALUE_AT(p), left, 0);
+        const vec direction = adam(load_part(GRAD_AT(g), left, 0), STATE_AT(m), STATE_AT(v), left,
+            b1, b1_rest, b2, b2_rest, m_scale, v_scale, eps);
+        add_squares(value, &p_plain, &p_scaled);
+        /* The padding's direction is 0 / eps: NaN with eps = 0. */
+        add_squares(keep_part(fma((vec)(decay), value, direction), left), &r_plain, &r_scaled);
+    }
+    const float4 sums = (float4)(team_sum(part, SUM(p_plain)), team_sum(part, SUM(p_scaled)),
+        team_sum(part, SUM(r_plain)), team_sum(part, SUM(r_scaled)));
+    if (get_local_id(0) == 0) /* reads the table again: t.partial would take registers */
+        vstore4(sums, 0, ROW(partial, table[index].partial + chunk));
+}
+
+/* Work-item s adds up the partial sums s, s + SLICES, ...; work-item 0 adds up the work-items in order. */
+kernel __attribute__((reqd_work_group_size(SLICES, 1, 1))) void lamb_ratio(
+    TABLE, MAT_IN_RESTRICT(partial), MAT_OUT_RESTRICT(ratio))
+{
+    local float4 slices[SLICES];
+    const ulong index = get_group_id(0), groups = (table[index].count + CHUNK - 1) / CHUNK;
+    float4 sums = 0;
+    for (ulong i = get_local_id(0); i < groups; i += SLICES)
+        sums += vload4(0, ROW(partial, table[index].partial + i));
+    slices[get_local_id(0)] = sums;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint s = 1; s < SLICES; s++)
+        sums += slices[s];
+    const float p_norm = norm_of(sums.s0, sums.s1), r_norm = norm_of(sums.s2, sums.s3);
+    if (get_local_id(0) == 0)
+        AT(ratio, 0, index) = p_norm == 0 || r_norm == 0 ? 1 : p_norm / r_norm;
+}
+
+GROUP void lamb_apply(TABLE, const float lr, const float wd, const float m_scale,
+    const float v_scale, const float eps, MAT_IN_RESTRICT(ratio), IN m, IN v, OUT p)
+{
+    SHARE;
+    const float decay = t.decay ? wd : 0, rate = lr * AT(ratio, 0, index);
+    EACH_VECTOR {
+        const vec value = load_part(VALUE_AT(p), left, 0);
+        const vec direction = adam_direction(load_part(STATE_AT(m), left, 0),
+            load_part(STATE_AT(v), left, 0), m_scale, v_scale, eps);
+        const vec move = fma((vec)(decay), value, direction);
+        store_part(fma((vec)(-rate), move, value), VALUE_AT(p), left);
+    }
+}

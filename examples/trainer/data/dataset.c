@@ -1,0 +1,382 @@
+#include "trainer/data/dataset.h"
+
+#include "trainer/data/dataset_source.h"
+#include "trainer/data/rng.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>  /* vsnprintf */
+#include <stdlib.h> /* malloc, free */
+#include <string.h> /* strcmp, strerror */
+#include <unistd.h> /* access, sysconf */
+
+/* What skip_broken replaced. */
+typedef struct broken_images {
+    pthread_mutex_t lock;
+    uint64_t count;
+    bool told[]; /* (images of both splits) whether it was named */
+} broken_images;
+
+struct dataset {
+    dataset_source source;
+    float levels[DATASET_CHANNELS * DATASET_LEVELS]; /* (3, 256) */
+    dataset_hear_fn *hear;
+    void *hear_user;
+    broken_images *broken; /* NULL: the first one is a failure */
+};
+
+/* What a batch is made of; threads take its images in turn. */
+typedef struct batch_job {
+    const dataset *data;
+    dataset_split split;
+    const uint32_t *indices;
+    size_t count;
+    const augment_options *augment;
+    uint8_t *images;
+    int32_t *labels;
+    atomic_size_t next;
+
+    pthread_mutex_t lock; /* of what follows: the first failure */
+    dataset_status status;
+    char *err;
+    size_t err_size;
+} batch_job;
+
+dataset_status dataset_fail(
+    dataset_status status, char *err, size_t err_size, const char *format, ...)
+{
+    if (err != NULL && err_size > 0) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(err, err_size, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+static void clear_message(char *err, size_t err_size)
+{
+    if (err != NULL && err_size > 0)
+        err[0] = '\0';
+}
+
+static void fill_levels(dataset *data)
+{
+    for (int c = 0; c < DATASET_CHANNELS; ++c)
+        for (int v = 0; v < DATASET_LEVELS; ++v)
+            data->levels[c * DATASET_LEVELS + v] =
+                (float)((v / 255.0 - data->source.mean[c]) / data->source.std[c]);
+}
+
+static broken_images *open_broken(const dataset_source *source)
+{
+    const size_t images = (size_t)source->count[0] + source->count[1];
+    broken_images *broken = calloc(1, sizeof *broken + images * sizeof broken->told[0]);
+    if (broken != NULL)
+        (void)pthread_mutex_init(&broken->lock, NULL);
+    return broken;
+}
+
+static void close_broken(broken_images *broken)
+{
+    if (broken != NULL)
+        (void)pthread_mutex_destroy(&broken->lock);
+    free(broken);
+}
+
+bool dataset_search_file(dataset_search *search, char *path)
+{
+    const bool found = path != NULL && access(path, F_OK) == 0;
+    if (!found)
+        dataset_search_failed(search, path == NULL ? ENOMEM : errno);
+    free(path);
+    return found;
+}
+
+void dataset_search_failed(dataset_search *search, int error)
+{
+    /* Where the user may not look there is no set. */
+    if (search->error == 0 && error != ENOENT && error != ENOTDIR && error != EACCES &&
+        error != ENAMETOOLONG)
+        search->error = error;
+}
+
+dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size)
+{
+    if (search->error == 0)
+        return DATASET_OK;
+    if (search->error == ENOMEM)
+        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", search->dir);
+    return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot look for files there: %s",
+        search->dir, strerror(search->error));
+}
+
+dataset_status dataset_open(
+    const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size)
+{
+    static const dataset_options defaults = {0};
+    dataset *data = NULL;
+    dataset_status status;
+
+    clear_message(err, err_size);
+    if (out == NULL)
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "out is NULL");
+    *out = NULL;
+    if (source == NULL || source[0] == '\0')
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "no data set named");
+    if (options == NULL)
+        options = &defaults;
+    if (options->train_limit > INT32_MAX || options->test_limit > INT32_MAX)
+        return dataset_fail(
+            DATASET_BAD_ARGUMENT, err, err_size, "%s: limits end at 2147483647", source);
+
+    data = calloc(1, sizeof *data);
+    if (data == NULL)
+        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
+    const bool generated = strcmp(source, "generated") == 0;
+    dataset_search search = {source, 0};
+    const bool idx = !generated && dataset_idx_found(&search);
+    const bool folder = !generated && dataset_folder_found(&search);
+    const bool cifar = !generated && dataset_cifar_found(&search);
+    status = dataset_search_status(&search, err, err_size);
+    if (status != DATASET_OK) {
+        free(data);
+        return status;
+    }
+    if (generated)
+        status = dataset_generated(options, &data->source, err, err_size);
+    else if (idx + folder + cifar > 1)
+        status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+            "%s: holds more than one kind of set; name the folder of the one you want", source);
+    else if (idx)
+        status = dataset_idx(source, options, &data->source, err, err_size);
+    else if (folder)
+        status = dataset_folder(source, options, &data->source, err, err_size);
+    else
+        status = dataset_cifar(source, options, &data->source, err, err_size);
+    if (status != DATASET_OK) {
+        free(data);
+        return status;
+    }
+    fill_levels(data);
+    data->hear = options->hear;
+    data->hear_user = options->hear_user;
+    if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
+        dataset_close(data);
+        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
+    }
+    *out = data;
+    return DATASET_OK;
+}
+
+void dataset_close(dataset *data)
+{
+    if (data == NULL)
+        return;
+    data->source.destroy(data->source.state);
+    close_broken(data->broken);
+    free(data);
+}
+
+const char *dataset_name(const dataset *data)
+{
+    return data->source.name;
+}
+
+uint64_t dataset_checksum(const dataset *data)
+{
+    return data->source.checksum;
+}
+
+bool dataset_has_checksum(const dataset *data, uint64_t checksum)
+{
+    const dataset_source *source = &data->source;
+    return checksum == source->checksum ||
+           (source->old_checksum != 0 && checksum == source->old_checksum);
+}
+
+uint64_t dataset_sizes(const dataset *data)
+{
+    return data->source.sizes;
+}
+
+uint64_t dataset_skipped(const dataset *data)
+{
+    uint64_t count = 0;
+    if (data->broken != NULL) {
+        (void)pthread_mutex_lock(&data->broken->lock);
+        count = data->broken->count;
+        (void)pthread_mutex_unlock(&data->broken->lock);
+    }
+    return count;
+}
+
+uint32_t dataset_classes(const dataset *data)
+{
+    return data->source.classes;
+}
+
+uint32_t dataset_image_size(const dataset *data)
+{
+    return data->source.image_size;
+}
+
+uint32_t dataset_count(const dataset *data, dataset_split split)
+{
+    return data->source.count[split == DATASET_TEST];
+}
+
+const float *dataset_levels(const dataset *data)
+{
+    return data->levels;
+}
+
+/* Counts a broken image, and names it at the first time. */
+static void count_broken(const batch_job *job, uint32_t index, const char *why)
+{
+    const dataset *data = job->data;
+    broken_images *broken = data->broken;
+    bool *told = &broken->told[index + (job->split == DATASET_TEST ? data->source.count[0] : 0)];
+    char note[MESSAGE_SIZE + 40];
+    (void)snprintf(note, sizeof note, "%s; the next image takes its place", why);
+    (void)pthread_mutex_lock(&broken->lock);
+    ++broken->count;
+    if (!*told && data->hear != NULL)
+        data->hear(data->hear_user, note);
+    *told = true;
+    (void)pthread_mutex_unlock(&broken->lock);
+}
+
+/* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
+static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t *pixels,
+    int32_t *label, char *err, size_t err_size)
+{
+    const dataset_source *source = &job->data->source;
+    const uint32_t count = source->count[job->split];
+    dataset_status status = DATASET_OK;
+    for (uint32_t tries = 0; tries < count; ++tries) {
+        status = source->fetch(
+            source->state, job->split, index, job->augment, pixels, label, err, err_size);
+        if (status != DATASET_BAD_FILE || job->data->broken == NULL)
+            break;
+        count_broken(job, index, err);
+        index = index + 1 < count ? index + 1 : 0;
+    }
+    if (status == DATASET_BAD_FILE && job->data->broken == NULL) {
+        const size_t used = strlen(err);
+        (void)snprintf(err + used, err_size - used, "; --skip-broken replaces such files");
+    }
+    return status;
+}
+
+/* pixels: room for an image before it is moved. */
+static dataset_status make_image(
+    const batch_job *job, size_t i, uint8_t *pixels, char *err, size_t err_size)
+{
+    const dataset_source *source = &job->data->source;
+    const uint32_t size = source->image_size, index = job->indices[i];
+    uint8_t *image = job->images + i * DATASET_CHANNELS * size * size;
+    if (source->fetch != NULL)
+        return fetch_image(job, index, image, &job->labels[i], err, err_size);
+    const bool moves = job->augment != NULL;
+    job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
+    if (moves) {
+        augment_move move = augment_draw(job->augment, index, size);
+        move.mirror = move.mirror && !source->keeps_sides;
+        augment_apply(move, size, pixels, image);
+    }
+    return DATASET_OK;
+}
+
+static void *work(void *what)
+{
+    batch_job *job = what;
+    const size_t size = job->data->source.image_size;
+    char err[MESSAGE_SIZE];
+    uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
+    for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
+        const dataset_status status =
+            pixels == NULL ? dataset_fail(DATASET_NO_MEMORY, err, sizeof err, "out of memory")
+                           : make_image(job, i, pixels, err, sizeof err);
+        if (status == DATASET_OK)
+            continue;
+        (void)pthread_mutex_lock(&job->lock);
+        if (job->status == DATASET_OK)
+            job->status = dataset_fail(status, job->err, job->err_size, "%s", err);
+        (void)pthread_mutex_unlock(&job->lock);
+        break;
+    }
+    free(pixels);
+    return NULL;
+}
+
+enum { MOST_THREADS = 64 };
+
+static size_t threads_for(size_t count)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (size_t)online;
+    return most < count ? most : count;
+}
+
+/* Runs the job on `threads` threads, the caller's included, or on as many as can be started. */
+static void run(batch_job *job, size_t threads)
+{
+    pthread_t others[MOST_THREADS];
+    size_t started = 0;
+    while (started + 1 < threads && pthread_create(&others[started], NULL, work, job) == 0)
+        ++started;
+    (void)work(job);
+    while (started > 0)
+        (void)pthread_join(others[--started], NULL);
+}
+
+dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
+    size_t err_size)
+{
+    clear_message(err, err_size);
+    if (data == NULL || (split != DATASET_TRAIN && split != DATASET_TEST))
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "no such data set or split");
+    if (count == 0)
+        return DATASET_OK;
+    if (indices == NULL || images == NULL || labels == NULL)
+        return dataset_fail(
+            DATASET_BAD_ARGUMENT, err, err_size, "%s: a buffer is NULL", data->source.name);
+    for (size_t i = 0; i < count; ++i)
+        if (indices[i] >= data->source.count[split])
+            return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+                "%s: index %lu, but the %s split has %lu images", data->source.name,
+                (unsigned long)indices[i], split == DATASET_TRAIN ? "train" : "test",
+                (unsigned long)data->source.count[split]);
+
+    batch_job job = {.data = data,
+        .split = split,
+        .indices = indices,
+        .count = count,
+        .augment = augment,
+        .images = images,
+        .labels = labels,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .status = DATASET_OK,
+        .err = err,
+        .err_size = err_size};
+    run(&job, data->source.fetch != NULL ? threads_for(count) : 1);
+    return job.status;
+}
+
+/* Fisher and Yates, in the form of Durstenfeld. */
+void dataset_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *indices)
+{
+    rng r = rng_open(seed, RNG_SHUFFLE, epoch, 0);
+    for (uint32_t i = 0; i < n; ++i)
+        indices[i] = i;
+    for (uint32_t left = n; left > 1; --left) {
+        const uint32_t pick = rng_below(&r, left);
+        const uint32_t last = indices[left - 1];
+        indices[left - 1] = indices[pick];
+        indices[pick] = last;
+    }
+}

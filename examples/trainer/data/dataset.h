@@ -1,0 +1,151 @@
+/*
+ * dataset.h: labelled images for the trainer: CIFAR-10, CIFAR-100, IDX files (MNIST), folders of
+ * JPEG and PNG files (ImageNet), or a set that the program makes itself.
+ *
+ *     dataset *data;
+ *     char err[256];
+ *     if (dataset_open("generated", NULL, &data, err, sizeof err) != DATASET_OK) ...
+ *     dataset_shuffle(seed, epoch, dataset_count(data, DATASET_TRAIN), order);
+ *     dataset_batch(data, DATASET_TRAIN, order, 32, &augment, images, labels, err, sizeof err);
+ *     dataset_close(data);
+ *
+ * Everything random is a pure function of seeds, epoch and index, never of what was asked before:
+ * a run resumed at an epoch's start gets the same bits as one that was never stopped.
+ *
+ * Letters: n images in a batch, S pixels per side, 3 channels (red, green, blue).
+ * Images are (n, 3, S, S), row-major, a byte each.
+ *
+ * Errors: the functions neither print nor exit. On failure they return a status and write one line
+ * to err, which names the file (if any) and what is wrong with it; on success err becomes "". err
+ * may be NULL. A dataset does not change after it is opened: threads may share it.
+ */
+#ifndef TRAINER_DATASET_H
+#define TRAINER_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h> /* size_t */
+#include <stdint.h>
+
+#include "trainer/data/augment.h" /* augment_options */
+
+enum { DATASET_CHANNELS = 3, DATASET_LEVELS = 256 };
+
+typedef enum dataset_status {
+    DATASET_OK = 0,
+    DATASET_BAD_ARGUMENT, /* an option, index or pointer that makes no sense for this set */
+    DATASET_NOT_FOUND,    /* a file, or any known set of files, is missing */
+    DATASET_BAD_FILE,     /* a file was found, but its size, content or reading is wrong */
+    DATASET_NO_MEMORY     /* or no file descriptor; the files may be good */
+} dataset_status;
+
+typedef enum dataset_split { DATASET_TRAIN = 0, DATASET_TEST = 1 } dataset_split;
+
+/* Hears a line that is no failure. Calls come from any thread, one at a time. */
+typedef void dataset_hear_fn(void *user, const char *note);
+
+/*
+ * Zero means the default, so {0} asks for nothing special.
+ *
+ *     image_size       CIFAR and IDX: the files'. Folders: 1 to 4096; default usual_image_size, or
+ *                      224. Generated: 16 to 1024; default 32
+ *     classes          CIFAR: 10 or 100, as the files. IDX and folders: at least the files'.
+ *                      Generated: 2 to 1250; default 10
+ *     train_limit      CIFAR and IDX: at most so many, the first; default all. Folders: at most so
+ *                      many, spread over all classes; default all. Generated: exactly so many;
+ *                      default 8000
+ *     test_limit       likewise; generated: default 2000
+ *     seed             of generated images; else ignored
+ *     skip_broken      folders: an image that cannot be read is replaced by the next; else ignored
+ *     hear             folders: told of files that are left out when the set is opened, of classes
+ *                      without test images, and of each broken image once; default nobody
+ *
+ * Limits end at 2^31 - 1.
+ */
+typedef struct dataset_options {
+    uint32_t image_size; /* S */
+    uint32_t classes;
+    uint32_t train_limit, test_limit;
+    uint64_t seed;
+    uint32_t usual_image_size;
+    bool skip_broken;
+    dataset_hear_fn *hear;
+    void *hear_user;
+} dataset_options;
+
+typedef struct dataset dataset;
+
+/*
+ * Opens a set. source is "generated" or a folder (write "./generated" for a folder of that name).
+ *
+ * A folder holds the set's binary version [1], directly or in its usual subfolder:
+ *
+ *     CIFAR-10     cifar-10-batches-bin/data_batch_{1..5}.bin, test_batch.bin
+ *                  records: label, 3072 pixels
+ *     CIFAR-100    cifar-100-binary/train.bin, test.bin
+ *                  records: coarse label, fine label (the one used), 3072 pixels
+ *
+ * Pixels are 32x32 bytes, one colour plane after the other. The files found decide which set it is;
+ * two sets are an error, also of one kind. Files are read into host memory up to the limits
+ * (files past the train limit are not even opened); all of CIFAR-10 is 184 MB. Any whole number of
+ * records >= 1 is a legal file. A label that is not one of the set's classes is an error.
+ *
+ * Generated images are made when a batch asks for them, so that a large set costs no memory;
+ * dataset_generated.c says what they show. Their bits depend on (seed, image_size, classes, split,
+ * index) alone, on any machine. The label of image i is i mod classes. Mirroring an image does not
+ * change its class.
+ *
+ * options may be NULL. On failure *out is NULL. The caller closes *out.
+ *
+ * IDX files are those of MNIST and of sets of its format: train-images-idx3-ubyte,
+ * train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, directly or where
+ * torchvision puts them (MNIST/raw, FashionMNIST/raw, ...), unpacked. Their images are grey
+ * squares, and are never mirrored.
+ *
+ * Folders are train/CLASS/FILE and val/CLASS/FILE (or test); dataset_folder.c says how files are
+ * cut.
+ *
+ * [1] A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
+ */
+dataset_status dataset_open(
+    const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size);
+
+/* Frees everything; accepts NULL. */
+void dataset_close(dataset *data);
+
+const char *dataset_name(const dataset *data);    /* "CIFAR-10", "CIFAR-100", "IDX", ... */
+uint64_t dataset_skipped(const dataset *data);    /* broken images met so far */
+uint32_t dataset_classes(const dataset *data);    /* labels are 0 ... classes - 1 */
+uint32_t dataset_image_size(const dataset *data); /* S */
+uint32_t dataset_count(const dataset *data, dataset_split split); /* images in a split, >= 1 */
+/* Tells sets of one name apart. IDX: of the training pixels and labels; CIFAR: likewise, up to the
+ * limit; folders: of the names of all training files; generated: 0. */
+uint64_t dataset_checksum(const dataset *data);
+/* Whether a checkpoint with this checksum is of these images: earlier programs summed up IDX files
+ * and folders in another way. */
+bool dataset_has_checksum(const dataset *data, uint64_t checksum);
+/* Folders: a checksum of the sizes of the training files, of 65536 of them if there are more; else
+ * 0. */
+uint64_t dataset_sizes(const dataset *data);
+/* (3, 256): the value of each byte of each channel, (v / 255 - mean[c]) / std[c]. */
+const float *dataset_levels(const dataset *data);
+
+/*
+ * Reads count images.
+ *
+ * indices  (count) each < dataset_count(data, split); repeats are fine
+ * augment  NULL for the images as they are (tests); else each is cropped and mirrored at random,
+ *          see augment.h
+ * images   (count, 3, S, S) receives the bytes; dataset_levels has their values
+ * labels   (count) receives the labels
+ *
+ * On failure images and labels hold nothing of use.
+ */
+dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
+    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
+    size_t err_size);
+
+/* The order of an epoch: fills indices (n) with a permutation of 0 ... n - 1 that depends on
+ * (seed, epoch, n) alone. Draws are without bias. */
+void dataset_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *indices);
+
+#endif

@@ -1,0 +1,526 @@
+/*
+ * dataset_folder.c: images as ImageNet has them on disk, a folder for each class.
+ *
+ *     DIR/train/CLASS/NAME.jpg    (.jpeg, .png, any case)
+ *     DIR/val/CLASS/NAME.jpg      (or DIR/test)
+ *
+ * Classes are the folders of train in the order of their bytes. Files are listed when the set is
+ * opened and read when a batch asks for them, by several threads (dataset.c).
+ *
+ * Training: a random window of 8 to 100 % of the area, its sides 3:4 to 4:3, resized to S x S, and
+ * mirrored one time in two (Szegedy et al., arXiv 1409.4842; torchvision's RandomResizedCrop).
+ * Else: the centred square of 7/8 of the shorter side, which is 224 of 256 pixels.
+ */
+#include "trainer/data/dataset_source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "trainer/data/fnv.h"
+#include "trainer/data/image_file.h"
+#include "trainer/data/rng.h"
+#include "trainer/files/plain_file.h"
+
+enum { DEFAULT_SIDE = 224, MOST_SIDE = 4096, TRIES = 10, MOST_SIZES = 65536 };
+
+/* Names, one behind the other, each ended by NUL. */
+typedef struct names {
+    char *text;
+    size_t used, room;
+    size_t *offset; /* (count) */
+    size_t count, offset_room;
+} names;
+
+/* What is left out of a split. */
+typedef struct left_out {
+    size_t count;
+    char *first; /* "CLASS/NAME" */
+} left_out;
+
+typedef struct split_files {
+    char *folder;             /* names are relative to it */
+    names files;              /* "CLASS/NAME" */
+    int32_t *label;           /* (files.count) */
+    left_out others, folders; /* files that are no images; folders in classes */
+} split_files;
+
+typedef struct folder_set {
+    uint32_t side;
+    names classes;
+    split_files split[2];
+    uint32_t count[2]; /* in use */
+} folder_set;
+
+static const char *name_at(const names *n, size_t i)
+{
+    return n->text + n->offset[i];
+}
+
+static bool names_add(names *n, const char *name)
+{
+    const size_t length = strlen(name) + 1;
+    if (n->used + length > n->room) {
+        const size_t room = 2 * n->room + length + 4096;
+        char *grown = realloc(n->text, room);
+        if (grown == NULL)
+            return false;
+        n->text = grown;
+        n->room = room;
+    }
+    if (n->count == n->offset_room) {
+        const size_t room = 2 * n->offset_room + 64;
+        size_t *grown = realloc(n->offset, room * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        n->offset = grown;
+        n->offset_room = room;
+    }
+    memcpy(n->text + n->used, name, length);
+    n->offset[n->count++] = n->used;
+    n->used += length;
+    return true;
+}
+
+static void names_close(names *n)
+{
+    free(n->text);
+    free(n->offset);
+    *n = (names){0};
+}
+
+static bool is_folder(dataset_search *search, const char *name)
+{
+    char path[4096];
+    struct stat info;
+    const int length = snprintf(path, sizeof path, "%s/%s", search->dir, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return false;
+    if (stat(path, &info) == 0)
+        return S_ISDIR(info.st_mode);
+    dataset_search_failed(search, errno);
+    return false;
+}
+
+bool dataset_folder_found(dataset_search *search)
+{
+    return is_folder(search, "train") && (is_folder(search, "val") || is_folder(search, "test"));
+}
+
+static bool is_image(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
+                              strcasecmp(dot, ".png") == 0);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static dataset_status out_of_memory(const char *path, char *err, size_t err_size)
+{
+    return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", path);
+}
+
+/* Sorts names by their bytes, so that the order does not depend on the file system. */
+static bool sort(names *n)
+{
+    const char **order = malloc((n->count + 1) * sizeof *order);
+    if (order == NULL)
+        return false;
+    for (size_t i = 0; i < n->count; ++i)
+        order[i] = name_at(n, i);
+    qsort(order, n->count, sizeof *order, by_bytes);
+    for (size_t i = 0; i < n->count; ++i)
+        n->offset[i] = (size_t)(order[i] - n->text);
+    free(order);
+    return true;
+}
+
+/* The next entry. NULL after the last one and on failure; errno tells which. */
+static const struct dirent *next_entry(DIR *dir)
+{
+    errno = 0;
+    return readdir(dir);
+}
+
+/* The sorted names of a folder's classes. With `others` and `folders`: of its images, of files that
+ * are none, and of folders in it. On failure the caller still closes these two. */
+static dataset_status list_folder(
+    const char *path, names *found, names *others, names *folders, char *err, size_t err_size)
+{
+    const bool classes = others == NULL;
+    const struct dirent *entry;
+    dataset_status status = DATASET_OK;
+    DIR *dir = opendir(path);
+    *found = (names){0};
+    if (dir == NULL)
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, strerror(errno));
+    while (status == DATASET_OK && (entry = next_entry(dir)) != NULL) {
+        const char *name = entry->d_name;
+        names *list = found;
+        struct stat info;
+        if (name[0] == '.')
+            continue;
+        if (classes || !is_image(name)) {
+            const bool seen = fstatat(dirfd(dir), name, &info, 0) == 0;
+            const bool folder = seen && S_ISDIR(info.st_mode);
+            if (classes && !seen) /* left out, it would number the classes behind it anew */
+                status = dataset_fail(
+                    DATASET_BAD_FILE, err, err_size, "%s/%s: %s", path, name, strerror(errno));
+            if (classes && !folder)
+                continue;
+            if (!classes)
+                list = folder ? folders : others;
+        }
+        if (!names_add(list, name))
+            status = out_of_memory(path, err, err_size);
+    }
+    if (status == DATASET_OK && errno != 0)
+        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %s", path, strerror(errno));
+    (void)closedir(dir);
+    if (status == DATASET_OK && !(sort(found) && (classes || (sort(others) && sort(folders)))))
+        status = out_of_memory(path, err, err_size);
+    if (status != DATASET_OK)
+        names_close(found);
+    return status;
+}
+
+static char *join(const char *dir, const char *name)
+{
+    const size_t length = strlen(dir) + strlen(name) + 2;
+    char *path = malloc(length);
+    if (path != NULL)
+        (void)snprintf(path, length, "%s/%s", dir, name);
+    return path;
+}
+
+static int32_t class_of(const names *classes, const char *name)
+{
+    size_t low = 0, high = classes->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(name, name_at(classes, middle));
+        if (order == 0)
+            return (int32_t)middle;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return -1;
+}
+
+/* Counts the names of a class, and keeps the first of the split. False if memory is out. */
+static bool leave_out(left_out *left, const char *class, const names *found)
+{
+    if (left->count == 0 && found->count > 0)
+        left->first = join(class, name_at(found, 0));
+    left->count += found->count;
+    return left->count == 0 || left->first != NULL;
+}
+
+/* Adds the images of one class. */
+static dataset_status add_class(
+    split_files *split, const char *class, int32_t label, char *err, size_t err_size)
+{
+    names found = {0}, others = {0}, folders = {0};
+    char *path = join(split->folder, class);
+    if (path == NULL)
+        return out_of_memory(split->folder, err, err_size);
+    dataset_status status = list_folder(path, &found, &others, &folders, err, err_size);
+    if (status == DATASET_OK && found.count == 0)
+        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
+            "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
+    int32_t *grown =
+        status == DATASET_OK
+            ? realloc(split->label, (split->files.count + found.count + 1) * sizeof *grown)
+            : NULL;
+    if (grown != NULL)
+        split->label = grown;
+    if (status == DATASET_OK && (grown == NULL || !leave_out(&split->others, class, &others) ||
+                                    !leave_out(&split->folders, class, &folders)))
+        status = out_of_memory(path, err, err_size);
+    for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
+        char *file = join(class, name_at(&found, i));
+        if (file == NULL || !names_add(&split->files, file))
+            status = out_of_memory(path, err, err_size);
+        else
+            split->label[split->files.count - 1] = label;
+        free(file);
+    }
+    names_close(&found);
+    names_close(&others);
+    names_close(&folders);
+    free(path);
+    return status;
+}
+
+/* Says which files and folders are left out, and which classes of `all` have no folder among
+ * `found`. */
+static void tell(
+    const dataset_options *options, const split_files *split, const names *all, const names *found)
+{
+    char note[MESSAGE_SIZE];
+    size_t missing = 0, first = 0;
+    for (size_t i = all->count; i-- > 0;)
+        if (class_of(found, name_at(all, i)) < 0) {
+            first = i;
+            ++missing;
+        }
+    if (options->hear != NULL && split->others.count > 0) {
+        (void)snprintf(note, sizeof note,
+            "%s: %zu files are no .jpg, .jpeg or .png and are left out, %s among them",
+            split->folder, split->others.count, split->others.first);
+        options->hear(options->hear_user, note);
+    }
+    if (options->hear != NULL && split->folders.count > 0) {
+        (void)snprintf(note, sizeof note, "%s: %zu folders in classes are left out, %s among them",
+            split->folder, split->folders.count, split->folders.first);
+        options->hear(options->hear_user, note);
+    }
+    if (options->hear != NULL && missing > 0) {
+        (void)snprintf(note, sizeof note, "%s: %zu of %zu classes are missing, %s among them",
+            split->folder, missing, all->count, name_at(all, first));
+        options->hear(options->hear_user, note);
+    }
+}
+
+/* Lists a split's files. The classes of train are those of the set. */
+static dataset_status list_split(folder_set *set, dataset_split which, const char *dir,
+    const char *name, const dataset_options *options, char *err, size_t err_size)
+{
+    split_files *split = &set->split[which];
+    names found = {0};
+    split->folder = join(dir, name);
+    if (split->folder == NULL)
+        return out_of_memory(dir, err, err_size);
+    names *classes = which == DATASET_TRAIN ? &set->classes : &found;
+    dataset_status status = list_folder(split->folder, classes, NULL, NULL, err, err_size);
+    for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
+        const int32_t label = class_of(&set->classes, name_at(classes, i));
+        if (label < 0)
+            status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s/%s: train has no such class",
+                split->folder, name_at(classes, i));
+        else
+            status = add_class(split, name_at(classes, i), label, err, err_size);
+    }
+    if (status == DATASET_OK && split->files.count == 0)
+        status = dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: no folders with .jpg, .jpeg or .png files", split->folder);
+    else if (status == DATASET_OK && split->files.count > INT32_MAX)
+        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: too many files", split->folder);
+    if (status == DATASET_OK)
+        tell(options, split, &set->classes, classes);
+    names_close(&found);
+    return status;
+}
+
+/* For choose_window: a random window; the centred one if augment is NULL. */
+typedef struct chooser {
+    const augment_options *augment;
+    uint32_t index;
+} chooser;
+
+/* Uniform in [low, high). */
+static double uniform(rng *r, double low, double high)
+{
+    return low + (high - low) * ((double)rng_next(r) * 0x1p-32);
+}
+
+static image_window choose_window(void *user, uint32_t width, uint32_t height)
+{
+    const chooser *c = user;
+    const double w = width, h = height, shorter = w < h ? w : h;
+    image_window window = {0};
+    if (c->augment != NULL) {
+        rng r = rng_open(c->augment->seed, RNG_AUGMENT, c->augment->epoch, c->index);
+        (void)rng_next(&r); /* the draw of draws_mirror */
+        for (int i = 0; i < TRIES; ++i) {
+            const double area = w * h * uniform(&r, 0.08, 1);
+            const double ratio = exp(uniform(&r, log(3.0 / 4), log(4.0 / 3)));
+            window.width = floor(sqrt(area * ratio) + 0.5);
+            window.height = floor(sqrt(area / ratio) + 0.5);
+            if (window.width >= 1 && window.height >= 1 && window.width <= w &&
+                window.height <= h) {
+                window.left = floor(uniform(&r, 0, w - window.width + 1));
+                window.top = floor(uniform(&r, 0, h - window.height + 1));
+                return window;
+            }
+        }
+    }
+    const double side = c->augment != NULL ? shorter : shorter * 7 / 8;
+    return (image_window){(w - side) / 2, (h - side) / 2, side, side};
+}
+
+static bool draws_mirror(const augment_options *augment, uint32_t index)
+{
+    rng r = rng_open(augment->seed, RNG_AUGMENT, augment->epoch, index);
+    return rng_next(&r) >> 31 != 0;
+}
+
+/* A whole file. On failure *status is NO_MEMORY if the file may be good. */
+static uint8_t *read_bytes(
+    const char *path, size_t *count, dataset_status *status, const char **why)
+{
+    uint8_t *bytes = NULL;
+    uint64_t size;
+    FILE *stream = plain_file_open(path, &size, why);
+    *status = DATASET_BAD_FILE;
+    if (stream == NULL) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+            *status = DATASET_NO_MEMORY;
+        return NULL;
+    }
+    *why = "reading it failed";
+    if (size > 0 && size < INT32_MAX) {
+        *count = (size_t)size;
+        bytes = malloc(*count);
+        if (bytes == NULL) {
+            *why = image_file_no_memory;
+            *status = DATASET_NO_MEMORY;
+        } else if (fread(bytes, 1, *count, stream) != *count) {
+            free(bytes);
+            bytes = NULL;
+        }
+    } else {
+        *why = "it is empty, or larger than 2 GiB";
+    }
+    (void)fclose(stream);
+    return bytes;
+}
+
+static dataset_status fetch(const void *state, dataset_split which, uint32_t index,
+    const augment_options *augment, uint8_t *pixels, int32_t *label, char *err, size_t err_size)
+{
+    const folder_set *set = state;
+    const split_files *split = &set->split[which];
+    /* Spread, so that a limit leaves images of all classes. */
+    const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
+    chooser c = {augment, index};
+    const char *why = image_file_no_memory;
+    char message[256], *path = join(split->folder, name_at(&split->files, at));
+    size_t count = 0;
+    dataset_status status = DATASET_NO_MEMORY;
+    uint8_t *bytes = path != NULL ? read_bytes(path, &count, &status, &why) : NULL;
+    const bool mirror = augment != NULL && draws_mirror(augment, index);
+    *label = split->label[at];
+    if (bytes != NULL) {
+        const bool good = image_file_decode(
+            bytes, count, choose_window, &c, set->side, mirror, pixels, &why, message);
+        status = good                          ? DATASET_OK
+                 : why == image_file_no_memory ? DATASET_NO_MEMORY
+                                               : DATASET_BAD_FILE;
+    }
+    if (status != DATASET_OK)
+        (void)dataset_fail(
+            status, err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+static void destroy(void *state)
+{
+    folder_set *set = state;
+    names_close(&set->classes);
+    for (int i = 0; i < 2; ++i) {
+        names_close(&set->split[i].files);
+        free(set->split[i].folder);
+        free(set->split[i].label);
+        free(set->split[i].others.first);
+        free(set->split[i].folders.first);
+    }
+    free(set);
+}
+
+/* The checksums are of the training files: their names, and apart from them their sizes, so that a
+ * file may break, or be mended, during a run. Of very many files some are looked at. */
+static void sum_up(const folder_set *set, dataset_source *source)
+{
+    const split_files *train = &set->split[DATASET_TRAIN];
+    const size_t count = train->files.count, stride = 1 + count / MOST_SIZES;
+    uint64_t hash = fnv1a(FNV_START, &(uint64_t){count}, sizeof(uint64_t));
+    for (size_t i = 0; i < set->classes.count; ++i) {
+        const char *name = name_at(&set->classes, i);
+        hash = fnv1a(hash, name, strlen(name) + 1);
+    }
+    source->old_checksum = hash;
+    for (size_t i = 0; i < count; ++i) {
+        const char *name = name_at(&train->files, i);
+        hash = fnv1a(hash, name, strlen(name) + 1);
+    }
+    source->checksum = hash;
+    source->sizes = FNV_START;
+    for (size_t i = 0; i < count; i += stride) {
+        char path[4096];
+        struct stat info = {0};
+        (void)snprintf(path, sizeof path, "%s/%s", train->folder, name_at(&train->files, i));
+        (void)stat(path, &info); /* size 0: reading it will fail */
+        source->sizes = fnv1a(source->sizes, &(uint64_t){(uint64_t)info.st_size}, sizeof(uint64_t));
+    }
+}
+
+dataset_status dataset_folder(const char *dir, const dataset_options *options,
+    dataset_source *source, char *err, size_t err_size)
+{
+    const uint32_t limit[2] = {options->train_limit, options->test_limit};
+    const uint32_t side = options->image_size != 0         ? options->image_size
+                          : options->usual_image_size != 0 ? options->usual_image_size
+                                                           : DEFAULT_SIDE;
+    if (!image_file_readable())
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+            "%s: this program was built without libturbojpeg and libpng (Debian: "
+            "libturbojpeg0-dev, "
+            "libpng-dev) and reads no JPEG or PNG files",
+            dir);
+    if (side > MOST_SIDE)
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "%s: image size %lu is above %d",
+            dir, (unsigned long)side, MOST_SIDE);
+    folder_set *set = calloc(1, sizeof *set);
+    if (set == NULL)
+        return out_of_memory(dir, err, err_size);
+    set->side = side;
+    dataset_search search = {dir, 0};
+    const char *test = is_folder(&search, "val") ? "val" : "test";
+    dataset_status status = dataset_search_status(&search, err, err_size);
+    if (status == DATASET_OK)
+        status = list_split(set, DATASET_TRAIN, dir, "train", options, err, err_size);
+    if (status == DATASET_OK)
+        status = list_split(set, DATASET_TEST, dir, test, options, err, err_size);
+    const size_t classes = set->classes.count;
+    if (status == DATASET_OK && classes < 2)
+        status = dataset_fail(
+            DATASET_BAD_FILE, err, err_size, "%s/train: one class is too few to learn", dir);
+    if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
+        status =
+            dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "%s: train has %lu classes, not %lu",
+                dir, (unsigned long)classes, (unsigned long)options->classes);
+    if (status != DATASET_OK) {
+        destroy(set);
+        return status;
+    }
+    for (int i = 0; i < 2; ++i) {
+        const uint32_t count = (uint32_t)set->split[i].files.count;
+        source->count[i] = set->count[i] = limit[i] != 0 && limit[i] < count ? limit[i] : count;
+    }
+    sum_up(set, source);
+    /* of ImageNet, as torchvision has them */
+    const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
+    memcpy(source->mean, mean, sizeof mean);
+    memcpy(source->std, std, sizeof std);
+    source->name = "folder";
+    source->classes = options->classes != 0 ? options->classes : (uint32_t)classes;
+    source->image_size = side;
+    source->state = set;
+    source->fetch = fetch;
+    source->destroy = destroy;
+    return DATASET_OK;
+}

@@ -1,0 +1,110 @@
+/* dataset_missing.c: what to say of a folder that holds no set. */
+#include "trainer/data/dataset_source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME = 256 };
+
+/* What a folder has; of several, the first in the order of their bytes; "" without one. */
+typedef struct contents {
+    char archive[NAME]; /* a packed file */
+    char images[NAME];  /* a folder with images */
+    char python[NAME];  /* CIFAR's version for Python */
+    bool train, test;   /* a folder of that name, or val */
+} contents;
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), most = strlen(end);
+    return length > most && strcasecmp(name + length - most, end) == 0;
+}
+
+static bool has_images(const char *path)
+{
+    bool found = false;
+    DIR *dir = opendir(path);
+    for (const struct dirent *entry; dir != NULL && !found && (entry = readdir(dir)) != NULL;)
+        found = ends_with(entry->d_name, ".jpg") || ends_with(entry->d_name, ".jpeg") ||
+                ends_with(entry->d_name, ".png");
+    if (dir != NULL)
+        (void)closedir(dir);
+    return found;
+}
+
+/* The command that unpacks a file; NULL: it is no archive. */
+static const char *unpacker(const char *name)
+{
+    static const char *const known[][2] = {{".tar.gz", "tar xf"}, {".tgz", "tar xf"},
+        {".tar", "tar xf"}, {".gz", "gunzip"}, {".zip", "unzip"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (ends_with(name, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
+static void keep_first(char kept[NAME], const char *name)
+{
+    if (kept[0] == '\0' || strcmp(name, kept) < 0)
+        (void)snprintf(kept, NAME, "%s", name);
+}
+
+static void look_at(const char *dir, const char *name, contents *c)
+{
+    char path[4096];
+    struct stat info;
+    const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (name[0] == '.' || length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0)
+        return;
+    if (!S_ISDIR(info.st_mode)) {
+        if (unpacker(name) != NULL)
+            keep_first(c->archive, name);
+        return;
+    }
+    c->train = c->train || strcmp(name, "train") == 0;
+    c->test = c->test || strcmp(name, "val") == 0 || strcmp(name, "test") == 0;
+    if (strcmp(name, "cifar-10-batches-py") == 0 || strcmp(name, "cifar-100-python") == 0)
+        keep_first(c->python, name);
+    if (has_images(path))
+        keep_first(c->images, name);
+}
+
+dataset_status dataset_missing(const char *dir, char *err, size_t err_size)
+{
+    struct stat info;
+    contents c = {0};
+    DIR *folder = NULL;
+    if (stat(dir, &info) != 0)
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", dir, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: is no folder; name the one that has the files", dir);
+    if (access(dir, R_OK | X_OK) != 0 || (folder = opendir(dir)) == NULL)
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", dir, strerror(errno));
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        look_at(dir, entry->d_name, &c);
+    (void)closedir(folder);
+    if (c.train || c.test)
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: has a folder %s, but %s; expected train/CLASS/*.jpg and val/CLASS/*.jpg", dir,
+            c.train ? "train" : "val or test", c.train ? "neither val nor test" : "no train");
+    if (c.images[0] != '\0')
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: has images in %s; expected train/CLASS/*.jpg and val/CLASS/*.jpg", dir, c.images);
+    if (c.python[0] != '\0')
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+            "%s: %s is the version for Python; expected the binary version", dir, c.python);
+    if (c.archive[0] != '\0')
+        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s is packed; unpack it with %s",
+            dir, c.archive, unpacker(c.archive));
+    return dataset_fail(DATASET_NOT_FOUND, err, err_size,
+        "%s: no data set there: expected files of CIFAR-10 (data_batch_1.bin ...), CIFAR-100 "
+        "(train.bin), or IDX (train-images-idx3-ubyte ...), or train/CLASS/*.jpg and "
+        "val/CLASS/*.jpg",
+        dir);
+}

@@ -1,0 +1,77 @@
+/*
+ * dataset_source.h: private to dataset*.c: the interface between a source of images (CIFAR, IDX,
+ * folders, generated) and dataset.c, which has the code that all sources share.
+ */
+#ifndef TRAINER_DATASET_SOURCE_H
+#define TRAINER_DATASET_SOURCE_H
+
+#include "trainer/data/dataset.h"
+#include "trainer/run/message.h"
+
+#if defined(__GNUC__)
+#define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))
+#else
+#define DATASET_PRINTF(string, first)
+#endif
+
+typedef struct dataset_source {
+    const char *name;
+    uint32_t classes;
+    uint32_t image_size;
+    uint32_t count[2];     /* by dataset_split */
+    uint64_t checksum;     /* see dataset_checksum */
+    uint64_t old_checksum; /* what earlier programs took for it; 0: the same */
+    uint64_t sizes;        /* see dataset_sizes */
+    double mean[DATASET_CHANNELS];
+    double std[DATASET_CHANNELS];
+
+    void *state;      /* the source's own; freed by destroy */
+    bool keeps_sides; /* never mirrored: the mirror image has another class or none (digits) */
+    /* Writes image `index` of the split as (3, S, S) bytes; returns its label. Index in range. */
+    int32_t (*read)(const void *state, dataset_split split, uint32_t index, uint8_t *pixels);
+    /* Instead of read, for images in files: crops and mirrors by itself (augment NULL: neither),
+     * may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
+    dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
+        const augment_options *augment, uint8_t *pixels, int32_t *label, char *err,
+        size_t err_size);
+    void (*destroy)(void *state);
+} dataset_source;
+
+/* A search for files in `dir`. error: 0, or the errno of the first question without an answer; what
+ * was found, or was not, is worth nothing then. */
+typedef struct dataset_search {
+    const char *dir;
+    int error;
+} dataset_search;
+
+/* Whether a file of any kind is there. Frees `path`; NULL means that memory is out. */
+bool dataset_search_file(dataset_search *search, char *path);
+/* A question without the answer yes: remembers `error`, an errno, unless it means no. */
+void dataset_search_failed(dataset_search *search, int error);
+/* OK, or the failure of a search with an error. */
+dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size);
+
+/* Whether search->dir holds such a set. */
+bool dataset_cifar_found(dataset_search *search);
+bool dataset_idx_found(dataset_search *search);
+bool dataset_folder_found(dataset_search *search);
+
+/* The error where no set was found; says what is missing. */
+dataset_status dataset_missing(const char *dir, char *err, size_t err_size);
+
+/* All fill *source, which is zero, or fail and leave nothing to free. */
+dataset_status dataset_cifar(const char *dir, const dataset_options *options,
+    dataset_source *source, char *err, size_t err_size);
+dataset_status dataset_idx(const char *dir, const dataset_options *options, dataset_source *source,
+    char *err, size_t err_size);
+dataset_status dataset_folder(const char *dir, const dataset_options *options,
+    dataset_source *source, char *err, size_t err_size);
+dataset_status dataset_generated(
+    const dataset_options *options, dataset_source *source, char *err, size_t err_size);
+
+/* Writes the message and returns status, so that a failure is one statement. */
+DATASET_PRINTF(4, 5)
+dataset_status dataset_fail(
+    dataset_status status, char *err, size_t err_size, const char *format, ...);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * feed.h: sends batches of images to the device, as bytes; the passes normalise them as they read
+ * them.
+ *
+ * While the device works on one batch, the next is read, augmented and put into a second host
+ * buffer; the transfer is enqueued and not waited for. The queue is in-order, so one device buffer
+ * is enough.
+ */
+#ifndef TRAINER_FEED_H
+#define TRAINER_FEED_H
+
+#include <clprune/clprune.h>
+
+#include "trainer/data/dataset.h"
+#include "trainer/run/fault.h"
+
+typedef struct batch_feed {
+    clprune_context *context; /* not owned */
+    const dataset *data;      /* not owned */
+    size_t batch;
+    size_t pixels;              /* 3 * S * S */
+    clprune_image_bytes images; /* batch of them, on the device, and the data set's levels */
+    cl_mem labels;              /* int32, batch of them */
+    struct feed_slot {
+        uint8_t *images; /* read by the device until `done` */
+        int32_t *labels;
+        size_t count;
+        cl_event done; /* of its transfer; NULL: free */
+        bool is_read;  /* the device may still read it, and nothing can be waited for */
+    } slot[2];
+    unsigned next; /* the slot to fill */
+} batch_feed;
+
+/* Room for `batch` images. On failure *feed needs no closing. */
+bool feed_open(
+    clprune_context *context, const dataset *data, size_t batch, batch_feed *feed, fault *f);
+void feed_close(batch_feed *feed); /* accepts {0} */
+
+/* Makes the next batch on the host while the device works. Arguments as in dataset_batch. A second
+ * call before feed_send replaces the batch. */
+bool feed_make(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f);
+
+/* Enqueues the transfer of the batch made last into feed->images and feed->labels. */
+bool feed_send(batch_feed *feed, fault *f);
+
+/* feed_make, then feed_send. */
+bool feed_batch(batch_feed *feed, dataset_split split, const uint32_t *indices, size_t count,
+    const augment_options *augment, fault *f);
+
+/* A fault from a status of dataset.h; true where it is DATASET_OK. */
+bool feed_check(fault *f, dataset_status status, const char *message);
+
+#endif

@@ -1,0 +1,61 @@
+#include "trainer/files/plain_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *plain_file_refusal(mode_t mode)
+{
+    if (S_ISREG(mode))
+        return NULL;
+    if (S_ISDIR(mode))
+        return "it is a folder, not a regular file";
+    if (S_ISFIFO(mode))
+        return "it is a FIFO, not a regular file";
+    if (S_ISSOCK(mode))
+        return "it is a socket, not a regular file";
+    return "it is a device, not a regular file";
+}
+
+bool plain_file_exists(const char *path, bool *there, fault *f)
+{
+    *there = access(path, F_OK) == 0;
+    return *there || errno == ENOENT || errno == ENOTDIR ||
+           fault_set_file(f, "look for", path, errno);
+}
+
+/* The descriptor of a regular file, or -1. O_NONBLOCK: a FIFO opens at once, to be refused. */
+static int open_regular(const char *path, struct stat *status, const char **why)
+{
+    const int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int error = 0;
+    if (descriptor < 0 || fstat(descriptor, status) != 0) {
+        error = errno;
+        *why = strerror(error);
+    } else if ((*why = plain_file_refusal(status->st_mode)) == NULL) {
+        return descriptor;
+    }
+    if (descriptor >= 0)
+        (void)close(descriptor);
+    errno = error;
+    return -1;
+}
+
+FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
+{
+    struct stat status;
+    const int descriptor = open_regular(path, &status, why);
+    if (descriptor < 0)
+        return NULL;
+    if (bytes != NULL)
+        *bytes = (uint64_t)status.st_size;
+    FILE *stream = fdopen(descriptor, "rb");
+    if (stream == NULL) {
+        const int error = errno;
+        *why = strerror(error);
+        (void)close(descriptor);
+        errno = error;
+    }
+    return stream;
+}

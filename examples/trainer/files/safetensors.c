@@ -1,0 +1,371 @@
+#include "trainer/files/safetensors.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/files/plain_file.h"
+
+#if TRAINER_JANSSON
+#include <jansson.h>
+#endif
+
+/* The reference reader's limit. */
+enum { MOST_HEADER = 100000000, PREFIX = 8 };
+
+/* A type but OTHER stands at its number. */
+static const struct {
+    const char *name;
+    safetensor_type type;
+    unsigned bytes;
+} types[] = {
+    [SAFETENSOR_F64] = {"F64", SAFETENSOR_F64, 8},
+    [SAFETENSOR_F32] = {"F32", SAFETENSOR_F32, 4},
+    [SAFETENSOR_F16] = {"F16", SAFETENSOR_F16, 2},
+    [SAFETENSOR_BF16] = {"BF16", SAFETENSOR_BF16, 2},
+    [SAFETENSOR_I64] = {"I64", SAFETENSOR_I64, 8},
+    {"U64", SAFETENSOR_OTHER, 8},
+    {"I32", SAFETENSOR_OTHER, 4},
+    {"U32", SAFETENSOR_OTHER, 4},
+    {"I16", SAFETENSOR_OTHER, 2},
+    {"U16", SAFETENSOR_OTHER, 2},
+    {"I8", SAFETENSOR_OTHER, 1},
+    {"U8", SAFETENSOR_OTHER, 1},
+    {"F8_E4M3", SAFETENSOR_OTHER, 1},
+    {"F8_E5M2", SAFETENSOR_OTHER, 1},
+    {"BOOL", SAFETENSOR_OTHER, 1},
+};
+
+bool safetensors_readable(void)
+{
+    return TRAINER_JANSSON;
+}
+
+#if TRAINER_JANSSON
+
+static bool to_count(const json_t *value, uint64_t *count)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *count = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+/* Parses a tensor's shape; returns NULL or what is wrong with it. */
+static const char *parse_shape(const json_t *shape, unsigned bytes, safetensor *t)
+{
+    if (!json_is_array(shape))
+        return "its shape is no list";
+    t->rank = json_array_size(shape);
+    if (t->rank > SAFETENSORS_RANK)
+        return "it has more than 8 dimensions";
+    t->count = 1;
+    for (size_t i = 0; i < t->rank; ++i) {
+        if (!to_count(json_array_get(shape, i), &t->shape[i]))
+            return "its shape has something that is no size";
+        if (t->shape[i] != 0 && t->count > UINT64_MAX / t->shape[i])
+            return "its number of elements overflows 64 bits";
+        t->count *= t->shape[i];
+    }
+    return t->count > UINT64_MAX / bytes ? "its number of bytes overflows 64 bits" : NULL;
+}
+
+static const char *parse_tensor(const json_t *entry, uint64_t data_bytes, safetensor *t)
+{
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const char *name = json_string_value(json_object_get(entry, "dtype"));
+    size_t type = 0;
+    if (!json_is_object(entry))
+        return "it is no object";
+    while (type < sizeof types / sizeof *types &&
+           (name == NULL || strcmp(types[type].name, name) != 0))
+        ++type;
+    if (type == sizeof types / sizeof *types)
+        return "its dtype is unknown";
+    t->type = types[type].type;
+    t->dtype = types[type].name;
+    const char *wrong = parse_shape(json_object_get(entry, "shape"), types[type].bytes, t);
+    if (wrong != NULL)
+        return wrong;
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !to_count(json_array_get(offsets, 0), &t->from) ||
+        !to_count(json_array_get(offsets, 1), &t->to))
+        return "its data_offsets are no pair of offsets";
+    if (t->from > t->to || t->to > data_bytes)
+        return "its data lie outside of the file";
+    if (t->to - t->from != t->count * types[type].bytes)
+        return "its shape and its data have different sizes";
+    return NULL;
+}
+
+static int by_data(const void *a, const void *b)
+{
+    const safetensor *left = a, *right = b;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return left->to < right->to ? -1 : left->to > right->to;
+}
+
+static bool take_tensors(
+    const char *path, json_t *root, uint64_t data_bytes, safetensors *s, fault *f)
+{
+    const char *name;
+    json_t *entry;
+    s->tensors = calloc(json_object_size(root) + 1, sizeof *s->tensors);
+    if (s->tensors == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    json_object_foreach(root, name, entry)
+    {
+        safetensor *t = &s->tensors[s->count];
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        const char *wrong = parse_tensor(entry, data_bytes, t);
+        if (wrong != NULL)
+            return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\": %s", path, name, wrong);
+        t->name = strdup(name);
+        if (t->name == NULL)
+            return fault_set(f, CODE_MEMORY, "out of memory");
+        ++s->count;
+    }
+    qsort(s->tensors, s->count, sizeof *s->tensors, by_data);
+    uint64_t end = 0;
+    for (size_t i = 0; i < s->count; ++i) {
+        if (s->tensors[i].from != end)
+            return fault_set(f, CODE_DATA,
+                "%s: tensor \"%.100s\" begins at byte %" PRIu64 " of the data, expected %" PRIu64,
+                path, s->tensors[i].name, s->tensors[i].from, end);
+        end = s->tensors[i].to;
+    }
+    return end == data_bytes ||
+           fault_set(f, CODE_DATA, "%s: its tensors have %" PRIu64 " bytes, its data %" PRIu64,
+               path, end, data_bytes);
+}
+
+/* Jansson tells a failed allocation as a syntax error, or without a text. */
+static bool json_starved;
+
+static void *json_allocate(size_t bytes)
+{
+    void *block = malloc(bytes);
+    json_starved = json_starved || block == NULL;
+    return block;
+}
+
+static void json_free(void *block)
+{
+    free(block);
+}
+
+bool safetensors_parse(const char *path, const char *header, size_t length, uint64_t data_bytes,
+    safetensors *s, fault *f)
+{
+    json_error_t error;
+    *s = (safetensors){0};
+    json_starved = false;
+    json_set_alloc_funcs(json_allocate, json_free);
+    if (length == 0 || header[0] != '{')
+        return fault_set(f, CODE_DATA, "%s: its header does not begin with {", path);
+    json_t *root = json_loadb(header, length, JSON_REJECT_DUPLICATES, &error);
+    if (json_starved) {
+        json_decref(root);
+        return fault_set(f, CODE_MEMORY, "%s: no memory for its header", path);
+    }
+    if (root == NULL)
+        return fault_set(f, CODE_DATA, "%s: its header is no JSON: %s (byte %d)", path, error.text,
+            error.position);
+    bool good = take_tensors(path, root, data_bytes, s, f);
+    json_decref(root);
+    if (!good)
+        safetensors_close(s);
+    return good;
+}
+
+#else
+
+bool safetensors_parse(const char *path, const char *header, size_t length, uint64_t data_bytes,
+    safetensors *s, fault *f)
+{
+    (void)header, (void)length, (void)data_bytes;
+    *s = (safetensors){0};
+    return fault_set(f, CODE_USAGE,
+        "%s: this program was built without jansson and cannot read safetensors files; install "
+        "libjansson-dev and build again",
+        path);
+}
+
+#endif
+
+static uint64_t little_endian(const unsigned char *bytes, unsigned count)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < count; ++i)
+        value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+static bool read_header(const char *path, FILE *stream, uint64_t bytes, safetensors *s, fault *f)
+{
+    unsigned char prefix[PREFIX];
+    if (bytes < PREFIX || fread(prefix, 1, PREFIX, stream) != PREFIX)
+        return fault_set(f, CODE_DATA, "%s: shorter than 8 bytes", path);
+    const uint64_t length = little_endian(prefix, PREFIX);
+    if (length > MOST_HEADER || length > bytes - PREFIX)
+        return fault_set(f, CODE_DATA,
+            "%s: a header of %" PRIu64 " bytes, but the file has %" PRIu64
+            " (no safetensors file?)",
+            path, length, bytes);
+    char *header = malloc((size_t)length + 1);
+    if (header == NULL)
+        return fault_set(f, CODE_MEMORY, "no memory for a header of %" PRIu64 " bytes", length);
+    bool good = fread(header, 1, (size_t)length, stream) == length ||
+                fault_set(f, CODE_DATA, "%s: cannot be read", path);
+    good = good && safetensors_parse(path, header, (size_t)length, bytes - PREFIX - length, s, f);
+    free(header);
+    s->data = PREFIX + length;
+    return good;
+}
+
+bool safetensors_open(const char *path, safetensors *s, fault *f)
+{
+    uint64_t bytes = 0;
+    const char *why;
+    *s = (safetensors){0};
+    FILE *stream = plain_file_open(path, &bytes, &why);
+    if (stream == NULL)
+        return fault_set(f, CODE_DATA, "%s: %s", path, why);
+    bool good = read_header(path, stream, bytes, s, f);
+    s->stream = stream;
+    s->path = strdup(path);
+    good = good && (s->path != NULL || fault_set(f, CODE_MEMORY, "out of memory"));
+    if (!good)
+        safetensors_close(s);
+    return good;
+}
+
+void safetensors_close(safetensors *s)
+{
+    for (size_t i = 0; i < s->count; ++i)
+        free(s->tensors[i].name);
+    free(s->tensors);
+    free(s->path);
+    if (s->stream != NULL)
+        (void)fclose(s->stream);
+    *s = (safetensors){0};
+}
+
+const safetensor *safetensors_find(const safetensors *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; ++i)
+        if (strcmp(s->tensors[i].name, name) == 0)
+            return &s->tensors[i];
+    return NULL;
+}
+
+/* fp16 as fp32, exactly. */
+static float from_half(uint32_t half)
+{
+    const uint32_t sign = (half & 0x8000u) << 16, mantissa = half & 0x3ffu;
+    const uint32_t exponent = (half >> 10) & 0x1fu;
+    uint32_t bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
+    float value;
+    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 */
+        value = (float)mantissa * 0x1p-24f;
+        return sign != 0 ? -value : value;
+    }
+    if (exponent == 31)
+        bits = sign | 0x7f800000u | (mantissa << 13);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float element(safetensor_type type, const unsigned char *bytes)
+{
+    float value;
+    double wide;
+    uint64_t bits;
+    uint32_t word;
+    switch (type) {
+    case SAFETENSOR_F64:
+        bits = little_endian(bytes, 8);
+        memcpy(&wide, &bits, sizeof wide);
+        return (float)wide;
+    case SAFETENSOR_F16:
+        return from_half((uint32_t)little_endian(bytes, 2));
+    case SAFETENSOR_BF16:
+        word = (uint32_t)little_endian(bytes, 2) << 16;
+        break;
+    default:
+        word = (uint32_t)little_endian(bytes, 4);
+        break;
+    }
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+bool safetensors_read(const safetensors *s, const safetensor *tensor, float *values, fault *f)
+{
+    const uint64_t bytes = tensor->to - tensor->from;
+    const size_t each = tensor->count > 0 ? (size_t)(bytes / tensor->count) : 1;
+    unsigned char part[4096];
+    if (tensor->type >= SAFETENSOR_I64)
+        return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" has no floating-point type", s->path,
+            tensor->name);
+    bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
+    for (uint64_t done = 0; good && done < tensor->count;) {
+        const uint64_t left = tensor->count - done;
+        const size_t run = left < sizeof part / each ? (size_t)left : sizeof part / each;
+        good = fread(part, each, run, s->stream) == run;
+        for (size_t i = 0; good && i < run; ++i)
+            values[done + i] = element(tensor->type, part + i * each);
+        done += run;
+    }
+    return good || fault_set(f, CODE_DATA, "%s: cannot be read", s->path);
+}
+
+bool safetensors_read_i64(const safetensors *s, const safetensor *tensor, int64_t *values, fault *f)
+{
+    unsigned char bytes[sizeof *values];
+    if (tensor->type != SAFETENSOR_I64)
+        return fault_set(f, CODE_DATA, "%s: tensor \"%.100s\" is %s, not I64", s->path,
+            tensor->name, tensor->dtype);
+    bool good = fseeko(s->stream, (off_t)(s->data + tensor->from), SEEK_SET) == 0;
+    for (uint64_t i = 0; good && i < tensor->count; ++i) {
+        good = fread(bytes, sizeof bytes, 1, s->stream) == 1;
+        const uint64_t bits = good ? little_endian(bytes, sizeof bytes) : 0;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+    return good || fault_set(f, CODE_DATA, "%s: cannot be read", s->path);
+}
+
+bool safetensors_put_header(atomic_file *file, size_t count, const safetensor *tensors, fault *f)
+{
+    char *header = NULL;
+    size_t length = 0;
+    uint64_t at = 0;
+    FILE *text = open_memstream(&header, &length);
+    if (text == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    (void)fputs("{\"__metadata__\":{\"format\":\"pt\"}", text);
+    for (size_t i = 0; i < count; ++i) {
+        const safetensor *t = &tensors[i];
+        const uint64_t end = at + types[t->type].bytes * t->count;
+        (void)fprintf(text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, types[t->type].name);
+        for (size_t k = 0; k < t->rank; ++k)
+            (void)fprintf(text, "%s%" PRIu64, k > 0 ? "," : "", t->shape[k]);
+        (void)fprintf(text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, end);
+        at = end;
+    }
+    (void)fputc('}', text);
+    bool good = fflush(text) == 0 && !ferror(text); /* no entry is missing */
+    while (good && length % PREFIX != 0)
+        good = fputc(' ', text) != EOF && fflush(text) == 0;
+    good = fclose(text) == 0 && good;
+    if (!good)
+        (void)fault_set(f, CODE_MEMORY, "out of memory");
+    for (unsigned i = 0; good && i < PREFIX; ++i)
+        (void)fputc((int)((uint64_t)length >> (8 * i) & 0xff), file->stream);
+    if (good)
+        atomic_file_put(file, header, length);
+    free(header);
+    return good;
+}

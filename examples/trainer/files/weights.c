@@ -1,0 +1,319 @@
+#include "trainer/files/weights.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/files/safetensors.h"
+
+enum { NAME = sizeof(((trainer_weight *)NULL)->name) };
+
+static uint64_t elements(const trainer_weight *w)
+{
+    uint64_t count = 1;
+    for (size_t i = 0; i < w->rank; ++i)
+        count *= w->shape[i];
+    return count;
+}
+
+static bool has_weights(const trainer_model *type, fault *f)
+{
+    return type->weight != NULL ||
+           fault_set(f, CODE_USAGE, "%s has no names for its weights", type->program);
+}
+
+/* All weights of a model, to be freed; NULL: no memory. */
+static trainer_weight *list(const trainer_model *type, void *model, size_t *count)
+{
+    trainer_weight weight;
+    *count = 0;
+    while (type->weight(model, *count, &weight))
+        ++*count;
+    trainer_weight *weights = calloc(*count + 1, sizeof *weights);
+    for (size_t i = 0; weights != NULL && i < *count; ++i)
+        (void)type->weight(model, i, &weights[i]);
+    return weights;
+}
+
+static uint64_t most_elements(const trainer_weight *weights, size_t count)
+{
+    uint64_t most = 1;
+    for (size_t i = 0; i < count; ++i)
+        if (elements(&weights[i]) > most)
+            most = elements(&weights[i]);
+    return most;
+}
+
+/* Between the file's order, out x in x height x width, and the model's, out x height x width x in.
+ */
+static clprune_status reorder(const trainer_weight *w, bool to_model, const float *from, float *to)
+{
+    const clprune_extent kernel = {w->shape[2], w->shape[3]};
+    if (!w->channels_last) {
+        memcpy(to, from, (size_t)elements(w) * sizeof *to);
+        return CLPRUNE_SUCCESS;
+    }
+    return to_model ? clprune_conv2d_weights_from_oihw(w->shape[0], w->shape[1], kernel, from, to)
+                    : clprune_conv2d_weights_to_oihw(w->shape[0], w->shape[1], kernel, from, to);
+}
+
+/* The tensor of this name, or of a name that another program uses for it. */
+static const safetensor *find(const trainer_model *type, const safetensors *file, const char *name)
+{
+    const safetensor *found = safetensors_find(file, name);
+    char other[NAME + 32];
+    if (found != NULL || type->renames == NULL)
+        return found;
+    (void)snprintf(other, sizeof other, "%s", name);
+    for (const char *const(*r)[2] = type->renames; (*r)[0] != NULL; ++r) {
+        char before[sizeof other];
+        memcpy(before, other, sizeof before);
+        const char *at = strstr(before, (*r)[0]);
+        if (at != NULL)
+            (void)snprintf(other, sizeof other, "%.*s%s%s", (int)(at - before), before, (*r)[1],
+                at + strlen((*r)[0]));
+    }
+    return safetensors_find(file, other);
+}
+
+static void shape_text(size_t rank, const uint64_t *shape, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < rank; ++i) {
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, size - used, "%s%" PRIu64, i > 0 ? " x " : "", shape[i]);
+    }
+}
+
+/* Sizes of 1 are ignored: timm has 1 x 1 x 384 for 384. */
+static bool same_shape(const trainer_weight *w, const safetensor *t)
+{
+    size_t a = 0, b = 0;
+    for (;;) {
+        while (a < w->rank && w->shape[a] == 1)
+            ++a;
+        while (b < t->rank && t->shape[b] == 1)
+            ++b;
+        if (a == w->rank || b == t->rank)
+            return a == w->rank && b == t->rank;
+        if (w->shape[a++] != t->shape[b++])
+            return false;
+    }
+}
+
+/* Finds a weight's tensor. True with *taken NULL: a head with another number of classes, to be left
+ * as it is. */
+static bool match(const trainer_model *type, const safetensors *file, const trainer_weight *w,
+    const safetensor **taken, fault *f)
+{
+    char here[128], there[128];
+    uint64_t shape[4];
+    *taken = find(type, file, w->name);
+    if (*taken == NULL)
+        return fault_set(f, CODE_DATA, "%s: no tensor \"%s\"; is it of another architecture?",
+            file->path, w->name);
+    if (same_shape(w, *taken))
+        return true;
+    for (size_t i = 0; i < w->rank; ++i)
+        shape[i] = w->shape[i];
+    shape_text(w->rank, shape, here, sizeof here);
+    shape_text((*taken)->rank, (*taken)->shape, there, sizeof there);
+    if (!w->head || (*taken)->rank != w->rank || (w->rank > 1 && (*taken)->shape[1] != w->shape[1]))
+        return fault_set(f, CODE_DATA, "%s: tensor \"%s\" is %s, the model's %s", file->path,
+            w->name, there, here);
+    *taken = NULL;
+    return true;
+}
+
+static bool take(clprune_context *context, const safetensors *file, const trainer_weight *w,
+    const safetensor *from, float *values, float *ordered, fault *f)
+{
+    if (!safetensors_read(file, from, values, f))
+        return false;
+    for (uint64_t i = 0; i < from->count; ++i)
+        if (!isfinite(values[i]))
+            return fault_set(f, CODE_DATA, "%s: tensor \"%s\" has a value that is not finite",
+                file->path, w->name);
+    return context == NULL ||
+           (fault_check(f, NULL, reorder(w, true, values, ordered), "reordering weights") &&
+               fault_check(
+                   f, context, clprune_mat_write(context, w->mat, ordered), "writing weights"));
+}
+
+static const trainer_count *counts_of(const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->counts == NULL ? NULL : type->counts(model, count);
+}
+
+/* Reads a count; TRAINER_NO_COUNT where the file has none. */
+static bool read_count(
+    const trainer_model *type, const safetensors *file, const char *name, int64_t *value, fault *f)
+{
+    const safetensor *t = find(type, file, name);
+    char shape[128];
+    *value = TRAINER_NO_COUNT;
+    if (t == NULL)
+        return true;
+    if (t->type != SAFETENSOR_I64 || t->rank != 0) {
+        shape_text(t->rank, t->shape, shape, sizeof shape);
+        return fault_set(f, CODE_DATA,
+            "%s: tensor \"%s\" is %s of shape [%s]; a count is I64 of shape []", file->path, name,
+            t->dtype, shape);
+    }
+    if (!safetensors_read_i64(file, t, value, f))
+        return false;
+    return *value >= 0 ||
+           fault_set(f, CODE_DATA, "%s: tensor \"%s\" is %" PRId64 "; a count is 0 or more",
+               file->path, name, *value);
+}
+
+/* Checks the counts of a file, or also gives them to the model. */
+static bool take_counts(
+    const trainer_model *type, void *model, const safetensors *file, bool give, fault *f)
+{
+    size_t count;
+    const trainer_count *counts = counts_of(type, model, &count);
+    for (size_t i = 0; i < count; ++i) {
+        int64_t value;
+        if (!read_count(type, file, counts[i].name, &value, f))
+            return false;
+        if (give)
+            *counts[i].value = value;
+    }
+    return true;
+}
+
+bool weights_import(const trainer_model *type, void *model, clprune_context *context,
+    const char *path, bool *head_left, fault *f)
+{
+    safetensors file;
+    size_t count;
+    *head_left = false;
+    if (!has_weights(type, f))
+        return false;
+    if (!safetensors_open(path, &file, f))
+        return false;
+    trainer_weight *weights = list(type, model, &count);
+    const uint64_t most = weights != NULL ? most_elements(weights, count) : 0;
+    float *values = malloc(2 * (size_t)most * sizeof *values);
+    bool good = (weights != NULL && values != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    for (int changes = 0; changes < 2; ++changes) { /* first checks all, then changes them */
+        for (size_t i = 0; good && i < count; ++i) {
+            const safetensor *taken;
+            good = match(type, &file, &weights[i], &taken, f);
+            *head_left = *head_left || (good && taken == NULL);
+            if (good && taken != NULL)
+                good = take(
+                    changes ? context : NULL, &file, &weights[i], taken, values, values + most, f);
+        }
+        good = good && take_counts(type, model, &file, changes, f);
+    }
+    free(values);
+    free(weights);
+    safetensors_close(&file);
+    return good;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const trainer_weight *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static int by_count_name(const void *a, const void *b)
+{
+    const trainer_count *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+/* The model's counts that have a value, sorted by name, to be freed; NULL: no memory. */
+static trainer_count *list_counts(const trainer_model *type, void *model, size_t *count)
+{
+    size_t all;
+    const trainer_count *counts = counts_of(type, model, &all);
+    trainer_count *listed = calloc(all + 1, sizeof *listed);
+    *count = 0;
+    for (size_t i = 0; listed != NULL && i < all; ++i)
+        if (*counts[i].value != TRAINER_NO_COUNT)
+            listed[(*count)++] = counts[i];
+    if (listed != NULL)
+        qsort(listed, *count, sizeof *listed, by_count_name);
+    return listed;
+}
+
+static void to_little_endian(uint64_t bits, size_t size, unsigned char *bytes)
+{
+    for (size_t k = 0; k < size; ++k)
+        bytes[k] = (unsigned char)(bits >> (8 * k));
+}
+
+static void put_count(int64_t value, atomic_file *file)
+{
+    unsigned char bytes[sizeof value];
+    to_little_endian((uint64_t)value, sizeof bytes, bytes);
+    atomic_file_put(file, bytes, sizeof bytes);
+}
+
+/* values and ordered have room for the elements; both are overwritten. */
+static bool put_values(clprune_context *context, const trainer_weight *w, float *values,
+    float *ordered, atomic_file *file, fault *f)
+{
+    if (!fault_check(f, context, clprune_mat_read(context, w->mat, values), "reading weights") ||
+        !fault_check(f, NULL, reorder(w, false, values, ordered), "reordering weights"))
+        return false;
+    unsigned char *bytes = (unsigned char *)values;
+    const size_t count = (size_t)elements(w);
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &ordered[i], sizeof bits);
+        to_little_endian(bits, sizeof bits, bytes + i * sizeof bits);
+    }
+    atomic_file_put(file, bytes, count * sizeof(uint32_t));
+    return true;
+}
+
+bool weights_export(
+    const trainer_model *type, void *model, clprune_context *context, const char *path, fault *f)
+{
+    atomic_file file = {0};
+    size_t count, counted;
+    if (!has_weights(type, f))
+        return false;
+    trainer_weight *weights = list(type, model, &count);
+    trainer_count *counts = list_counts(type, model, &counted);
+    safetensor *tensors = calloc(counted + count + 1, sizeof *tensors);
+    const uint64_t most = weights != NULL ? most_elements(weights, count) : 1;
+    float *values = malloc(2 * (size_t)most * sizeof *values);
+    bool good = (weights != NULL && counts != NULL && tensors != NULL && values != NULL) ||
+                fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        qsort(weights, count, sizeof *weights, by_name);
+    for (size_t i = 0; good && i < counted; ++i)
+        tensors[i] = (safetensor){.name = counts[i].name, .type = SAFETENSOR_I64, .count = 1};
+    for (size_t i = 0; good && i < count; ++i) {
+        safetensor *t = &tensors[counted + i];
+        *t = (safetensor){.name = weights[i].name,
+            .type = SAFETENSOR_F32,
+            .rank = weights[i].rank,
+            .count = elements(&weights[i])};
+        for (size_t k = 0; k < weights[i].rank; ++k)
+            t->shape[k] = weights[i].shape[k];
+    }
+    good = good && atomic_file_open(path, &file, f) &&
+           safetensors_put_header(&file, counted + count, tensors, f);
+    for (size_t i = 0; good && i < counted; ++i)
+        put_count(*counts[i].value, &file);
+    for (size_t i = 0; good && i < count; ++i)
+        good = put_values(context, &weights[i], values, values + most, &file, f);
+    if (good)
+        good = atomic_file_commit(&file, f);
+    else
+        atomic_file_abandon(&file);
+    free(values);
+    free(tensors);
+    free(counts);
+    free(weights);
+    return good;
+}

@@ -1,0 +1,113 @@
+/*
+ * auto_keep.h: the preset that chooses how each tensor is kept, so that the plan of the run fits
+ * --memory-limit and the gradients have the least error.
+ *
+ * A preset of --memory-limit's ladder with dense's gradients is taken if it fits. Otherwise:
+ *
+ * Slots. A frame (keep_table.h) says which tensors are recomputed; each of the others is a slot.
+ * Its items are dense, codes of 8, 4 and 2 bits, pruned blocks (s = 0.5, 0.7, 0.9, in int8), pooled
+ * cells (2, 4) and codes of GELU's derivative, as far as frame and table allow them. Pruned values
+ * in fp16 and fp32 are left out: their errors are within 0.3 % of int8's, because the missing
+ * blocks cause the error.
+ *
+ * Errors. A dense copy of the model takes the run's first AUTO_WARMUP steps at a tenth of the
+ * learning rate: at the initial parameters, gradients are not yet typical. The error of an item is
+ * measured on AUTO_BATCHES batches, in a model with this item and every other slot dense:
+ *
+ *     error = sum over parameters of |g - dense|^2 / |dense|^2
+ *
+ * Errors are relative because the scales of gradients differ by orders of magnitude between layers.
+ * If a frame needs codes of GELU's derivative, all its codes have 8 bits during the measurement.
+ * Other items are compared with that model, and the error of its codes is divided equally among
+ * them. Slots that touch different parameters are measured in one pass. Unbiased errors of several
+ * slots add up. Biases (pooled cells, nearest rounding, largest blocks) are added likewise, though
+ * they may also cancel or reinforce each other.
+ *
+ * Choice. With c the bytes of an item, each block takes the frame and the items with the least
+ * error + lambda * c. Bisection finds the least lambda whose plan fits. Then single slots take
+ * better items as long as the plan still fits.
+ *
+ * The same seed gives the same choice. Measuring holds two models on the device, one of them dense:
+ * the limit applies to the run after it, not to the measurement.
+ */
+#ifndef TRAINER_AUTO_KEEP_H
+#define TRAINER_AUTO_KEEP_H
+
+#include "trainer/memory/memory_plan.h"
+#include "trainer/report/json.h"
+
+enum { AUTO_WARMUP = 20, AUTO_BATCHES = 2 };
+
+typedef struct auto_item {
+    keep_rule rule;
+    uint64_t bytes; /* of a batch */
+    double error;
+} auto_item;
+
+/* A tensor in a frame. */
+typedef struct auto_slot {
+    size_t frame, block, entry; /* block: the number of blocks for a tensor outside of them */
+    size_t at;                  /* its position among the rules */
+    size_t first, count;        /* its items; the first is dense, or a code of 8 bits */
+    size_t item;                /* the chosen one, counted from `first` */
+    bool *touched; /* (params) which ones its form changes; private to the measurement */
+} auto_slot;
+
+typedef struct auto_keep {
+    auto_slot *slots;
+    auto_item *items;
+    size_t slots_count, items_count;
+    size_t blocks, *frames; /* (blocks + 1) the frame of each block, and outside of them */
+    const char *exact;      /* the preset with dense's gradients that fits; NULL: none does */
+    uint64_t limit, planned;
+    double predicted, measured; /* error of the choice: sum over its items; measured together */
+    double seconds;             /* spent on measuring and choosing */
+} auto_keep;
+
+/* Measures, chooses, plans; writes the choice to t->options->keep_text and t->automatic. If even
+ * the fewest bytes exceed the limit, fails with CODE_MEMORY and names them. */
+bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+void auto_keep_close(auto_keep *a); /* accepts NULL */
+
+/* Write the measured errors to stdout; auto.keep and auto.csv to the run's folder, of which a
+ * resumed run, without the errors, writes auto.keep if it is not there; the member "auto" to a JSON
+ * object. All do nothing for a run of another preset. */
+void auto_keep_print(const trainer *t);
+bool auto_keep_save(const trainer *t, fault *f);
+void auto_keep_json(const trainer *t, json *j);
+
+/* Fails if the folder of a resumed run has the auto.keep or auto.csv of another run. */
+bool auto_keep_check(const trainer *t, fault *f);
+
+/* Private to auto_*.c. */
+
+/* A dense copy of the run's model after its first steps. */
+typedef struct auto_probe {
+    trainer t;
+    float *params, *states; /* on the host, one tensor after the other */
+    float *exact;           /* gradients, batch after batch */
+    float *base;            /* gradients under a frame's rules, likewise */
+    float *got;             /* of one tensor */
+    double *squares;        /* (params) of exact, over the batches */
+    size_t elements, batches;
+} auto_probe;
+
+/* Shuffles t->order, of the training images. Call auto_probe_close in any case. */
+bool auto_probe_open(trainer *t, auto_probe *probe, fault *f);
+void auto_probe_close(auto_probe *probe);
+
+/* errors[i] = |g - beside|^2 / |dense|^2 of each parameter, with g the gradient under these rules.
+ * beside: probe->exact or probe->base. store: receives g, batch after batch; may be NULL. */
+bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *beside, float *store,
+    double *errors, fault *f);
+
+/* Fills in the errors of all items. */
+bool auto_measure(auto_probe *probe, auto_keep *a, fault *f);
+
+/* Fills in slots and items. Faults: CODE_MEMORY. */
+bool auto_slots_make(const trainer *t, auto_keep *a, fault *f);
+
+/* The frame's letters; NULL past the last one. */
+const char *auto_frame(const trainer *t, size_t frame);
+
+#endif

@@ -1,0 +1,286 @@
+/* The choice: the least error whose plan is within the limit. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/memory/auto_keep.h"
+#include "trainer/options/keep_file.h"
+
+enum { BISECTIONS = 30, TRIALS = 64 };
+
+typedef struct search {
+    trainer *t;
+    const clprune_device_info *device;
+    auto_keep *a;
+    uint64_t bytes; /* of the latest plan */
+} search;
+
+static const auto_item *chosen(const auto_keep *a, const auto_slot *slot)
+{
+    return &a->items[slot->first + slot->item];
+}
+
+/* Writes the rules of the choice to `rules`; `frame` is scratch of the same size. */
+static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
+{
+    const keep_table *table = s->t->type->keep;
+    const size_t blocks = s->a->blocks, count = keep_rules_count(table, blocks);
+    for (size_t i = 0; auto_frame(s->t, i) != NULL; ++i) {
+        keep_frame_rules(table, auto_frame(s->t, i), blocks, frame);
+        for (size_t at = 0; at < count; ++at) {
+            const size_t block = at < blocks * table->in_block ? at / table->in_block : blocks;
+            if (s->a->frames[block] == i)
+                rules[at] = frame[at];
+        }
+    }
+    for (size_t i = 0; i < s->a->slots_count; ++i) {
+        const auto_slot *slot = &s->a->slots[i];
+        if (s->a->frames[slot->block] == slot->frame)
+            rules[slot->at] = chosen(s->a, slot)->rule;
+    }
+}
+
+/* Writes the rules to the run's keep_text. */
+static bool take_rules(search *s, const keep_rule *rules, fault *f)
+{
+    options *o = s->t->options;
+    free(o->keep_text);
+    o->keep_text = NULL;
+    return keep_file_write(s->t->type->keep, &s->t->sizes, rules, &o->keep_text, f);
+}
+
+static bool take_choice(search *s, fault *f)
+{
+    const size_t count = keep_rules_count(s->t->type->keep, s->a->blocks);
+    keep_rule *rules = malloc(2 * count * sizeof *rules);
+    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        choice_rules(s, rules, rules + count);
+    good = good && take_rules(s, rules, f);
+    free(rules);
+    return good;
+}
+
+/* Plans the run with its present keep_text; keeps the plan if it is within the limit. */
+static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    memory_plan made;
+    if (!memory_plan_make(s->t, s->device, &made, f))
+        return false;
+    s->bytes = memory_plan_bytes(&made);
+    *fits = s->bytes <= s->a->limit;
+    if (*fits) {
+        memory_plan_close(plan);
+        *plan = made;
+        s->a->planned = s->bytes;
+    } else {
+        memory_plan_close(&made);
+    }
+    return true;
+}
+
+/* Tries the ladder's presets with dense's gradients, the mildest first. */
+static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    const keep_table *table = s->t->type->keep;
+    const size_t blocks = s->a->blocks;
+    const keep_how how = {0};
+    keep_rule *rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
+    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    *fits = false;
+    for (size_t i = 0; good && !*fits && i < table->rungs; ++i) {
+        const size_t preset = keep_preset_named(table, table->ladder[i].preset);
+        if (!keep_preset_is_exact(table, preset))
+            continue;
+        keep_preset_rules(table, preset, &how, blocks, rules);
+        good = take_rules(s, rules, f) && try_plan(s, plan, fits, f);
+        if (good && *fits)
+            s->a->exact = table->preset_names[preset];
+    }
+    free(rules);
+    return good;
+}
+
+/* Selects the slot's item with the least error + lambda * bytes, or with lambda < 0 the fewest
+ * bytes; the first of equal ones. Returns that cost. */
+static double best_item(const auto_keep *a, auto_slot *slot, double lambda)
+{
+    double best = 0;
+    for (size_t i = 0; i < slot->count; ++i) {
+        const auto_item *item = &a->items[slot->first + i];
+        const double cost =
+            lambda < 0 ? (double)item->bytes : item->error + lambda * (double)item->bytes;
+        if (i == 0 || cost < best) {
+            best = cost;
+            slot->item = i;
+        }
+    }
+    return best;
+}
+
+/* Chooses the frame of each block, and the item of each slot, with the least cost (best_item). */
+static void choose(auto_keep *a, double lambda)
+{
+    for (size_t block = 0; block <= a->blocks; ++block) {
+        double best = 0;
+        bool any = false;
+        for (size_t s = 0; s < a->slots_count;) {
+            const size_t frame = a->slots[s].frame;
+            double cost = 0;
+            bool here = false;
+            for (; s < a->slots_count && a->slots[s].frame == frame; ++s)
+                if (a->slots[s].block == block) {
+                    cost += best_item(a, &a->slots[s], lambda);
+                    here = true;
+                }
+            if (here && (!any || cost < best)) {
+                a->frames[block] = frame;
+                best = cost;
+                any = true;
+            }
+        }
+    }
+}
+
+static bool try_lambda(search *s, double lambda, memory_plan *plan, bool *fits, fault *f)
+{
+    choose(s->a, lambda);
+    return take_choice(s, f) && try_plan(s, plan, fits, f);
+}
+
+/* Chooses with the least lambda whose plan fits, or with the fewest bytes (lambda -1) if no other
+ * fits. */
+static bool bisect(search *s, memory_plan *plan, fault *f)
+{
+    double low = 1e-18, high = 1e3; /* error per byte */
+    bool fits;
+    if (!try_lambda(s, -1, plan, &fits, f))
+        return false;
+    if (!fits)
+        return fault_set(f, CODE_MEMORY,
+            "--memory-limit %" PRIu64 ": activations auto, batch %" PRIu64 " take %" PRIu64
+            " bytes at least; a smaller --batch-size takes fewer",
+            s->a->limit, s->t->options->batch_size, s->bytes);
+    double found = -1;
+    for (int i = 0; i < BISECTIONS; ++i) {
+        const double middle = sqrt(low * high);
+        if (!try_lambda(s, middle, plan, &fits, f))
+            return false;
+        if (fits)
+            found = high = middle;
+        else
+            low = middle;
+    }
+    choose(s->a, found);
+    return true;
+}
+
+/* A better item for a slot of a chosen frame. */
+typedef struct upgrade {
+    auto_slot *slot;
+    size_t item;
+    double gain; /* error saved per byte */
+} upgrade;
+
+/* The upgrade with the largest gain below `below` whose bytes may fit. False if there is none. */
+static bool next_upgrade(const search *s, double below, upgrade *best)
+{
+    const auto_keep *a = s->a;
+    *best = (upgrade){0};
+    for (size_t i = 0; i < a->slots_count; ++i) {
+        auto_slot *slot = &a->slots[i];
+        const auto_item *now = chosen(a, slot);
+        if (a->frames[slot->block] != slot->frame)
+            continue;
+        for (size_t k = 0; k < slot->count; ++k) {
+            const auto_item *item = &a->items[slot->first + k];
+            if (item->bytes <= now->bytes || item->error >= now->error ||
+                item->bytes - now->bytes > 2 * (a->limit - a->planned))
+                continue;
+            const double gain = (now->error - item->error) / (double)(item->bytes - now->bytes);
+            if (gain < below && gain > best->gain)
+                *best = (upgrade){slot, k, gain};
+        }
+    }
+    return best->slot != NULL;
+}
+
+/* Spends the bytes that the bisection left over on upgrades. */
+static bool spend(search *s, memory_plan *plan, fault *f)
+{
+    upgrade better;
+    double below = HUGE_VAL;
+    for (int i = 0; i < TRIALS && next_upgrade(s, below, &better); ++i) {
+        const size_t before = better.slot->item;
+        bool fits;
+        better.slot->item = better.item;
+        if (!take_choice(s, f) || !try_plan(s, plan, &fits, f))
+            return false;
+        if (!fits) {
+            better.slot->item = before;
+            below = better.gain;
+        }
+    }
+    return take_choice(s, f);
+}
+
+/* Sums the errors of the chosen items (predicted) and measures them all together (measured). */
+static bool check_choice(search *s, auto_probe *probe, fault *f)
+{
+    const size_t count = keep_rules_count(s->t->type->keep, s->a->blocks);
+    keep_rule *rules = malloc(2 * count * sizeof *rules);
+    double *errors = malloc(probe->t.params_count * sizeof *errors);
+    bool good = (rules != NULL && errors != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        choice_rules(s, rules, rules + count);
+    good = good && auto_probe_errors(probe, rules, probe->exact, NULL, errors, f);
+    for (size_t i = 0; good && i < probe->t.params_count; ++i)
+        s->a->measured += errors[i];
+    for (size_t i = 0; i < s->a->slots_count; ++i)
+        if (s->a->frames[s->a->slots[i].block] == s->a->slots[i].frame)
+            s->a->predicted += chosen(s->a, &s->a->slots[i])->error;
+    free(rules);
+    free(errors);
+    return good;
+}
+
+/* Plans the fewest bytes first: measuring takes minutes and is in vain if they do not fit. */
+static bool measure_and_choose(search *s, memory_plan *plan, fault *f)
+{
+    auto_probe probe = {0};
+    const double began = clock_seconds();
+    bool fits;
+    if (!auto_slots_make(s->t, s->a, f) || !try_lambda(s, -1, plan, &fits, f))
+        return false;
+    free(s->t->options->keep_text); /* without it the probe is dense */
+    s->t->options->keep_text = NULL;
+    if (fits)
+        progress_say(&s->t->progress,
+            "activations auto: measuring %zu forms of %zu tensors, each in a model beside a dense "
+            "one",
+            s->a->items_count, s->a->slots_count);
+    bool good = !fits || (auto_probe_open(s->t, &probe, f) && auto_measure(&probe, s->a, f));
+    good = good && bisect(s, plan, f) && spend(s, plan, f) && check_choice(s, &probe, f);
+    auto_probe_close(&probe);
+    s->a->seconds = clock_seconds() - began;
+    return good;
+}
+
+bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    auto_keep *a = t->automatic = calloc(1, sizeof *a);
+    search s = {.t = t, .device = device, .a = a};
+    bool fits = false;
+    *plan = (memory_plan){0};
+    if (a == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    a->limit = t->options->memory_limit;
+    a->blocks = t->sizes.blocks;
+    if (!try_exact(&s, plan, &fits, f) || (!fits && !measure_and_choose(&s, plan, f))) {
+        memory_plan_close(plan);
+        return false;
+    }
+    auto_keep_print(t);
+    return true;
+}

@@ -1,0 +1,205 @@
+/* --memory-limit: the mildest preset, or the largest batch, whose plan fits. auto_keep.h chooses
+ * tensor by tensor. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trainer/memory/auto_keep.h"
+#include "trainer/memory/memory_plan.h"
+
+typedef struct search {
+    trainer *t;
+    const clprune_device_info *device;
+    options wanted; /* as they were given */
+    bool preset_open, batch_open;
+    uint64_t bytes; /* of the smallest plan; 0: none yet */
+    options least;  /* of that plan */
+} search;
+
+/* Sets the options to a rung of the ladder. False if the rung is to be skipped: with a given
+ * --code-bits, quantising rungs except the last. */
+static bool take_rung(search *s, size_t rung)
+{
+    options *o = s->t->options;
+    const keep_table *table = s->t->type->keep;
+    const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
+    const bool quantises = keep_preset_quantises(table, preset), last = rung + 1 == table->rungs;
+    *o = s->wanted;
+    o->activations = preset;
+    if (quantises && !options_given(o, "code-bits"))
+        options_set_quantised_bits(o, table->ladder[rung].code_bits);
+    options_settle(o);
+    return !quantises || last || !options_given(o, "code-bits");
+}
+
+/* Plans the run of t->options. *fits: the plan is within the limit; otherwise it is closed. */
+static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    if (!memory_plan_make(s->t, s->device, plan, f))
+        return false;
+    const uint64_t bytes = memory_plan_bytes(plan);
+    if (s->bytes == 0 || bytes < s->bytes) {
+        s->bytes = bytes;
+        s->least = *s->t->options;
+    }
+    *fits = bytes <= s->wanted.memory_limit;
+    if (!*fits)
+        memory_plan_close(plan);
+    return true;
+}
+
+/* Finds the largest batch that fits by doubling, then bisection: memory grows with the batch. At
+ * most 65536, or the number of training images. */
+static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    options *o = s->t->options;
+    const uint64_t most = o->train_limit < 65536 ? o->train_limit : 65536;
+    uint64_t good = 0, bad = most + 1;
+    *fits = false;
+    for (uint64_t batch = 1; good + 1 < bad;) {
+        memory_plan found;
+        o->batch_size = batch;
+        if (!try_plan(s, &found, fits, f)) {
+            memory_plan_close(plan);
+            return false;
+        }
+        if (*fits) {
+            memory_plan_close(plan);
+            *plan = found;
+            good = batch;
+        } else {
+            bad = batch;
+        }
+        batch = bad <= most ? good + (bad - good) / 2 : 2 * good < most ? 2 * good : most;
+    }
+    o->batch_size = good > 0 ? good : 1;
+    *fits = good > 0;
+    return true;
+}
+
+/* Finds the largest batch of any rung, and of equal ones the mildest. It may not be the last
+ * rung's: codes and their workspace may take more than the tensors of a few images. */
+static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
+{
+    if (!s->preset_open)
+        return largest_batch(s, plan, fits, f);
+    uint64_t best = 0;
+    options chosen = *s->t->options;
+    for (size_t rung = 0; rung < s->t->type->keep->rungs; ++rung) {
+        memory_plan found = {0};
+        if (!take_rung(s, rung))
+            continue;
+        if (!largest_batch(s, &found, fits, f)) {
+            memory_plan_close(plan);
+            return false;
+        }
+        if (*fits && s->t->options->batch_size > best) {
+            best = s->t->options->batch_size;
+            chosen = *s->t->options;
+            memory_plan_close(plan);
+            *plan = found;
+        } else {
+            memory_plan_close(&found);
+        }
+    }
+    *s->t->options = chosen;
+    *fits = best > 0;
+    return true;
+}
+
+/* "compact, codes of 4 bits" */
+static void choice_text(const options *o, char *text, size_t size)
+{
+    const keep_table *table = o->model->keep;
+    if (keep_preset_quantises(table, o->activations))
+        (void)snprintf(
+            text, size, "%s, codes of %u bits", options_preset(o), options_quantised_bits(o));
+    else if (keep_preset_prunes(table, o->activations))
+        (void)snprintf(text, size, "%s, sparsity %g, values in %s", options_preset(o), o->sparsity,
+            options_values[o->values]);
+    else
+        (void)snprintf(text, size, "%s", options_preset(o));
+}
+
+static void say_choice(const search *s, uint64_t bytes)
+{
+    const options *o = s->t->options;
+    char choice[128];
+    choice_text(o, choice, sizeof choice);
+    progress_say(&s->t->progress,
+        "memory limit %" PRIu64 " bytes: activations %s, batch %" PRIu64 ": %" PRIu64
+        " bytes are planned",
+        o->memory_limit, choice, o->batch_size, bytes);
+}
+
+/* Names the options without which less may be taken: "--activations or --batch-size". Not one with
+ * the least value there is, nor one that others need. True if there is one of the latter. */
+static bool fixed_by(const options *o, char *text, size_t size)
+{
+    static const char *const names[] = {"activations", "code-bits", "batch-size"};
+    const keep_table *keep = o->model->keep;
+    const keep_rung *last = keep->rungs > 0 ? &keep->ladder[keep->rungs - 1] : NULL;
+    const bool fewest = last == NULL || options_quantised_bits(o) <= last->code_bits;
+    const bool least[] = {
+        last == NULL || (fewest && o->activations == keep_preset_named(keep, last->preset)),
+        fewest || !keep_preset_quantises(keep, o->activations), o->batch_size == 1};
+    bool needed = false;
+    text[0] = '\0';
+    if (o->resume != NULL) {
+        (void)snprintf(text, size, "--resume");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        if (!options_given(o, names[i]) || least[i])
+            continue;
+        if (options_right_without(o, names[i]))
+            options_append(text, size, "%s--%s", text[0] == '\0' ? "" : " or ", names[i]);
+        else
+            needed = true;
+    }
+    return needed;
+}
+
+static bool nothing_fits(const search *s, fault *f)
+{
+    const options *o = &s->least;
+    char choice[128], fixed[64];
+    choice_text(o, choice, sizeof choice);
+    const bool needed = fixed_by(o, fixed, sizeof fixed), is_fixed = fixed[0] != '\0';
+    return fault_set(f, CODE_MEMORY,
+        "--memory-limit %" PRIu64 ": activations %s, batch %" PRIu64 " take %" PRIu64
+        " bytes%s%s%s",
+        o->memory_limit, choice, o->batch_size, s->bytes,
+        is_fixed ? "; without "
+        : needed ? ", the least with these options"
+                 : ", the least there is",
+        fixed, is_fixed ? " one that fits is looked for" : "");
+}
+
+bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+{
+    const options *o = t->options;
+    const size_t rungs = t->type->keep->rungs;
+    if (o->memory_limit == 0)
+        return memory_plan_make(t, device, plan, f);
+    if (o->resume == NULL && keep_preset_chooses(t->type->keep, o->activations))
+        return auto_keep_choose(t, device, plan, f);
+    search s = {.t = t,
+        .device = device,
+        .wanted = *o,
+        .preset_open = o->resume == NULL && !options_given(o, "activations") && rungs > 0,
+        .batch_open = o->resume == NULL && !options_given(o, "batch-size")};
+    bool fits = false;
+    *plan = (memory_plan){0};
+    if (!s.preset_open && !s.batch_open && !try_plan(&s, plan, &fits, f))
+        return false;
+    for (size_t rung = 0; s.preset_open && rung < rungs && !fits; ++rung)
+        if (take_rung(&s, rung) && !try_plan(&s, plan, &fits, f))
+            return false;
+    if (!fits && s.batch_open && !shrink_batch(&s, plan, &fits, f))
+        return false;
+    if (!fits)
+        return nothing_fits(&s, f);
+    say_choice(&s, memory_plan_bytes(plan));
+    return true;
+}

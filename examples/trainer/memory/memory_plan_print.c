@@ -1,0 +1,248 @@
+/* The output of --plan. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/files/output_files.h"
+#include "trainer/memory/memory_plan.h"
+
+/* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
+ * buffers of x2. */
+typedef struct tensor {
+    char name[48];
+    clprune_memory_category category;
+    uint64_t *live; /* (commands) bytes */
+} tensor;
+
+enum { MOST_TENSORS = 48 };
+
+typedef struct timeline {
+    uint64_t commands;
+    tensor tensors[MOST_TENSORS];
+    size_t count;
+    uint64_t *scratch; /* (commands) */
+    bool failed;       /* no memory, or too many tensors */
+} timeline;
+
+/* The tensor of a buffer: "fc1" of "blocks.3.fc1.code", "stream" of "stream". */
+static void tensor_name(const char *name, char *out, size_t size)
+{
+    if (strncmp(name, "blocks.", 7) == 0) {
+        name += 7;
+        name += strcspn(name, ".");
+        name += *name == '.';
+    }
+    (void)snprintf(out, size, "%.*s", (int)strcspn(name, "."), name);
+}
+
+static tensor *tensor_of(timeline *line, const clprune_plan_entry *entry)
+{
+    char name[sizeof line->tensors[0].name];
+    tensor_name(entry->name, name, sizeof name);
+    for (size_t i = 0; i < line->count; ++i)
+        if (line->tensors[i].category == entry->category &&
+            strcmp(line->tensors[i].name, name) == 0)
+            return &line->tensors[i];
+    if (line->count == MOST_TENSORS)
+        return NULL;
+    tensor *made = &line->tensors[line->count];
+    made->live = calloc(line->commands + 1, sizeof *made->live);
+    if (made->live == NULL)
+        return NULL;
+    made->category = entry->category;
+    memcpy(made->name, name, sizeof name);
+    ++line->count;
+    return made;
+}
+
+static void visit(void *user, const clprune_plan_entry *entry)
+{
+    timeline *line = user;
+    tensor *found = tensor_of(line, entry);
+    if (found == NULL) {
+        line->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < entry->spans_count; ++i)
+        for (uint64_t k = entry->spans[i].first; k <= entry->spans[i].last && k < line->commands;
+             ++k)
+            found->live[k] += entry->bytes;
+}
+
+static void timeline_close(timeline *line)
+{
+    for (size_t i = 0; i < line->count; ++i)
+        free(line->tensors[i].live);
+    free(line->scratch);
+    *line = (timeline){0};
+}
+
+static bool timeline_make(const memory_plan *plan, timeline *line, fault *f)
+{
+    *line = (timeline){.commands = plan->commands};
+    line->scratch = calloc(line->commands + 1, sizeof *line->scratch);
+    clprune_plan_visit(plan->plan, visit, line);
+    if (line->scratch == NULL || line->failed) {
+        timeline_close(line);
+        return fault_set(f, CODE_MEMORY, "no memory for a timeline");
+    }
+    for (uint64_t k = 0; k < line->commands; ++k)
+        line->scratch[k] = clprune_plan_scratch(plan->plan, k);
+    return true;
+}
+
+/* Live bytes of a category at a command. */
+static uint64_t live_at(const timeline *line, uint64_t k, clprune_memory_category category)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < line->count; ++i)
+        sum += line->tensors[i].category == category ? line->tensors[i].live[k] : 0;
+    return sum;
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+static uint64_t part_end(const memory_plan *plan, size_t i)
+{
+    return i + 1 < plan->parts_count ? plan->parts[i + 1].first : plan->commands;
+}
+
+static void part_name(const memory_part *part, char *name, size_t size)
+{
+    const size_t length = strlen(part->name);
+    if (length > 5 && strcmp(part->name + length - 5, "block") == 0)
+        (void)snprintf(name, size, "%s %zu", part->name, part->block);
+    else
+        (void)snprintf(name, size, "%s", part->name);
+}
+
+/* Prints a line for each part: the live bytes at the command that has most. */
+static void print_timeline(const memory_plan *plan, const timeline *line)
+{
+    (void)printf("\n%-22s %9s %12s %12s %12s %12s\n", "a training step, MiB", "commands",
+        "activations", "workspace", "borrowed", "together");
+    for (size_t i = 0; i < plan->parts_count; ++i) {
+        const uint64_t first = plan->parts[i].first, end = part_end(plan, i);
+        uint64_t fullest = first, most = 0;
+        char name[64];
+        for (uint64_t k = first; k < end; ++k) {
+            const uint64_t live = live_at(line, k, CLPRUNE_MEMORY_ACTIVATIONS) +
+                                  live_at(line, k, CLPRUNE_MEMORY_WORKSPACE) + line->scratch[k];
+            if (live > most) {
+                most = live;
+                fullest = k;
+            }
+        }
+        part_name(&plan->parts[i], name, sizeof name);
+        if (first == end)
+            continue;
+        (void)printf("%-22s %9" PRIu64 " %12.2f %12.2f %12.2f %12.2f\n", name, end - first,
+            mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
+            mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)), mib(line->scratch[fullest]),
+            mib(most));
+    }
+}
+
+static void print_line(const char *name, uint64_t bytes)
+{
+    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
+}
+
+static void print_totals(const memory_plan *plan)
+{
+    const clprune_plan_totals *totals = &plan->totals;
+    (void)printf("%-46s %22s %10s\n", "planned device memory", "bytes", "MiB");
+    for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i)
+        if (i != CLPRUNE_MEMORY_ACTIVATIONS && i != CLPRUNE_MEMORY_ARENA &&
+            i != CLPRUNE_MEMORY_WORKSPACE)
+            print_line(clprune_memory_category_name((clprune_memory_category)i), plan->live[i]);
+    print_line("saved activations", plan->live[CLPRUNE_MEMORY_ACTIVATIONS]);
+    print_line("activations and workspace, side by side", totals->buffer_bytes);
+    print_line("  live at once, at most", totals->live_bytes);
+    print_line("  arena: the peak of both", totals->arena_bytes);
+    print_line("peak of everything", memory_plan_bytes(plan));
+}
+
+/* A tensor's name, and its category where another tensor has the same name. */
+static void print_name(FILE *file, const timeline *line, const tensor *named)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < line->count; ++i)
+        same += strcmp(line->tensors[i].name, named->name) == 0;
+    (void)fprintf(file, ",%s", named->name);
+    if (same > 1)
+        (void)fprintf(file, " (%s)", clprune_memory_category_name(named->category));
+}
+
+/* One line for each command. */
+static bool write_csv(const char *path, const memory_plan *plan, const timeline *line, fault *f)
+{
+    atomic_file file;
+    if (!atomic_file_open(path, &file, f))
+        return false;
+    (void)fputs("command,part", file.stream);
+    for (size_t i = 0; i < line->count; ++i)
+        print_name(file.stream, line, &line->tensors[i]);
+    (void)fputs(",borrowed\n", file.stream);
+    for (size_t p = 0; p < plan->parts_count; ++p) {
+        char name[64];
+        part_name(&plan->parts[p], name, sizeof name);
+        for (uint64_t k = plan->parts[p].first; k < part_end(plan, p); ++k) {
+            (void)fprintf(file.stream, "%" PRIu64 ",%s", k, name);
+            for (size_t i = 0; i < line->count; ++i)
+                (void)fprintf(file.stream, ",%" PRIu64, line->tensors[i].live[k]);
+            (void)fprintf(file.stream, ",%" PRIu64 "\n", line->scratch[k]);
+        }
+    }
+    return atomic_file_commit(&file, f);
+}
+
+/* Reads the properties of the run's device. *found: there is one. Without one it fails only if
+ * --device was given. */
+static bool find_device(const options *o, clprune_device_info *device, bool *found, fault *f)
+{
+    clprune_context *context = NULL;
+    fault none = {0};
+    const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
+    const clprune_status status = trainer_create_context(&wanted, &context, &none);
+    *found = status == CLPRUNE_SUCCESS;
+    if (*found)
+        *device = clprune_context_device_info(context);
+    clprune_context_destroy(context);
+    return *found || (status == CLPRUNE_NO_DEVICE && o->device == NULL) ||
+           fault_set(f, none.code, "%s", none.text);
+}
+
+bool memory_plan_run(options *o, fault *f)
+{
+    trainer t;
+    checkpoint c = {0};
+    memory_plan plan = {0};
+    timeline line = {0};
+    clprune_device_info device;
+    bool found;
+    t = (trainer){0};
+    bool good = output_files_check(o, o->output_dir, f) &&
+                (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
+                trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
+                memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
+                timeline_make(&plan, &line, f);
+    if (good) {
+        (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n",
+            trainer_arch_name(&t), t.sizes.image, o->batch_size, options_preset(o),
+            found ? device.device : "a CPU like this machine's: no OpenCL device was found");
+        print_totals(&plan);
+        print_timeline(&plan, &line);
+        good = o->plan_csv == NULL || write_csv(o->plan_csv, &plan, &line, f);
+    }
+    timeline_close(&line);
+    memory_plan_close(&plan);
+    checkpoint_close(&c);
+    trainer_close(&t);
+    return good;
+}

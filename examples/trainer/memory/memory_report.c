@@ -1,0 +1,271 @@
+#include "trainer/memory/memory_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Buffers whose names differ only in numbers between dots: "blocks.*.norm1". */
+typedef struct group {
+    clprune_memory_category category;
+    char name[96];
+    uint64_t bytes, count;
+} group;
+
+typedef struct ledger {
+    size_t count, room;
+    group *groups; /* in order of the first buffer */
+    bool failed;   /* out of memory */
+} ledger;
+
+static bool is_number(const char *text, size_t length)
+{
+    return length > 0 && strspn(text, "0123456789") >= length;
+}
+
+static void generalise(const char *name, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (const char *part = name; used + 1 < size;) {
+        const size_t length = strcspn(part, ".");
+        const int printed =
+            snprintf(out + used, size - used, "%.*s%s", is_number(part, length) ? 1 : (int)length,
+                is_number(part, length) ? "*" : part, part[length] == '.' ? "." : "");
+        used += (size_t)printed;
+        if (part[length] == '\0')
+            break;
+        part += length + 1;
+    }
+}
+
+static group *find_group(ledger *l, clprune_memory_category category, const char *name)
+{
+    for (size_t i = 0; i < l->count; ++i)
+        if (l->groups[i].category == category && strcmp(l->groups[i].name, name) == 0)
+            return &l->groups[i];
+    if (l->count == l->room) {
+        const size_t room = 2 * l->room + 64;
+        group *groups = realloc(l->groups, room * sizeof *groups);
+        if (groups == NULL)
+            return NULL;
+        l->groups = groups;
+        l->room = room;
+    }
+    group *found = &l->groups[l->count++];
+    *found = (group){.category = category};
+    (void)snprintf(found->name, sizeof found->name, "%s", name);
+    return found;
+}
+
+static void visit(void *user, const clprune_memory_entry *entry)
+{
+    ledger *l = user;
+    char name[96];
+    generalise(entry->name, name, sizeof name);
+    group *found = find_group(l, entry->category, name);
+    if (found == NULL) {
+        l->failed = true;
+        return;
+    }
+    found->bytes += entry->bytes;
+    found->count += 1;
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+static void print_usage(const char *name, clprune_memory_usage usage, uint64_t earlier_peak)
+{
+    const uint64_t peak = usage.peak > earlier_peak ? usage.peak : earlier_peak;
+    (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n", name,
+        usage.count, usage.live, mib(usage.live), peak, mib(peak));
+}
+
+static void print_categories(const trainer *t)
+{
+    (void)printf("\n%-46s %6s %15s %10s %15s %10s\n", "device memory", "count", "live bytes", "MiB",
+        "peak bytes", "MiB");
+    for (int i = 0; i <= CLPRUNE_MEMORY_CATEGORIES; ++i) {
+        const clprune_memory_category category = (clprune_memory_category)i;
+        const bool total = category == CLPRUNE_MEMORY_TOTAL;
+        print_usage(clprune_memory_category_name(category),
+            clprune_memory_query(t->context, category), total ? t->at.peak_bytes : 0);
+    }
+}
+
+static void print_tensors(const ledger *l)
+{
+    for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i) {
+        const clprune_memory_category category = (clprune_memory_category)i;
+        (void)printf("\n%-46s %6s %15s %10s\n", clprune_memory_category_name(category), "count",
+            "live bytes", "MiB");
+        for (size_t k = 0; k < l->count; ++k)
+            if (l->groups[k].category == category)
+                (void)printf("  %-44s %6" PRIu64 " %15" PRIu64 " %10.2f\n", l->groups[k].name,
+                    l->groups[k].count, l->groups[k].bytes, mib(l->groups[k].bytes));
+    }
+}
+
+/* Bytes of kept activations, from their shapes. */
+typedef struct kept_bytes {
+    uint64_t dense;           /* if everything that can be dense were kept so */
+    uint64_t as_is;           /* of dense tensors and means */
+    uint64_t values, indices; /* of the pruned ones */
+    uint64_t codes;           /* of GELU's derivative */
+    uint64_t quantised;       /* codes, scales and zeros */
+    uint64_t pooled;          /* means of cells */
+    uint64_t masks;           /* signs */
+} kept_bytes;
+
+static bool add_tensor(const trainer *t, const keep_entry *entry, const keep_rule *rule,
+    keep_shape shape, kept_bytes *bytes, fault *f)
+{
+    clprune_saved_sizes sizes;
+    if (!fault_check(f, NULL,
+            clprune_saved_size_query(
+                &rule->keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
+            "adding up the kept activations"))
+        return false;
+    if (entry->only == 0 || (entry->only & KEEP_SET(CLPRUNE_FORM_DENSE)) != 0)
+        bytes->dense += sizes.dense_bytes;
+    if (rule->recomputed)
+        return true;
+    switch (rule->keep.form) {
+    case CLPRUNE_FORM_DENSE:
+    case CLPRUNE_FORM_MEAN:
+        bytes->as_is += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_GELU_CODE:
+        bytes->codes += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_QUANTISED:
+        bytes->quantised += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_POOLED:
+        bytes->pooled += sizes.values_bytes;
+        break;
+    case CLPRUNE_FORM_MASK:
+        bytes->masks += sizes.values_bytes;
+        break;
+    default:
+        bytes->values += sizes.values_bytes;
+        bytes->indices += sizes.index_bytes;
+    }
+    return true;
+}
+
+static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
+{
+    const keep_table *table = t->type->keep;
+    const size_t blocks = t->sizes.blocks;
+    bytes->dense = bytes->as_is = t->options->batch_size * t->sizes.fixed * sizeof(float);
+    for (size_t i = 0; i < table->count; ++i)
+        for (size_t block = 0; block < (i < table->in_block ? blocks : 1); ++block)
+            if (!add_tensor(t, &table->entries[i], &t->rules[keep_rule_at(table, blocks, block, i)],
+                    table->shape(&t->sizes, block, i), bytes, f))
+                return false;
+    return true;
+}
+
+/* "pruned fp16", "quantised 4 bits", "pooled 2x2", "code 2 bits", "recomputed". */
+static void form_text(const keep_rule *rule, char *text, size_t size)
+{
+    const char *form = clprune_form_name(rule->keep.form);
+    if (rule->recomputed)
+        (void)snprintf(text, size, "recomputed");
+    else if (rule->keep.form == CLPRUNE_FORM_PRUNED)
+        (void)snprintf(text, size, "%s %s", form, options_values[rule->keep.value_type]);
+    else if (rule->keep.form == CLPRUNE_FORM_GELU_CODE)
+        (void)snprintf(text, size, "code %u bits", rule->keep.bits);
+    else if (rule->keep.form == CLPRUNE_FORM_QUANTISED)
+        (void)snprintf(text, size, "%s %u bits", form, rule->keep.bits);
+    else if (rule->keep.form == CLPRUNE_FORM_POOLED)
+        (void)snprintf(text, size, "%s %u%s%.0u", form, rule->keep.cell,
+            rule->keep.grid_height == 0 ? "" : "x",
+            rule->keep.grid_height == 0 ? 0 : rule->keep.cell);
+    else
+        (void)snprintf(text, size, "%s", form);
+}
+
+/* One line for each form of an entry, with the number of blocks that keep it so. */
+static void print_entry(const trainer *t, size_t entry)
+{
+    const keep_table *table = t->type->keep;
+    const keep_entry *e = &table->entries[entry];
+    const size_t blocks = entry < table->in_block ? t->sizes.blocks : 1;
+    char name[64], text[32], other[32];
+    (void)snprintf(
+        name, sizeof name, "%s%s%s", e->place == NULL ? "blocks.*" : e->place, ".", e->name);
+    for (size_t i = 0; i < blocks; ++i) {
+        size_t count = 0, first = blocks;
+        form_text(&t->rules[keep_rule_at(table, t->sizes.blocks, i, entry)], text, sizeof text);
+        for (size_t k = 0; k < blocks; ++k) {
+            form_text(
+                &t->rules[keep_rule_at(table, t->sizes.blocks, k, entry)], other, sizeof other);
+            if (strcmp(text, other) != 0)
+                continue;
+            first = first < k ? first : k;
+            ++count;
+        }
+        if (first == i)
+            (void)printf("  %-44s %6zu   %s\n", name, count, text);
+    }
+}
+
+static void print_forms(const trainer *t)
+{
+    (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
+    for (size_t i = 0; i < t->type->keep->count; ++i)
+        print_entry(t, i);
+}
+
+static void print_line(const char *name, uint64_t bytes)
+{
+    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
+}
+
+/* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
+static void print_kept(const kept_bytes *bytes, uint64_t kept)
+{
+    const uint64_t all_dense = bytes->dense;
+    (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
+    print_line("kept dense", bytes->as_is);
+    print_line("pruned: blocks (values, scales)", bytes->values);
+    print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
+    if (bytes->codes != 0)
+        print_line("codes of GELU's derivative", bytes->codes);
+    if (bytes->quantised != 0)
+        print_line("quantised: codes, scales, zeros", bytes->quantised);
+    if (bytes->pooled != 0)
+        print_line("pooled: means of cells", bytes->pooled);
+    if (bytes->masks != 0)
+        print_line("masks: signs as bits", bytes->masks);
+    print_line("together", kept);
+    print_line("all dense they would be", all_dense);
+    if (all_dense >= kept)
+        print_line("less than dense", all_dense - kept);
+    else
+        print_line("more than dense", kept - all_dense);
+    (void)printf("%-46s %33.1f\n", "saved, % of dense",
+        100.0 * ((double)all_dense - (double)kept) / (double)all_dense);
+}
+
+bool memory_report_print(const trainer *t, fault *f)
+{
+    ledger l = {0};
+    kept_bytes bytes = {0};
+    clprune_memory_visit(t->context, visit, &l);
+    bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && add_up(t, &bytes, f);
+    if (good) {
+        print_categories(t);
+        print_tensors(&l);
+        (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
+        print_forms(t);
+        print_kept(&bytes, clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
+    }
+    free(l.groups);
+    return good;
+}

@@ -1,0 +1,495 @@
+#include "trainer/options/options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/options/options_table.h"
+#include "trainer/run/learning_rate.h"
+
+enum {
+    TEXT_MOST = 4096 + 64, /* of one "name=value" string: PATH_MAX and a name */
+    LONG_OPTION = 256      /* + a row's position: what getopt_long returns for it, no character */
+};
+
+static size_t index_named(const options *o, const char *name)
+{
+    return option_index(o->model, name, strlen(name));
+}
+
+bool options_given(const options *o, const char *name)
+{
+    const size_t index = index_named(o, name);
+    return index < OPTIONS_MOST && o->given[index];
+}
+
+const char *options_preset(const options *o)
+{
+    return o->model->keep->preset_names[o->activations];
+}
+
+static const options defaults = {
+    .data = "generated",
+    .sparsity = 0.5,
+    .block = {1, 16},
+    .criterion = OPTIONS_UNSET, /* the preset's */
+    .centre = OPTIONS_UNSET,    /* likewise */
+    .indices = OPTIONS_UNSET,   /* likewise */
+    .precision = OPTIONS_UNSET,
+    .code_bits = 1, /* 4 */
+    .group = 3,     /* 64 */
+    .rounding = CLPRUNE_ROUNDING_STOCHASTIC,
+    .pool = 2,
+    .gradient_draws = 1,
+    .epochs = 10,
+    .batch_size = 64,
+    .optimizer = OPTIONS_ADAMW,
+    .warmup_epochs = 1,
+    .milestones = "0.5,0.75",
+    .label_smoothing = 0.1,
+    .seed = 1,
+    .checkpoint_every = 1,
+    .test_every = 1,
+};
+
+options options_defaults(const trainer_model *model)
+{
+    options o = defaults;
+    o.model = model;
+    o.arch = model->arch;
+    return o;
+}
+
+/* Default learning rate and weight decay of each optimizer; LAMB's as in arXiv 2105.03404. */
+static void fill_by_optimizer(options *o)
+{
+    static const double lr[] = {0.05, 0.002, 0.005};
+    static const double decay[] = {0.0005, 0.05, 0.2};
+    if (!options_given(o, "lr"))
+        o->lr = lr[o->optimizer];
+    if (!options_given(o, "weight-decay"))
+        o->weight_decay = decay[o->optimizer];
+}
+
+void options_settle(options *o)
+{
+    const keep_preset_row *preset = &o->model->keep->presets[o->activations];
+    if (!keep_preset_prunes(o->model->keep, o->activations))
+        o->sparsity = 0;
+    if (o->criterion == OPTIONS_UNSET)
+        o->criterion = preset->criterion;
+    if (o->centre == OPTIONS_UNSET)
+        o->centre = preset->centre;
+    if (o->indices == OPTIONS_UNSET)
+        o->indices = options_index_choice(preset->index_type);
+}
+
+static bool refuse(const char *what, const char *name, fault *f)
+{
+    return fault_set(f, CODE_USAGE, "%s '%s'; try --help", what, name);
+}
+
+static bool parse_all(int argc, char **argv, options *o, fault *f)
+{
+    /* Each option has a value of its own: with equal ones, getopt_long would take the first of
+     * several options that an abbreviation fits. */
+    struct option table[OPTIONS_MOST + 1] = {0};
+    const size_t count = option_rows_count(o->model);
+    for (size_t i = 0; i < count; ++i) {
+        const option_row row = option_row_at(o->model, i);
+        table[i] = (struct option){row.name,
+            row.kind == OPTION_FLAG ? no_argument : required_argument, NULL, LONG_OPTION + (int)i};
+    }
+    opterr = 0;
+    for (;;) {
+        const int found = getopt_long(argc, argv, ":h", table, NULL);
+        const char *word = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+        if (found == -1)
+            break;
+        if (found == 'h') {
+            o->help = true;
+            continue;
+        }
+        if (found == ':')
+            return refuse("a value is missing after", word, f);
+        if (found < LONG_OPTION) {
+            if (optopt >= LONG_OPTION)
+                return refuse("no value belongs to", word, f);
+            if (optopt != 0) /* a short one, perhaps among others in the word */
+                return fault_set(f, CODE_USAGE, "unknown option '-%c'; try --help", optopt);
+            return refuse("unknown or ambiguous option", word, f);
+        }
+        const size_t index = (size_t)(found - LONG_OPTION);
+        const option_row row = option_row_at(o->model, index);
+        if (!option_set(&row, row.kind == OPTION_FLAG ? "1" : optarg, o, f))
+            return false;
+        o->given[index] = true;
+    }
+    if (optind < argc)
+        return refuse("an argument that belongs to no option:", argv[optind], f);
+    return true;
+}
+
+/* Whether --memory-limit chooses the preset, from the model's ladder. */
+static bool chooses_preset(const options *o)
+{
+    return o->memory_limit != 0 && o->resume == NULL && !options_given(o, "activations") &&
+           o->model->keep->rungs > 0;
+}
+
+/* Whether an option has an effect in the run's preset, or in one that --memory-limit may choose. */
+static bool fits_preset(const options *o, option_needs needs)
+{
+    const keep_table *keep = o->model->keep;
+    if (!chooses_preset(o))
+        return option_preset_fits(keep, o->activations, needs);
+    for (size_t i = 0; i < keep->rungs; ++i)
+        if (option_preset_fits(keep, keep_preset_named(keep, keep->ladder[i].preset), needs))
+            return true;
+    return false;
+}
+
+/* Fails if a given option has no effect in the run. --sparsity may go with any --activations that
+ * was given: presets that prune nothing ignore it. */
+static bool check_needs(const options *o, const option_row *row, fault *f)
+{
+    const keep_table *keep = o->model->keep;
+    const bool sparsity = strcmp(row->name, "sparsity") == 0;
+    char needed[320];
+    if (row->needs == NEEDS_NOTHING || (sparsity && options_given(o, "activations")))
+        return true;
+    if (row->needs == NEEDS_POOLING_OR_FILE && o->centre == CLPRUNE_CENTRE_CELLS &&
+        keep_preset_prunes(keep, o->activations))
+        return true;
+    if (fits_preset(o, row->needs) || (option_takes_file(row->needs) && o->keep_file != NULL))
+        return true;
+    option_needed(o->model, row->needs, needed, sizeof needed);
+    return fault_set(f, CODE_USAGE, "--%s needs %s", row->name, needed);
+}
+
+/* Refuses what contradicts a preset that chooses by measured errors: it sets the strength of each
+ * form. */
+static bool check_chooser(const options *o, fault *f)
+{
+    static const char *const chosen[] = {"sparsity", "values", "code-bits", "pool", "gelu-code"};
+    const char *name = options_preset(o);
+    if (o->resume != NULL)
+        return true;
+    if (o->memory_limit == 0)
+        return fault_set(f, CODE_USAGE, "--activations %s needs --memory-limit", name);
+    if (o->keep_file != NULL)
+        return fault_set(f, CODE_USAGE,
+            "--keep-file cannot override --activations %s, which chooses all tensors; a file that "
+            "it wrote goes with --activations %s",
+            name, o->model->keep->preset_names[0]);
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; ++i)
+        if (options_given(o, chosen[i]))
+            return fault_set(f, CODE_USAGE, "--%s is chosen by --activations %s", chosen[i], name);
+    return true;
+}
+
+/* Refuses options in `names`, which ends with NULL, beside the option `with`. */
+static bool check_apart(const options *o, const char *with, const char *const *names, fault *f)
+{
+    const bool given = options_given(o, with);
+    for (; given && *names != NULL; ++names)
+        if (options_given(o, *names))
+            return fault_set(f, CODE_USAGE, "--%s does not go with --%s", *names, with);
+    return true;
+}
+
+/* Options that make sense only together. */
+static bool check_together(const options *o, fault *f)
+{
+    static const char *const of_runs[] = {
+        "export", "gradient-check", "memory-report", "summary-json", "tensorboard", NULL};
+    static const char *const of_training[] = {"output-dir", "overwrite", "tensorboard", NULL};
+    if (o->plan_csv != NULL && !o->plan)
+        return fault_set(f, CODE_USAGE, "--plan-csv needs --plan");
+    if (!check_apart(o, "plan", of_runs, f) || !check_apart(o, "test-only", of_training, f))
+        return false;
+    if (o->gradient_draws > 1 && o->gradient_check == 0)
+        return fault_set(f, CODE_USAGE, "--gradient-draws needs --gradient-check");
+    learning_rate rate;
+    if (options_given(o, "milestones") && o->schedule != OPTIONS_STEP && o->resume == NULL)
+        return fault_set(f, CODE_USAGE, "--milestones needs --schedule step");
+    if (!learning_rate_milestones(o->milestones, &rate, f))
+        return false;
+    if (o->import_file != NULL && o->resume != NULL)
+        return fault_set(f, CODE_USAGE, "--import and --resume: the checkpoint has the weights");
+    if (o->test_only && o->resume == NULL && o->import_file == NULL)
+        return fault_set(f, CODE_USAGE, "--test-only needs --resume FILE or --import FILE");
+    if (chooses_preset(o) && o->keep_file != NULL)
+        return fault_set(f, CODE_USAGE, "--keep-file with --memory-limit needs --activations");
+    if (keep_preset_chooses(o->model->keep, o->activations))
+        return check_chooser(o, f);
+    const size_t count = option_rows_count(o->model);
+    for (size_t i = 0; o->resume == NULL && i < count; ++i) {
+        if (!o->given[i])
+            continue;
+        const option_row row = option_row_at(o->model, i);
+        if (!check_needs(o, &row, f))
+            return false;
+    }
+    return true;
+}
+
+bool options_right_without(const options *o, const char *name)
+{
+    options less = *o;
+    fault ignored = {0};
+    less.given[index_named(o, name)] = false;
+    return check_together(&less, &ignored);
+}
+
+/* The folder of a run without --output-dir: the checkpoint's, else a new one. A run with --steps or
+ * --test-only has none. */
+static bool choose_folder(options *o, fault *f)
+{
+    if (o->output_dir != NULL || o->steps != 0 || o->test_only)
+        return true;
+    o->new_folder = o->resume == NULL;
+    if (o->new_folder)
+        return true;
+    const char *slash = strrchr(o->resume, '/');
+    const size_t length = slash == NULL ? 1 : slash == o->resume ? 1 : (size_t)(slash - o->resume);
+    o->folder = calloc(length + 1, 1);
+    if (o->folder == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(o->folder, slash == NULL ? "." : o->resume, length);
+    o->output_dir = o->folder;
+    return true;
+}
+
+bool options_parse(const trainer_model *model, int argc, char **argv, options *o, fault *f)
+{
+    *o = options_defaults(model);
+    if (!parse_all(argc, argv, o, f))
+        return false;
+    if (o->help || o->version || o->list_devices)
+        return true;
+    if (!check_together(o, f))
+        return false;
+    fill_by_optimizer(o);
+    if (o->resume == NULL && !chooses_preset(o))
+        options_settle(o);
+    return choose_folder(o, f);
+}
+
+void options_close(options *o)
+{
+    free(o->restored);
+    free(o->folder);
+    free(o->keep_text);
+    o->restored = NULL;
+    o->folder = NULL;
+    o->keep_text = NULL;
+}
+
+/* Prints words from column 30 on, in lines of at most 96. */
+static void print_wrapped(FILE *file, const char *text)
+{
+    size_t column = 30;
+    while (*text != '\0') {
+        const size_t word = strcspn(text, " ");
+        const bool first = column == 30, wrap = !first && column + 1 + word > 96;
+        if (wrap)
+            (void)fprintf(file, "\n%30s", "");
+        (void)fprintf(file, "%s%.*s", first || wrap ? "" : " ", (int)word, text);
+        column = wrap ? 30 + word : column + word + (first ? 0 : 1);
+        text += word;
+        text += strspn(text, " ");
+    }
+    (void)fputc('\n', file);
+}
+
+void options_print_help(const trainer_model *model, FILE *file)
+{
+    (void)fprintf(file, "usage: %s [options]\n\n%s\n", model->program, model->about);
+    for (size_t i = 0; i < option_rows_count(model); ++i) {
+        const option_row row = option_row_at(model, i);
+        char left[64], help[1024];
+        option_help(model, &row, help, sizeof help);
+        (void)snprintf(left, sizeof left, "  --%s%s%s", row.name, row.value == NULL ? "" : " ",
+            row.value == NULL ? "" : row.value);
+        (void)fprintf(file, "%-29s ", left);
+        print_wrapped(file, help);
+    }
+    (void)fputs(
+        "\nexit codes: 0 success, 1 failure at run time, 2 bad option or environment variable,\n"
+        "3 no OpenCL device, 4 bad data or file, 5 out of memory, 6 diverged (the loss is\n"
+        "not finite). SIGINT, SIGTERM and SIGHUP finish the step, save a checkpoint and exit\n"
+        "with 130, 143 and 129; another signal, a second or more later, quits at once.\n\n"
+        "environment: CLPRUNE_DEVICE, CLPRUNE_MEM_LIMIT (bytes; K, M, G), CLPRUNE_CACHE_DIR,\n"
+        "CLPRUNE_CACHE_LIMIT (bytes), CLPRUNE_TUNING (a file of clprune-tune),\n"
+        "CLPRUNE_PRECISION (fp32, tf32, bf16), CLPRUNE_VERBOSE (1 or 2: calls on stderr)\n",
+        file);
+}
+
+/* The setting `presets` of a checkpoint is the version of the presets' meanings. It grows when a
+ * name gets another meaning (keep_renamed). A checkpoint without it has version 1. */
+enum { PRESETS = 2 };
+
+bool options_save(const options *o, bool all, char **text, size_t *size, fault *f)
+{
+    const size_t count = option_rows_count(o->model);
+    char *out = malloc((count + 1) * TEXT_MOST);
+    size_t used = 0;
+    if (out == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    used += (size_t)snprintf(out, TEXT_MOST, "presets=%d", PRESETS) + 1;
+    for (size_t i = 0; i < count; ++i) {
+        const option_row row = option_row_at(o->model, i);
+        const bool set = option_is_set(&row, o);
+        char value[TEXT_MOST - 32] = "";
+        if (row.memory == OPTION_PROCESS || (!all && (row.memory == OPTION_FORGET || !set)))
+            continue;
+        if (set)
+            option_print(&row, o, value, sizeof value);
+        used += (size_t)snprintf(out + used, TEXT_MOST, "%s=%s", row.name, value) + 1;
+    }
+    *text = out;
+    *size = used;
+    return true;
+}
+
+/* The values that runs had before there was such an option; checkpoints of those programs do not
+ * name it. */
+static const struct {
+    const char *name, *value;
+} before[] = {{"criterion", "largest"}, {"centre", "no"}, {"values", "fp32"}, {"gelu-code", "2"},
+    {"code-bits", "4"}, {"group", "64"}, {"rounding", "stochastic"}, {"pool", "2"},
+    {"schedule", "cosine"}, {"milestones", "0.5,0.75"}, {"test-every", "1"}};
+
+/* Whether a given --sparsity is without effect, as check_needs allows it to be: the run has 0. */
+static bool ignores_sparsity(const options *o, const option_row *row)
+{
+    return strcmp(row->name, "sparsity") == 0 && options_given(o, "activations") &&
+           !keep_preset_prunes(o->model->keep, o->activations);
+}
+
+static bool same_milestones(const char *a, const char *b)
+{
+    learning_rate x, y;
+    fault ignored = {0};
+    return learning_rate_milestones(a, &x, &ignored) && learning_rate_milestones(b, &y, &ignored) &&
+           x.count == y.count &&
+           memcmp(x.milestones, y.milestones, x.count * sizeof *x.milestones) == 0;
+}
+
+/* Whether a given value that is written otherwise than the run's may be the same. A --train-limit
+ * may exceed the images, whose number the checkpoint has: o->run_images is left to compare. */
+static bool may_be_same(options *o, const option_row *row, const char *value)
+{
+    if (strcmp(row->name, "milestones") == 0)
+        return same_milestones(o->milestones, value);
+    if (strcmp(row->name, "train-limit") != 0)
+        return ignores_sparsity(o, row);
+    o->run_images = strtoull(value, NULL, 10);
+    o->given_limit = o->train_limit;
+    return o->run_images > 0 && o->run_images < o->train_limit;
+}
+
+static bool restore_value(options *o, size_t index, const char *value, fault *f)
+{
+    const option_row row = option_row_at(o->model, index);
+    if (!o->given[index]) {
+        /* 0 is "not limited", which cannot be given on the command line */
+        if (row.kind == OPTION_COUNT && row.low > 0 && strcmp(value, "0") == 0)
+            return true;
+        fault wrong = {0};
+        return option_set(&row, value, o, &wrong) ||
+               fault_set(f, CODE_DATA,
+                   "%s: its --%s is '%.200s', which this %s does not have; another program or a "
+                   "newer one may have written it",
+                   o->resume, row.name, value, o->model->program);
+    }
+    char now[TEXT_MOST - 32];
+    option_print(&row, o, now, sizeof now);
+    if (row.memory == OPTION_MATCH && strcmp(now, value) != 0 && !may_be_same(o, &row, value))
+        return fault_set(f, CODE_USAGE,
+            "--%s %s: the run in %s has %s; leave it out, or train anew", row.name, now, o->resume,
+            value);
+    return true;
+}
+
+/* The value of a setting in the text of a checkpoint; NULL where there is none. */
+static const char *setting_of(const char *text, size_t size, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *p = text; p < text + size; p += strlen(p) + 1)
+        if (strncmp(p, name, length) == 0 && p[length] == '=')
+            return p + length + 1;
+    return NULL;
+}
+
+/* Today's name of a checkpoint's preset. */
+static const char *preset_now(const options *o, const char *text, size_t size, const char *preset)
+{
+    const keep_table *keep = o->model->keep;
+    const char *criterion = setting_of(text, size, "criterion");
+    const char *number = setting_of(text, size, "presets");
+    const unsigned long presets = number == NULL ? 1 : strtoul(number, NULL, 10);
+    for (size_t i = 0; i < keep->renamed_count; ++i) {
+        const keep_renamed *row = &keep->renamed[i];
+        if (presets <= row->presets && strcmp(preset, row->before) == 0 &&
+            (row->criterion == NULL ||
+                (criterion != NULL && strcmp(criterion, row->criterion) == 0)))
+            return row->now;
+    }
+    return preset;
+}
+
+/* Fails if the version of the presets is unknown. */
+static bool check_presets(const options *o, const char *number, fault *f)
+{
+    char *end;
+    const unsigned long presets = strtoul(number, &end, 10);
+    if (number[0] >= '0' && number[0] <= '9' && *end == '\0' && presets > 0 && presets <= PRESETS)
+        return true;
+    return fault_set(f, CODE_DATA,
+        "%s: the setting 'presets=%s' is unknown; a newer %s may have written it", o->resume,
+        number, o->model->program);
+}
+
+static bool restore_one(
+    options *o, const char *text, size_t size, const char *setting, bool *seen, fault *f)
+{
+    const char *value = strchr(setting, '=');
+    if (value == NULL)
+        return fault_set(f, CODE_DATA, "%s: '%s' is no setting", o->resume, setting);
+    if (strncmp(setting, "presets=", 8) == 0)
+        return check_presets(o, value + 1, f);
+    const size_t index = option_index(o->model, setting, (size_t)(value - setting));
+    if (index == option_rows_count(o->model))
+        return fault_set(f, CODE_DATA,
+            "%s: the setting '%s' is unknown; a newer %s may have written it", o->resume, setting,
+            o->model->program);
+    seen[index] = true;
+    ++value;
+    if (strncmp(setting, "activations=", 12) == 0)
+        value = preset_now(o, text, size, value);
+    return restore_value(o, index, value, f);
+}
+
+bool options_restore(options *o, const char *text, size_t size, fault *f)
+{
+    if (size == 0 || text[size - 1] != '\0')
+        return fault_set(f, CODE_DATA, "%s: its settings are not ended", o->resume);
+    o->restored = malloc(size);
+    if (o->restored == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    memcpy(o->restored, text, size);
+    bool seen[OPTIONS_MOST] = {false};
+    for (const char *p = o->restored; p < o->restored + size; p += strlen(p) + 1)
+        if (!restore_one(o, o->restored, size, p, seen, f))
+            return false;
+    for (size_t i = 0; i < sizeof before / sizeof *before; ++i) {
+        const size_t index = index_named(o, before[i].name);
+        if (index < option_rows_count(o->model) && !seen[index] &&
+            !restore_value(o, index, before[i].value, f))
+            return false;
+    }
+    options_settle(o);
+    return true;
+}

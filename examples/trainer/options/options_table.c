@@ -1,0 +1,347 @@
+#include "trainer/options/options_table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const options_norms[] = {"l2", "l1", "max", NULL};
+const char *const options_criteria[] = {"largest", "sampled", "random", NULL};
+const char *const options_centres[] = {"no", "yes", "cells", NULL};
+const char *const options_values[] = {"fp32", "fp16", "bf16", "int8", NULL};
+const char *const options_indices[] = {"int32", "bitmap", "smallest", NULL};
+const char *const options_precisions[] = {"fp32", "tf32", "bf16", NULL};
+const char *const options_gelu_codes[] = {"2", "4", "8", NULL};
+const char *const options_code_bits[] = {"2", "4", "8", NULL};
+const char *const options_groups[] = {"16", "32", "48", "64", "80", "96", "112", "128", "144",
+    "160", "176", "192", "208", "224", "240", "256", NULL};
+const char *const options_roundings[] = {"stochastic", "nearest", NULL};
+const char *const options_optimizers[] = {"sgd", "adamw", "lamb", NULL};
+const char *const options_schedules[] = {"cosine", "step", NULL};
+
+#define FIELD(name) offsetof(options, name)
+
+/* The last arguments are the text of --help and, optionally, the option's needs. */
+#define FLAG(name, memory, field, ...)                                                             \
+    {                                                                                              \
+        name, OPTION_FLAG, memory, FIELD(field), 0, 1, NULL, NULL, __VA_ARGS__                     \
+    }
+#define TEXT(name, memory, field, value, ...)                                                      \
+    {                                                                                              \
+        name, OPTION_TEXT, memory, FIELD(field), 0, 0, NULL, value, __VA_ARGS__                    \
+    }
+#define CHOICE(name, memory, field, choices, value, ...)                                           \
+    {                                                                                              \
+        name, OPTION_CHOICE, memory, FIELD(field), 0, 0, choices, value, __VA_ARGS__               \
+    }
+#define COUNT(name, memory, field, low, high, ...)                                                 \
+    {                                                                                              \
+        name, OPTION_COUNT, memory, FIELD(field), low, high, NULL, "N", __VA_ARGS__                \
+    }
+#define BYTES(name, memory, field, low, high, ...)                                                 \
+    {                                                                                              \
+        name, OPTION_BYTES, memory, FIELD(field), low, high, NULL, "BYTES", __VA_ARGS__            \
+    }
+#define REAL(name, memory, field, low, high, ...)                                                  \
+    {                                                                                              \
+        name, OPTION_REAL, memory, FIELD(field), low, high, NULL, "X", __VA_ARGS__                 \
+    }
+#define BLOCK(name, memory, field, ...)                                                            \
+    {                                                                                              \
+        name, OPTION_BLOCK, memory, FIELD(field), 0, 0, NULL, "SHAPE", __VA_ARGS__                 \
+    }
+
+/* 2^53 - 1: JSON readers with only doubles would round larger seeds. */
+#define EXACT 9007199254740991.0
+
+#define LESS_THAN_ONE 0.999999
+
+/* The model's own options come after the second row. */
+static const option_row rows[] = {
+    CHOICE("arch", OPTION_MATCH, arch, NULL, "NAME", NULL),
+    COUNT("image-size", OPTION_MATCH, image_size, 1, 4096,
+        "pixels per side; default: the architecture's, or the data's"),
+    COUNT("classes", OPTION_MATCH, classes, 1, 1048576,
+        "number of classes; default: the architecture's, or the data's"),
+    TEXT("data", OPTION_TAKE, data, "generated|DIR",
+        "\"generated\" (the default), or a folder with CIFAR-10 or CIFAR-100, binary version, with "
+        "IDX "
+        "files (MNIST), or with train/CLASS/*.jpg and val/CLASS/*.jpg (ImageNet)"),
+    FLAG("skip-broken", OPTION_TAKE, skip_broken,
+        "replace a JPEG or PNG file that cannot be read by the next one; name and count them"),
+    COUNT("train-limit", OPTION_MATCH, train_limit, 1, 2147483647,
+        "number of training images; default: all, or 8000 generated ones"),
+    COUNT("test-limit", OPTION_TAKE, test_limit, 1, 2147483647,
+        "number of test images; default: all, or 2000 generated ones"),
+    FLAG("no-augment", OPTION_MATCH, no_augment, "no random crop and mirror"),
+    CHOICE("activations", OPTION_MATCH, activations, NULL, "PRESET", NULL),
+    REAL("sparsity", OPTION_MATCH, sparsity, 0, 1,
+        "fraction of the blocks that is pruned, 0 to 1; default 0.5", NEEDS_PRUNING),
+    BLOCK("block", OPTION_MATCH, block,
+        "shape of the blocks that are pruned: 16 or 1x16 (the default), 4x4, ...",
+        NEEDS_PRUNING_OR_FILE),
+    CHOICE("norm", OPTION_MATCH, norm, options_norms, "NAME",
+        "norm that ranks blocks: l2 (the default), l1 or max", NEEDS_PRUNING_OR_FILE),
+    CHOICE("criterion", OPTION_MATCH, criterion, options_criteria, "NAME",
+        "sampled: draw the kept blocks at random and weight them, so that the "
+        "expected weight gradients are the dense ones; random: the same with equal probabilities; "
+        "largest: keep the blocks of largest norm; default: the preset's",
+        NEEDS_PRUNING_OR_FILE),
+    CHOICE("centre", OPTION_MATCH, centre, options_centres, "NAME",
+        "prune what is left of a tensor after the mean of each sample's rows (yes) or of cells "
+        "of --pool x --pool pixels (cells), which are kept, too; no: all of it; default: the "
+        "preset's",
+        NEEDS_PRUNING_OR_FILE),
+    CHOICE("values", OPTION_MATCH, values, options_values, "TYPE",
+        "number format of kept blocks: fp32 (the default), fp16, bf16, or int8 with one scale per "
+        "block",
+        NEEDS_PRUNING),
+    CHOICE("indices", OPTION_TAKE, indices, options_indices, "TYPE",
+        "index format of kept blocks: int32, bitmap, or smallest, the one with fewer bytes; the "
+        "preset has the default; results are the same bits",
+        NEEDS_PRUNING),
+    CHOICE("gelu-code", OPTION_MATCH, gelu_code, options_gelu_codes, "BITS",
+        "bits per element for GELU's derivative: 2 (the default), 4 or 8", NEEDS_CODES),
+    CHOICE("code-bits", OPTION_MATCH, code_bits, options_code_bits, "BITS",
+        "bits per element of quantised tensors: 2, 4 (the default) or 8", NEEDS_QUANTISING_OR_FILE),
+    CHOICE("group", OPTION_MATCH, group, options_groups, "N",
+        "columns of quantised tensors that share a scale and a zero: a multiple of 16, 16 to 256; "
+        "default 64",
+        NEEDS_QUANTISING_OR_FILE),
+    CHOICE("rounding", OPTION_MATCH, rounding, options_roundings, "NAME",
+        "rounding of quantised tensors: stochastic (the default), so that the expected weight "
+        "gradients are the dense ones, or nearest",
+        NEEDS_QUANTISING_OR_FILE),
+    COUNT("pool", OPTION_MATCH, pool, 1, 65536,
+        "pooled tensors, and --centre cells, keep the mean of each cell of N x N neighbouring "
+        "rows; default 2",
+        NEEDS_POOLING_OR_FILE),
+    CHOICE("precision", OPTION_MATCH, precision, options_precisions, "TYPE",
+        "operand precision of weight gradients from pruned inputs: fp32, or tf32 or bf16 on tensor "
+        "cores (NVIDIA, compute capability 8.0 or later; other devices use fp32); default "
+        "$CLPRUNE_PRECISION, else fp32"),
+    TEXT("keep-file", OPTION_FORGET, keep_file, "FILE",
+        "lines 'PLACE TENSOR FORM' that override --activations, such as 'blocks.0 TENSOR dense' or "
+        "'blocks.* TENSOR quantised bits=4'; later ones win; # begins a comment; the checkpoint "
+        "keeps a copy; forms and their settings: dense, pruned (sparsity, block, norm, criterion, "
+        "centre, values, indices), quantised (bits, group, rounding), pooled (cell), recomputed, "
+        "mean, mask"),
+    COUNT("epochs", OPTION_TAKE, epochs, 1, OPTIONS_EPOCHS_MOST, "default 10"),
+    COUNT("batch-size", OPTION_MATCH, batch_size, 1, 65536, "default 64"),
+    CHOICE("optimizer", OPTION_MATCH, optimizer, options_optimizers, "NAME",
+        "sgd (momentum 0.9), adamw (the default) or lamb"),
+    REAL("lr", OPTION_MATCH, lr, 0, 1e6,
+        "highest learning rate; default: adamw 0.002, lamb 0.005, sgd 0.05"),
+    REAL("weight-decay", OPTION_MATCH, weight_decay, 0, 1e6,
+        "on the weights of linear layers; default: adamw 0.05, lamb 0.2, sgd 0.0005"),
+    REAL("warmup-epochs", OPTION_MATCH, warmup_epochs, 0, 1000000,
+        "linear warm-up; default 1, at most --epochs"),
+    CHOICE("schedule", OPTION_MATCH, schedule, options_schedules, "NAME",
+        "learning rate after the warm-up: cosine (the default), down to 0, or step, a tenth at "
+        "each "
+        "of --milestones"),
+    TEXT("milestones", OPTION_MATCH, milestones, "LIST",
+        "with --schedule step: increasing fractions of all epochs; default 0.5,0.75"),
+    REAL("label-smoothing", OPTION_MATCH, label_smoothing, 0, LESS_THAN_ONE,
+        "0 to below 1; default 0.1"),
+    REAL("clip-norm", OPTION_MATCH, clip_norm, 0, 1e30,
+        "clip the gradient's l2 norm; default 0: off"),
+    COUNT("seed", OPTION_MATCH, seed, 0, EXACT,
+        "of parameters, order and augmentation, not of generated images; default 1"),
+    TEXT("device", OPTION_FORGET, device, "DEVICE",
+        "platform:device or part of a name; default $CLPRUNE_DEVICE, else a GPU, else any device"),
+    FLAG("list-devices", OPTION_PROCESS, list_devices, "print the OpenCL devices and exit"),
+    TEXT("output-dir", OPTION_FORGET, output_dir, "DIR",
+        "folder for log.csv and last.ckpt; default: the folder of --resume, else a new one, "
+        "runs/ARCH-DATE-TIME"),
+    FLAG("overwrite", OPTION_PROCESS, overwrite,
+        "replace the files of an earlier run in --output-dir"),
+    COUNT("test-every", OPTION_TAKE, test_every, 0, 1000000,
+        "epochs between tests on the test images; default 1; 0: only after the last epoch"),
+    COUNT("checkpoint-every", OPTION_TAKE, checkpoint_every, 0, 1000000,
+        "epochs between checkpoints; default 1; 0: never"),
+    TEXT("resume", OPTION_FORGET, resume, "FILE",
+        "continue from a checkpoint, with its options; gives the bits of an uninterrupted "
+        "run on the same device with the same driver, and says on stderr if they may be others"),
+    TEXT("import", OPTION_TAKE, import_file, "FILE",
+        "begin with the weights of a safetensors file (timm's or torchvision's names); a head of "
+        "another number of classes is left out"),
+    TEXT("export", OPTION_FORGET, export_file, "FILE",
+        "at the end, write the weights to a safetensors file; not if a signal stops training"),
+    COUNT("steps", OPTION_FORGET, steps, 1, EXACT,
+        "stop after N steps; writes files only with --output-dir, and tests after the last step "
+        "only with --test-limit"),
+    COUNT("gradient-check", OPTION_FORGET, gradient_check, 1, 1000000,
+        "at the end, compare each gradient with a dense model's on N training batches"),
+    COUNT("gradient-draws", OPTION_FORGET, gradient_draws, 1, 1000000,
+        "with --gradient-check: repeat each batch with N seeds, and report bias and noise; default "
+        "1"),
+    FLAG(
+        "test-only", OPTION_FORGET, test_only, "test the weights of --resume or --import and exit"),
+    BYTES("memory-limit", OPTION_FORGET, memory_limit, 1, EXACT,
+        "limit of device memory, such as 1500M (K, M or G): take the mildest preset that fits, or, "
+        "with "
+        "--activations, the largest batch; says which. Needed by --activations auto"),
+    FLAG("plan", OPTION_PROCESS, plan,
+        "print the device memory of each part of a step and exit; needs no device, but for "
+        "--activations auto"),
+    TEXT("plan-csv", OPTION_PROCESS, plan_csv, "FILE",
+        "with --plan: write the live bytes at each command of a step, by tensor"),
+    FLAG("memory-report", OPTION_PROCESS, memory_report,
+        "at the end, print the device memory of each tensor"),
+    TEXT("tensorboard", OPTION_FORGET, tensorboard, "DIR",
+        "write the columns of log.csv as an event file for TensorBoard"),
+    TEXT(
+        "summary-json", OPTION_PROCESS, summary_json, "FILE", "write the results as a JSON object"),
+    FLAG("quiet", OPTION_PROCESS, quiet,
+        "print only errors, notes on stderr and the reports you asked for"),
+    FLAG("help", OPTION_PROCESS, help, "print this and exit"),
+    FLAG("version", OPTION_PROCESS, version, "print the version and exit"),
+};
+
+enum { ROWS = sizeof rows / sizeof *rows, EXTRAS_AT = 2 };
+
+_Static_assert(ROWS + TRAINER_EXTRAS <= OPTIONS_MOST, "raise OPTIONS_MOST");
+
+/* Whether programs whose models keep no codes lack the option. */
+static bool is_of_codes(const option_row *row)
+{
+    return row->needs == NEEDS_CODES;
+}
+
+size_t option_rows_count(const trainer_model *model)
+{
+    size_t count = model->extras_count + ROWS;
+    if (!keep_codes_exist(model->keep))
+        for (size_t i = 0; i < ROWS; ++i)
+            count -= is_of_codes(&rows[i]);
+    return count;
+}
+
+static option_row extra_row(const trainer_model *model, size_t i)
+{
+    const trainer_extra *extra = &model->extras[i];
+    return (option_row){.name = extra->name,
+        .kind = OPTION_COUNT,
+        .memory = OPTION_MATCH,
+        .offset = FIELD(extra) + i * sizeof(uint64_t),
+        .low = extra->low,
+        .high = extra->high,
+        .value = "N",
+        .help = extra->help};
+}
+
+option_row option_row_at(const trainer_model *model, size_t index)
+{
+    if (index >= EXTRAS_AT && index < EXTRAS_AT + model->extras_count)
+        return extra_row(model, index - EXTRAS_AT);
+    if (index >= EXTRAS_AT)
+        index -= model->extras_count;
+    if (!keep_codes_exist(model->keep))
+        for (size_t i = 0; i <= index && i < ROWS; ++i)
+            index += is_of_codes(&rows[i]);
+    option_row row = rows[index];
+    if (row.offset == FIELD(arch))
+        row.choices = model->archs;
+    if (row.offset == FIELD(activations))
+        row.choices = model->keep->preset_names;
+    return row;
+}
+
+size_t option_index(const trainer_model *model, const char *name, size_t length)
+{
+    const size_t count = option_rows_count(model);
+    size_t i = 0;
+    for (; i < count; ++i) {
+        const option_row row = option_row_at(model, i);
+        if (strncmp(row.name, name, length) == 0 && row.name[length] == '\0')
+            break;
+    }
+    return i;
+}
+
+void options_append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+bool option_preset_fits(const keep_table *keep, size_t preset, option_needs needs)
+{
+    switch (needs) {
+    case NEEDS_CODES:
+        return keep_preset_codes(keep, preset);
+    case NEEDS_QUANTISING_OR_FILE:
+        return keep_preset_quantises(keep, preset);
+    case NEEDS_POOLING_OR_FILE:
+        return keep_preset_pools(keep, preset);
+    default:
+        return keep_preset_prunes(keep, preset);
+    }
+}
+
+bool option_takes_file(option_needs needs)
+{
+    return needs == NEEDS_PRUNING_OR_FILE || needs == NEEDS_QUANTISING_OR_FILE ||
+           needs == NEEDS_POOLING_OR_FILE;
+}
+
+void option_needed(const trainer_model *model, option_needs needs, char *text, size_t size)
+{
+    const keep_table *keep = model->keep;
+    size_t fit[OPTIONS_MOST], count = 0;
+    for (size_t i = 0; keep->preset_names[i] != NULL && count < OPTIONS_MOST; ++i)
+        if (option_preset_fits(keep, i, needs))
+            fit[count++] = i;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; ++i)
+        options_append(text, size, "%s%s",
+            i == 0          ? "--activations "
+            : i + 1 < count ? ", "
+                            : " or ",
+            keep->preset_names[fit[i]]);
+    if (count == 0)
+        options_append(text, size, "--keep-file");
+    else if (needs == NEEDS_POOLING_OR_FILE)
+        options_append(text, size, ", --centre cells, or --keep-file");
+    else if (option_takes_file(needs))
+        options_append(text, size, ", or --keep-file");
+}
+
+/* The tensors that a line of a keep file may name. */
+static void append_tensors(const keep_table *keep, char *text, size_t size)
+{
+    if (keep_codes_exist(keep))
+        options_append(text, size, ", code (bits)");
+    for (size_t i = 0; i < keep->count; ++i) {
+        const keep_entry *entry = &keep->entries[i];
+        options_append(text, size, "%s%s%s%s", i == 0 ? "; tensors: " : ", ",
+            entry->place != NULL ? entry->place : "", entry->place != NULL ? " " : "", entry->name);
+    }
+}
+
+void option_help(const trainer_model *model, const option_row *row, char *text, size_t size)
+{
+    char needed[320];
+    (void)snprintf(text, size, "%s", row->help == NULL ? "" : row->help);
+    if (row->offset == FIELD(arch))
+        for (size_t i = 0; model->archs[i] != NULL; ++i)
+            options_append(text, size, "%s%s%s",
+                i == 0                        ? ""
+                : model->archs[i + 1] == NULL ? " or "
+                                              : ", ",
+                model->archs[i], i == model->arch ? " (the default)" : "");
+    if (row->offset == FIELD(keep_file))
+        append_tensors(model->keep, text, size);
+    if (row->offset == FIELD(activations))
+        for (size_t i = 0; model->keep->preset_names[i] != NULL; ++i)
+            options_append(text, size, "%s%s%s: %s", i == 0 ? "" : "; ",
+                model->keep->preset_names[i], i == 0 ? " (the default)" : "",
+                model->keep->presets[i].help);
+    if (row->needs == NEEDS_NOTHING)
+        return;
+    option_needed(model, row->needs, needed, sizeof needed);
+    options_append(text, size, "; needs %s", needed);
+}

@@ -1,0 +1,131 @@
+#include "trainer/report/csv_log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/files/atomic_file.h"
+
+static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
+                             "seconds,saved_activation_bytes,peak_bytes\n";
+
+/* Nine digits distinguish all floats. A test that was not made gives empty fields. */
+static void print_row(FILE *stream, const csv_row *row)
+{
+    char test[64] = ",";
+    if (!isnan(row->top1))
+        (void)snprintf(test, sizeof test, "%.9g,%.9g", row->test_loss, row->top1);
+    (void)fprintf(stream, "%.0f,%.0f,%.9g,%.9g,%s,%.6g,%.6g,%.6g,%.0f,%.0f\n", row->epoch,
+        row->step, row->lr, row->train_loss, test, row->images_per_second, row->step_ms,
+        row->seconds, row->saved_activation_bytes, row->peak_bytes);
+}
+
+static void print_log(FILE *stream, const csv_log *log)
+{
+    (void)fputs(header, stream);
+    for (size_t i = 0; i < log->count; ++i)
+        print_row(stream, &log->rows[i]);
+}
+
+static bool reserve(csv_log *log, size_t count, fault *f)
+{
+    if (count <= log->room)
+        return true;
+    const size_t room = count < 32 ? 64 : 2 * count;
+    csv_row *rows = realloc(log->rows, room * sizeof *rows);
+    if (rows == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    log->rows = rows;
+    log->room = room;
+    return true;
+}
+
+bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f)
+{
+    *log = (csv_log){0};
+    if (!reserve(log, count, f))
+        return false;
+    if (count > 0)
+        memcpy(log->rows, rows, count * sizeof *rows);
+    log->count = count;
+    return true;
+}
+
+bool csv_log_is_empty(const char *path)
+{
+    char text[sizeof header];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return false;
+    const size_t size = fread(text, 1, sizeof text, file);
+    const bool read = ferror(file) == 0;
+    (void)fclose(file);
+    return read && size < sizeof text && memcmp(text, header, size) == 0;
+}
+
+bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f)
+{
+    char *text = NULL;
+    size_t size = 0, i = 0;
+    FILE *file = fopen(path, "rb");
+    *begins = file == NULL && errno == ENOENT;
+    if (file == NULL)
+        return *begins || fault_set(f, CODE_DATA, "cannot read %s: %s", path, strerror(errno));
+    FILE *rows = open_memstream(&text, &size);
+    bool printed = rows != NULL;
+    if (printed) {
+        print_log(rows, log);
+        printed = ferror(rows) == 0;
+        printed = fclose(rows) == 0 && printed;
+    }
+    int next = printed ? fgetc(file) : EOF;
+    for (; next != EOF && i < size && next == (unsigned char)text[i]; ++i)
+        next = fgetc(file);
+    *begins = next == EOF || (log->count > 0 && i == size && size > 0);
+    const bool good = printed ? ferror(file) == 0 || fault_set(f, CODE_DATA, "cannot read %s: %s",
+                                                         path, strerror(errno))
+                              : fault_set(f, CODE_MEMORY, "out of memory");
+    (void)fclose(file);
+    free(text);
+    return good;
+}
+
+bool csv_log_write(csv_log *log, const char *path, fault *f)
+{
+    atomic_file file;
+    if (!atomic_file_open(path, &file, f))
+        return false;
+    print_log(file.stream, log);
+    if (!atomic_file_commit(&file, f))
+        return false;
+    log->path = strdup(path);
+    if (log->path == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    log->stream = fopen(path, "ab");
+    if (log->stream == NULL)
+        return fault_set(f, CODE_DATA, "cannot write %s: %s", path, strerror(errno));
+    return true;
+}
+
+bool csv_log_add(csv_log *log, const csv_row *row, fault *f)
+{
+    if (!reserve(log, log->count + 1, f))
+        return false;
+    log->rows[log->count++] = *row;
+    if (log->stream == NULL)
+        return true;
+    print_row(log->stream, row);
+    if (fflush(log->stream) != 0 || ferror(log->stream))
+        return fault_set(f, CODE_DATA, "cannot write %s: %s", log->path, strerror(errno));
+    return true;
+}
+
+void csv_log_close(csv_log *log)
+{
+    if (log->stream != NULL)
+        (void)fclose(log->stream); /* every row was flushed */
+    free(log->rows);
+    free(log->path);
+    *log = (csv_log){0};
+}

@@ -1,0 +1,54 @@
+/*
+ * csv_log.h: log.csv, one row per finished epoch.
+ *
+ * Every checkpoint has the rows so far. So a resumed run writes, in any folder, the same file as an
+ * uninterrupted run, except for the columns of time.
+ */
+#ifndef TRAINER_CSV_LOG_H
+#define TRAINER_CSV_LOG_H
+
+#include <stddef.h>
+#include <stdio.h> /* FILE */
+
+#include "trainer/run/fault.h"
+
+/* The columns. Whole numbers are exact below 2^53. */
+typedef struct csv_row {
+    double epoch; /* from 1 */
+    double step;  /* optimisation steps so far */
+    double lr;    /* of the epoch's last step */
+    double train_loss;
+    double test_loss;
+    double top1; /* percent */
+    double images_per_second;
+    double step_ms;
+    double seconds; /* of training and testing so far */
+    double saved_activation_bytes;
+    double peak_bytes;
+} csv_row;
+
+enum { CSV_COLUMNS = 11 };
+_Static_assert(sizeof(csv_row) == CSV_COLUMNS * sizeof(double), "a row is an array of doubles");
+
+typedef struct csv_log {
+    size_t count, room;
+    csv_row *rows;
+    FILE *stream; /* NULL: rows are only remembered */
+    char *path;
+} csv_log;
+
+/* Starts with `count` rows of an earlier run. */
+bool csv_log_open(csv_log *log, const csv_row *rows, size_t count, fault *f);
+/* *begins: the file is missing, has no other rows than the log, or begins with the log's rows (one
+ * or more). Faults: CODE_DATA if it cannot be read. */
+bool csv_log_begins(const csv_log *log, const char *path, bool *begins, fault *f);
+/* Creates the file with the header and the rows so far; an older file of this name is replaced at
+ * once. Later rows are appended. Faults: CODE_DATA. */
+bool csv_log_write(csv_log *log, const char *path, fault *f);
+/* Whether a file has no rows: the header or its beginning, or nothing. False if it cannot be read.
+ */
+bool csv_log_is_empty(const char *path);
+bool csv_log_add(csv_log *log, const csv_row *row, fault *f);
+void csv_log_close(csv_log *log); /* accepts {0} */
+
+#endif

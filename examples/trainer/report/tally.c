@@ -1,0 +1,81 @@
+#include "trainer/report/tally.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const tally_sums tally_zero = {.finite = true};
+
+bool tally_open(clprune_context *context, size_t batch, tally *t, fault *f)
+{
+    const size_t rows = TALLY_SLOTS * batch;
+    *t = (tally){.context = context, .batch = batch, .sums = tally_zero};
+    bool good = fault_check(f, context,
+        clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "loss", rows, 1, &t->loss),
+        "making room for losses");
+    good =
+        good && fault_check(f, context,
+                    clprune_mat_create(context, CLPRUNE_MEMORY_WORKSPACE, "hit", rows, 1, &t->hit),
+                    "making room for hits");
+    t->host = calloc(2 * rows, sizeof *t->host);
+    if (good && t->host == NULL)
+        good = fault_set(f, CODE_MEMORY, "out of memory");
+    if (!good)
+        tally_close(t);
+    return good;
+}
+
+void tally_close(tally *t)
+{
+    if (t->context == NULL)
+        return;
+    clprune_buffer_release(t->context, t->loss.buffer);
+    clprune_buffer_release(t->context, t->hit.buffer);
+    free(t->host);
+    *t = (tally){0};
+}
+
+void tally_reset(tally *t, tally_sums sums)
+{
+    t->used = 0;
+    t->sums = sums;
+}
+
+bool tally_next(tally *t, size_t count, clprune_mat *loss, clprune_mat *hit, fault *f)
+{
+    if (t->used == TALLY_SLOTS && !tally_read(t, f))
+        return false;
+    const size_t first = t->used * t->batch;
+    *loss = clprune_mat_rows(t->loss, first, count);
+    *hit = clprune_mat_rows(t->hit, first, count);
+    t->count[t->used++] = count;
+    return true;
+}
+
+static void add_batch(tally_sums *sums, const float *loss, const float *hit, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) {
+        sums->finite = sums->finite && isfinite(loss[i]);
+        sums->loss += (double)loss[i];
+        sum += (double)loss[i];
+        sums->hits += hit[i] > 0.5f;
+    }
+    sums->images += count;
+    sums->last = sum / (double)count;
+}
+
+bool tally_read(tally *t, fault *f)
+{
+    const size_t rows = t->used * t->batch;
+    float *loss = t->host, *hit = t->host + TALLY_SLOTS * t->batch;
+    if (!fault_check(f, t->context,
+            clprune_mat_read(t->context, clprune_mat_rows(t->loss, 0, rows), loss),
+            "reading losses") ||
+        !fault_check(f, t->context,
+            clprune_mat_read(t->context, clprune_mat_rows(t->hit, 0, rows), hit), "reading hits"))
+        return false;
+    for (size_t i = 0; i < t->used; ++i)
+        add_batch(&t->sums, loss + i * t->batch, hit + i * t->batch, t->count[i]);
+    t->used = 0;
+    return true;
+}

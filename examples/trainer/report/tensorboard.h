@@ -1,0 +1,34 @@
+/*
+ * tensorboard.h: --tensorboard DIR, an event file that TensorBoard shows.
+ *
+ * Each process writes one file, events.out.tfevents.TIME.HOST.PID, with the epochs that it
+ * finished; a resumed run adds a file, and TensorBoard joins them by step. A file is records of
+ *
+ *     uint64 length; uint32 masked CRC-32C of it; an Event (protocol buffer); uint32 masked CRC-32C
+ *
+ * all little endian; the first Event has file_version "brain.Event:2".
+ */
+#ifndef TRAINER_TENSORBOARD_H
+#define TRAINER_TENSORBOARD_H
+
+#include <stdint.h>
+
+#include "trainer/report/csv_log.h"
+#include "trainer/run/fault.h"
+
+typedef struct tensorboard {
+    FILE *stream; /* NULL: nothing is written */
+    char *path;
+} tensorboard;
+
+/* Makes the folder and the file. Faults: CODE_DATA, CODE_MEMORY; *board then needs no closing. */
+bool tensorboard_open(const char *folder, tensorboard *board, fault *f);
+
+/* Writes the scalars of an epoch, and flushes. A no-op without a file. Faults: CODE_DATA. */
+bool tensorboard_add(tensorboard *board, const csv_row *row, fault *f);
+void tensorboard_close(tensorboard *board); /* accepts {0} */
+
+/* CRC-32C (Castagnoli) as RFC 3720 has it. */
+uint32_t tensorboard_crc(const unsigned char *bytes, size_t count);
+
+#endif

@@ -1,0 +1,298 @@
+/* A training program in the order of events. Reading order: this file; trainer_loop.c (a step, an
+ * epoch); trainer_model.h and a model's own files; then the includes as needed. */
+#include "trainer/run/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h> /* strlen */
+#include <unistd.h>
+
+#include "trainer/files/weights.h"
+#include "trainer/memory/auto_keep.h"
+#include "trainer/memory/memory_plan.h"
+#include "trainer/memory/memory_report.h"
+#include "trainer/options/options.h"
+#include "trainer/report/summary.h"
+#include "trainer/run/stop.h"
+#include "trainer/run/trainer.h"
+
+static void say_start(trainer *t)
+{
+    const options *o = t->options;
+    char device[256], block[64], kept[512], extras[128] = "";
+    summary_device(t, device, sizeof device);
+    options_block_text(o->block, block, sizeof block);
+    const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
+    if (o->sparsity > 0)
+        (void)snprintf(kept, sizeof kept, "%s, sparsity %g, blocks %s, %s%s%s%s", options_preset(o),
+            o->sparsity, block, options_criteria[o->criterion], random ? "" : " by ",
+            random ? "" : options_norms[o->norm], random ? "" : " norm");
+    else
+        (void)snprintf(kept, sizeof kept, "%s", options_preset(o));
+    if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_SAMPLE)
+        options_append(kept, sizeof kept, ", centred");
+    if (o->sparsity > 0 && o->centre == CLPRUNE_CENTRE_CELLS)
+        options_append(
+            kept, sizeof kept, ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
+    if (o->values != CLPRUNE_VALUES_FP32)
+        options_append(kept, sizeof kept, ", values in %s", options_values[o->values]);
+    const char *exact = t->automatic != NULL ? t->automatic->exact : NULL;
+    if (options_index_type(o) != CLPRUNE_INDEX_INT32 && exact == NULL)
+        options_append(kept, sizeof kept, ", indices in %s",
+            options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
+                                                            : options_indices[o->indices]);
+    const clprune_precision precision = clprune_context_precision(t->context);
+    if (precision != CLPRUNE_PRECISION_FP32)
+        options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
+    if (keep_preset_codes(t->type->keep, o->activations))
+        options_append(
+            kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
+    if (keep_preset_quantises(t->type->keep, o->activations))
+        options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
+            options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
+    if (keep_preset_pools(t->type->keep, o->activations))
+        options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
+            (unsigned long long)o->pool);
+    if (exact != NULL)
+        options_append(kept, sizeof kept, ", %s fits", exact);
+    else if (t->automatic != NULL)
+        options_append(kept, sizeof kept, ", chosen by measured errors");
+    else if (o->keep_text != NULL)
+        options_append(kept, sizeof kept, ", overridden by %s",
+            o->keep_file != NULL ? o->keep_file : o->resume);
+    for (size_t i = 0; i < t->type->extras_count; ++i)
+        options_append(extras, sizeof extras, ", %s %llu", t->type->extras[i].name,
+            (unsigned long long)t->sizes.extra[i]);
+    progress_say(&t->progress, "%s, %llu parameters, %zu px%s, %zu classes", trainer_arch_name(t),
+        (unsigned long long)t->sizes.parameters, t->sizes.image, extras, t->sizes.classes);
+    progress_say(&t->progress, "data %s, %u train and %u test images; device %s",
+        dataset_name(t->data), (unsigned)dataset_count(t->data, DATASET_TRAIN),
+        (unsigned)dataset_count(t->data, DATASET_TEST), device);
+    progress_say(&t->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
+        kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
+        (unsigned long long)o->batch_size, (unsigned long long)o->seed);
+    if (t->folder.path != NULL)
+        progress_say(&t->progress, "files in %s", t->folder.path);
+    if (t->at.step > 0)
+        progress_say(&t->progress, "going on after epoch %llu, step %llu",
+            (unsigned long long)t->at.epoch, (unsigned long long)t->at.step);
+    if (t->at.epoch >= o->epochs && !o->test_only)
+        progress_say(&t->progress, "all %llu epochs are done; a higher --epochs goes on",
+            (unsigned long long)o->epochs);
+}
+
+/* A disk that is full or a reader that went away. After a signal it does not matter: the terminal
+ * may be closed. Writing to that fails a moment before its signal comes. */
+static bool check_output(fault *f)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    if (stop_signal() == 0)
+        (void)poll(NULL, 0, 100);
+    if (stop_signal() != 0)
+        return true;
+    return fault_set(f, CODE_DATA, "cannot write to standard output");
+}
+
+/* Data that cannot be read, or output that cannot be written, end a run; the steps before it are
+ * saved, as after a signal. */
+static bool save_what_was_done(trainer *t, fault *f)
+{
+    fault unsaved = {0};
+    const size_t used = strlen(f->text);
+    if (f->code == CODE_DATA && t->checkpoint_path != NULL && t->options->checkpoint_every != 0 &&
+        t->at.step > 0 && trainer_save(t, &unsaved))
+        (void)snprintf(
+            f->text + used, sizeof f->text - used, "; go on with --resume %s", t->checkpoint_path);
+    return false;
+}
+
+static bool has_checkpoint(const trainer *t)
+{
+    return t->checkpoint_path == NULL ||
+           (!t->folder.has_replaced && access(t->checkpoint_path, F_OK) == 0);
+}
+
+static bool train(trainer *t, fault *f)
+{
+    const options *o = t->options;
+    while (t->at.epoch < o->epochs && !trainer_must_stop(t)) {
+        if (!trainer_epoch(t, f))
+            return save_what_was_done(t, f);
+        if (trainer_must_stop(t))
+            break; /* the epoch may be over: the resumed run makes its test */
+        if (trainer_tests_at(t, t->at.epoch + 1) && !trainer_test(t, f))
+            return save_what_was_done(t, f);
+        if (trainer_must_stop(t))
+            break;
+        if (!trainer_finish_epoch(t, f))
+            return save_what_was_done(t, f);
+        const bool last = t->at.epoch >= o->epochs;
+        const bool due =
+            o->checkpoint_every != 0 && (last || t->at.epoch % o->checkpoint_every == 0);
+        if (due && !trainer_save(t, f))
+            return false;
+        if (!check_output(f))
+            return save_what_was_done(t, f);
+    }
+    /* A finished run has a checkpoint, unless it was resumed into another folder. */
+    const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
+    if (unsaved && o->checkpoint_every != 0 && !trainer_save(t, f))
+        return false;
+    if (t->at.epoch >= o->epochs)
+        run_folder_drop_replaced(&t->folder);
+    const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
+    return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
+}
+
+/* Whether a signal ended training before its end; testing alone changes no weights. */
+static bool is_stopped(const trainer *t)
+{
+    return stop_signal() != 0 && !t->options->test_only && t->at.epoch < t->options->epochs;
+}
+
+static void say_end(trainer *t)
+{
+    const meter *m = trainer_meter(t);
+    if (t->at.skipped > 0)
+        progress_say(&t->progress,
+            "--skip-broken: images that could not be read were replaced %llu times",
+            (unsigned long long)t->at.skipped);
+    if (is_stopped(t) || (stop_signal() != 0 && t->options->test_only))
+        progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
+            (unsigned long long)t->at.step,
+            t->saved ? "; go on with --resume " : "; no checkpoint was written",
+            t->saved ? t->checkpoint_path : "");
+    if (is_stopped(t) && t->options->export_file != NULL)
+        progress_say(&t->progress, "--export: %s is not written before the end of the run",
+            t->options->export_file);
+    if (stop_signal() == 0 && t->options->steps != 0 && t->steps_here > 0)
+        progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
+            (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
+            meter_step_ms(m));
+    /* top1 may be older: of an epoch before the last step, or from before a signal ended the
+     * test. */
+    const bool tested =
+        t->at.step_in_epoch == 0 || (options_given(t->options, "test-limit") && stop_signal() == 0);
+    if (t->top1 >= 0 && (t->options->test_only || (t->options->steps != 0 && tested)))
+        progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
+}
+
+/* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
+static void advise(const options *o, fault *f)
+{
+    const keep_table *keep = o->model->keep;
+    const size_t used = strlen(f->text);
+    if (f->code != CODE_MEMORY || o->resume != NULL || strstr(f->text, "--memory-limit") != NULL)
+        return;
+    (void)snprintf(f->text + used, sizeof f->text - used,
+        "; a smaller --batch-size%s%s takes less, and --memory-limit BYTES chooses what fits",
+        keep->rungs > 0 ? " or --activations " : "",
+        keep->rungs > 0 ? keep->ladder[keep->rungs - 1].preset : "");
+}
+
+/* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */
+static bool compare_and_summarise(trainer *t, gradient_check *check, fault *f)
+{
+    fault unwritten = {0};
+    const bool stopped = stop_signal() != 0;
+    if (stopped && t->options->gradient_check != 0)
+        progress_say(&t->progress, "--gradient-check: left out after the signal");
+    const bool compared = stopped || gradient_check_run(t, check, f);
+    progress_end(&t->progress); /* kernels of the comparison */
+    gradient_check_print(check, t);
+    return summary_write(t, check, compared ? f : &unwritten) && compared;
+}
+
+static bool run(options *o, fault *f)
+{
+    trainer t;
+    gradient_check check = {0};
+    if (!trainer_open(o, &t, f)) {
+        advise(o, f);
+        return false;
+    }
+    say_start(&t);
+    stop_hold(!o->test_only);
+    bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
+    stop_hold(false);
+    if (good) {
+        say_end(&t);
+        good = !o->memory_report || memory_report_print(&t, f);
+        /* before gradient_check_run, which changes states */
+        if (o->export_file != NULL && !is_stopped(&t))
+            good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
+        good = good && compare_and_summarise(&t, &check, f);
+    }
+    advise(o, f);
+    gradient_check_close(&check);
+    trainer_close(&t);
+    return good;
+}
+
+static bool list_devices(fault *f)
+{
+    size_t count;
+    if (!fault_check(f, NULL, clprune_device_list(0, NULL, &count), "listing devices"))
+        return false;
+    if (count == 0)
+        return fault_set(f, CODE_NO_DEVICE,
+            "there is no OpenCL device; install a driver, on Debian for CPUs: pocl-opencl-icd. "
+            "PoCL needs a folder that it can write: set POCL_CACHE_DIR, or HOME");
+    clprune_device_info *devices = calloc(count, sizeof *devices);
+    if (devices == NULL)
+        return fault_set(f, CODE_MEMORY, "out of memory");
+    size_t found;
+    const bool good =
+        fault_check(f, NULL, clprune_device_list(count, devices, &found), "listing devices");
+    for (size_t i = 0; good && i < count && i < found; ++i)
+        (void)printf("%zu:%zu  %s (%s, %s), %u compute units, %llu MiB\n",
+            devices[i].platform_index, devices[i].device_index, devices[i].device,
+            devices[i].platform, devices[i].driver, devices[i].compute_units,
+            (unsigned long long)(devices[i].global_memory >> 20));
+    free(devices);
+    return good;
+}
+
+/* Opens unusable descriptors in place of closed standard streams: otherwise the next opened file
+ * would get the number of a standard stream. Writing to them fails as it should. */
+static void fill_closed_streams(void)
+{
+    for (int i = 0; i <= 2; ++i)
+        if (fcntl(i, F_GETFD) == -1 && errno == EBADF)
+            (void)open("/dev/null", i == 0 ? O_WRONLY : O_RDONLY);
+}
+
+static bool act(const trainer_model *model, int argc, char **argv, options *o, fault *f)
+{
+    if (!options_parse(model, argc, argv, o, f))
+        return false;
+    if (o->help) {
+        options_print_help(model, stdout);
+        return true;
+    }
+    if (o->version)
+        return printf("%s (clprune) %s\n", model->program, CLPRUNE_VERSION) >= 0;
+    if (o->list_devices)
+        return list_devices(f);
+    return o->plan ? memory_plan_run(o, f) : run(o, f);
+}
+
+int program_main(const trainer_model *model, int argc, char **argv)
+{
+    options o;
+    fault f = {0};
+    fill_closed_streams();
+    stop_install();
+    (void)act(model, argc, argv, &o, &f); /* failures are in f */
+    (void)check_output(&f);
+    options_close(&o);
+    if (f.code != CODE_OK)
+        (void)fprintf(stderr, "%s: %s\n", model->program, f.text);
+    if (f.code == CODE_OK && stop_signal() != 0)
+        return 128 + stop_signal();
+    return f.code;
+}

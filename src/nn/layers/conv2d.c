@@ -1,0 +1,283 @@
+#include "clprune/conv2d.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "nn/layers/biased_product.h"
+#include "nn/layers/sums.h"
+#include "nn/store/chunks.h"
+#include "nn/store/saved_private.h"
+#include "runtime/context/check.h"
+#include "runtime/memory/scratch.h"
+
+struct clprune_conv2d {
+    clprune_context *context;
+    clprune_conv2d_desc desc; /* with defaults filled in: zeros only in padding */
+};
+
+static clprune_extent or_ones(clprune_extent e)
+{
+    return e.height == 0 && e.width == 0 ? (clprune_extent){1, 1} : e;
+}
+
+/* Fails unless a layer could have this description, apart from desc->keep. */
+static clprune_status check_desc(clprune_context *context, const clprune_conv2d_desc *desc)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t taps;
+    REQUIRE(desc->groups <= 1, CLPRUNE_INVALID_ARGUMENT,
+        "groups is %zu, expected 0 or 1: grouped convolutions are not supported", desc->groups);
+    REQUIRE(desc->in > 0 && desc->out > 0, CLPRUNE_INVALID_ARGUMENT,
+        "%zu input and %zu output channels, expected at least 1", desc->in, desc->out);
+    REQUIRE(desc->kernel.height > 0 && desc->kernel.width > 0, CLPRUNE_INVALID_ARGUMENT,
+        "a kernel of %zu x %zu taps, expected at least 1 x 1", desc->kernel.height,
+        desc->kernel.width);
+    const clprune_extent stride = or_ones(desc->stride), dilation = or_ones(desc->dilation);
+    REQUIRE(stride.height > 0 && stride.width > 0 && dilation.height > 0 && dilation.width > 0,
+        CLPRUNE_INVALID_ARGUMENT, "stride %zu x %zu, dilation %zu x %zu: an axis is 0",
+        stride.height, stride.width, dilation.height, dilation.width);
+    REQUIRE(clprune__mul3(desc->kernel.height, desc->kernel.width, desc->in, &taps) &&
+                taps <= INT32_MAX && desc->out <= INT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu taps of %zu channels, expected less than 2^31 in all",
+        desc->kernel.height, desc->kernel.width, desc->in);
+    TRY(clprune__check_reserved(context, "desc", desc->reserved, sizeof desc->reserved));
+done:
+    return status;
+}
+
+/* The sizes of a call; fails if the kernel does not fit, or on overflow. */
+static clprune_status settle(clprune_context *context, const clprune_conv2d_desc *desc,
+    size_t batch, clprune_extent image, clprune__conv *conv, size_t *x_rows, size_t *y_rows)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    *conv = (clprune__conv){.batch = batch,
+        .in = desc->in,
+        .out = desc->out,
+        .image = image,
+        .kernel = desc->kernel,
+        .stride = or_ones(desc->stride),
+        .padding = desc->padding,
+        .dilation = or_ones(desc->dilation)};
+    REQUIRE(clprune__conv_in_range(conv), CLPRUNE_SIZE_OVERFLOW,
+        "image %zu x %zu, stride %zu x %zu, padding %zu x %zu, or taps that reach further: a side "
+        "is more than %zu",
+        image.height, image.width, conv->stride.height, conv->stride.width, conv->padding.height,
+        conv->padding.width, CLPRUNE__CONV_SIDE);
+    REQUIRE(clprune__conv_settle(conv), CLPRUNE_INVALID_SIZE,
+        "a kernel of %zu x %zu taps does not fit images of %zu x %zu pixels", desc->kernel.height,
+        desc->kernel.width, image.height, image.width);
+    REQUIRE(clprune__mul3(batch, image.height, image.width, x_rows) &&
+                clprune__mul3(batch, conv->output.height, conv->output.width, y_rows),
+        CLPRUNE_SIZE_OVERFLOW, "the pixels of %zu images of %zu x %zu overflow size_t", batch,
+        image.height, image.width);
+done:
+    return status;
+}
+
+clprune_extent clprune_conv2d_output(const clprune_conv2d_desc *desc, clprune_extent image)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    REQUIRE(desc != NULL, CLPRUNE_INVALID_ARGUMENT, "desc is NULL");
+    TRY(check_desc(context, desc));
+    TRY(settle(context, desc, 1, image, &conv, &x_rows, &y_rows));
+done:
+    return status == CLPRUNE_SUCCESS ? conv.output : (clprune_extent){0};
+}
+
+clprune_status clprune_conv2d_create(
+    clprune_context *context, const clprune_conv2d_desc *desc, clprune_conv2d **layer)
+{
+    ENTER_CREATE(context, layer);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_keep keep;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    REQUIRE(context != NULL && desc != NULL, CLPRUNE_INVALID_ARGUMENT, "context or desc is NULL");
+    TRY(check_desc(context, desc));
+    TRY(clprune__keep_settle(context, &desc->keep, &keep));
+    TRY(clprune__keep_restores(context, &keep));
+    clprune_conv2d *made = malloc(sizeof *made);
+    REQUIRE(made != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for the layer");
+    made->context = context;
+    made->desc = *desc;
+    made->desc.stride = or_ones(desc->stride);
+    made->desc.dilation = or_ones(desc->dilation);
+    made->desc.keep = keep;
+    *layer = made;
+done:
+    return status;
+}
+
+void clprune_conv2d_destroy(clprune_conv2d *layer)
+{
+    ENTER_QUIETLY(layer != NULL ? layer->context : NULL);
+    free(layer);
+}
+
+clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
+    clprune_extent image, const char *name, clprune_saved **saved)
+{
+    ENTER_CREATE(layer != NULL ? layer->context : NULL, saved);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    size_t pixels;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    REQUIRE(clprune__mul(image.height, image.width, &pixels) && image.height <= UINT32_MAX &&
+                image.width <= UINT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "an image of %zu x %zu pixels, expected sides below 2^32",
+        image.height, image.width);
+    clprune_keep keep = layer->desc.keep;
+    if (keep.grid_height == 0 && keep.grid_width == 0) {
+        keep.grid_height = (unsigned)image.height;
+        keep.grid_width = (unsigned)image.width;
+    }
+    TRY(clprune_saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clprune_extent image,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, clprune_saved *saved,
+    cl_event *event)
+{
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_conv2d_desc *desc = &layer->desc;
+    TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
+    enum { X, W, B, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, x_rows, desc->in},
+        {"w", w, desc->out, conv.kernel.height * conv.kernel.width * desc->in},
+        {"b", b, 1, desc->out, .optional = true}, {"y", y, y_rows, desc->out}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    if (saved != NULL) {
+        TRY(clprune__saved_fit(
+            context, saved, batch, image.height * image.width, desc->in, ALL, operands));
+        if (batch > 0) /* an empty batch does not change the store, not even its shape */
+            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+    }
+    if (batch == 0)
+        TRY(clprune__empty_event(context, event));
+    else if (clprune__conv_is_linear(&conv))
+        TRY(clprune__product_rows(context, x, w, b, y, NULL, event));
+    else
+        TRY(clprune__conv_forward(context, &conv, x, w, b, y, event));
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clprune_extent image,
+    float beta, float dx_beta, const clprune_saved *saved, clprune_mat dy, clprune_mat w,
+    clprune_mat dx, clprune_mat dw, clprune_mat db, cl_event *event)
+{
+    ENTER_WITH(layer != NULL ? layer->context : NULL, "saved", clprune__saved_context(saved));
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = layer != NULL ? layer->context : NULL;
+    clprune__conv conv;
+    size_t x_rows, y_rows;
+    REQUIRE(layer != NULL, CLPRUNE_INVALID_ARGUMENT, "layer is NULL");
+    const clprune_conv2d_desc *desc = &layer->desc;
+    const bool want_dx = !clprune__is_absent(dx), want_dw = !clprune__is_absent(dw),
+               want_db = !clprune__is_absent(db);
+    TRY(settle(context, desc, batch, image, &conv, &x_rows, &y_rows));
+    const size_t inner = conv.kernel.height * conv.kernel.width * desc->in;
+    enum { DY, W, DX, DW, DB, ALL };
+    const clprune__operand operands[ALL] = {{"dy", dy, y_rows, desc->out},
+        {"w", w, desc->out, inner, .optional = !want_dx},
+        {"dx", dx, x_rows, desc->in, .optional = true},
+        {"dw", dw, desc->out, inner, .optional = true}, {"db", db, 1, desc->out, .optional = true}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    if (want_dw)
+        TRY(clprune__saved_check(context, saved, batch, image.height * image.width, desc->in));
+    for (size_t i = DX; i < ALL && saved != NULL; i++)
+        TRY(clprune__saved_check_apart(context, saved, operands[i].name, operands[i].mat));
+    const bool linear = clprune__conv_is_linear(&conv);
+
+    /* Forward: y[n, i, j] = b + sum over the taps of w_ab * x[the pixel under the tap]. So: db =
+     * the sums of dy ... */
+    cl_event *last = want_dw || want_dx ? NULL : event;
+    if (want_db)
+        TRY(clprune__column_sum(context, beta, dy, db, last));
+    /* ... dw_ab = sum over n, i, j of dy[n, i, j]^T * the pixel, from the kept x ... */
+    last = want_dx ? NULL : event;
+    if (want_dw && batch == 0)
+        TRY(clprune__scale(context, beta, dw, last));
+    else if (want_dw && linear)
+        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+    else if (want_dw)
+        TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
+    /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
+    if (want_dx && batch == 0)
+        TRY(clprune__empty_event(context, event)); /* dx is empty */
+    else if (want_dx && linear)
+        TRY(clprune_gemm(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
+    else if (want_dx)
+        TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
+    if (!want_db && !want_dw && !want_dx)
+        TRY(clprune__empty_event(context, event));
+done:
+    return status;
+}
+
+clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__form *form = clprune__form_of(kept->keep.form);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__chunks chunks;
+    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
+    while (clprune__chunks_next(&chunks)) {
+        clprune__conv part = *conv;
+        part.batch = chunks.range.count;
+        const clprune_mat part_dy =
+            clprune__chunk_of(&chunks, dy, conv->output.height * conv->output.width);
+        TRY(form->restore(context, kept, chunks.range, chunks.room, NULL));
+        TRY(clprune__conv_dw(context, &part, chunks.before == 0 ? beta : 1.0f, chunks.room, part_dy,
+            dw, chunks.last ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Copies weights with the input channels moved behind the taps (`last`) or before them. */
+static clprune_status reorder(
+    size_t out, size_t in, clprune_extent kernel, const float *from, float *to, bool last)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    size_t taps, all;
+    REQUIRE(from != NULL && to != NULL, CLPRUNE_INVALID_ARGUMENT, "weights or oihw is NULL");
+    REQUIRE(clprune__mul(kernel.height, kernel.width, &taps) &&
+                clprune__mul3(out, in, taps, &all) && clprune__mul(all, sizeof(float), &all),
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu channels of %zu x %zu taps overflow size_t", out, in,
+        kernel.height, kernel.width);
+    for (size_t o = 0; o < out; o++)
+        for (size_t c = 0; c < in; c++)
+            for (size_t t = 0; t < taps; t++) {
+                const size_t before = (o * in + c) * taps + t, behind = (o * taps + t) * in + c;
+                to[last ? behind : before] = from[last ? before : behind];
+            }
+done:
+    return status;
+}
+
+clprune_status clprune_conv2d_weights_from_oihw(
+    size_t out, size_t in, clprune_extent kernel, const float *oihw, float *weights)
+{
+    return reorder(out, in, kernel, oihw, weights, true);
+}
+
+clprune_status clprune_conv2d_weights_to_oihw(
+    size_t out, size_t in, clprune_extent kernel, const float *weights, float *oihw)
+{
+    return reorder(out, in, kernel, weights, oihw, false);
+}

@@ -1,0 +1,71 @@
+#include "clprune/gelu.h"
+
+#include "nn/layers/sums.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def gelu_forward_kernel = {"layers/gelu.cl", "gelu_forward"};
+static const clprune__kernel_def gelu_backward_kernel = {"layers/gelu.cl", "gelu_backward"};
+
+clprune_status clprune_gelu_forward(
+    clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool bias = !clprune__is_absent(b);
+    enum { B, H, G, ALL }; /* with a bias, h is an output */
+    const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
+        {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H}};
+    TRY(clprune__check_operands(context, operands, H, ALL));
+    clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
+    clprune__define(&plan.defines, "BIAS", bias);
+    const clprune_mat mats[ALL] = {bias ? b : h, h, g}; /* without a bias b is not touched */
+    TRY(clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event));
+done:
+    return status;
+}
+
+/* Forward: g = h * Phi(h). With `again`, g is recomputed as an output. */
+static clprune_status backward(clprune_context *context, float beta, bool again, clprune_mat h,
+    clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    enum { H, DG, G, DH, DB, ALL };
+    const size_t rows = h.rows, cols = h.cols;
+    const clprune__operand operands[ALL] = {{"h", h, rows, cols}, {"dg", dg, rows, cols},
+        {"g", g, rows, cols, .optional = !again, .in_place = 1u << H},
+        {"dh", dh, rows, cols, .in_place = again ? 1u << DG : 1u << DG | 1u << H},
+        {"db", db, 1, cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, G, ALL));
+    const size_t sums = clprune__is_absent(db) ? 0 : 1;
+    clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
+    clprune__define(&plan.defines, "AGAIN", again);
+    clprune_mat partial = dh; /* not touched without sums, like g without `again` */
+    if (sums > 0)
+        TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
+    const clprune_mat mats[] = {h, dg, again ? g : dh, dh, partial};
+    TRY(clprune__rowwise_run(
+        context, &gelu_backward_kernel, &plan, 5, mats, sums > 0 ? NULL : event));
+    if (sums > 0)
+        TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
+    clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    ENTER(context);
+    return backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
+}
+
+clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,
+    clprune_mat dg, clprune_mat g, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    ENTER(context);
+    return backward(context, beta, true, h, dg, g, dh, db, event);
+}

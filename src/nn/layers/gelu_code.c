@@ -1,0 +1,93 @@
+#include "clprune/gelu_code.h"
+
+#include "core/checked.h"
+#include "nn/layers/sums.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def gelu_code_forward_kernel = {
+    "layers/gelu_code.cl", "gelu_code_forward"};
+static const clprune__kernel_def gelu_code_backward_kernel = {
+    "layers/gelu_code.cl", "gelu_code_backward"};
+
+static clprune_status check_sizes(clprune_context *context, size_t rows, size_t cols, unsigned bits,
+    clprune_gelu_code_sizes *sizes)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_gelu_code_sizes found;
+    size_t all;
+    REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
+    *sizes = (clprune_gelu_code_sizes){0};
+    REQUIRE(bits == 2 || bits == 4 || bits == 8, CLPRUNE_INVALID_ARGUMENT,
+        "bits is %u, expected 2, 4 or 8", bits);
+    REQUIRE(clprune__mul(cols, bits, &all), CLPRUNE_SIZE_OVERFLOW,
+        "%zu codes of %u bits overflow size_t", cols, bits);
+    found.cols = clprune__ceil_div(all, 32);
+    REQUIRE(clprune__mul3(rows, found.cols, sizeof(float), &found.bytes), CLPRUNE_SIZE_OVERFLOW,
+        "codes of %zu x %zu overflow size_t", rows, cols);
+    *sizes = found;
+done:
+    return status;
+}
+
+clprune_status clprune_gelu_code_size_query(
+    size_t rows, size_t cols, unsigned bits, clprune_gelu_code_sizes *sizes)
+{
+    return check_sizes(NULL, rows, cols, bits, sizes);
+}
+
+clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
+    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool bias = !clprune__is_absent(b);
+    clprune_gelu_code_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    TRY(check_sizes(context, h.rows, h.cols, bits, &sizes));
+    enum { B, H, G, CODES, ALL }; /* b must not overlap h, as in gelu_forward */
+    const clprune__operand operands[ALL] = {{"b", b, 1, h.cols, .optional = true},
+        {"h", h, h.rows, h.cols}, {"g", g, h.rows, h.cols, .in_place = 1u << H},
+        {"codes", codes, h.rows, sizes.cols}};
+    TRY(clprune__check_operands(context, operands, H, ALL));
+    clprune__rowwise plan = clprune__rowwise_plan(context, h.rows, h.cols);
+    clprune__define(&plan.defines, "BITS", bits);
+    clprune__define(&plan.defines, "BIAS", bias);
+    const clprune_mat mats[ALL] = {bias ? b : h, h, g, codes}; /* without BIAS b is not touched */
+    TRY(clprune__rowwise_run(context, &gelu_code_forward_kernel, &plan, ALL, mats, event));
+done:
+    return status;
+}
+
+/* Forward: g = h * Phi(h), whose slope was kept as a code. */
+clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, float beta,
+    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    const size_t rows = dg.rows, cols = dg.cols;
+    clprune_gelu_code_sizes sizes;
+    TRY(check_sizes(context, rows, cols, bits, &sizes));
+    enum { DG, CODES, DH, DB, ALL };
+    const clprune__operand operands[ALL] = {{"dg", dg, rows, cols},
+        {"codes", codes, rows, sizes.cols}, {"dh", dh, rows, cols, .in_place = 1u << DG},
+        {"db", db, 1, cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, DH, ALL));
+    const size_t sums = clprune__is_absent(db) ? 0 : 1;
+    clprune__rowwise plan = clprune__sums_plan(context, rows, cols, sums, 1, 0);
+    clprune__define(&plan.defines, "BITS", bits);
+    clprune_mat partial = dh; /* without sums not touched */
+    if (sums > 0)
+        TRY(clprune__scratch_mat(context, plan.groups, cols, &partial));
+    const clprune_mat mats[] = {dg, dh, codes, partial};
+    TRY(clprune__rowwise_run(
+        context, &gelu_code_backward_kernel, &plan, 4, mats, sums > 0 ? NULL : event));
+    if (sums > 0)
+        TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 1, &db, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

@@ -1,0 +1,60 @@
+#include "clprune/affine.h"
+
+#include "nn/layers/sums.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def affine_forward_kernel = {"norm/affine.cl", "affine_forward"};
+static const clprune__kernel_def affine_backward_kernel = {"norm/affine.cl", "affine_backward"};
+
+clprune_status clprune_affine_forward(clprune_context *context, clprune_mat x, clprune_mat alpha,
+    clprune_mat beta, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { X, ALPHA, BETA, Y, ALL };
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
+        {"beta", beta, 1, x.cols}, {"y", y, x.rows, x.cols, .in_place = 1u << X}};
+    TRY(clprune__check_operands(context, operands, Y, ALL));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    const clprune_mat mats[] = {x, alpha, beta, y};
+    TRY(clprune__rowwise_run(context, &affine_forward_kernel, &plan, ALL, mats, event));
+done:
+    return status;
+}
+
+/* Forward: y = alpha * x + beta. */
+clprune_status clprune_affine_backward(clprune_context *context, float beta, float dx_beta,
+    clprune_mat x, clprune_mat alpha, clprune_mat dy, clprune_mat dx, clprune_mat dalpha,
+    clprune_mat dbeta, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    enum { IN_X, ALPHA, DY, DX, DALPHA, DBETA, ALL };
+    const bool read_dx = dx_beta != 0.0f;
+    const clprune__operand operands[ALL] = {{"x", x, x.rows, x.cols}, {"alpha", alpha, 1, x.cols},
+        {"dy", dy, x.rows, x.cols}, {"dx", dx, x.rows, x.cols, .in_place = read_dx ? 0u : 1u << DY},
+        {"dalpha", dalpha, 1, x.cols}, {"dbeta", dbeta, 1, x.cols}};
+    TRY(clprune__check_operands(context, operands, DX, ALL));
+    clprune__rowwise plan = clprune__sums_plan(context, x.rows, x.cols, 2, CLPRUNE__STRIP, 0);
+    clprune__define(&plan.defines, "READ_DX", read_dx);
+    clprune_mat partial;
+    TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &affine_backward_kernel, &plan, &launch));
+    clprune__arg_float(&launch, dx_beta);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_mat(&launch, alpha);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, dx);
+    clprune__arg_mat(&launch, partial);
+    TRY(clprune__rowwise_end(&launch, &plan, NULL));
+    const clprune_mat sums[2] = {dalpha, dbeta};
+    TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, sums, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* An affine layer before a linear one, without storing the output of the affine. */
+#include "clprune/affine.h"
+#include "nn/layers/sums.h"
+#include "nn/norm/scale_weights.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def affine_weights_kernel = {
+    "norm/affine_product.cl", "affine_weights"};
+static const clprune__kernel_def affine_centre_kernel = {"norm/affine_product.cl", "affine_centre"};
+static const clprune__kernel_def affine_product_kernel = {
+    "norm/affine_product.cl", "affine_product"};
+
+clprune_status clprune_affine_weights(
+    clprune_context *context, clprune_mat alpha, clprune_mat w, clprune_mat scaled, cl_event *event)
+{
+    ENTER(context);
+    return clprune__scale_weights(
+        context, &affine_weights_kernel, "alpha", alpha, w.cols, w, scaled, event);
+}
+
+clprune_status clprune_affine_centre(
+    clprune_context *context, clprune_mat centre, clprune_mat x, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__operand operands[2] = {{"centre", centre, 1, x.cols}, {"x", x, x.rows, x.cols}};
+    TRY(clprune__check_operands(context, operands, 1, 2));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    const clprune_mat mats[] = {centre, x};
+    TRY(clprune__rowwise_run(context, &affine_centre_kernel, &plan, 2, mats, event));
+done:
+    return status;
+}
+
+/* Forward: h = (alpha * x + beta) * w^T. */
+clprune_status clprune_affine_backward_product(clprune_context *context, float old_sums,
+    clprune_mat w, clprune_mat alpha, clprune_mat beta, clprune_mat centre, clprune_mat sums,
+    clprune_mat dw, clprune_mat dalpha, clprune_mat dbeta, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    enum { INPUTS = 5, ALL = 8 };
+    const clprune__operand operands[ALL] = {{"w", w, w.rows, w.cols}, {"alpha", alpha, 1, w.cols},
+        {"beta", beta, 1, w.cols}, {"centre", centre, 1, w.cols}, {"sums", sums, 1, w.rows},
+        {"dw", dw, w.rows, w.cols}, {"dalpha", dalpha, 1, w.cols}, {"dbeta", dbeta, 1, w.cols}};
+    TRY(clprune__check_operands(context, operands, INPUTS, ALL));
+    const clprune__rowwise plan = clprune__sums_plan(context, w.rows, w.cols, 2, CLPRUNE__STRIP, 0);
+    clprune_mat partial;
+    TRY(clprune__scratch_mat(context, 2 * plan.groups, w.cols, &partial));
+    const clprune_mat mats[] = {w, alpha, beta, centre, sums, dw, partial},
+                      made[2] = {dalpha, dbeta};
+    TRY(clprune__rowwise_run(context, &affine_product_kernel, &plan, 7, mats, NULL));
+    TRY(clprune__column_sums_final(context, old_sums, plan.groups, partial, 2, made, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

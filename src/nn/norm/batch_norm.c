@@ -1,0 +1,388 @@
+#include "clprune/batch_norm.h"
+
+#include "core/checked.h"
+#include "nn/layers/sums.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def partial_kernel = {
+    "norm/batch_norm_statistics.cl", "batch_norm_partial"};
+static const clprune__kernel_def merge_kernel = {
+    "norm/batch_norm_statistics.cl", "batch_norm_merge"};
+static const clprune__kernel_def statistics_kernel = {
+    "norm/batch_norm_statistics.cl", "batch_norm_statistics"};
+static const clprune__kernel_def forward_kernel = {
+    "norm/batch_norm_forward.cl", "batch_norm_forward"};
+static const clprune__kernel_def backward_sums_kernel = {
+    "norm/batch_norm_backward_sums.cl", "batch_norm_backward_sums"};
+static const clprune__kernel_def backward_input_kernel = {
+    "norm/batch_norm_backward_input.cl", "batch_norm_backward_input"};
+
+/* ---- statistics ---- */
+
+/* The moments of no rows: zeros, or unchanged if there were rows before. */
+static clprune_status no_rows(
+    clprune_context *context, size_t rows_before, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (rows_before == 0) {
+        TRY(clprune_mat_fill(context, 0.0f, mean, NULL));
+        TRY(clprune_mat_fill(context, 0.0f, m2, event));
+    } else {
+        TRY(clprune__empty_event(context, event));
+    }
+done:
+    return status;
+}
+
+/* The second stage; the arguments are checked. */
+static clprune_status merge(clprune_context *context, size_t rows_before, size_t rows,
+    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t width = clprune__vector_width(context);
+    size_t local;
+    /* Few lanes, so that a group has many slices to share the partial moments. */
+    const size_t lanes = clprune__lanes(context, clprune__min(mean.cols, 32), width, &local);
+    const size_t global = clprune__ceil_div(mean.cols, lanes * width) * local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "VW", width);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &merge_kernel, &defines, &launch));
+    launch.least_group = lanes;
+    clprune__arg_ulong(&launch, rows);
+    clprune__arg_ulong(&launch, mean.cols);
+    clprune__arg_ulong(&launch, group_rows);
+    clprune__arg_uint(&launch, (uint32_t)lanes);
+    clprune__arg_ulong(&launch, rows_before);
+    clprune__arg_mat(&launch, partial);
+    clprune__arg_mat(&launch, mean);
+    clprune__arg_mat(&launch, m2);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+static clprune_status check_count(clprune_context *context, size_t rows_before, size_t rows)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t all;
+    REQUIRE(clprune__add(rows_before, rows, &all), CLPRUNE_SIZE_OVERFLOW,
+        "%zu rows before and %zu rows overflow size_t", rows_before, rows);
+done:
+    return status;
+}
+
+clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
+    clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    enum { X, MEAN, M2, ALL };
+    const clprune__operand operands[ALL] = {
+        {"x", x, x.rows, x.cols}, {"mean", mean, 1, x.cols}, {"m2", m2, 1, x.cols}};
+    TRY(clprune__check_operands(context, operands, MEAN, ALL));
+    TRY(check_count(context, rows_before, x.rows));
+    if (x.rows == 0) {
+        TRY(no_rows(context, rows_before, mean, m2, event));
+        goto done;
+    }
+    const clprune__rowwise plan =
+        clprune__lanes_plan(context, x.rows, x.cols, 2, clprune__vector_width(context));
+    clprune_mat partial;
+    TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
+    const clprune_mat mats[] = {x, partial};
+    TRY(clprune__rowwise_run(context, &partial_kernel, &plan, 2, mats, NULL));
+    TRY(merge(context, rows_before, x.rows, plan.group_rows, partial, mean, m2, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before, size_t rows,
+    size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(group_rows > 0, CLPRUNE_INVALID_ARGUMENT, "group_rows is 0, expected at least 1");
+    TRY(check_count(context, rows_before, rows));
+    size_t needed;
+    REQUIRE(clprune__mul(clprune__ceil_div(rows, group_rows), 2, &needed), CLPRUNE_SIZE_OVERFLOW,
+        "the partial moments of %zu rows in groups of %zu overflow size_t", rows, group_rows);
+    enum { PARTIAL, MEAN, M2, ALL };
+    const clprune__operand operands[ALL] = {{"partial", partial, needed, mean.cols},
+        {"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols}};
+    TRY(clprune__check_operands(context, operands, MEAN, ALL));
+    if (rows == 0)
+        TRY(no_rows(context, rows_before, mean, m2, event));
+    else
+        TRY(merge(context, rows_before, rows, clprune__min(group_rows, rows), partial, mean, m2,
+            event)); /* the kernel adds them */
+done:
+    return status;
+}
+
+/* Computes inv and, if given, the running statistics; the arguments are checked. */
+static clprune_status finish(clprune_context *context, size_t rows, float eps, float momentum,
+    clprune_mat mean, clprune_mat m2, clprune_mat inv, clprune_mat running_mean,
+    clprune_mat running_var, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool running = !clprune__is_absent(running_mean);
+    clprune__rowwise plan = clprune__rowwise_plan(context, 1, inv.cols);
+    clprune__define(&plan.defines, "RUNNING", running);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &statistics_kernel, &plan, &launch));
+    clprune__arg_float(&launch, (float)clprune__max(rows, 1));
+    clprune__arg_float(&launch, eps);
+    clprune__arg_float(&launch, momentum);
+    clprune__arg_mat(&launch, mean);
+    clprune__arg_mat(&launch, m2);
+    clprune__arg_mat(&launch, inv);
+    clprune__arg_mat(&launch, running ? running_mean : inv); /* else not touched */
+    clprune__arg_mat(&launch, running ? running_var : inv);
+    TRY(clprune__rowwise_end(&launch, &plan, event));
+done:
+    return status;
+}
+
+clprune_status clprune_batch_norm_statistics(clprune_context *context, size_t rows, float eps,
+    float momentum, clprune_mat mean, clprune_mat m2, clprune_mat inv, clprune_mat running_mean,
+    clprune_mat running_var, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
+    REQUIRE(momentum >= 0.0f && momentum <= 1.0f, CLPRUNE_INVALID_ARGUMENT,
+        "momentum is %g, expected 0 to 1", (double)momentum);
+    enum { MEAN, M2, INV, RUNNING_MEAN, RUNNING_VAR, ALL };
+    const clprune__operand operands[ALL] = {{"mean", mean, 1, mean.cols}, {"m2", m2, 1, mean.cols},
+        {"inv", inv, 1, mean.cols, .in_place = 1u << M2},
+        {"running_mean", running_mean, 1, mean.cols, .optional = true},
+        {"running_var", running_var, 1, mean.cols, .optional = true}};
+    TRY(clprune__check_operands(context, operands, INV, ALL));
+    const bool running = !clprune__is_absent(running_mean);
+    REQUIRE(running == !clprune__is_absent(running_var), CLPRUNE_INVALID_ARGUMENT,
+        "running_mean and running_var: one is CLPRUNE_NO_MAT, expected both or neither");
+    REQUIRE(!running || rows > 1, CLPRUNE_INVALID_ARGUMENT,
+        "rows is %zu, expected at least 2 for running_var", rows);
+    TRY(finish(context, rows, eps, momentum, mean, m2, inv, running_mean, running_var, event));
+done:
+    return status;
+}
+
+clprune_status clprune_batch_norm_inverse(
+    clprune_context *context, float eps, clprune_mat var, clprune_mat inv, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(eps > 0.0f, CLPRUNE_INVALID_ARGUMENT, "eps is %g, expected above 0", (double)eps);
+    enum { VAR, INV, ALL };
+    const clprune__operand operands[ALL] = {
+        {"var", var, 1, var.cols}, {"inv", inv, 1, var.cols, .in_place = 1u << VAR}};
+    TRY(clprune__check_operands(context, operands, INV, ALL));
+    TRY(finish(context, 1, eps, 0.0f, var, var, inv, none, none, event));
+done:
+    return status;
+}
+
+/* ---- passes ---- */
+
+/* The operands of all passes, and facts that follow from them. */
+enum { MEAN, INV, GAMMA, BETA, X, DY, MASK, RESIDUAL, OWN };
+
+typedef struct pass {
+    clprune__operand operands[OWN + 4]; /* from OWN on: those of one pass */
+    bool relu, masked, residual;
+} pass;
+
+/* Fills *p. In the forward pass `dy` is x. A backward pass accepts a residual only with relu and
+ * without a mask. */
+static clprune_status pass_begin(clprune_context *context, const clprune_batch_norm *bn, bool relu,
+    bool forward, clprune_mat x, clprune_mat dy, clprune_mat mask, clprune_mat residual, pass *p)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(bn != NULL, CLPRUNE_INVALID_ARGUMENT, "bn is NULL");
+    const size_t rows = x.rows, cols = x.cols;
+    *p = (pass){.operands = {[MEAN] = {"mean", bn->mean, 1, cols},
+                    [INV] = {"inv", bn->inv, 1, cols},
+                    [GAMMA] = {"gamma", bn->gamma, 1, cols},
+                    [BETA] = {"beta", bn->beta, 1, cols},
+                    [X] = {"x", x, rows, cols},
+                    [DY] = {"dy", dy, rows, cols},
+                    [MASK] = {"mask", mask, rows, clprune__ceil_div(cols, 32), .optional = true},
+                    [RESIDUAL] = {"residual", residual, rows, cols, .optional = true}},
+        .relu = relu,
+        .masked = !clprune__is_absent(mask),
+        .residual = !clprune__is_absent(residual)};
+    REQUIRE(relu || !p->masked, CLPRUNE_INVALID_ARGUMENT,
+        "mask is given without relu, expected CLPRUNE_NO_MAT");
+    REQUIRE(forward || !p->residual || (relu && !p->masked), CLPRUNE_INVALID_ARGUMENT,
+        "residual is given, but only relu without a mask reads it; expected CLPRUNE_NO_MAT");
+done:
+    return status;
+}
+
+/* The defines of ReLU and residual in the backward passes. GATE: 0 no ReLU, 1 from the mask, 2
+ * recomputed. */
+static void define_gate(const pass *p, clprune__rowwise *plan)
+{
+    clprune__define(&plan->defines, "GATE", !p->relu ? 0 : p->masked ? 1 : 2);
+    clprune__define(&plan->defines, "RESIDUAL", p->residual);
+}
+
+/* x, mean, inv, gamma, beta and residual, which is x where there is none. */
+static void set_inputs(clprune__launch *launch, const pass *p)
+{
+    static const int order[] = {X, MEAN, INV, GAMMA, BETA};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        clprune__arg_mat(launch, p->operands[order[i]].mat);
+    clprune__arg_mat(launch, p->operands[p->residual ? RESIDUAL : X].mat);
+}
+
+/* With `gated` the mask is read; else it is written, if there is one. */
+static clprune_status forward(clprune_context *context, const clprune_batch_norm *bn, bool relu,
+    bool gated, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { Y = OWN, KEPT, ALL };
+    pass p;
+    TRY(pass_begin(context, bn, relu, true, x, x, mask, residual, &p));
+    /* A mask without columns counts as absent. */
+    p.masked = p.masked || gated;
+    if (!gated) { /* the mask is an output */
+        p.operands[KEPT] = p.operands[MASK];
+        p.operands[MASK] = p.operands[X];
+    }
+    p.operands[Y] = (clprune__operand){"y", y, x.rows, x.cols,
+        .in_place = 1u << X | 1u << DY | 1u << RESIDUAL | (gated ? 0 : 1u << MASK)};
+    TRY(clprune__check_operands(context, p.operands, Y, gated ? KEPT : ALL));
+    /* With a mask to write at least 8 floats, a whole byte of it. */
+    const bool writes_mask = p.masked && !gated;
+    const size_t width = clprune__max(writes_mask ? 8 : 1, clprune__vector_width(context));
+    clprune__rowwise plan = clprune__lanes_plan(context, x.rows, x.cols, 0, width);
+    clprune__define(&plan.defines, "RELU", relu);
+    clprune__define(&plan.defines, "RESIDUAL", p.residual);
+    clprune__define(&plan.defines, "KEEP_MASK", writes_mask);
+    clprune__define(&plan.defines, "GATE", gated);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &forward_kernel, &plan, &launch));
+    set_inputs(&launch, &p);
+    clprune__arg_mat(&launch, y);
+    clprune__arg_mat(&launch, p.masked ? mask : y); /* else not touched */
+    TRY(clprune__rowwise_end(&launch, &plan, event));
+done:
+    return status;
+}
+
+clprune_status clprune_batch_norm_forward(clprune_context *context, const clprune_batch_norm *bn,
+    bool relu, clprune_mat x, clprune_mat residual, clprune_mat y, clprune_mat mask,
+    cl_event *event)
+{
+    ENTER(context);
+    return forward(context, bn, relu, false, x, residual, y, mask, event);
+}
+
+clprune_status clprune_batch_norm_forward_gated(clprune_context *context,
+    const clprune_batch_norm *bn, clprune_mat x, clprune_mat residual, clprune_mat mask,
+    clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(!clprune__is_absent(mask) || x.cols == 0, CLPRUNE_INVALID_ARGUMENT,
+        "mask is CLPRUNE_NO_MAT, expected the mask of a forward pass");
+    TRY(forward(context, bn, true, true, x, residual, y, mask, event));
+done:
+    return status;
+}
+
+/* Forward: y = relu(gamma * xhat + beta + residual), so with dz the gradient of what relu gets,
+ * dbeta = sum dz and dgamma = sum dz * xhat. */
+clprune_status clprune_batch_norm_backward_sums(clprune_context *context, float beta,
+    float sums_beta, const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy,
+    clprune_mat mask, clprune_mat residual, clprune_mat dz, clprune_mat sums, clprune_mat dgamma,
+    clprune_mat dbeta, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    enum { DZ = OWN, SUMS, DGAMMA, DBETA, ALL };
+    pass p;
+    TRY(pass_begin(context, bn, relu, false, x, dy, mask, residual, &p));
+    p.operands[DZ] = (clprune__operand){
+        "dz", dz, x.rows, x.cols, .optional = true, .in_place = 1u << DY | 1u << RESIDUAL};
+    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
+    p.operands[DGAMMA] = (clprune__operand){"dgamma", dgamma, 1, x.cols, .optional = true};
+    p.operands[DBETA] = (clprune__operand){"dbeta", dbeta, 1, x.cols, .optional = true};
+    TRY(clprune__check_operands(context, p.operands, DZ, ALL));
+    const bool keep = !clprune__is_absent(dz), gradients = !clprune__is_absent(dgamma);
+    REQUIRE(gradients == !clprune__is_absent(dbeta), CLPRUNE_INVALID_ARGUMENT,
+        "dgamma and dbeta: one is CLPRUNE_NO_MAT, expected both or neither");
+    /* Not wider with a mask, so that the sums are taken in the same order without. */
+    clprune__rowwise plan =
+        clprune__lanes_plan(context, x.rows, x.cols, 2, clprune__vector_width(context));
+    clprune__define(&plan.defines, "KEEP_DZ", keep);
+    define_gate(&p, &plan);
+    clprune_mat partial;
+    TRY(clprune__scratch_mat(context, 2 * plan.groups, x.cols, &partial));
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &backward_sums_kernel, &plan, &launch));
+    set_inputs(&launch, &p);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, p.masked ? mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, keep ? dz : partial);
+    clprune__arg_mat(&launch, partial);
+    TRY(clprune__rowwise_end(&launch, &plan, NULL));
+    const clprune_mat out[2] = {clprune_mat_rows(sums, 0, 1), clprune_mat_rows(sums, 1, 1)};
+    const clprune_mat grads[2] = {dbeta, dgamma};
+    TRY(clprune__column_sums_final(
+        context, sums_beta, plan.groups, partial, 2, out, gradients ? NULL : event));
+    if (gradients)
+        TRY(clprune__column_sums_final(context, beta, plan.groups, partial, 2, grads, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Forward: y = relu(gamma * xhat + beta + residual), xhat = (x - mean(x)) * inv(x). */
+clprune_status clprune_batch_norm_backward_input(clprune_context *context, size_t rows,
+    const clprune_batch_norm *bn, bool relu, clprune_mat x, clprune_mat dy, clprune_mat mask,
+    clprune_mat residual, clprune_mat sums, clprune_mat dx, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    enum { SUMS = OWN, DX, ALL };
+    pass p;
+    TRY(pass_begin(context, bn, relu, false, x, dy, mask, residual, &p));
+    REQUIRE(rows >= x.rows, CLPRUNE_INVALID_ARGUMENT,
+        "rows is %zu, expected at least the %zu rows of x", rows, x.rows);
+    p.operands[SUMS] = (clprune__operand){"sums", sums, 2, x.cols};
+    p.operands[DX] = (clprune__operand){
+        "dx", dx, x.rows, x.cols, .in_place = 1u << X | 1u << DY | 1u << RESIDUAL};
+    TRY(clprune__check_operands(context, p.operands, DX, ALL));
+    clprune__rowwise plan =
+        clprune__lanes_plan(context, x.rows, x.cols, 0, clprune__vector_width(context));
+    define_gate(&p, &plan);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &backward_input_kernel, &plan, &launch));
+    clprune__arg_float(&launch, rows > 0 ? 1 / (float)rows : 0.0f);
+    set_inputs(&launch, &p);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_mat(&launch, p.masked ? mask : dy); /* else not touched */
+    clprune__arg_mat(&launch, sums);
+    clprune__arg_mat(&launch, dx);
+    TRY(clprune__rowwise_end(&launch, &plan, event));
+done:
+    return status;
+}

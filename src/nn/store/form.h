@@ -1,0 +1,111 @@
+/* The forms in which a tensor is kept: one table of functions for each, in a file of its own. */
+#ifndef CLPRUNE_NN_FORM_H
+#define CLPRUNE_NN_FORM_H
+
+#include "clprune/gemm.h"
+#include "clprune/saved.h"
+#include "nn/store/stored.h"
+#include "ops/codes/pool_private.h"
+#include "ops/conv/conv_private.h"
+#include "ops/products/gemm_private.h"
+
+/* A store as its form sees it. */
+typedef struct clprune__kept {
+    clprune_keep keep; /* settled: see clprune__form.settle */
+    size_t batch, rows, cols;
+    cl_mem buffer; /* the blob begins at byte `offset`, a multiple of CLPRUNE_SAVED_ALIGN */
+    size_t offset;
+    uint64_t seed; /* of the next store */
+} clprune__kept;
+
+typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
+
+/* A form. Callers have checked that ranges lie inside the store and matrices have their shapes. */
+typedef struct clprune__form {
+    const char *name;
+
+    /* Fills in the defaults of the fields that the form reads; fails for invalid values. NULL: the
+     * form reads no field. */
+    clprune_status (*settle)(clprune_context *context, clprune_keep *keep);
+
+    /* values_bytes, index_bytes and bytes (not yet rounded up) for the shape in `kept`. context may
+     * be NULL. */
+    clprune_status (*sizes)(
+        clprune_context *context, const clprune__kept *kept, clprune_saved_sizes *sizes);
+
+    /* The kept elements of these samples as a matrix, for clprune_saved_dense, _codes and _mask.
+     * NULL: they are no matrix. */
+    clprune_mat (*mat)(const clprune__kept *kept, clprune__range range);
+
+    /* Stores x as these samples. scores: norms of its blocks; its buffer may be NULL. */
+    clprune_status (*store)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, clprune__region scores, clprune_mat x, cl_event *event);
+
+    /* x = these samples, dense. */
+    clprune_status (*restore)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, clprune_mat x, cl_event *event);
+
+    /* dw = product + beta * dw. NULL: the samples are restored, some at a time, and multiplied as
+     * dense ones. */
+    clprune_status (*product_tn)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+    clprune_status (*product_nt)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+    /* dw of a convolution of these samples, range.count = conv->batch. NULL: as above. */
+    clprune_status (*product_conv)(clprune_context *context, const clprune__kept *kept,
+        clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+        cl_event *event);
+
+    /* Describes the norms of x's blocks that the layer's product may compute, and takes scratch for
+     * them if the form uses them. NULL: never. */
+    clprune_status (*scores)(clprune_context *context, const clprune__kept *kept, size_t batch,
+        clprune__gemm_scores *scores);
+
+    /* For forms of activations, whose functions are clprune__packed_...; else NULL. */
+    const clprune__packing *packing;
+} clprune__form;
+
+/* Every form, in the order of clprune_form. */
+#define CLPRUNE__FORMS(FORM)                                                                       \
+    FORM(dense)                                                                                    \
+    FORM(pruned)                                                                                   \
+    FORM(mean)                                                                                     \
+    FORM(gelu_code)                                                                                \
+    FORM(quantised)                                                                                \
+    FORM(pooled)                                                                                   \
+    FORM(mask)
+
+#define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
+CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
+
+/* NULL if `form` is not a clprune_form. */
+const clprune__form *clprune__form_of(clprune_form form);
+
+/* Fails unless `keep` describes cells: a side, and a grid with both sides or none. */
+clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep);
+
+/* The cells of a POOLED or centred store, one for each sample where keep.cell is 0; ... */
+clprune__pool_grid clprune__kept_grid(const clprune__kept *kept);
+
+/* ... the bytes of their means; fails where the grid does not have the samples' rows; ... */
+clprune_status clprune__kept_cells_bytes(
+    clprune_context *context, const clprune__kept *kept, size_t *bytes);
+
+/* ... and those means, which the store begins with: (range.count * cells) x cols. */
+clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range);
+
+/* Whether clprune__conv_dw_pooled takes those cells as the images of this convolution. */
+bool clprune__kept_conv_pools(
+    const clprune_context *context, const clprune__kept *kept, const clprune__conv *conv);
+
+/* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
+clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
+    clprune_bsr *bsr, clprune_saved_sizes *sizes);
+
+/* dw of a convolution from restored images, some at a time. */
+clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
+
+#endif

@@ -1,0 +1,59 @@
+/* Functions of a store that only layers use. */
+#ifndef CLPRUNE_NN_SAVED_PRIVATE_H
+#define CLPRUNE_NN_SAVED_PRIVATE_H
+
+#include "clprune/saved.h"
+#include "nn/store/form.h"
+#include "ops/conv/conv_private.h"
+#include "ops/products/gemm_private.h"
+
+/* The context of a store; NULL for NULL. */
+clprune_context *clprune__saved_context(const clprune_saved *saved);
+
+/* *settled = *keep with all defaults filled in; fails for invalid settings. */
+clprune_status clprune__keep_settle(
+    clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
+
+/* Fails for GELU_CODE and MASK, which keep derivatives: dw cannot be computed from them. */
+clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
+
+/* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
+
+/* For a layer that stores operands[0], x, `batch` samples of rows x cols; all operands are checked.
+ * Fails unless the store can hold and restore x, and lies apart from the operands (x may be a DENSE
+ * store's own memory). Then reshapes the store if its shape differs. A call that fails does not
+ * change the store. */
+clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved, size_t batch,
+    size_t rows, size_t cols, size_t count, const clprune__operand *operands);
+
+/* Fails unless samples [0, batch) of rows x cols were stored, and can be restored. */
+clprune_status clprune__saved_check(
+    clprune_context *context, const clprune_saved *saved, size_t batch, size_t rows, size_t cols);
+
+/* Fails unless the store holds the samples of `range`, of any shape. */
+clprune_status clprune__saved_check_range(
+    clprune_context *context, const clprune_saved *saved, clprune__range range);
+
+/* Fails unless each of these samples, which the store has, was stored since the last reshape. Forms
+ * that are matrices (clprune__form.mat) may have been written otherwise and pass. */
+clprune_status clprune__saved_check_stored(
+    clprune_context *context, const clprune_saved *saved, clprune__range range);
+
+/* Fails if `mat` overlaps the store's blob; it may be CLPRUNE_NO_MAT. */
+clprune_status clprune__saved_check_apart(
+    clprune_context *context, const clprune_saved *saved, const char *name, clprune_mat mat);
+
+/* Takes scratch for the scores of x that the layer's product may compute; scores->to.buffer is NULL
+ * if the form needs none. */
+clprune_status clprune__saved_scores(
+    const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
+
+/* dw of a convolution of samples [0, conv->batch), which the store holds in this shape. */
+clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* As clprune_saved_store; scores: the scores of x, or a NULL buffer. */
+clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
+    clprune__region scores, clprune_mat x, cl_event *event);
+
+#endif

@@ -1,0 +1,279 @@
+#include <math.h>
+
+#include "nn/layers/sums.h"
+#include "nn/train/optimizer_private.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def sgd_kernel = {"train/optimizer.cl", "sgd"};
+static const clprune__kernel_def adamw_kernel = {"train/optimizer.cl", "adamw"};
+static const clprune__kernel_def lamb_moments_kernel = {"train/optimizer.cl", "lamb_moments"};
+static const clprune__kernel_def lamb_ratio_kernel = {"train/optimizer.cl", "lamb_ratio"};
+static const clprune__kernel_def lamb_apply_kernel = {"train/optimizer.cl", "lamb_apply"};
+static const clprune__kernel_def square_sum_kernel = {"train/optimizer_clip.cl", "square_sum"};
+static const clprune__kernel_def clip_factor_kernel = {"train/optimizer_clip.cl", "clip_factor"};
+static const clprune__kernel_def scale_kernel = {"train/optimizer_clip.cl", "scale"};
+
+/* Begins a launch over the tensors of bundle b; the first arguments are its rows of the table. */
+static clprune_status begin(const clprune_optimizer *optimizer, const clprune__kernel_def *def,
+    const clprune__bundle *b, clprune__launch *launch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__launch_begin(optimizer->context, def, &optimizer->plan.defines, launch));
+    clprune__arg_mem(launch, optimizer->table);
+    clprune__arg_ulong(launch, b->first_row);
+    clprune__arg_ulong(launch, b->rows);
+done:
+    return status;
+}
+
+static clprune_status enqueue(
+    const clprune_optimizer *optimizer, const clprune__bundle *b, clprune__launch *launch)
+{
+    const size_t global = b->groups * optimizer->plan.local;
+    return clprune__launch_enqueue(launch, 1, &global, &optimizer->plan.local, NULL);
+}
+
+static clprune_status step_sgd(
+    const clprune_optimizer *optimizer, const clprune__bundle *b, float lr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_optimizer_desc *desc = &optimizer->desc;
+    clprune__launch launch;
+    TRY(begin(optimizer, &sgd_kernel, b, &launch));
+    clprune__arg_float(&launch, lr);
+    clprune__arg_float(&launch, desc->momentum);
+    clprune__arg_float(&launch, desc->weight_decay);
+    clprune__arg_uint(&launch, optimizer->steps == 0);
+    clprune__arg_mem(&launch, b->grad);
+    clprune__arg_mem(&launch, b->value);
+    clprune__arg_mem(&launch, b->state[0]);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+/* The factors of a step's moments, rounded to fp32. */
+typedef struct moments {
+    float b1, b1_rest, b2, b2_rest; /* rest: 1 - b */
+    float m_scale, v_scale;         /* 1 / (1 - b^t) */
+} moments;
+
+static moments moments_of(const clprune_optimizer *optimizer)
+{
+    const double t = (double)optimizer->steps + 1;
+    const double b1 = (double)optimizer->desc.beta1, b2 = (double)optimizer->desc.beta2;
+    return (moments){.b1 = optimizer->desc.beta1,
+        .b1_rest = (float)(1 - b1),
+        .b2 = optimizer->desc.beta2,
+        .b2_rest = (float)(1 - b2),
+        .m_scale = (float)(1 / (1 - pow(b1, t))),
+        .v_scale = (float)(1 / (1 - pow(b2, t)))};
+}
+
+static void arg_moments(clprune__launch *launch, const moments *m)
+{
+    clprune__arg_float(launch, m->b1);
+    clprune__arg_float(launch, m->b1_rest);
+    clprune__arg_float(launch, m->b2);
+    clprune__arg_float(launch, m->b2_rest);
+    clprune__arg_float(launch, m->m_scale);
+    clprune__arg_float(launch, m->v_scale);
+}
+
+static clprune_status step_adamw(
+    const clprune_optimizer *optimizer, const moments *m, const clprune__bundle *b, float lr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_optimizer_desc *desc = &optimizer->desc;
+    clprune__launch launch;
+    TRY(begin(optimizer, &adamw_kernel, b, &launch));
+    clprune__arg_float(&launch, lr);
+    clprune__arg_float(&launch, (float)((double)lr * (double)desc->weight_decay));
+    arg_moments(&launch, m);
+    clprune__arg_float(&launch, desc->eps);
+    clprune__arg_mem(&launch, b->grad);
+    clprune__arg_mem(&launch, b->value);
+    clprune__arg_mem(&launch, b->state[0]);
+    clprune__arg_mem(&launch, b->state[1]);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+static clprune_status lamb_moments(const clprune_optimizer *optimizer, const moments *m,
+    const clprune__bundle *b, clprune_mat partial)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__launch launch;
+    TRY(begin(optimizer, &lamb_moments_kernel, b, &launch));
+    clprune__arg_float(&launch, optimizer->desc.weight_decay);
+    arg_moments(&launch, m);
+    clprune__arg_float(&launch, optimizer->desc.eps);
+    clprune__arg_mem(&launch, b->grad);
+    clprune__arg_mem(&launch, b->value);
+    clprune__arg_mem(&launch, b->state[0]);
+    clprune__arg_mem(&launch, b->state[1]);
+    clprune__arg_mat(&launch, partial);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+static clprune_status lamb_apply(const clprune_optimizer *optimizer, const moments *m,
+    const clprune__bundle *b, clprune_mat ratio, float lr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__launch launch;
+    TRY(begin(optimizer, &lamb_apply_kernel, b, &launch));
+    clprune__arg_float(&launch, lr);
+    clprune__arg_float(&launch, optimizer->desc.weight_decay);
+    clprune__arg_float(&launch, m->m_scale);
+    clprune__arg_float(&launch, m->v_scale);
+    clprune__arg_float(&launch, optimizer->desc.eps);
+    clprune__arg_mat(&launch, ratio);
+    clprune__arg_mem(&launch, b->state[0]);
+    clprune__arg_mem(&launch, b->state[1]);
+    clprune__arg_mem(&launch, b->value);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+/* Three stages: moments and square sums of each group, the ratio of each tensor, the update. */
+static clprune_status step_lamb(const clprune_optimizer *optimizer, const moments *m, float lr)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = optimizer->context;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const clprune__bundle all = {.rows = optimizer->rows};
+    clprune_mat partial, ratio;
+    clprune__launch launch;
+    TRY(clprune__scratch_mat(context, optimizer->groups, 4, &partial));
+    TRY(clprune__scratch_mat(context, 1, optimizer->rows, &ratio));
+    for (size_t b = 0; b < optimizer->bundle_count; b++)
+        if (optimizer->bundles[b].groups > 0)
+            TRY(lamb_moments(optimizer, m, &optimizer->bundles[b], partial));
+    TRY(begin(optimizer, &lamb_ratio_kernel, &all, &launch));
+    clprune__arg_mat(&launch, partial);
+    clprune__arg_mat(&launch, ratio);
+    const size_t local = optimizer->plan.slices, global = optimizer->rows * local;
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+    for (size_t b = 0; b < optimizer->bundle_count; b++)
+        if (optimizer->bundles[b].groups > 0)
+            TRY(lamb_apply(optimizer, m, &optimizer->bundles[b], ratio, lr));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+static clprune_status step_bundle(
+    const clprune_optimizer *optimizer, const moments *m, const clprune__bundle *b, float lr)
+{
+    return optimizer->desc.kind == CLPRUNE_OPTIMIZER_SGD ? step_sgd(optimizer, b, lr)
+                                                         : step_adamw(optimizer, m, b, lr);
+}
+
+clprune_status clprune_optimizer_step(clprune_optimizer *optimizer, float lr, cl_event *event)
+{
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
+    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE(isfinite(lr) && lr >= 0, CLPRUNE_INVALID_ARGUMENT,
+        "lr is %g, expected a finite value >= 0", (double)lr);
+    const moments m = moments_of(optimizer);
+    if (optimizer->desc.kind == CLPRUNE_OPTIMIZER_LAMB && optimizer->rows > 0)
+        TRY(step_lamb(optimizer, &m, lr));
+    else
+        for (size_t b = 0; b < optimizer->bundle_count; b++)
+            if (optimizer->bundles[b].groups > 0)
+                TRY(step_bundle(optimizer, &m, &optimizer->bundles[b], lr));
+    optimizer->steps++;
+    TRY(clprune__empty_event(context, event));
+done:
+    return status;
+}
+
+static clprune_status sum_squares(
+    const clprune_optimizer *optimizer, const clprune__bundle *b, clprune_mat partial)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__launch launch;
+    TRY(begin(optimizer, &square_sum_kernel, b, &launch));
+    clprune__arg_mem(&launch, b->grad);
+    clprune__arg_mat(&launch, partial);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+static clprune_status scale_gradients(
+    const clprune_optimizer *optimizer, const clprune__bundle *b, clprune_mat factor)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__launch launch;
+    TRY(begin(optimizer, &scale_kernel, b, &launch));
+    clprune__arg_mat(&launch, factor);
+    clprune__arg_mem(&launch, b->grad);
+    TRY(enqueue(optimizer, b, &launch));
+done:
+    return status;
+}
+
+/* The norm and the factor from the square sums of all groups. */
+static clprune_status clip_factor(const clprune_optimizer *optimizer, float max_norm,
+    clprune_mat sums, clprune_mat norm, clprune_mat factor)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = optimizer->plan.local;
+    clprune__launch launch;
+    TRY(clprune__launch_begin(
+        optimizer->context, &clip_factor_kernel, &optimizer->plan.defines, &launch));
+    clprune__arg_float(&launch, max_norm);
+    clprune__arg_mat(&launch, sums);
+    clprune__arg_mat(&launch, norm);
+    clprune__arg_mat(&launch, factor);
+    TRY(clprune__launch_enqueue(&launch, 1, &local, &local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune_optimizer_clip(
+    clprune_optimizer *optimizer, float max_norm, clprune_mat norm, cl_event *event)
+{
+    ENTER(optimizer != NULL ? optimizer->context : NULL);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = optimizer != NULL ? optimizer->context : NULL;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    REQUIRE(optimizer != NULL, CLPRUNE_INVALID_ARGUMENT, "optimizer is NULL");
+    REQUIRE(max_norm > 0, CLPRUNE_INVALID_ARGUMENT, "max_norm is %g, expected a value > 0",
+        (double)max_norm);
+    const bool has_norm = !clprune__is_absent(norm);
+    if (has_norm)
+        TRY(clprune__check_mat(context, "norm", norm, 1, 1));
+    for (size_t i = 0; has_norm && i < optimizer->count; i++) {
+        const clprune_param *param = &optimizer->tensors[i].param;
+        TRY(clprune__check_apart(context, "norm", norm, "a gradient", param->grad));
+        TRY(clprune__check_apart(context, "norm", norm, "a value", param->value));
+    }
+    clprune_mat partial, sums, factor;
+    TRY(clprune__scratch_mat(context, optimizer->groups, 2, &partial));
+    TRY(clprune__scratch_mat(context, 1, 2, &sums));
+    TRY(clprune__scratch_mat(context, 1, 1, &factor));
+    if (!has_norm)
+        TRY(clprune__scratch_mat(context, 1, 1, &norm));
+    for (size_t b = 0; b < optimizer->bundle_count; b++)
+        if (optimizer->bundles[b].groups > 0)
+            TRY(sum_squares(optimizer, &optimizer->bundles[b], partial));
+    TRY(clprune__column_sums_final(context, 0.0f, optimizer->groups, partial, 1, &sums, NULL));
+    TRY(clip_factor(optimizer, max_norm, sums, norm, factor));
+    for (size_t b = 0; b < optimizer->bundle_count; b++)
+        if (optimizer->bundles[b].groups > 0)
+            TRY(scale_gradients(optimizer, &optimizer->bundles[b], factor));
+    TRY(clprune__empty_event(context, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

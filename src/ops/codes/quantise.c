@@ -1,0 +1,185 @@
+#include "ops/codes/quantise_private.h"
+
+#include "core/checked.h"
+#include "ops/products/gemm_private.h"
+#include "runtime/context/check.h"
+#include "runtime/launch/rowwise.h"
+
+static const clprune__kernel_def quantise_kernel = {"codes/quantise.cl", "quantise"};
+static const clprune__kernel_def dequantise_kernel = {"codes/quantise.cl", "dequantise"};
+
+/* Codes of a unit; each unit begins with a new word. */
+#define UNIT 16
+
+/* Words of a row. */
+static size_t code_words(const clprune__quantised_desc *desc)
+{
+    return clprune__ceil_div(desc->cols, UNIT) * (desc->bits / 2);
+}
+
+static size_t group_words(const clprune__quantised_desc *desc)
+{
+    return clprune__ceil_div(desc->cols, desc->group);
+}
+
+static clprune_status check_desc(clprune_context *context, const clprune__quantised_desc *desc)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(desc->bits == 2 || desc->bits == 4 || desc->bits == 8, CLPRUNE_INVALID_ARGUMENT,
+        "bits is %u, expected 2, 4 or 8", desc->bits);
+    REQUIRE(desc->group >= CLPRUNE__GROUP_LEAST && desc->group <= CLPRUNE__GROUP_MOST &&
+                desc->group % UNIT == 0,
+        CLPRUNE_INVALID_ARGUMENT, "group is %zu, expected a multiple of %d from %d to %d",
+        desc->group, UNIT, CLPRUNE__GROUP_LEAST, CLPRUNE__GROUP_MOST);
+done:
+    return status;
+}
+
+clprune_status clprune__quantised_words(
+    clprune_context *context, const clprune__quantised_desc *desc, size_t *words)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t row, bytes;
+    TRY(check_desc(context, desc));
+    REQUIRE(clprune__add(code_words(desc), group_words(desc), &row) &&
+                clprune__mul(desc->rows, row, words) &&
+                clprune__mul(*words, sizeof(cl_uint), &bytes),
+        CLPRUNE_SIZE_OVERFLOW, "%zu x %zu codes of %u bits overflow size_t", desc->rows, desc->cols,
+        desc->bits);
+done:
+    return status;
+}
+
+clprune__quantised clprune__quantised_of(
+    const clprune__quantised_desc *desc, cl_mem buffer, size_t offset)
+{
+    const size_t codes = code_words(desc), groups = group_words(desc);
+    return (clprune__quantised){*desc, {buffer, offset, desc->rows, codes, codes},
+        {buffer, offset + desc->rows * codes, desc->rows, groups, groups}};
+}
+
+clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t first, size_t rows)
+{
+    clprune__quantised part = *q;
+    part.desc.rows = rows;
+    part.codes = clprune_mat_rows(q->codes, first, rows);
+    part.groups = clprune_mat_rows(q->groups, first, rows);
+    return part;
+}
+
+clprune_status clprune__check_quantised(
+    clprune_context *context, const char *name, const clprune__quantised *q)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(check_desc(context, &q->desc));
+    TRY(clprune__check_mat(context, name, q->codes, q->desc.rows, code_words(&q->desc)));
+    TRY(clprune__check_mat(context, name, q->groups, q->desc.rows, group_words(&q->desc)));
+done:
+    return status;
+}
+
+clprune_status clprune__check_quantised_apart(
+    clprune_context *context, const char *name, clprune_mat mat, const clprune__quantised *q)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_apart(context, name, mat, "the codes", q->codes));
+    TRY(clprune__check_apart(context, name, mat, "the groups", q->groups));
+done:
+    return status;
+}
+
+void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *defines)
+{
+    clprune__define(defines, "BITS", q->desc.bits);
+    clprune__define(defines, "GROUP", q->desc.group);
+}
+
+void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q)
+{
+    clprune__arg_mat(launch, q->codes);
+    clprune__arg_mat(launch, q->groups);
+}
+
+/* Checks both parts of q and a dense matrix, which must have its size and lie apart. */
+static clprune_status check_dense(
+    clprune_context *context, const clprune__quantised *q, const char *name, clprune_mat dense)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_quantised(context, "q", q));
+    TRY(clprune__check_mat(context, name, dense, q->desc.rows, q->desc.cols));
+    TRY(clprune__check_quantised_apart(context, name, dense, q));
+done:
+    return status;
+}
+
+clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
+    size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t elements;
+    TRY(check_dense(context, q, "x", x));
+    REQUIRE(sample_rows > 0, CLPRUNE_INVALID_ARGUMENT, "sample_rows is 0, expected at least 1");
+    REQUIRE(clprune__mul(sample_rows, x.cols, &elements) && elements <= UINT32_MAX,
+        CLPRUNE_SIZE_OVERFLOW, "samples are %zu x %zu, expected fewer than 2^32 elements",
+        sample_rows, x.cols);
+    const clprune__rowwise plan = clprune__rowwise_plan(context, x.rows, x.cols);
+    clprune__defines defines = {0};
+    clprune__quantised_defines(q, &defines);
+    clprune__define(&defines, "STOCHASTIC", seed != NULL);
+    clprune__define(&defines, "LOCAL", plan.local);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &quantise_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, plan.group_rows);
+    clprune__arg_ulong(&launch, x.rows);
+    clprune__arg_ulong(&launch, x.cols);
+    clprune__arg_ulong(&launch, sample_rows);
+    clprune__arg_ulong(&launch, first);
+    clprune__arg_ulong(&launch, seed != NULL ? *seed : 0);
+    clprune__arg_mat(&launch, x);
+    clprune__arg_quantised(&launch, q);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+clprune_status clprune__dequantise(
+    clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(check_dense(context, q, "y", y));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, y.rows, y.cols);
+    clprune__defines defines = {0};
+    clprune__quantised_defines(q, &defines);
+    clprune__define(&defines, "LOCAL", plan.local);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &dequantise_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, plan.group_rows);
+    clprune__arg_ulong(&launch, y.rows);
+    clprune__arg_ulong(&launch, y.cols);
+    clprune__arg_quantised(&launch, q);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
+done:
+    return status;
+}
+
+clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
+    const clprune__quantised *q, clprune_mat dw, cl_event *event)
+{
+    clprune__gemm_job job = {.batch = 1,
+        .transpose_a = true,
+        .alpha = 1.0f,
+        .beta = beta,
+        .a = dy,
+        .quantised_b = q,
+        .c = dw};
+    return clprune__gemm(context, &job, event);
+}
+
+clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event)
+{
+    return clprune__gemm_sum_nt(context, batch, beta, dy, CLPRUNE_NO_MAT, q, dw, event);
+}

@@ -1,0 +1,90 @@
+/* Quantised matrices: codes of 2, 4 or 8 bits with a scale and a zero for each group of columns,
+ * and the products that read them without a dense copy. */
+#ifndef CLPRUNE_OPS_QUANTISE_PRIVATE_H
+#define CLPRUNE_OPS_QUANTISE_PRIVATE_H
+
+#include "clprune/matrix.h"
+#include "ops/sparse/bsr_private.h"
+#include "runtime/launch/launch.h"
+
+enum { CLPRUNE__GROUP_LEAST = 16, CLPRUNE__GROUP_MOST = 256 };
+
+typedef struct clprune__quantised_desc {
+    size_t rows, cols; /* rows: of all samples */
+    unsigned bits;     /* 2, 4 or 8 */
+    size_t group;      /* columns that share scale and zero: a multiple of 16, 16 to 256 */
+} clprune__quantised_desc;
+
+/* A quantised rows x cols matrix: element c of a row is zero + scale * code, rounded once to fp32,
+ * with scale and zero of group c / group of its row. Both parts are matrices of 4-byte words:
+ *
+ *     codes   rows x 16-code units of bits / 2 words; code i of a unit starts at bit i * bits,
+ *             counted from bit 0 of its first word; a row is padded to whole units with codes of 0
+ *     groups  rows x ceil(cols / group): scale in the lower 16 bits, zero in the upper, both bf16
+ *
+ * Quantising a group: magnitudes below 2^-100 count as 0, finite ones above 2^126 as 2^126. zero =
+ * the least value, rounded down to bf16. scale = (the largest value - zero) / (2^bits - 1) * (1 +
+ * 2^-21), rounded up to bf16; below 2^-120 it is 0. So all values lie between zero and zero +
+ * (2^bits - 1) * scale. With q = (x - zero) / scale, the code is the nearest integer, ties to even,
+ * or at random floor(q) or floor(q) + 1, the latter with probability q - floor(q), which is
+ * unbiased. If no magnitude was changed and e = 2^-14 * scale + 2^-23 * max(|x|, |zero|),
+ *
+ *     nearest     |read - x| <= scale / 2 + e
+ *     stochastic  |read - x| <  scale + e,  and the mean over seeds is x +- e
+ *
+ * A group with an Inf or a NaN reads as NaN throughout. Equal values need not be kept exactly: the
+ * step of a group grows with |zero|, up to |zero| * 2^-7 / (2^bits - 1). */
+typedef struct clprune__quantised {
+    clprune__quantised_desc desc;
+    clprune_mat codes, groups;
+} clprune__quantised;
+
+/* Sets *words to the 4-byte words that a quantised matrix takes: first the codes, then the groups.
+ * Errors: INVALID_ARGUMENT (bits, group), SIZE_OVERFLOW. */
+clprune_status clprune__quantised_words(
+    clprune_context *context, const clprune__quantised_desc *desc, size_t *words);
+
+/* The quantised matrix that begins `offset` words into a buffer. clprune__quantised_words has
+ * accepted *desc. */
+clprune__quantised clprune__quantised_of(
+    const clprune__quantised_desc *desc, cl_mem buffer, size_t offset);
+
+/* Rows [first, first + rows). */
+clprune__quantised clprune__quantised_rows(const clprune__quantised *q, size_t first, size_t rows);
+
+/* q = x. x: rows x cols, apart from q. seed: NULL rounds to the nearest; else stochastic, by a hash
+ * of *seed, sample and position in the sample. Row 0 of x is the first row of sample `first`, and a
+ * sample has sample_rows rows (> 0, sample_rows * cols < 2^32); any split of a batch gives the same
+ * codes. */
+clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed, size_t sample_rows,
+    size_t first, clprune_mat x, const clprune__quantised *q, cl_event *event);
+
+/* y = q. y: rows x cols, apart from q. */
+clprune_status clprune__dequantise(
+    clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event);
+
+/* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
+ * the bits are those of clprune_gemm with the dequantised matrix. */
+clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
+    const clprune__quantised *q, clprune_mat dw, cl_event *event);
+
+/* dw = sum over the samples of dy_n * q_n^T + beta * dw. dy: (batch * o) x cols; dw: o x p; q has
+ * batch * p rows. */
+clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event);
+
+/* Fails unless bits, group and both parts are legal. */
+clprune_status clprune__check_quantised(
+    clprune_context *context, const char *name, const clprune__quantised *q);
+
+/* Fails if `mat` overlaps a part of q. */
+clprune_status clprune__check_quantised_apart(
+    clprune_context *context, const char *name, clprune_mat mat, const clprune__quantised *q);
+
+/* Appends the defines of quantise.clh. */
+void clprune__quantised_defines(const clprune__quantised *q, clprune__defines *defines);
+
+/* Kernel parameters QUANTISED_IN(name) or QUANTISED_OUT(name). */
+void clprune__arg_quantised(clprune__launch *launch, const clprune__quantised *q);
+
+#endif

@@ -1,0 +1,101 @@
+/* Weight gradients of convolutions on GPUs: from dense images, pooled cells, codes and kept blocks.
+ */
+#include "core/checked.h"
+#include "ops/codes/quantise_private.h"
+#include "ops/conv/conv_private.h"
+#include "ops/device/ops_state.h"
+#include "ops/products/gemm_tile.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def conv_dw_tiled_kernel = {"conv/conv_dw_tiled.cl", "conv_dw_tiled"};
+static const clprune__kernel_def conv_dw_tiled_quantised_kernel = {
+    "conv/conv_dw_tiled.cl", "conv_dw_tiled_quantised"};
+
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_extent grid = clprune__conv_grid(conv, from->cell);
+    const size_t pixels = conv->batch * grid.height * grid.width;
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    const size_t parts = taps * clprune__ceil_div(conv->in, CLPRUNE__TILE);
+    clprune__bspmm_plan sums = {.inner = taps * conv->in,
+        .panel = CLPRUNE__TILE,
+        .panels = clprune__ceil_div(conv->out, CLPRUNE__TILE),
+        .groups = parts};
+    sums.splits =
+        clprune__tiled_splits(context, &sums, context->ops->tuning.tiled_tn.groups_per_unit,
+            clprune__ceil_div(pixels, 4 * CLPRUNE__TILE));
+    const size_t run = clprune__ceil_div(pixels, sums.splits);
+    sums.splits = clprune__ceil_div(pixels, run);
+    const size_t local[2] = {CLPRUNE__TILE_LOCAL, 1};
+    const size_t global[2] = {sums.panels * parts * CLPRUNE__TILE_LOCAL, sums.splits};
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__bspmm_scratch scratch = {.even_rows = false};
+    TRY(clprune__conv_take_partial(context, &sums, &scratch));
+    clprune__defines defines = {0};
+    clprune__define(
+        &defines, "XV", from->q != NULL ? 4 : clprune__conv_row_vector(from->x, conv->in));
+    clprune__define(&defines, "DYV", clprune__conv_row_vector(dy, conv->out));
+    clprune__define(&defines, "POOLED", from->cell > 1);
+    if (from->q != NULL)
+        clprune__quantised_defines(from->q, &defines);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context,
+        from->q != NULL ? &conv_dw_tiled_quantised_kernel : &conv_dw_tiled_kernel, &defines,
+        &launch));
+    clprune__arg_ulong(&launch, conv->batch);
+    clprune__arg_uint(&launch, (uint32_t)conv->in);
+    clprune__arg_uint(&launch, (uint32_t)conv->out);
+    clprune__arg_conv(&launch, conv);
+    clprune__arg_uint(&launch, (uint32_t)from->cell);
+    clprune__arg_ulong(&launch, run);
+    if (from->q != NULL)
+        clprune__arg_quantised(&launch, from->q);
+    else
+        clprune__arg_mat(&launch, from->x);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_region(&launch, scratch.partial);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
+    TRY(clprune__conv_finish_source(context, conv, from, &sums, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    const clprune__conv_source from = {.q = q, .cell = 1};
+    return clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
+}
+
+/* As bspmm_tn, whose rows are pixels here: dy is replaced by the results under a tap, and one
+ * launch takes all taps over the same lists. */
+clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t taps = conv->kernel.height * conv->kernel.width;
+    clprune__bspmm_scratch scratch = {.even_rows = false};
+    clprune__bspmm_plan plan = clprune__plan_tn_tiled(context, xs, sizes, conv->out);
+    const size_t padded = plan.inner; /* channels of whole blocks */
+    plan.inner *= taps;
+    plan.groups *= taps;
+    plan.splits = clprune__tiled_splits(
+        context, &plan, context->ops->tuning.tiled_tn.groups_per_unit, conv->batch);
+    const clprune__bspmm_operands operands = {dy, conv->out, xs, sizes, &scratch, conv};
+    TRY(clprune__bsr_values(context, xs, &scratch.values));
+    TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
+    TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__bspmm_list_columns(context, xs, sizes, &plan, &scratch));
+    TRY(clprune__multiply_tn_tiled(context, &plan, &operands));
+    TRY(clprune__conv_finish(context, conv, &plan, padded, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

@@ -1,0 +1,178 @@
+/* Products of convolutions on channels-last images: forward, dx, and dw from dense images, kept
+ * blocks, pooled cells, means or codes. Callers have checked all operands; no size is zero. */
+#ifndef CLPRUNE_OPS_CONV_PRIVATE_H
+#define CLPRUNE_OPS_CONV_PRIVATE_H
+
+#include "clprune/bsr.h"
+#include "clprune/conv2d.h"
+#include "ops/codes/quantise_private.h"
+#include "ops/sparse/bspmm_private.h"
+#include "runtime/launch/launch.h"
+
+/* The sizes of a layer and its images: `batch` images of image.height x image.width with `in`
+ * channels; results are output.height x output.width with `out` channels. */
+typedef struct clprune__conv {
+    size_t batch, in, out;
+    clprune_extent image, output, kernel, stride, padding, dilation;
+} clprune__conv;
+
+/* The largest side of an image, its padding, a stride and the reach of a kernel's taps. */
+#define CLPRUNE__CONV_SIDE ((size_t)INT32_MAX / 4)
+
+/* Whether no side, except that of the output, is above CLPRUNE__CONV_SIDE. */
+bool clprune__conv_in_range(const clprune__conv *conv);
+
+/* Fills in conv->output of sizes in range; false if the kernel is larger than the padded image. */
+bool clprune__conv_settle(clprune__conv *conv);
+
+/* Whether the layer is a matrix product of the rows of x: 1 x 1 taps, stride 1, no padding. */
+bool clprune__conv_is_linear(const clprune__conv *conv);
+
+/* y = x * w + b; b may be CLPRUNE_NO_MAT. */
+clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+
+/* dx = product + beta * dx, from dy. */
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event);
+
+/* dw = product + beta * dw, from dense images, ... */
+clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* ... or from p, the means of cells of cell x cell pixels, as if upsampled. Only if
+ * clprune__conv_pools says true. */
+bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
+clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* dw from m, batch x in, one vector for all pixels of an image. Only if clprune__conv_sums_taps
+ * says true: at most 256 taps, whose sums a work-item holds. */
+bool clprune__conv_sums_taps(const clprune__conv *conv);
+clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* dw from codes; only if clprune__conv_uses_vectors says false. */
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* Whether clprune__conv_dw_pruned has kernels for these blocks; ... */
+bool clprune__conv_prunes(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
+
+/* ... then dw from the kept blocks, whose rows are pixels. means: batch x in, added to all pixels
+ * of their image; NULL: none. */
+clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
+
+/* One launch of an implicit product, to = product + beta * to: for each result pixel (u, v) of
+ * grid.height x grid.width in each image, the sum over `taps` of the source pixel (u * step + first
+ * + tap * tap_step) times weights. The result pixel is (u, v) * spread + shift of an image of
+ * `result` pixels. Tap (i, j) has weights (weight_first + i * weight_step) along each axis. Signed
+ * sizes wrap as unsigned ones do. */
+typedef struct clprune__conv_gather {
+    size_t batch;
+    bool back; /* weights are read as o x (taps * n), k = o; else as n x (taps * k) */
+    float beta;
+    size_t n, k; /* channels of results and source */
+    clprune_extent grid, source, result;
+    clprune_extent step, spread, shift, taps;
+    ptrdiff_t first_y, first_x, tap_step_y, tap_step_x;
+    clprune_extent weight_first, weight_step;
+    size_t kernel_width;
+    clprune_mat from, w, bias, to;
+} clprune__conv_gather;
+
+/* Kernel arguments: the sizes of a layer without its channels; the images and taps of a gathered
+ * product; the indices of its weights. */
+void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
+void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
+void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
+
+/* Whether the vector kernels are used: on CPUs, and on devices without work-groups of the tiled
+ * kernels' size. */
+bool clprune__conv_uses_vectors(const clprune_context *context);
+
+/* Scratch for the partial results of a plan. */
+clprune_status clprune__conv_take_partial(
+    clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
+
+/* Whether a vector kernel of dw can write dw itself (direct.clh): one split, in a multiple of 16, a
+ * tile that divides 16, and local memory for 16 columns beside the segment. padded: channels of
+ * whole blocks. */
+bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded);
+
+/* Enqueues such a kernel, a group for each run of panels and split: dw = sum + beta * dw if the
+ * plan is direct, else partial results. */
+clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    float beta, clprune_mat dw, cl_event *event);
+
+/* Adds up the partial results of kept blocks: dw = sum + beta * dw. A tap has `padded` rows of each
+ * panel, those of whole blocks, at least conv->in. */
+clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
+    clprune_mat dw, cl_event *event);
+
+/* With cells and strides of multiples of `side` pixels, taps of pooled images read the same cells
+ * wherever floor((tap * dilation - padding) / side) is equal, because
+ *
+ *     floor((u * stride + a) / cell) = floor((u * s + floor(a / side)) / c),
+ *     s = stride / side, c = cell / side.
+ *
+ * dw then is dw of a convolution `coarse` over images of side x side pixels in one, in cells of
+ * cell / side; several taps of conv share one of its taps, clprune__conv_shared_tap on each axis.
+ * Returns the side; 1: no taps are shared, and coarse is conv. */
+size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
+size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side);
+
+/* The grid that dw is summed over: the cells of an image or, if a cell is a pixel (1), the result
+ * pixels. */
+clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
+
+/* The input of dw's product: images, pooled cells, or codes. */
+typedef struct clprune__conv_source {
+    clprune_mat x;
+    const clprune__quantised *q; /* codes in place of x, on GPUs; else NULL */
+    size_t cell;                 /* x has the means of cells of cell x cell pixels; 1: the pixels */
+    const clprune__conv *of;     /* if its taps share cells, the layer of dw; else NULL */
+    size_t side;                 /* of the shared cells, from clprune__conv_share_taps */
+} clprune__conv_source;
+
+/* dw = sum + beta * dw from the partial results of a product, of the coarse convolution `conv` if
+ * taps share cells. */
+clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
+    clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event);
+
+/* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
+size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
+
+/* conv_dw_vector.cl and conv_dw_tiled.cl, and for kept blocks bspmm_tn_tiled.cl. */
+clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    clprune_mat dw, cl_event *event);
+
+/* The weights of a product in panels of 16 * vectors results, in scratch: conv_weights.cl. Terms of
+ * a panel are in the order of taps, then channels, or the other way round. `zeros` zeros follow
+ * them. */
+clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
+    size_t vectors, bool taps_first, size_t zeros, clprune__region *packed);
+
+/* conv_strip_vector.cl, where a strip of the source fits local memory, ... */
+bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job);
+clprune_status clprune__conv_gather_strip(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* ... conv_vector.cl and conv_tiled.cl. */
+clprune_status clprune__conv_gather_vector(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+clprune_status clprune__conv_gather_tiled(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+#endif

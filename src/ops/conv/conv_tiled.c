@@ -1,0 +1,44 @@
+/* The forward product and dx of a convolution on GPUs. */
+#include "core/checked.h"
+#include "ops/conv/conv_private.h"
+#include "ops/products/gemm_tile.h"
+#include "runtime/context/check.h"
+
+static const clprune__kernel_def conv_tiled_kernel = {"conv/conv_tiled.cl", "conv_tiled"};
+
+size_t clprune__conv_row_vector(clprune_mat mat, size_t unit)
+{
+    return mat.offset % 4 == 0 && mat.ld % 4 == 0 && unit % 4 == 0 ? 4 : 1;
+}
+
+clprune_status clprune__conv_gather_tiled(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t rows = job->batch * job->grid.height * job->grid.width;
+    const size_t local = CLPRUNE__TILE_LOCAL;
+    const size_t global = clprune__ceil_div(job->n, CLPRUNE__TILE) *
+                          clprune__ceil_div(rows, CLPRUNE__TILE) * CLPRUNE__TILE_LOCAL;
+    const bool bias = !clprune__is_absent(job->bias);
+    clprune__defines defines = {0};
+    clprune__define(&defines, "BACK", job->back);
+    clprune__define(&defines, "FV", clprune__conv_row_vector(job->from, job->k));
+    clprune__define(&defines, "WV", clprune__conv_row_vector(job->w, job->back ? job->n : job->k));
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_tiled_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, rows);
+    clprune__arg_uint(&launch, (uint32_t)job->n);
+    clprune__arg_uint(&launch, (uint32_t)job->k);
+    clprune__arg_uint(&launch, (uint32_t)(job->taps.height * job->taps.width));
+    clprune__arg_gather_pixels(&launch, job);
+    clprune__arg_gather_weights(&launch, job);
+    clprune__arg_float(&launch, job->beta);
+    clprune__arg_uint(&launch, bias);
+    clprune__arg_mat(&launch, job->from);
+    clprune__arg_mat(&launch, job->w);
+    clprune__arg_mat(&launch, bias ? job->bias : job->w); /* else not read */
+    clprune__arg_mat(&launch, job->to);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}

@@ -1,0 +1,73 @@
+/* The forward product and dx of a convolution on CPUs: one work-item a group, register tiles of
+ * 16-wide vectors. */
+#include "core/checked.h"
+#include "ops/conv/conv_private.h"
+#include "ops/device/ops_state.h"
+#include "ops/products/gemm_private.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def conv_vector_kernel = {"conv/conv_vector.cl", "conv_vector"};
+
+/* Vector registers: sums must leave some for a row of the panel and a source pixel, or they spill.
+ * Bytes of a panel, which stays in a second-level cache beside the pixels. Images whose pixels of
+ * one position come side by side: with fewer, tiles lie less often as a whole in the padding of a
+ * tap; with more, their sources leave the caches before the next position reads them. */
+enum { REGISTERS = 32, PANEL_BYTES = 448 << 10, BLOCK_IMAGES = 16 };
+
+clprune_status clprune__conv_gather_vector(
+    clprune_context *context, const clprune__conv_gather *job, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__tuning *tuning = &context->ops->tuning;
+    const size_t rows = job->batch * job->grid.height * job->grid.width;
+    const size_t taps = job->taps.height * job->taps.width;
+    size_t vectors = tuning->gemm.tile_vectors;
+    while (vectors > 1 && job->n <= 16 * (vectors - 1))
+        vectors--;
+    const size_t tile_rows = clprune__max(
+        1, clprune__min(tuning->gemm.accumulators / vectors, (REGISTERS - 1 - vectors) / vectors));
+    const size_t panels = clprune__ceil_div(job->n, 16 * vectors);
+    /* Equal runs of taps. */
+    const size_t fit = clprune__max(1, PANEL_BYTES / sizeof(float) / (16 * vectors) / job->k);
+    const size_t run =
+        clprune__max(1, clprune__ceil_div(taps, clprune__max(1, clprune__ceil_div(taps, fit))));
+    /* Runs of panels: as long as enough groups for the device remain. */
+    const size_t wanted = (size_t)context->facts.compute_units * tuning->gemm.groups_per_unit;
+    const size_t most_rows = clprune__round_up(tuning->gemm.block_rows, tile_rows);
+    const size_t ranges = clprune__ceil_div(rows, most_rows);
+    const size_t panel_run =
+        clprune__max(1, clprune__min(panels, panels * ranges / clprune__max(wanted, 1)));
+    const size_t local[2] = {1, 1}, global[2] = {ranges, clprune__ceil_div(panels, panel_run)};
+    const bool bias = !clprune__is_absent(job->bias);
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__region packed;
+    TRY(clprune__conv_pack_weights(context, job, vectors, true, job->k, &packed));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", vectors);
+    clprune__define(&defines, "MR", tile_rows);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &conv_vector_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, rows);
+    clprune__arg_ulong(&launch, most_rows);
+    clprune__arg_ulong(&launch, panel_run);
+    clprune__arg_uint(&launch, (uint32_t)job->n);
+    clprune__arg_uint(&launch, (uint32_t)job->k);
+    clprune__arg_uint(&launch, (uint32_t)taps);
+    clprune__arg_uint(&launch, (uint32_t)run);
+    clprune__arg_ulong(&launch, job->batch);
+    clprune__arg_ulong(
+        &launch, clprune__ceil_div(job->batch, clprune__ceil_div(job->batch, BLOCK_IMAGES)));
+    clprune__arg_gather_pixels(&launch, job);
+    clprune__arg_float(&launch, job->beta);
+    clprune__arg_uint(&launch, bias);
+    clprune__arg_mat(&launch, job->from);
+    clprune__arg_region(&launch, packed);
+    clprune__arg_mat(&launch, bias ? job->bias : job->from); /* else not read */
+    clprune__arg_mat(&launch, job->to);
+    TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* The operations' state of a context: context->ops, opened after the runtime's part and closed
+ * before it. */
+#ifndef CLPRUNE_OPS_OPS_STATE_H
+#define CLPRUNE_OPS_OPS_STATE_H
+
+#include "ops/device/tuning.h"
+
+/* The engine of dense products: gemm_vector.cl, gemm_tiled.cl, CLBlast, or by kind: gemm_tiled.cl
+ * for the samples of a batch and for devices of small work-groups, else CLBlast. */
+typedef enum clprune__gemm_engine {
+    CLPRUNE__ENGINE_VECTOR,
+    CLPRUNE__ENGINE_TILED,
+    CLPRUNE__ENGINE_BLAST,
+    CLPRUNE__ENGINE_BY_KIND
+} clprune__gemm_engine;
+
+enum { CLPRUNE__SETUP_TEXT = 4096 }; /* bytes, with the zero at the end */
+
+typedef struct clprune__ops {
+    clprune__tuning tuning;
+    char setup[CLPRUNE__SETUP_TEXT]; /* context->setup */
+    clprune__gemm_engine gemm_engine;
+    clprune_precision precision; /* operands of bspmm_tn and bspmm_nt */
+    bool mma_emulated;           /* OpenCL C emulates tensor cores */
+    bool blast_ready;            /* CLBlast was told this context's parameters */
+    cl_mem blast_temp;           /* CLBlast's temporary, in a buffer of its own */
+    size_t blast_temp_bytes;
+} clprune__ops;
+
+#endif

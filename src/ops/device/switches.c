@@ -1,0 +1,67 @@
+#include "ops/device/switches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context/fail.h"
+
+enum { KERNELS, GEMM, MMA, FORGET, CHECK, WORDS, MOST_VALUES = 4 };
+
+/* The values are in the order of their enumerators. */
+static const struct {
+    const char *key, *values[MOST_VALUES];
+} words[WORDS] = {
+    [KERNELS] = {"kernels", {"auto", "vector", "tiled"}},
+    [GEMM] = {"gemm", {"auto", "vector", "tiled", "clblast"}},
+    [MMA] = {"mma", {"auto", "emulated"}},
+    [FORGET] = {"forget", {"keep", "poison"}},
+    [CHECK] = {"check", {"on", "off"}},
+};
+
+static bool equals(const char *text, size_t length, const char *name)
+{
+    return name != NULL && strlen(name) == length && strncmp(text, name, length) == 0;
+}
+
+/* Reads "key=value" into `chosen`; false for an unknown key or value. */
+static bool read_word(const char *text, size_t length, int chosen[WORDS])
+{
+    const char *sign = memchr(text, '=', length);
+    if (sign == NULL)
+        return false;
+    const size_t key = (size_t)(sign - text);
+    for (int w = 0; w < WORDS; w++)
+        for (int v = 0; v < MOST_VALUES; v++)
+            if (equals(text, key, words[w].key) &&
+                equals(sign + 1, length - key - 1, words[w].values[v])) {
+                chosen[w] = v;
+                return true;
+            }
+    return false;
+}
+
+clprune_status clprune__switches_read(clprune__switches *switches)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = NULL;
+    int chosen[WORDS] = {0};
+    const char *text = getenv("CLPRUNE_DEBUG");
+    while (text != NULL && text[0] != '\0') {
+        const size_t length = strcspn(text, ",");
+        REQUIRE(read_word(text, length, chosen), CLPRUNE_INVALID_ARGUMENT,
+            "CLPRUNE_DEBUG has \"%.*s\", expected kernels=auto|vector|tiled, "
+            "gemm=auto|vector|tiled|clblast, mma=auto|emulated, forget=keep|poison or "
+            "check=on|off, "
+            "separated by commas",
+            (int)(length < 100 ? length : 100), text);
+        text += length;
+        text += *text == ',';
+    }
+    *switches = (clprune__switches){.kernels = (clprune_kernels)chosen[KERNELS],
+        .gemm = (clprune__gemm_switch)chosen[GEMM],
+        .emulate_mma = chosen[MMA] != 0,
+        .poison = chosen[FORGET] != 0,
+        .skip_check = chosen[CHECK] != 0};
+done:
+    return status;
+}

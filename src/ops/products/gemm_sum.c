@@ -1,0 +1,123 @@
+#include "core/checked.h"
+#include "ops/products/gemm_private.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def sample_sum_kernel = {"products/sample_sum.cl", "sample_sum"};
+
+/* Bytes of the products that are made before they are added up. */
+#define SIDE_BY_SIDE ((size_t)8 << 20)
+/* Columns of a work-group, and vectors of a sample that a work-item reads at once, on CPUs. */
+enum { CPU_CHUNK = 2048, CPU_STRIP = 4 };
+/* GPUs: a vector of 4 for each work-item. */
+enum { GPU_LOCAL = 64, GPU_VECTOR = 4 };
+
+/* dw = sum of `samples` products in scratch + beta * dw. */
+static clprune_status sum_samples(clprune_context *context, float beta, size_t samples,
+    clprune_mat products, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    if (dw.ld == dw.cols) /* one long row: fewer tails of vectors */
+        dw = (clprune_mat){dw.buffer, dw.offset, 1, products.cols, products.cols};
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t local = clprune__group_size(context, GPU_LOCAL);
+    const size_t chunk = vector ? CPU_CHUNK : local * GPU_VECTOR;
+    const size_t global = dw.rows * clprune__ceil_div(dw.cols, chunk) * local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "CHUNK", chunk);
+    clprune__define(&defines, "STRIP", vector ? CPU_STRIP : 1);
+    clprune__define(&defines, "VW", vector ? 16 : GPU_VECTOR);
+    clprune__define(&defines, "READ_DW", beta != 0.0f);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &sample_sum_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, samples);
+    clprune__arg_ulong(&launch, dw.rows);
+    clprune__arg_ulong(&launch, dw.cols);
+    clprune__arg_float(&launch, beta);
+    clprune__arg_region(&launch, (clprune__region){products.buffer, products.offset});
+    clprune__arg_mat(&launch, dw);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+/* Fails unless the operands of dw = sum of dy_n * x_n^T have the sizes of `batch` samples and dw
+ * lies apart from both. */
+static clprune_status check(clprune_context *context, size_t batch, clprune_mat dy, clprune_mat x,
+    const clprune__quantised *q, clprune_mat dw)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t dy_rows, x_rows;
+    REQUIRE(clprune__mul(batch, dw.rows, &dy_rows) && clprune__mul(batch, dw.cols, &x_rows),
+        CLPRUNE_SIZE_OVERFLOW, "the rows of %zu samples overflow size_t", batch);
+    TRY(clprune__check_mat(context, "dw", dw, dw.rows, dw.cols));
+    TRY(clprune__check_mat(context, "dy", dy, dy_rows, dy.cols));
+    TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
+    if (q == NULL) {
+        TRY(clprune__check_mat(context, "x", x, x_rows, dy.cols));
+        TRY(clprune__check_apart(context, "dw", dw, "x", x));
+    } else {
+        TRY(clprune__check_quantised(context, "x", q));
+        REQUIRE(q->desc.rows == x_rows && q->desc.cols == dy.cols, CLPRUNE_INVALID_SIZE,
+            "quantised x is %zu x %zu, expected %zu x %zu", q->desc.rows, q->desc.cols, x_rows,
+            dy.cols);
+        TRY(clprune__check_quantised_apart(context, "dw", dw, q));
+    }
+done:
+    return status;
+}
+
+/* The product of one sample is too small for a device, or not worth a launch. So as many as fit
+ * SIDE_BY_SIDE are made in one launch and then added up. */
+clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(check(context, batch, dy, x, q, dw));
+    const size_t results = dw.rows * dw.cols;
+    if (batch == 0 || results == 0 || dy.cols == 0) { /* empty sums */
+        TRY(clprune__scale(context, beta, dw, event));
+        goto done;
+    }
+    const size_t fit = SIDE_BY_SIDE / sizeof(float) / results;
+    const size_t run = clprune__max(1, clprune__min(batch, fit));
+    clprune_mat products = CLPRUNE_NO_MAT;
+    if (run > 1)
+        TRY(clprune__scratch_mat(context, run, results, &products));
+    for (size_t n = 0; n < batch; n += run) {
+        const size_t count = clprune__min(run, batch - n);
+        const float old = n == 0 ? beta : 1.0f;
+        cl_event *last = n + count == batch ? event : NULL;
+        clprune__quantised part;
+        clprune__gemm_job job = {.batch = count,
+            .of_samples = fit > 1, /* large ones get a launch each */
+            .transpose_b = true,
+            .alpha = 1.0f,
+            .beta = run == 1 ? old : 0.0f,
+            .a = clprune_mat_rows(dy, n * dw.rows, dw.rows),
+            .stride_a = dw.rows * dy.ld,
+            .c = dw};
+        if (run > 1) {
+            job.c = (clprune_mat){products.buffer, products.offset, dw.rows, dw.cols, dw.cols};
+            job.stride_c = results;
+        }
+        if (q != NULL) {
+            part = clprune__quantised_rows(q, n * dw.cols, count * dw.cols);
+            job.quantised_b = &part;
+        } else {
+            job.b = clprune_mat_rows(x, n * dw.cols, dw.cols);
+            job.stride_b = dw.cols * x.ld;
+        }
+        TRY(clprune__gemm(context, &job, run > 1 ? NULL : last));
+        if (run > 1)
+            TRY(sum_samples(context, old, count, products, dw, last));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}

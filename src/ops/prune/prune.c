@@ -1,0 +1,204 @@
+#include "clprune/prune.h"
+
+#include <limits.h>
+
+#include "core/checked.h"
+#include "ops/prune/prune_private.h"
+#include "ops/sparse/bsr_private.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/transfer.h"
+
+static const clprune__kernel_def prune_score_kernel = {"prune/prune_score.cl", "prune_score"};
+static const clprune__kernel_def prune_select_kernel = {"prune/prune_select.cl", "prune_select"};
+static const clprune__kernel_def prune_select_vector_kernel = {
+    "prune/prune_select_vector.cl", "prune_select_vector"};
+
+/* Bits of a digit of the radix selection. Few, since many work-items count in one histogram. */
+#define RADIX 8
+
+void clprune__score_defines(
+    clprune_norm norm, clprune_block block, size_t local, clprune__defines *defines)
+{
+    clprune__define(defines, "LOCAL", local);
+    clprune__define(defines, "VW", clprune__row_vector(block.cols));
+    clprune__define(defines, "BR", block.rows);
+    clprune__define(defines, "BC", block.cols);
+    clprune__define(defines, "NORM", norm);
+}
+
+static clprune_status score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
+    const clprune_mat *centre, clprune__region scores, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t local = clprune__group_size(context, 32);
+    const size_t run = clprune__block_row_run(local, desc);
+    const size_t groups = desc->batch * clprune__ceil_div(sizes->block_rows, run);
+    const size_t global = sizes->blocks > 0 ? groups * local : 0;
+    clprune__defines defines = {0};
+    clprune__score_defines(norm, desc->block, local, &defines);
+    if (centre != NULL)
+        clprune__define(&defines, "CENTRED", 1);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, sizes->block_rows);
+    clprune__arg_ulong(&launch, run);
+    clprune__arg_ulong(&launch, sizes->block_cols);
+    clprune__arg_mat(&launch, x);
+    if (centre != NULL)
+        clprune__arg_mat(&launch, *centre);
+    clprune__arg_region(&launch, scores);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    return status;
+}
+
+/* Writes the mask of the `keep` highest scores of each sample, and the highest dropped one to
+ * thresholds unless its buffer is NULL. */
+static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
+    size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const size_t bytes = batch * blocks;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    if (keep == 0 || keep == blocks) {
+        const unsigned char flag = keep > 0;
+        TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
+        goto done;
+    }
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t local = clprune__group_size(context, 256);
+    const size_t global = batch * local;
+    clprune__defines defines = {0};
+    if (!vector) {
+        clprune__define(&defines, "LOCAL", local);
+        clprune__define(&defines, "RADIX", RADIX);
+    }
+    clprune__define(&defines, "THRESHOLD", thresholds.buffer != NULL);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(
+        context, vector ? &prune_select_vector_kernel : &prune_select_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, blocks);
+    clprune__arg_uint(&launch, (uint32_t)keep);
+    clprune__arg_region(&launch, scores);
+    clprune__arg_region(&launch, mask);
+    if (vector) {
+        clprune__region digits;
+        const size_t padded = clprune__round_up(blocks, 64);
+        TRY(clprune__scratch_array(context, batch * padded, sizeof(cl_short), &digits));
+        clprune__arg_region(&launch, digits);
+    }
+    if (thresholds.buffer != NULL)
+        clprune__arg_region(&launch, thresholds);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+static bool is_norm(clprune_norm norm)
+{
+    return norm == CLPRUNE_NORM_L2 || norm == CLPRUNE_NORM_L1 || norm == CLPRUNE_NORM_MAX;
+}
+
+clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, clprune_mat x, cl_mem scores, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(
+        is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
+    TRY(clprune__check_bsr_desc(context, desc, &sizes));
+    TRY(clprune__check_mat(context, "x", x, desc->batch * desc->rows, desc->cols));
+    const size_t blocks = desc->batch * sizes.blocks;
+    const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
+    TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
+    TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
+    TRY(score(context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event));
+done:
+    return status;
+}
+
+clprune_status clprune_prune_select(clprune_context *context, size_t batch, size_t blocks,
+    size_t keep, cl_mem scores, cl_mem mask, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t count;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(blocks <= INT_MAX && clprune__mul(batch, blocks, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu blocks, expected at most 2^31 - 1 blocks and SIZE_MAX in all", batch,
+        blocks);
+    REQUIRE(keep <= blocks, CLPRUNE_INVALID_ARGUMENT,
+        "keep is %zu, expected at most the %zu blocks", keep, blocks);
+    TRY(clprune__check_buffer(context, "scores", scores, count, sizeof(float)));
+    TRY(clprune__check_buffer(context, "mask", mask, count, 1));
+    TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
+        (clprune__bytes){scores, 0, count * sizeof(float)}));
+    TRY(select_best(context, batch, blocks, keep, (clprune__region){scores, 0},
+        (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event));
+done:
+    return status;
+}
+
+clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, clprune__region scores, clprune_mat x,
+    const clprune_mat *centre, const clprune_bsr *bsr, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__region priorities, mask = {NULL, 0}, thresholds = {NULL, 0};
+    const clprune__region none = {NULL, 0};
+    const clprune__criterion *rule = clprune__criterion_of(criterion);
+    TRY(clprune__check_bsr_dense(context, bsr, "x", x, &sizes));
+    REQUIRE(
+        is_norm(norm), CLPRUNE_INVALID_ARGUMENT, "norm is %d, expected a clprune_norm", (int)norm);
+    REQUIRE(rule != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "criterion is %d, expected a clprune_criterion (clprune/prune.h)", (int)criterion);
+    const clprune_bsr_desc *desc = &bsr->desc;
+    if (desc->keep == sizes.blocks) {
+        TRY(clprune__bsr_pack(context, x, centre, mask, NULL, bsr, &sizes, event));
+        goto done;
+    }
+    const size_t blocks = desc->batch * sizes.blocks;
+    const bool scored = scores.buffer != NULL;
+    if (!scored)
+        TRY(clprune__scratch_array(context, blocks, sizeof(float), &scores));
+    TRY(clprune__scratch_array(context, blocks, 1, &mask));
+    priorities = scores;
+    const bool drawn = rule->prioritise != NULL && desc->keep > 0;
+    if (rule->norms && desc->keep > 0 && !scored)
+        TRY(score(context, norm, desc, &sizes, x, centre, scores, NULL));
+    if (drawn) {
+        TRY(clprune__scratch_array(context, blocks, sizeof(float), &priorities));
+        TRY(clprune__scratch_array(context, desc->batch, sizeof(float), &thresholds));
+        TRY(rule->prioritise(context, bsr, sizes.blocks, seed, scores, priorities, thresholds));
+    }
+    TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
+        rule->limits ? thresholds : none, NULL));
+    const clprune__weights weights = {scores, thresholds};
+    TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune_prune(clprune_context *context, clprune_norm norm,
+    clprune_criterion criterion, uint64_t seed, clprune_mat x, const clprune_bsr *bsr,
+    cl_event *event)
+{
+    ENTER(context);
+    return clprune__prune(
+        context, norm, criterion, seed, (clprune__region){NULL, 0}, x, NULL, bsr, event);
+}

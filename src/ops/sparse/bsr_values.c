@@ -1,0 +1,81 @@
+#include "core/checked.h"
+#include "ops/sparse/bsr_private.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/rowwise.h"
+
+static const clprune__kernel_def bsr_widen_kernel = {"sparse/bsr_widen.cl", "bsr_widen"};
+
+clprune__region clprune__bsr_values_region(const clprune_bsr *bsr)
+{
+    const clprune_bsr_desc *desc = &bsr->desc;
+    const size_t before =
+        bsr->first * desc->keep * clprune__block_values(desc->value_type, desc->block);
+    return (clprune__region){
+        bsr->values, bsr->offset.values / clprune__value_bytes(desc->value_type) + before};
+}
+
+clprune__region clprune__bsr_scales_region(const clprune_bsr *bsr)
+{
+    return (clprune__region){
+        bsr->scales, bsr->offset.scales / sizeof(uint16_t) + bsr->first * bsr->desc.keep};
+}
+
+size_t clprune__row_vector(size_t cols)
+{
+    return cols >= 16 ? 16 : cols >= 4 ? 4 : 1;
+}
+
+void clprune__value_defines(clprune_value_type type, size_t width, clprune__defines *defines)
+{
+    clprune__define(defines, "VALUES", type);
+    clprune__define(defines, "VW", width);
+}
+
+/* Enqueues bsr_widen, in groups of some thousand elements. */
+static clprune_status widen(
+    clprune_context *context, const clprune_bsr *bsr, size_t block, clprune__region widened)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t blocks = bsr->desc.batch * bsr->desc.keep;
+    const size_t run = clprune__max(1, (vector ? 16384 : 1024) / block);
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = clprune__ceil_div(blocks, run) * local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__value_defines(bsr->desc.value_type, vector ? clprune__row_vector(block) : 1, &defines);
+    clprune__define(&defines, "BLOCK", block);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bsr_widen_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, blocks);
+    clprune__arg_ulong(&launch, run);
+    clprune__arg_region(&launch, clprune__bsr_values_region(bsr));
+    if (clprune__is_scaled(bsr->desc.value_type))
+        clprune__arg_region(&launch, clprune__bsr_scales_region(bsr));
+    clprune__arg_region(&launch, widened);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, NULL));
+done:
+    return status;
+}
+
+clprune_status clprune__bsr_values(
+    clprune_context *context, const clprune_bsr *bsr, clprune__region *values)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_bsr_desc *desc = &bsr->desc;
+    const size_t block = desc->block.rows * desc->block.cols;
+    size_t count;
+    if (desc->value_type == CLPRUNE_VALUES_FP32) {
+        *values = clprune__bsr_values_region(bsr);
+        goto done;
+    }
+    REQUIRE(clprune__mul(desc->batch * desc->keep, block, &count), CLPRUNE_SIZE_OVERFLOW,
+        "%zu samples of %zu widened blocks overflow size_t", desc->batch, desc->keep);
+    TRY(clprune__scratch_array(context, count, sizeof(float), values));
+    TRY(widen(context, bsr, block, *values));
+done:
+    return status;
+}

@@ -1,0 +1,72 @@
+/* What public functions begin with: ENTER (guard.h), and the checks of their operands. */
+#ifndef CLPRUNE_RUNTIME_CHECK_H
+#define CLPRUNE_RUNTIME_CHECK_H
+
+#include <stdbool.h>
+
+#include "clprune/matrix.h"
+#include "runtime/context/fail.h"
+#include "runtime/context/guard.h"
+
+/* Fails unless `mat` is rows x cols, has ld >= cols and lies inside its buffer. An empty matrix
+ * may lack a buffer. `name` is the argument's name in the message. */
+clprune_status clprune__check_mat(
+    clprune_context *context, const char *name, clprune_mat mat, size_t rows, size_t cols);
+
+/* Fails unless `buffer` holds at least count * size bytes; a count of 0 accepts NULL. */
+clprune_status clprune__check_buffer(
+    clprune_context *context, const char *name, cl_mem buffer, size_t count, size_t size);
+
+/* Fails where two non-empty matrices may share an element, in one buffer or in sub-buffers of one.
+ * They are apart if one ends before the other begins, or if both have the same ld and their columns
+ * are disjoint: two windows of one matrix, side by side. Both have passed clprune__check_mat. */
+clprune_status clprune__check_apart(
+    clprune_context *context, const char *name_a, clprune_mat a, const char *name_b, clprune_mat b);
+
+/* `count` bytes of a buffer from byte `begin` on. */
+typedef struct clprune__bytes {
+    cl_mem buffer;
+    size_t begin, count;
+} clprune__bytes;
+
+/* The bytes from the first element to the last of a matrix that has passed clprune__check_mat. */
+clprune__bytes clprune__bytes_of(clprune_mat mat);
+
+/* Fails if two regions overlap. Both lie inside their buffers. */
+clprune_status clprune__check_bytes_apart(clprune_context *context, const char *name_a,
+    clprune__bytes a, const char *name_b, clprune__bytes b);
+
+/* Whether an optional matrix is CLPRUNE_NO_MAT, or rows of it. */
+bool clprune__is_absent(clprune_mat mat);
+
+/* A matrix argument, with the size that it must have. */
+typedef struct clprune__operand {
+    const char *name;
+    clprune_mat mat;
+    size_t rows, cols;
+    bool optional;     /* CLPRUNE_NO_MAT is accepted */
+    unsigned in_place; /* bit i: it may alias operand i, element for element */
+} clprune__operand;
+
+enum { CLPRUNE__OPERANDS = 16 }; /* at most */
+
+/* Checks `count` operands: first `inputs` inputs, then the outputs. Each must have its size, and
+ * each output must lie apart from all operands before it; exact aliases that its in_place allows
+ * are accepted. */
+clprune_status clprune__check_operands(
+    clprune_context *context, const clprune__operand *operands, size_t inputs, size_t count);
+
+/* Fails unless all `bytes` of a struct's reserved fields are zero. `name` names the struct in the
+ * message. */
+clprune_status clprune__check_reserved(
+    clprune_context *context, const char *name, const void *reserved, size_t bytes);
+
+/* Whether two matrices are the same elements, at least one: the aliasing that element-wise
+ * operations allow. */
+bool clprune__same_mat(clprune_mat a, clprune_mat b);
+
+/* For operations with nothing to do: sets *event, if event is not NULL, to an event that completes
+ * with all commands so far. */
+clprune_status clprune__empty_event(clprune_context *context, cl_event *event);
+
+#endif

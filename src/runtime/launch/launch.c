@@ -1,0 +1,90 @@
+#include "runtime/launch/launch.h"
+
+#include "core/checked.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/backend.h"
+
+clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
+    const clprune__defines *defines, clprune__launch *launch)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    launch->context = context;
+    launch->def = def;
+    launch->kernel = NULL;
+    launch->least_group = 0;
+    launch->arguments_count = launch->buffers_count = 0;
+    REQUIRE(!defines->overflow, CLPRUNE_INTERNAL_ERROR, "the defines of kernel %s overflow: %s",
+        def->entry, defines->text);
+    TRY(context->backend->find(context, def, defines->text, &launch->kernel));
+done:
+    return status;
+}
+
+/* The place of the next argument; one too many is refused when the kernel is enqueued. */
+static clprune__argument *next_argument(clprune__launch *launch)
+{
+    const size_t i = clprune__min(launch->arguments_count++, CLPRUNE__LAUNCH_ARGUMENTS - 1);
+    return &launch->arguments[i];
+}
+
+void clprune__arg_mem(clprune__launch *launch, cl_mem buffer)
+{
+    if (launch->buffers_count < CLPRUNE__LAUNCH_BUFFERS)
+        launch->buffers[launch->buffers_count] = buffer;
+    launch->buffers_count++;
+    *next_argument(launch) = (clprune__argument){sizeof buffer, {.buffer = buffer}};
+}
+
+void clprune__arg_ulong(clprune__launch *launch, size_t value)
+{
+    *next_argument(launch) = (clprune__argument){sizeof(cl_ulong), {.wide = value}};
+}
+
+void clprune__arg_uint(clprune__launch *launch, uint32_t value)
+{
+    *next_argument(launch) = (clprune__argument){sizeof(cl_uint), {.word = value}};
+}
+
+void clprune__arg_float(clprune__launch *launch, float value)
+{
+    *next_argument(launch) = (clprune__argument){sizeof(cl_float), {.real = value}};
+}
+
+void clprune__arg_mat(clprune__launch *launch, clprune_mat mat)
+{
+    clprune__arg_mem(launch, mat.buffer);
+    clprune__arg_ulong(launch, mat.offset);
+    clprune__arg_ulong(launch, mat.ld);
+}
+
+void clprune__arg_region(clprune__launch *launch, clprune__region region)
+{
+    clprune__arg_ulong(launch, region.offset);
+    clprune__arg_mem(launch, region.buffer);
+}
+
+clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
+    const size_t *global, const size_t *local, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_context *context = launch->context;
+    const char *name = launch->def->entry;
+    REQUIRE(launch->arguments_count <= CLPRUNE__LAUNCH_ARGUMENTS &&
+                launch->buffers_count <= CLPRUNE__LAUNCH_BUFFERS,
+        CLPRUNE_INTERNAL_ERROR, "kernel %s has %zu arguments, %zu of them buffers", name,
+        launch->arguments_count, launch->buffers_count);
+    bool empty = false;
+    for (cl_uint i = 0; i < dimensions; i++) {
+        REQUIRE(local[i] > 0 && global[i] % local[i] == 0, CLPRUNE_INTERNAL_ERROR,
+            "kernel %s: global size %zu is no multiple of local size %zu", name, global[i],
+            local[i]);
+        empty = empty || global[i] == 0;
+    }
+    if (empty)
+        TRY(clprune__empty_event(context, event));
+    else
+        TRY(context->backend->kernel(launch, dimensions, global, local, event));
+done:
+    return status;
+}

@@ -1,0 +1,65 @@
+/* The kernel launcher: arguments are set in order, without indices, and checked on enqueue.
+ *
+ *     clprune__launch launch;
+ *     TRY(clprune__launch_begin(context, &gelu_forward_kernel, &defines, &launch));
+ *     clprune__arg_mat(&launch, h);
+ *     clprune__arg_ulong(&launch, rows);
+ *     TRY(clprune__launch_enqueue(&launch, 2, global, local, event));
+ *
+ * Enqueue checks that all arguments are set, that local divides global and that the work-group fits
+ * kernel and device. */
+#ifndef CLPRUNE_RUNTIME_LAUNCH_H
+#define CLPRUNE_RUNTIME_LAUNCH_H
+
+#include "clprune/matrix.h"
+#include "runtime/launch/defines.h"
+#include "runtime/launch/program_cache.h"
+
+enum { CLPRUNE__LAUNCH_ARGUMENTS = 64, CLPRUNE__LAUNCH_BUFFERS = 16 }; /* most of a kernel */
+
+typedef struct clprune__argument {
+    size_t size;
+    union {
+        cl_mem buffer;
+        cl_ulong wide;
+        cl_uint word;
+        cl_float real;
+    } value;
+} clprune__argument;
+
+typedef struct clprune__launch {
+    clprune_context *context;
+    const clprune__kernel_def *def;
+    const clprune__kernel *kernel; /* NULL: the backend needs none */
+    /* 0: the work-group size is fixed. Else, if the driver refuses it, as many groups of fewer
+     * work-items, a multiple of this, are tried. Set after begin, for kernels that take their group
+     * size from the define LOCAL alone. */
+    size_t least_group;
+    size_t arguments_count, buffers_count;
+    clprune__argument arguments[CLPRUNE__LAUNCH_ARGUMENTS];
+    cl_mem buffers[CLPRUNE__LAUNCH_BUFFERS]; /* among the arguments */
+} clprune__launch;
+
+/* The start of an array in a buffer; the offset counts its elements. */
+typedef struct clprune__region {
+    cl_mem buffer; /* NULL: none */
+    size_t offset;
+} clprune__region;
+
+clprune_status clprune__launch_begin(clprune_context *context, const clprune__kernel_def *def,
+    const clprune__defines *defines, clprune__launch *launch);
+
+/* A matrix is three kernel parameters, MAT(name): buffer, ulong offset, ulong ld. */
+void clprune__arg_mat(clprune__launch *launch, clprune_mat mat);
+/* Two kernel parameters: ulong offset, buffer. */
+void clprune__arg_region(clprune__launch *launch, clprune__region region);
+void clprune__arg_mem(clprune__launch *launch, cl_mem buffer);
+void clprune__arg_ulong(clprune__launch *launch, size_t value);
+void clprune__arg_uint(clprune__launch *launch, uint32_t value);
+void clprune__arg_float(clprune__launch *launch, float value);
+
+/* A global size of zero in any dimension enqueues nothing. */
+clprune_status clprune__launch_enqueue(clprune__launch *launch, cl_uint dimensions,
+    const size_t *global, const size_t *local, cl_event *event);
+
+#endif

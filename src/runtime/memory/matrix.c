@@ -1,0 +1,142 @@
+#include "clprune/matrix.h"
+
+#include <stdlib.h>
+
+#include "core/checked.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/backend.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/rowwise.h"
+#include "runtime/memory/ledger.h"
+
+static const clprune__kernel_def mat_copy_kernel = {"products/fill.cl", "mat_copy"};
+static const clprune__kernel_def fill_kernel = {"products/fill.cl", "fill"};
+
+clprune_status clprune_mat_create(clprune_context *context, clprune_memory_category category,
+    const char *name, size_t rows, size_t cols, clprune_mat *mat)
+{
+    ENTER_CREATE(context, mat);
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(mat != NULL, CLPRUNE_INVALID_ARGUMENT, "mat is NULL");
+    size_t bytes;
+    REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
+        "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
+    cl_mem buffer;
+    TRY(clprune_buffer_create(context, category, name, bytes, &buffer));
+    *mat = clprune_mat_of(buffer, rows, cols);
+done:
+    return status;
+}
+
+/* Floats of a cache line: matrices that start on one have aligned vectors of any width. */
+#define LINE 16
+
+clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
+    size_t count, const char *const *names, clprune_mat *mats)
+{
+    for (size_t i = 0; mats != NULL && i < count; i++)
+        mats[i].buffer = NULL;
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune__ledger_part *parts = NULL;
+    REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
+    REQUIRE(count == 0 || mats != NULL, CLPRUNE_INVALID_ARGUMENT, "mats is NULL");
+    REQUIRE(count == 0 || names != NULL, CLPRUNE_INVALID_ARGUMENT, "names is NULL");
+    if (count == 0)
+        goto done;
+    parts = calloc(count, sizeof *parts);
+    REQUIRE(
+        parts != NULL, CLPRUNE_OUT_OF_HOST_MEMORY, "no memory for a list of %zu matrices", count);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].name = names[i];
+        REQUIRE(clprune__mul3(mats[i].rows, mats[i].cols, sizeof(float), &parts[i].bytes),
+            CLPRUNE_SIZE_OVERFLOW, "the bytes of the %zu x %zu matrix %s overflow size_t",
+            mats[i].rows, mats[i].cols, names[i] != NULL ? names[i] : "(no name)");
+    }
+    cl_mem buffer;
+    TRY(clprune__buffer_create_shared(context, category, count, parts, &buffer));
+    /* Matrices of whole cache lines come first: they all start on a line, and no gaps are
+     * needed. */
+    size_t offset = 0;
+    for (int ragged = 0; ragged < 2; ragged++)
+        for (size_t i = 0; i < count; i++) {
+            const size_t elements = mats[i].rows * mats[i].cols;
+            if ((elements % LINE != 0) != ragged)
+                continue;
+            mats[i] = clprune_mat_of(buffer, mats[i].rows, mats[i].cols);
+            mats[i].offset = offset;
+            offset += elements;
+        }
+done:
+    free(parts);
+    return status;
+}
+
+static clprune__rect rect_of(clprune_mat mat)
+{
+    const size_t bytes = sizeof(float);
+    return (clprune__rect){
+        mat.buffer, mat.offset * bytes, mat.rows, mat.cols * bytes, mat.ld * bytes};
+}
+
+clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    if (mat.rows == 0 || mat.cols == 0)
+        goto done;
+    REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    const clprune__rect rect = rect_of(mat);
+    TRY(context->backend->write(context, &rect, host));
+done:
+    return status;
+}
+
+clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    if (mat.rows == 0 || mat.cols == 0)
+        goto done;
+    REQUIRE(host != NULL, CLPRUNE_INVALID_ARGUMENT, "host is NULL");
+    const clprune__rect rect = rect_of(mat);
+    TRY(context->backend->read(context, &rect, host));
+done:
+    return status;
+}
+
+/* A kernel: clEnqueueCopyBufferRect needs equal pitches within one buffer, and crashes on
+ * sub-buffers in PoCL 3.1. */
+clprune_status clprune_mat_copy(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
+    TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
+    TRY(clprune__check_apart(context, "from", from, "to", to));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, to.rows, to.cols);
+    const clprune_mat mats[] = {from, to};
+    TRY(clprune__rowwise_run(context, &mat_copy_kernel, &plan, 2, mats, event));
+done:
+    return status;
+}
+
+clprune_status clprune_mat_fill(
+    clprune_context *context, float value, clprune_mat mat, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
+    const clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
+    clprune__launch launch;
+    TRY(clprune__rowwise_begin(context, &fill_kernel, &plan, &launch));
+    clprune__arg_float(&launch, value);
+    clprune__arg_mat(&launch, mat);
+    TRY(clprune__rowwise_end(&launch, &plan, event));
+done:
+    return status;
+}

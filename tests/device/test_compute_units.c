@@ -1,0 +1,133 @@
+/* On CPUs, weight gradients have the same bits with any number of compute units. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context/context_private.h"
+#include "support/test_buffer.h"
+#include "support/test_rng.h"
+
+enum { BATCH = 24, OUT = 41 };
+
+static const uint32_t units[] = {1, 2, 3, 4, 16, 64};
+
+typedef struct form_row {
+    const char *name;
+    clprune_keep keep;
+} form_row;
+
+static const form_row rows[] = {
+    {"dense", {.form = CLPRUNE_FORM_DENSE}},
+    {"pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.6f, .block = {1, 4}}},
+    {"pruned, centred", {.form = CLPRUNE_FORM_PRUNED,
+                            .sparsity = 0.6f,
+                            .block = {1, 4},
+                            .centre = CLPRUNE_CENTRE_SAMPLE}},
+    {"pruned, centred by cells", {.form = CLPRUNE_FORM_PRUNED,
+                                     .sparsity = 0.6f,
+                                     .block = {1, 4},
+                                     .centre = CLPRUNE_CENTRE_CELLS,
+                                     .cell = 2}},
+    {"pooled", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
+    {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 4}},
+};
+
+/* Says that the context's device has so many; the launches do not depend on it. */
+static void pretend(uint32_t count)
+{
+    test_context()->facts.compute_units = count;
+}
+
+typedef enum kind { PRODUCT_TN, PRODUCT_NT, CONV } kind;
+
+typedef struct shape {
+    const char *name;
+    kind kind;
+    size_t rows, cols; /* of a sample; of CONV the sides of an image and its channels */
+    size_t out, stride;
+} shape;
+
+static const shape shapes[] = {
+    {"linear", PRODUCT_TN, 12, 40, OUT, 0},
+    {"linear, one panel", PRODUCT_TN, 40, 20, 16, 0},
+    {"plain MLP", PRODUCT_TN, 1, 40, OUT, 0},
+    {"token mix", PRODUCT_NT, 20, 40, OUT, 0},
+    {"3x3", CONV, 8, 20, OUT, 1},
+    {"3x3, 2 panels", CONV, 8, 20, 128, 1},
+    {"3x3, stride 2", CONV, 8, 20, OUT, 2},
+    {"3x3, 3 channels", CONV, 8, 3, OUT, 1},
+};
+
+/* dw of one shape and form. */
+static float *gradient(const shape *s, const clprune_keep *keep)
+{
+    const bool conv = s->kind == CONV;
+    const size_t x_rows = conv ? s->rows * s->rows : s->rows;
+    const size_t side = conv ? s->rows / s->stride : 0;
+    const size_t dy_rows = conv ? side * side : s->kind == PRODUCT_NT ? s->out : s->rows;
+    const size_t dy_cols = s->kind == PRODUCT_NT ? s->cols : s->out;
+    const size_t dw_cols = conv ? 9 * s->cols : s->kind == PRODUCT_NT ? s->rows : s->cols;
+    float *x = test_new_normal(1, BATCH * x_rows * s->cols);
+    float *dy = test_new_normal(2, BATCH * dy_rows * dy_cols);
+    test_mat mx = test_mat_make(BATCH * x_rows, s->cols, 0, x);
+    test_mat mdy = test_mat_make(BATCH * dy_rows, dy_cols, 0, dy);
+    test_mat mdw = test_mat_make(s->out, dw_cols, 0, NULL);
+    clprune_saved *saved = NULL;
+    if (conv) {
+        const clprune_conv2d_desc desc = {.in = s->cols,
+            .out = s->out,
+            .kernel = {3, 3},
+            .stride = {s->stride, s->stride},
+            .padding = {1, 1},
+            .keep = *keep};
+        const clprune_extent image = {s->rows, s->rows};
+        clprune_conv2d *layer;
+        TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+        TEST_OK(clprune_conv2d_saved_create(layer, BATCH, image, "x", &saved));
+        TEST_OK(clprune_saved_store(saved, 0, BATCH, mx.mat, NULL));
+        TEST_OK(clprune_conv2d_backward(layer, BATCH, image, 0.0f, 0.0f, saved, mdy.mat,
+            CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, mdw.mat, CLPRUNE_NO_MAT, NULL));
+        clprune_conv2d_destroy(layer);
+    } else {
+        TEST_OK(clprune_saved_create(test_context(), "x", keep, BATCH, s->rows, s->cols, &saved));
+        TEST_OK(clprune_saved_store(saved, 0, BATCH, mx.mat, NULL));
+        TEST_OK((s->kind == PRODUCT_NT ? clprune_saved_product_nt : clprune_saved_product_tn)(
+            saved, 0, BATCH, 0.0f, mdy.mat, mdw.mat, NULL));
+    }
+    float *dw = test_mat_get(&mdw, "dw");
+    clprune_saved_destroy(saved);
+    return dw;
+}
+
+static void any_number(void **state)
+{
+    const form_row *row = *state;
+    const uint32_t real = test_context()->facts.compute_units;
+    if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_VECTOR)
+        skip(); /* the tiled family splits its sums by their number */
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const shape *s = &shapes[i];
+        const size_t bytes = s->out *
+                             (s->kind == CONV            ? 9 * s->cols
+                                 : s->kind == PRODUCT_NT ? s->rows
+                                                         : s->cols) *
+                             sizeof(float);
+        float *want = NULL;
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            pretend(units[u]);
+            float *got = gradient(s, &row->keep);
+            if (want == NULL)
+                want = got;
+            else if (memcmp(got, want, bytes) != 0)
+                fail_msg("%s, %s: other bits with %u compute units", row->name, s->name, units[u]);
+        }
+    }
+    pretend(real);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        test_add(&list, any_number, &rows[i], "%s", rows[i].name);
+    return test_run_on_each_device("compute_units", &list);
+}

@@ -1,0 +1,149 @@
+/* A device whose results are wrong (support/device_layer.c) is refused when a context is created.
+ * The order of the cases matters: a device that passed is not asked again. CTest loads the layer;
+ * without it the program is skipped. */
+#include <CL/cl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/device_layer.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+
+static unsigned built;
+
+/* Counts the programs of self-checks, which are not kept on disk here. */
+static void count_built(void *user, clprune_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    built += strstr(message, "built device/self_check.cl") != NULL;
+}
+
+static clprune_status create(
+    cl_command_queue queue, clprune_kernels kernels, clprune_context **context)
+{
+    const clprune_context_options options = {
+        .cache_dir = "off", .kernels = kernels, .log = count_built};
+    built = 0;
+    return clprune_context_create(queue, &options, context);
+}
+
+static const struct wrong_row {
+    const char *name, *settings, *parts[3]; /* of the text */
+} wrong_rows[] = {
+    {"NaN in a transpose", "spoil=self_check:0", {" gives ", "nan", "of a transpose in local"}},
+    {"NaN in a product", "spoil=self_check:511", {" gives ", "nan", "of products of vectors"}},
+    {"NaN in exp", "spoil=self_check:512", {" gives ", "nan", "of exp, erf, sqrt and log"}},
+    {"NaN at the end", "spoil=self_check:1023", {" gives ", "nan", "of 64-bit products"}},
+    {"the last bit of a transpose", "spoil=self_check:100:1", {"of a transpose in local memory"}},
+    {"the last bit of a product", "spoil=self_check:300:-1", {"of products of vectors"}},
+    {"the last bits of erf", "spoil=self_check:577:500", {"of exp, erf, sqrt and log"}},
+    {"the last bit of a loop", "spoil=self_check:1024:1", {"of a long loop"}},
+    {"the last bit of a draw", "spoil=self_check:800:1", {"of 64-bit products"}},
+};
+
+static void wrong(void **state)
+{
+    const struct wrong_row *row = *state;
+    clprune_device_info info;
+    size_t count;
+    device_layer_set(row->settings);
+    for (int kernels = CLPRUNE_KERNELS_VECTOR; kernels <= CLPRUNE_KERNELS_TILED; kernels++) {
+        clprune_context *context = NULL;
+        assert_int_equal(create(NULL, (clprune_kernels)kernels, &context), CLPRUNE_UNSUPPORTED);
+        assert_null(context);
+        const char *text = clprune_last_error(NULL);
+        device_layer_set(NULL);
+        assert_int_equal(clprune_device_list(1, &info, &count), CLPRUNE_SUCCESS);
+        device_layer_set(row->settings);
+        const char *const parts[] = {"the device computes wrong results", info.platform,
+            info.driver, "CLPRUNE_DEBUG=check=off", row->parts[0], row->parts[1], row->parts[2]};
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+            if (parts[i] != NULL && strstr(text, parts[i]) == NULL)
+                fail_msg("\"%s\" is not in \"%s\"", parts[i], text);
+    }
+    device_layer_set(NULL);
+}
+
+/* The switch of clprune/context.h. */
+static void skipped(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    device_layer_set("spoil=self_check:0");
+    test_debug("check=off");
+    assert_int_equal(create(NULL, CLPRUNE_KERNELS_AUTO, &context), CLPRUNE_SUCCESS);
+    test_debug(NULL);
+    device_layer_set(NULL);
+    assert_int_equal(built, 0);
+    clprune_context_destroy(context);
+}
+
+static void built_times(unsigned times, clprune_kernels kernels)
+{
+    clprune_context *context = NULL;
+    if (create(NULL, kernels, &context) != CLPRUNE_SUCCESS)
+        fail_msg("%s", clprune_last_error(NULL));
+    assert_int_equal(built, times);
+    assert_int_equal(clprune_context_cache_stats(context).builds, 0);
+    assert_int_equal(clprune_context_cache_stats(context).memory_hits, 0);
+    const clprune_memory_usage memory = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
+    assert_int_equal(memory.peak, 0);
+    clprune_context_destroy(context);
+}
+
+/* A command that is held back on the caller's queue does not hold back the creation. */
+static void on_a_busy_queue(void **state)
+{
+    (void)state;
+    clprune_context *owner = NULL, *context = NULL;
+    cl_int code;
+    cl_event done;
+    test_debug("check=off");
+    assert_int_equal(create(NULL, CLPRUNE_KERNELS_TILED, &owner), CLPRUNE_SUCCESS);
+    test_debug(NULL);
+    const cl_command_queue queue = clprune_context_queue(owner);
+    const cl_event gate = clCreateUserEvent(clprune_context_cl(owner), &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clEnqueueBarrierWithWaitList(queue, 1, &gate, &done), CL_SUCCESS);
+    assert_int_equal(create(queue, CLPRUNE_KERNELS_TILED, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(built, 1);
+    assert_ptr_equal(clprune_context_queue(context), queue);
+    cl_int now = CL_QUEUED;
+    assert_int_equal(
+        clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof now, &now, NULL),
+        CL_SUCCESS);
+    assert_int_not_equal(now, CL_COMPLETE);
+    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    clprune_context_destroy(context);
+    (void)clReleaseEvent(gate);
+    (void)clReleaseEvent(done);
+    clprune_context_destroy(owner);
+}
+
+/* Each family once; statistics and memory do not count the check. */
+static void once(void **state)
+{
+    (void)state;
+    built_times(0, CLPRUNE_KERNELS_TILED); /* of the case before */
+    built_times(1, CLPRUNE_KERNELS_VECTOR);
+    built_times(0, CLPRUNE_KERNELS_VECTOR);
+    device_layer_set("spoil=self_check:0");
+    built_times(0, CLPRUNE_KERNELS_VECTOR);
+    device_layer_set(NULL);
+}
+
+int main(void)
+{
+    if (!device_layer_is_loaded()) {
+        print_message("self-check: $OPENCL_LAYERS has no device layer that the loader knows\n");
+        return TEST_SKIPPED;
+    }
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof wrong_rows / sizeof wrong_rows[0]; i++)
+        test_add(&list, wrong, &wrong_rows[i], "%s", wrong_rows[i].name);
+    test_add(&list, skipped, NULL, "skipped");
+    test_add(&list, on_a_busy_queue, NULL, "on a busy queue");
+    test_add(&list, once, NULL, "once");
+    return test_run_on_host("self-check", &list);
+}

@@ -1,0 +1,533 @@
+/* The program cache in use: hits and misses in memory and on disk, damaged files, bad folders,
+ * build failures. Whatever happens to the files, the results stay right. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/launch/disk_cache.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/program_cache.h"
+#include "support/test_cache.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "support/test_rng.h"
+
+static void memory_hits(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    const clprune__kernel *first, *second, *other;
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &first),
+        CLPRUNE_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &second),
+        CLPRUNE_SUCCESS);
+    assert_ptr_equal(first, second);
+    assert_int_equal(clprune_context_cache_stats(context).memory_hits, 1);
+    assert_int_equal(clprune_context_cache_stats(context).builds, 1);
+    static const char *const others[] = {
+        "-DLOCAL=1 -DSUMS=1 -DVW=4", "-DLOCAL=1 -DVW=8", "-DLOCAL=2 -DVW=4"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            clprune__kernel_get(context, &test_fill_kernel, others[i], &other), CLPRUNE_SUCCESS);
+        assert_int_equal(clprune_context_cache_stats(context).builds, 2 + i);
+    }
+    clprune_context_destroy(context);
+}
+
+/* Programs are built with divisions and square roots that are rounded correctly, where the device
+ * has them. */
+static void divisions(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    cl_device_id device;
+    cl_device_fp_config floats;
+    cl_program program;
+    const clprune__kernel *kernel;
+    char options[1024];
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    assert_int_equal(clGetCommandQueueInfo(clprune_context_queue(context), CL_QUEUE_DEVICE,
+                         sizeof device, &device, NULL),
+        CL_SUCCESS);
+    assert_int_equal(
+        clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, NULL),
+        CL_SUCCESS);
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
+        CLPRUNE_SUCCESS);
+    assert_int_equal(
+        clGetKernelInfo(kernel->kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL),
+        CL_SUCCESS);
+    assert_int_equal(clGetProgramBuildInfo(
+                         program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL),
+        CL_SUCCESS);
+    assert_true((strstr(options, "-cl-fp32-correctly-rounded-divide-sqrt ") != NULL) ==
+                ((floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0));
+    clprune_context_destroy(context);
+}
+
+static void disk_hits(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    struct stat info;
+    assert_int_equal(stat(s.dir, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(stat(s.file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    const clprune_cache_stats stats = test_use(s.dir, NULL);
+    assert_int_equal(stats.disk_hits, 1);
+    assert_int_equal(stats.builds, 0);
+    assert_int_equal(stats.rejected, 0);
+    test_unstock(&s);
+}
+
+static void umask_does_not_matter(void **state)
+{
+    (void)state;
+    const mode_t before = umask(0);
+    test_stocked s = test_stock();
+    (void)umask(before);
+    struct stat info;
+    assert_int_equal(stat(s.dir, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(stat(s.file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    test_unstock(&s);
+}
+
+static void truncated_files(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    test_rng rng = {11};
+    for (size_t i = 0; i < 24; i++) {
+        const size_t size = i < 10   ? i * 9
+                            : i < 12 ? s.size - 1 - i % 2
+                                     : test_rng_below(&rng, s.size);
+        char what[64];
+        (void)snprintf(what, sizeof what, "cut to %zu of %zu bytes", size, s.size);
+        test_file_write(s.file, s.content, size);
+        test_check_healed(&s, what);
+    }
+    test_unstock(&s);
+}
+
+static void flipped_bits(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    test_rng rng = {12};
+    for (size_t i = 0; i < 40; i++) {
+        const size_t at = i < 20 ? i * 4 : test_rng_below(&rng, s.size);
+        const unsigned char bit = (unsigned char)(1u << test_rng_below(&rng, 8));
+        char what[64];
+        (void)snprintf(what, sizeof what, "bit 0x%02x of byte %zu of %zu", bit, at, s.size);
+        s.content[at] ^= bit;
+        test_file_write(s.file, s.content, s.size);
+        s.content[at] ^= bit;
+        test_check_healed(&s, what);
+    }
+    test_unstock(&s);
+}
+
+static void file_with_a_tail(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    unsigned char *longer = malloc(s.size + 1);
+    assert_non_null(longer);
+    memcpy(longer, s.content, s.size);
+    longer[s.size] = 0;
+    test_file_write(s.file, longer, s.size + 1);
+    test_check_healed(&s, "one byte too many");
+    test_file_write(s.file, "", 0);
+    test_check_healed(&s, "empty");
+    free(longer);
+    test_unstock(&s);
+}
+
+static void wrong_mode(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    static const mode_t modes[] = {0620, 0602, 0666, 0777};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(s.file, modes[i]), 0);
+        test_check_healed(&s, "a file that others may write");
+    }
+    test_unstock(&s);
+}
+
+static void wrong_owner(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can give files away */
+    test_stocked s = test_stock();
+    assert_int_equal(chown(s.file, 65534, 65534), 0);
+    test_check_healed(&s, "a file of another user");
+    assert_int_equal(chown(s.dir, 65534, 65534), 0);
+    test_warnings seen;
+    const clprune_cache_stats stats = test_use(s.dir, &seen);
+    assert_int_equal(stats.builds, 1);
+    assert_true(seen.count > 0);
+    test_unstock(&s);
+}
+
+static void link_in_place(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    char target[TEST_PATH + 16];
+    (void)snprintf(target, sizeof target, "%s/target", s.base);
+    test_file_write(target, s.content, s.size); /* even to a good file */
+    assert_int_equal(chmod(target, 0600), 0);
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(symlink(target, s.file), 0);
+    test_check_healed(&s, "a link");
+    size_t size;
+    unsigned char *now = test_file_read(target, &size);
+    assert_int_equal(size, s.size);
+    assert_memory_equal(now, s.content, size);
+    free(now);
+    test_unstock(&s);
+}
+
+static void fifo_in_place(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(mkfifo(s.file, 0600), 0);
+    test_check_healed(&s, "a FIFO");
+    test_unstock(&s);
+}
+
+/* A folder cannot be replaced by renaming, so it stays; it must only do no harm. */
+static void folder_in_place(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    assert_int_equal(unlink(s.file), 0);
+    assert_int_equal(mkdir(s.file, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        test_warnings seen;
+        const clprune_cache_stats stats = test_use(s.dir, &seen);
+        assert_int_equal(stats.rejected, 1);
+        assert_int_equal(stats.builds, 1);
+        assert_true(seen.count > 0);
+    }
+    assert_int_equal(test_folder_count(s.dir, NULL), 1); /* no temporary files pile up */
+    test_unstock(&s);
+}
+
+/* The good binary of one key under the name of another. */
+static void file_of_another_key(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    char name[TEST_PATH], other[2 * TEST_PATH + 16];
+    assert_int_equal(unlink(s.file), 0);
+    clprune_context_destroy(test_build_other(s.dir));
+    assert_int_equal(test_folder_count(s.dir, name), 1);
+    (void)snprintf(other, sizeof other, "%s/%s", s.dir, name);
+    assert_int_equal(rename(other, s.file), 0);
+    test_check_healed(&s, "a file of another key");
+    test_unstock(&s);
+}
+
+/* The folder cannot be used: the cache is off with one warning, and all else works. */
+static void check_off(const char *dir, bool warned)
+{
+    test_warnings seen = {0};
+    clprune_context *context = NULL;
+    const clprune_context_options options = {.cache_dir = dir, .log = test_note, .log_user = &seen};
+    assert_int_equal(test_create(options, &context), CLPRUNE_SUCCESS);
+    assert_null(clprune_context_cache_dir(context));
+    clprune_context_destroy(context);
+    assert_int_equal(seen.count, warned ? 1 : 0);
+    assert_int_equal(test_use(dir, NULL).builds, 1);
+}
+
+static void unusable_folders(void **state)
+{
+    (void)state;
+    static const mode_t modes[] = {0777, 0770, 0702};
+    char base[TEST_PATH], path[TEST_PATH + 32], other[TEST_PATH + 32];
+    test_folder_make(base);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/open%zu", base, i);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        check_off(path, true);
+        assert_int_equal(test_folder_count(path, NULL), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s/file", base);
+    test_file_write(path, "x", 1);
+    check_off(path, true);
+    (void)snprintf(path, sizeof path, "%s/file/below", base);
+    check_off(path, true);
+    (void)snprintf(other, sizeof other, "%s/real", base);
+    (void)snprintf(path, sizeof path, "%s/link", base);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(symlink(other, path), 0);
+    static const char *const ends[] = {"", "/", "//", "/.", "/./"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/link%s", base, ends[i]);
+        check_off(path, true);
+        assert_int_equal(test_folder_count(other, NULL), 0);
+    }
+    static char name[8000];
+    memset(name, 'x', sizeof name - 1);
+    check_off(name, true);
+    check_off("off", false);
+    test_folder_remove(base);
+}
+
+/* A folder with less room than one binary keeps none; creation and stores both tidy up. */
+static void limited_folder(void **state)
+{
+    (void)state;
+    test_stocked s = test_stock();
+    char stale[2 * TEST_PATH + 32];
+    const struct timespec old[2] = {{1, 0}, {1, 0}};
+    (void)snprintf(stale, sizeof stale, "%s.abcdef", s.file);
+    test_file_write(stale, "x", 1);
+    assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
+    assert_int_equal(test_use(s.dir, NULL).disk_hits, 1);
+    assert_int_equal(test_folder_count(s.dir, NULL), 1);
+    test_environment("CLPRUNE_CACHE_LIMIT", "1K");
+    assert_int_equal(test_use(s.dir, NULL).builds, 1);
+    assert_int_equal(test_folder_count(s.dir, NULL), 0);
+    test_environment("CLPRUNE_CACHE_LIMIT", NULL);
+    test_unstock(&s);
+}
+
+static void vanished_folder(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], dir[TEST_PATH + 8];
+    test_folder_make(base);
+    (void)snprintf(dir, sizeof dir, "%s/cache", base);
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = dir}, &context), CLPRUNE_SUCCESS);
+    test_folder_remove(base);
+    const clprune__kernel *kernel;
+    assert_int_equal(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=4", &kernel),
+        CLPRUNE_SUCCESS);
+    clprune_context_destroy(context);
+}
+
+static bool is_pocl(const clprune_context *context)
+{
+    cl_platform_id platform;
+    char name[256] = "";
+    assert_int_equal(clGetDeviceInfo(clprune_context_device(context), CL_DEVICE_PLATFORM,
+                         sizeof(cl_platform_id), &platform, NULL),
+        CL_SUCCESS);
+    assert_int_equal(
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL), CL_SUCCESS);
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
+/* Which folder the environment chooses; NULL: the cache is off, as it is on PoCL, which has its
+ * own, unless CLPRUNE_CACHE_DIR names a folder. */
+static void check_choice(
+    const char *cache_dir, const char *cache_home, const char *home, const char *expected)
+{
+    char *saved[3];
+    static const char *const names[3] = {"CLPRUNE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+    const char *const values[3] = {cache_dir, cache_home, home};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        saved[i] = value != NULL ? strcpy(malloc(strlen(value) + 1), value) : NULL;
+        test_environment(names[i], values[i]);
+    }
+    clprune_context *context = NULL;
+    assert_int_equal(test_create((clprune_context_options){0}, &context), CLPRUNE_SUCCESS);
+    const char *dir = clprune_context_cache_dir(context), *reason;
+    const bool named = cache_dir != NULL && cache_dir[0] != '\0';
+    if (expected == NULL || (!named && is_pocl(context)))
+        assert_null(dir);
+    else
+        assert_string_equal(dir == NULL ? "(off)" : dir, expected);
+    char *folder = clprune__disk_folder(NULL, &reason);
+    if (expected == NULL)
+        assert_null(folder);
+    else
+        assert_string_equal(folder == NULL ? "(off)" : folder, expected);
+    free(folder);
+    clprune_context_destroy(context);
+    for (int i = 0; i < 3; i++) {
+        test_environment(names[i], saved[i]);
+        free(saved[i]);
+    }
+}
+
+static void choice_of_folder(void **state)
+{
+    (void)state;
+    char base[TEST_PATH], a[TEST_PATH + 32], b[TEST_PATH + 32], c[TEST_PATH + 32];
+    test_folder_make(base);
+    (void)snprintf(a, sizeof a, "%s/deep/er", base);
+    (void)snprintf(b, sizeof b, "%s/clprune", base);
+    (void)snprintf(c, sizeof c, "%s/.cache/clprune", base);
+    check_choice(a, base, base, a);
+    check_choice("", base, base, b);
+    check_choice(NULL, base, "/nonexistent", b);
+    check_choice(NULL, NULL, base, c);
+    check_choice(NULL, "relative", base, c);
+    check_choice(NULL, "", base, c);
+    check_choice(NULL, NULL, NULL, NULL);
+    check_choice(NULL, NULL, "", NULL);
+    check_choice(NULL, NULL, "relative", NULL);
+    check_choice("off", base, base, NULL);
+    struct stat info;
+    assert_int_equal(stat(c, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    test_folder_remove(base);
+}
+
+static void build_failure(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *defines, *part;
+    } rows[] = {
+        {"-DLOCAL=1 -DVW=3", "VW must be 1, 4, 8 or 16"},
+        {"-DVW=1", "rowwise.clh needs LOCAL and VW"},
+        {"-DLOCAL=1 -DVW=1 -Dglobal=wrong", "wrong"},
+    };
+    static const char *const files[] = {"cl/prelude/common.clh:", "cl/prelude/rowwise.clh:", "cl/"};
+    clprune_context *context = test_context();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const clprune__kernel *kernel = (const clprune__kernel *)&rows;
+        const clprune_cache_stats before = clprune_context_cache_stats(context);
+        TEST_FAILS(clprune__kernel_get(context, &test_fill_kernel, rows[i].defines, &kernel),
+            CLPRUNE_BUILD_FAILED, rows[i].part);
+        assert_null(kernel);
+        if (strstr(clprune_last_error(context), files[i]) == NULL)
+            fail_msg("the log does not name %s: %s", files[i], clprune_last_error(context));
+        assert_non_null(strstr(clprune_last_error(context), rows[i].defines));
+        assert_int_equal(clprune_context_cache_stats(context).builds, before.builds);
+    }
+    /* The context goes on working. */
+    const clprune__kernel *kernel;
+    TEST_OK(clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=1", &kernel));
+}
+
+/* The build log that the driver tells; 0: its own. The linker puts this function in front. */
+static size_t told_log;
+
+cl_int __real_clGetProgramBuildInfo(cl_program program, cl_device_id device,
+    cl_program_build_info what, size_t size, void *value, size_t *actual);
+cl_int __wrap_clGetProgramBuildInfo(cl_program program, cl_device_id device,
+    cl_program_build_info what, size_t size, void *value, size_t *actual)
+{
+    if (told_log == 0)
+        return __real_clGetProgramBuildInfo(program, device, what, size, value, actual);
+    if (actual != NULL)
+        *actual = told_log + 1;
+    if (value == NULL)
+        return CL_SUCCESS;
+    if (size <= told_log)
+        return CL_INVALID_VALUE;
+    memset(value, 'x', told_log);
+    memcpy(value, "the first error", 15);
+    ((char *)value)[told_log] = '\0';
+    return CL_SUCCESS;
+}
+
+/* The last error keeps a log of 10000 bytes, and of a longer one the beginning. */
+static void long_build_log(void **state)
+{
+    (void)state;
+    static const size_t logs[] = {10000, 40000};
+    clprune_context *context = test_context();
+    for (int i = 0; i < 2; i++) {
+        const clprune__kernel *kernel;
+        told_log = logs[i];
+        const clprune_status status =
+            clprune__kernel_get(context, &test_fill_kernel, "-DLOCAL=1 -DVW=3", &kernel);
+        told_log = 0;
+        assert_int_equal(status, CLPRUNE_BUILD_FAILED);
+        const char *error = clprune_last_error(context);
+        assert_non_null(strstr(error, "the first errorxxx"));
+        assert_true(strlen(error) > 10000);
+        assert_true((strstr(error, "more bytes of the build log") != NULL) == (i == 1));
+    }
+}
+
+/* A launch keeps its kernel while so many others are made that the cache grows. */
+static void kernels_stay(void **state)
+{
+    (void)state;
+    clprune_context *context = NULL;
+    assert_int_equal(
+        test_create((clprune_context_options){.cache_dir = "off"}, &context), CLPRUNE_SUCCESS);
+    const clprune__kernel *other, *again;
+    clprune_mat mat;
+    clprune__launch launch;
+    const size_t one = 1;
+    float values[4];
+    assert_int_equal(
+        clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", 1, 4, &mat), CLPRUNE_SUCCESS);
+    clprune__defines first = {0};
+    clprune__define(&first, "LOCAL", 1);
+    clprune__define(&first, "OTHER", 1);
+    clprune__define(&first, "VW", 1);
+    assert_int_equal(
+        clprune__launch_begin(context, &test_fill_kernel, &first, &launch), CLPRUNE_SUCCESS);
+    for (int i = 2; i < 80; i++) {
+        char defines[64];
+        (void)snprintf(defines, sizeof defines, "-DLOCAL=1 -DOTHER=%d -DVW=1", i);
+        assert_int_equal(
+            clprune__kernel_get(context, &test_fill_kernel, defines, &other), CLPRUNE_SUCCESS);
+    }
+    assert_int_equal(
+        clprune__kernel_get(context, &test_fill_kernel, first.text, &again), CLPRUNE_SUCCESS);
+    assert_ptr_equal(launch.kernel, again);
+    clprune__arg_ulong(&launch, mat.rows);
+    clprune__arg_ulong(&launch, mat.cols);
+    clprune__arg_ulong(&launch, 1); /* rows of a group */
+    clprune__arg_float(&launch, 3.0f);
+    clprune__arg_mat(&launch, mat);
+    assert_int_equal(clprune__launch_enqueue(&launch, 1, &one, &one, NULL), CLPRUNE_SUCCESS);
+    assert_int_equal(clprune_mat_read(context, mat, values), CLPRUNE_SUCCESS);
+    for (int i = 0; i < 4; i++)
+        assert_true(values[i] == 3.0f);
+    clprune_context_destroy(context);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, divisions, NULL, "divisions");
+    test_add(&list, memory_hits, NULL, "same key hits, a changed define misses");
+    test_add(&list, disk_hits, NULL, "a second context loads from disk");
+    test_add(&list, umask_does_not_matter, NULL, "modes are 0700 and 0600 at umask 0");
+    test_add(&list, truncated_files, NULL, "files cut at 24 lengths");
+    test_add(&list, flipped_bits, NULL, "files with one of 40 bits flipped");
+    test_add(&list, file_with_a_tail, NULL, "a file with a byte too many, an empty file");
+    test_add(&list, wrong_mode, NULL, "files that others may write");
+    test_add(&list, wrong_owner, NULL, "a file and a folder of another user");
+    test_add(&list, link_in_place, NULL, "a link in a file's place");
+    test_add(&list, fifo_in_place, NULL, "a FIFO in a file's place");
+    test_add(&list, folder_in_place, NULL, "a folder in a file's place");
+    test_add(&list, file_of_another_key, NULL, "the file of another key");
+    test_add(&list, unusable_folders, NULL, "unusable folders");
+    test_add(&list, limited_folder, NULL, "a folder with little room, and what a process left");
+    test_add(&list, vanished_folder, NULL, "a folder that vanishes");
+    test_add(&list, choice_of_folder, NULL, "the folder that the environment chooses");
+    test_add(&list, build_failure, NULL, "a build failure reports log and file name");
+    test_add(&list, long_build_log, NULL, "a long build log is kept");
+    test_add(&list, kernels_stay, NULL, "a launch keeps its kernel while the cache grows");
+    return test_run_on_each_device("program cache", &list);
+}

@@ -1,0 +1,406 @@
+/* Convolutions against the reference, for every form of the kept input. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/conv/conv_private.h"
+#include "ref/conv_ref.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct conv_row {
+    const char *name;
+    conv_ref r;
+    bool bias;
+} conv_row;
+
+/* Few numbers of channels, each of which takes programs of its own: 16 is a whole vector, 20 is
+ * not; 3 is no multiple of a vector's part, 800 more than a panel is deep. */
+static const conv_row rows[] = {
+    {"3x3", {2, 16, 20, 6, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2", {2, 16, 20, 7, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, false},
+    {"7x7 stride 2 of 3 channels", {2, 3, 20, 13, 14, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 0, 0}, true},
+    {"stride 3 dilation 2, uneven", {2, 16, 20, 11, 9, {2, 3}, {3, 2}, {1, 2}, {2, 3}, 0, 0}, true},
+    {"many images", {40, 16, 20, 3, 3, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"wide image", {1, 3, 20, 2, 1100, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"tall image", {2, 3, 20, 1100, 5, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 stride 2, even image", {2, 16, 20, 6, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"1x1 stride 2, even image", {3, 16, 20, 4, 8, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"taps that share cells", {2, 16, 20, 12, 20, {7, 5}, {4, 6}, {3, 4}, {2, 1}, 0, 0}, true},
+    {"stride far above the image",
+        {2, 3, 20, 3, 4, {2, 2}, {1 << 28, 1 << 28}, {1, 1}, {1, 1}, 0, 0}, true},
+    /* what the forms do not depend on */
+    {"few channels, many pixels", {6, 3, 20, 200, 330, {1, 2}, {2, 3}, {0, 1}, {1, 1}, 0, 0}, true},
+    {"3x3 no padding, many outputs", {3, 16, 100, 5, 4, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 0},
+        true},
+    {"1x1", {2, 20, 20, 4, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"1x1 stride 2", {3, 16, 20, 5, 6, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 0, 0}, false},
+    {"dilated", {2, 16, 20, 9, 8, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0, 0}, false},
+    {"stride above kernel", {1, 16, 20, 7, 7, {1, 2}, {3, 4}, {0, 0}, {1, 1}, 0, 0}, true},
+    {"padding above kernel", {1, 3, 20, 2, 3, {2, 2}, {1, 1}, {3, 2}, {1, 1}, 0, 0}, true},
+    {"few channels, many outputs", {1, 3, 70, 4, 5, {2, 3}, {1, 1}, {0, 1}, {1, 1}, 0, 0}, true},
+    {"one pixel", {1, 3, 20, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"more channels than a panel is deep", {1, 800, 20, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
+    {"more outputs than a panel is deep", {1, 64, 700, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
+    {"3x3 stride 2, many images", {18, 20, 24, 5, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, 0}, true},
+    {"more channels than a strip is deep", {1, 700, 16, 3, 4, {3, 2}, {1, 1}, {1, 1}, {1, 1}, 0, 0},
+        true},
+};
+enum { FORM_ROWS = 11 };
+
+/* Whether a row is for slow simulators, too. */
+static bool is_wanted(const conv_ref *r)
+{
+    return !test_small() || (r->batch * r->height * r->width < 100 && r->in <= 20);
+}
+
+static clprune_conv2d_desc describe(const conv_ref *r)
+{
+    return (clprune_conv2d_desc){.in = r->in,
+        .out = r->out,
+        .kernel = {r->kernel[0], r->kernel[1]},
+        .stride = {r->stride[0], r->stride[1]},
+        .padding = {r->padding[0], r->padding[1]},
+        .dilation = {r->dilation[0], r->dilation[1]}};
+}
+
+static void check(const char *what, const test_mat *m, gemm_ref ref, const char *name)
+{
+    float *got = test_mat_get(m, what);
+    test_close(what, ref.m, ref.n, got, ref.want, ref.bound, "%s", name);
+}
+
+/* The tensors of a layer. */
+typedef struct tensors {
+    float *x, *w, *b, *dy;
+    test_mat mx, mw, mb, mdy, my, mdx, mdw, mdb;
+} tensors;
+
+static tensors make(const conv_ref *r)
+{
+    const size_t pixels = r->batch * r->height * r->width,
+                 results = r->batch * r->out_height * r->out_width,
+                 inner = r->kernel[0] * r->kernel[1] * r->in;
+    tensors t = {.x = test_new_normal(21, pixels * r->in),
+        .w = test_new_normal(22, r->out * inner),
+        .b = test_new_normal(23, r->out),
+        .dy = test_new_normal(24, results * r->out)};
+    t.mx = test_mat_make(pixels, r->in, 1, t.x);
+    t.mw = test_mat_make(r->out, inner, 3, t.w);
+    t.mb = test_mat_make(1, r->out, 0, t.b);
+    t.mdy = test_mat_make(results, r->out, 2, t.dy);
+    t.my = test_mat_make(results, r->out, 1, NULL);
+    t.mdx = test_mat_make(pixels, r->in, 2, NULL);
+    t.mdw = test_mat_make(r->out, inner, 1, NULL);
+    t.mdb = test_mat_make(1, r->out, 0, NULL);
+    return t;
+}
+
+static void against_reference(void **state)
+{
+    const conv_row *row = *state;
+    conv_ref r = row->r;
+    conv_ref_settle(&r);
+    const clprune_conv2d_desc desc = describe(&r);
+    const clprune_extent image = {r.height, r.width}, output = clprune_conv2d_output(&desc, image);
+    assert_int_equal(output.height, r.out_height);
+    assert_int_equal(output.width, r.out_width);
+    tensors t = make(&r);
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
+    TEST_OK(clprune_conv2d_forward(layer, r.batch, image, t.mx.mat, t.mw.mat,
+        row->bias ? t.mb.mat : CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        t.mdx.mat, t.mdw.mat, t.mdb.mat, NULL));
+    check("y", &t.my, conv_ref_forward(&r, t.x, t.w, row->bias ? t.b : NULL), row->name);
+    check("dw", &t.mdw, conv_ref_dw(&r, t.dy, t.x), row->name);
+    check("db", &t.mdb, conv_ref_db(&r, t.dy), row->name);
+    check("dx", &t.mdx, conv_ref_dx(&r, t.dy, t.w), row->name);
+    /* on top of what came through a shortcut: x, say */
+    test_mat_set(&t.mdx, t.x);
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.5f, NULL, t.mdy.mat, t.mw.mat,
+        t.mdx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    check("dx + x / 2", &t.mdx, conv_ref_dx_on(&r, t.dy, t.w, 0.5f, t.x), row->name);
+    test_mat_unchanged(&t.mx, "x");
+    test_mat_unchanged(&t.mw, "w");
+    test_mat_unchanged(&t.mdy, "dy");
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+/* How an input is kept. */
+typedef struct form_row {
+    const char *name;
+    clprune_keep keep;
+} form_row;
+
+static const form_row forms[] = {
+    {"pooled 2", {.form = CLPRUNE_FORM_POOLED, .cell = 2}},
+    {"pooled 4", {.form = CLPRUNE_FORM_POOLED, .cell = 4}},
+    {"pooled 6", {.form = CLPRUNE_FORM_POOLED, .cell = 6}},
+    {"pooled, the largest cell", {.form = CLPRUNE_FORM_POOLED, .cell = UINT_MAX}},
+    {"pruned 1x4", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f, .block = {1, 4}}},
+    {"pruned 1x16", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.7f}},
+    {"pruned 2x3", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.4f, .block = {2, 3}}},
+    {"pruned int8", {.form = CLPRUNE_FORM_PRUNED,
+                        .sparsity = 0.5f,
+                        .value_type = CLPRUNE_VALUES_INT8,
+                        .index_type = CLPRUNE_INDEX_BITMAP}},
+    {"pruned, centred", {.form = CLPRUNE_FORM_PRUNED,
+                            .sparsity = 0.7f,
+                            .block = {1, 4},
+                            .centre = CLPRUNE_CENTRE_SAMPLE}},
+    {"pruned, centred by cells", {.form = CLPRUNE_FORM_PRUNED,
+                                     .sparsity = 0.7f,
+                                     .block = {1, 4},
+                                     .centre = CLPRUNE_CENTRE_CELLS,
+                                     .cell = 2}},
+    {"all pruned", {.form = CLPRUNE_FORM_PRUNED, .sparsity = 1.0f}},
+    {"quantised", {.form = CLPRUNE_FORM_QUANTISED, .bits = 8}},
+};
+
+/* dw is dw of the restored tensor; dx and y do not depend on it. */
+static void one_restored(const form_row *form, const conv_row *row)
+{
+    conv_ref r = row->r;
+    conv_ref_settle(&r);
+    clprune_conv2d_desc desc = describe(&r);
+    desc.keep = form->keep;
+    const clprune_extent image = {r.height, r.width};
+    tensors t = make(&r);
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, r.batch, image, "x", &saved));
+    TEST_OK(clprune_conv2d_forward(
+        layer, r.batch, image, t.mx.mat, t.mw.mat, CLPRUNE_NO_MAT, t.my.mat, saved, NULL));
+    test_mat restored = test_mat_make(r.batch * r.height * r.width, r.in, 0, NULL);
+    TEST_OK(clprune_saved_restore(saved, 0, r.batch, restored.mat, NULL));
+    float *x = test_mat_get(&restored, "restored");
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 0.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    gemm_ref want = conv_ref_dw(&r, t.dy, x);
+    float *once = test_mat_get(&t.mdw, "dw");
+    test_close("dw", want.m, want.n, once, want.want, want.bound, "%s, %s", row->name, form->name);
+    /* once more on top: twice the gradient */
+    TEST_OK(clprune_conv2d_backward(layer, r.batch, image, 1.0f, 0.0f, saved, t.mdy.mat, t.mw.mat,
+        CLPRUNE_NO_MAT, t.mdw.mat, CLPRUNE_NO_MAT, NULL));
+    float *twice = test_mat_get(&t.mdw, "dw");
+    for (size_t e = 0; e < want.m * want.n; e++) {
+        want.want[e] *= 2;
+        want.bound[e] *= 2;
+    }
+    test_close(
+        "dw", want.m, want.n, twice, want.want, want.bound, "twice, %s, %s", row->name, form->name);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+static void of_restored(void **state)
+{
+    for (size_t i = 0; i < FORM_ROWS; i++)
+        if (is_wanted(&rows[i].r))
+            one_restored(*state, &rows[i]);
+}
+
+/* More taps than a work-item has registers, or room on its stack. */
+static void of_many_taps(void **state)
+{
+    const conv_row row = {
+        "64x64 taps", {1, 3, 20, 64, 64, {64, 64}, {1, 1}, {1, 1}, {1, 1}, 0, 0}, false};
+    one_restored(*state, &row);
+}
+
+/* Bad descriptions and shapes fail with their reason. */
+static void invalid(void **state)
+{
+    (void)state;
+    clprune_conv2d *layer = NULL;
+    clprune_saved *saved = NULL;
+    clprune_conv2d_desc desc = {.in = 4, .out = 4, .kernel = {3, 3}, .groups = 2};
+    const clprune_extent image = {5, 5}, small = {2, 5};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "grouped convolutions");
+    assert_null(layer);
+    desc.groups = 1;
+    desc.stride = (clprune_extent){0, 1};
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "stride 0 x 1");
+    desc.stride = (clprune_extent){1, 1};
+    desc.kernel.width = 0;
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "3 x 0 taps");
+    desc.kernel = (clprune_extent){3, 3};
+    desc.dilation = (clprune_extent){1, 0};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT,
+        "dilation 1 x 0");
+    desc.dilation = (clprune_extent){0, 0};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 3);
+    assert_int_equal(clprune_conv2d_output(&desc, small).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "does not fit images of 2 x 5"));
+    assert_int_equal(clprune_conv2d_output(NULL, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "desc is NULL"));
+    const clprune_extent wide = {8, (size_t)1 << 29};
+    assert_int_equal(clprune_conv2d_output(&desc, wide).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than 536870911"));
+    desc.stride = (clprune_extent){(size_t)1 << 40, 1};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "stride 1099511627776 x 1"));
+    desc.stride = (clprune_extent){1, 1};
+    desc.dilation = (clprune_extent){(size_t)1 << 63, 1};
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    assert_non_null(strstr(clprune_last_error(NULL), "a side is more than"));
+    desc.dilation = (clprune_extent){0, 0};
+    desc.kernel = (clprune_extent){SIZE_MAX, 3};
+    TEST_FAILS(clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_SIZE_OVERFLOW, "2^31");
+    desc.kernel = (clprune_extent){3, 3};
+    desc.in = 0;
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    TEST_FAILS(
+        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "0 input");
+    desc.in = 4;
+    desc.reserved[1] = 1;
+    assert_int_equal(clprune_conv2d_output(&desc, image).height, 0);
+    TEST_FAILS(
+        clprune_conv2d_create(test_context(), &desc, &layer), CLPRUNE_INVALID_ARGUMENT, "reserved");
+    desc.reserved[1] = 0;
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_conv2d_saved_create(layer, 2, image, "x", &saved));
+    test_mat x = test_mat_make(2 * 25, 4, 0, NULL), w = test_mat_make(4, 36, 0, NULL);
+    test_mat y = test_mat_make(2 * 9, 4, 0, NULL);
+    const clprune_mat none = CLPRUNE_NO_MAT;
+    TEST_FAILS(clprune_conv2d_forward(layer, 2, small, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "does not fit images of 2 x 5");
+    TEST_FAILS(clprune_conv2d_forward(layer, 1, image, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "x");
+    TEST_FAILS(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, y.mat, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_SIZE, "b");
+    TEST_FAILS(clprune_conv2d_forward(
+                   layer, 2, image, x.mat, w.mat, none, clprune_mat_rows(x.mat, 0, 18), NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "overlap");
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, NULL, y.mat, none, none, w.mat, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, none, x.mat, none, none, NULL),
+        CLPRUNE_INVALID_SIZE, "w");
+    TEST_OK(clprune_conv2d_forward(layer, 2, image, x.mat, w.mat, none, y.mat, saved, NULL));
+    const clprune_mat own = clprune_saved_dense(saved, 0, 2);
+    TEST_FAILS(
+        clprune_conv2d_backward(layer, 2, image, 0, 0, saved, y.mat, w.mat, own, none, none, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "dx overlaps saved");
+    TEST_FAILS(clprune_conv2d_forward(NULL, 2, image, x.mat, w.mat, none, y.mat, NULL, NULL),
+        CLPRUNE_INVALID_ARGUMENT, NULL);
+    /* no images: nothing to do, and no gradient */
+    test_mat_set(&w, NULL);
+    TEST_OK(clprune_conv2d_backward(layer, 0, image, 0, 0, saved, clprune_mat_rows(y.mat, 0, 0),
+        none, none, w.mat, none, NULL));
+    float *dw = test_mat_get(&w, "dw");
+    for (size_t i = 0; i < 4 * 36; i++)
+        assert_true(dw[i] == 0.0f);
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+/* A forward pass without images leaves the store as it is, also one of another layer's shape. */
+static void no_images(void **state)
+{
+    (void)state;
+    const clprune_conv2d_desc desc = {.in = 4, .out = 5, .kernel = {3, 3}};
+    const clprune_keep keep = {.form = CLPRUNE_FORM_PRUNED, .sparsity = 0.5f};
+    const clprune_extent image = {5, 5};
+    clprune_conv2d *layer;
+    clprune_saved *saved;
+    float *values = test_new_normal(31, 5 * 36);
+    test_mat kept = test_mat_make(2 * 6, 7, 0, values), w = test_mat_make(5, 36, 0, values);
+    test_mat before = test_mat_make(2 * 6, 7, 0, NULL), after = test_mat_make(2 * 6, 7, 0, NULL);
+    test_mat x = test_mat_make(0, 4, 0, NULL), y = test_mat_make(0, 5, 0, NULL);
+    TEST_OK(clprune_conv2d_create(test_context(), &desc, &layer));
+    TEST_OK(clprune_saved_create(test_context(), "kept", &keep, 2, 6, 7, &saved));
+    TEST_OK(clprune_saved_store(saved, 0, 2, kept.mat, NULL));
+    TEST_OK(clprune_saved_restore(saved, 0, 2, before.mat, NULL));
+    TEST_OK(
+        clprune_conv2d_forward(layer, 0, image, x.mat, w.mat, CLPRUNE_NO_MAT, y.mat, saved, NULL));
+    TEST_OK(clprune_saved_restore(saved, 0, 2, after.mat, NULL));
+    float *a = test_mat_get(&before, "before"), *b = test_mat_get(&after, "after");
+    test_same_floats("kept", 2 * 6, 7, b, a, "no images");
+    clprune_saved_destroy(saved);
+    clprune_conv2d_destroy(layer);
+}
+
+/* Kernels for GPUs number the pixels of an image and its results in 31 bits; beyond, images are
+ * restored. */
+static void many_pixels(void **state)
+{
+    (void)state;
+    static const struct {
+        clprune_extent image, padding;
+        bool prunes;
+    } sizes[] = {{{32767, 65536}, {0, 0}, true}, {{32768, 65536}, {0, 0}, false},
+        {{32767, 65536}, {1, 0}, false}};
+    if (clprune_context_kernels(test_context()) != CLPRUNE_KERNELS_TILED)
+        skip();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        clprune__conv conv = {.batch = 1,
+            .in = 1,
+            .out = 1,
+            .image = sizes[i].image,
+            .kernel = {1, 1},
+            .stride = {1, 1},
+            .padding = sizes[i].padding,
+            .dilation = {1, 1}};
+        const clprune_bsr xs = {.desc = {.batch = 1,
+                                    .rows = conv.image.height * conv.image.width,
+                                    .cols = 1,
+                                    .block = {16, 1},
+                                    .keep = 1}};
+        assert_true(clprune__conv_settle(&conv));
+        assert_int_equal(clprune__conv_prunes(test_context(), &conv, &xs), sizes[i].prunes);
+    }
+}
+
+static void weights_order(void **state)
+{
+    (void)state;
+    enum { OUT = 2, IN = 3, TAPS = 6 };
+    const clprune_extent kernel = {2, 3};
+    float oihw[OUT * IN * TAPS], weights[OUT * IN * TAPS], back[OUT * IN * TAPS];
+    for (size_t i = 0; i < OUT * IN * TAPS; i++)
+        oihw[i] = (float)i;
+    TEST_OK(clprune_conv2d_weights_from_oihw(OUT, IN, kernel, oihw, weights));
+    for (size_t o = 0; o < OUT; o++)
+        for (size_t c = 0; c < IN; c++)
+            for (size_t t = 0; t < TAPS; t++)
+                assert_true(weights[(o * TAPS + t) * IN + c] == oihw[(o * IN + c) * TAPS + t]);
+    TEST_OK(clprune_conv2d_weights_to_oihw(OUT, IN, kernel, weights, back));
+    assert_memory_equal(oihw, back, sizeof oihw);
+    assert_int_equal(
+        clprune_conv2d_weights_to_oihw(OUT, IN, kernel, NULL, back), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(
+        clprune_conv2d_weights_to_oihw(SIZE_MAX, IN, kernel, weights, back), CLPRUNE_SIZE_OVERFLOW);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (is_wanted(&rows[i].r))
+            test_add(&list, against_reference, &rows[i], "reference: %s", rows[i].name);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        test_add(&list, of_restored, &forms[i], "restored: %s", forms[i].name);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0] && !test_small(); i++)
+        if (forms[i].keep.centre == CLPRUNE_CENTRE_SAMPLE)
+            test_add(&list, of_many_taps, &forms[i], "many taps: %s", forms[i].name);
+    test_add(&list, invalid, NULL, "invalid arguments");
+    test_add(&list, no_images, NULL, "no images");
+    test_add(&list, many_pixels, NULL, "images of 2^31 pixels");
+    test_add(&list, weights_order, NULL, "order of weights");
+    return test_run_on_devices("conv2d", &list);
+}

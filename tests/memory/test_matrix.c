@@ -1,0 +1,370 @@
+/* Matrices: write, read, fill and copy with strides, offsets and empty sizes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context/check.h"
+#include "support/test_buffer.h"
+#include "support/test_compare.h"
+#include "support/test_rng.h"
+
+typedef struct shape {
+    size_t rows, cols, gap;
+} shape;
+
+static const shape shapes[] = {{1, 1, 0}, {1, 17, 3}, {7, 5, 0}, {7, 5, 1}, {33, 16, 0},
+    {33, 15, 2}, {40, 300, 5}, {3, 5000, 1}, {2000, 3, 0}, {0, 4, 0}, {4, 0, 3}, {0, 0, 0}};
+
+static void write_and_read(void **state)
+{
+    const shape *s = *state;
+    const size_t count = s->rows * s->cols;
+    float *values = test_new_normal(7, count), *back = test_new_normal(8, count);
+    test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
+    TEST_OK(clprune_mat_write(test_context(), m.mat, values));
+    float *got = test_mat_get(&m, "written matrix");
+    test_same_floats("written", s->rows, s->cols, got, values, "gap %zu", s->gap);
+    TEST_OK(clprune_mat_read(test_context(), m.mat, back));
+    test_same_floats("read", s->rows, s->cols, back, values, "gap %zu", s->gap);
+}
+
+static void fill(void **state)
+{
+    const shape *s = *state;
+    static const float fills[] = {0.0f, -1.5f, 1e-40f, INFINITY};
+    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+        test_mat m = test_mat_make(s->rows, s->cols, s->gap, NULL);
+        cl_event event = NULL;
+        TEST_OK(clprune_mat_fill(test_context(), fills[i], m.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clWaitForEvents(1, &event), CL_SUCCESS);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        float *got = test_mat_get(&m, "filled matrix"),
+              *want = test_new_normal(1, s->rows * s->cols);
+        for (size_t j = 0; j < s->rows * s->cols; j++)
+            want[j] = fills[i];
+        test_same_floats("fill", s->rows, s->cols, got, want, "gap %zu", s->gap);
+    }
+}
+
+static void copy(void **state)
+{
+    const shape *s = *state;
+    float *values = test_new_normal(3, s->rows * s->cols);
+    for (size_t gap = 0; gap < 3; gap += 2) {
+        test_mat from = test_mat_make(s->rows, s->cols, s->gap, values);
+        test_mat to = test_mat_make(s->rows, s->cols, gap, NULL);
+        cl_event event = NULL;
+        TEST_OK(clprune_mat_copy(test_context(), from.mat, to.mat, &event));
+        assert_non_null(event);
+        assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+        float *got = test_mat_get(&to, "copy");
+        test_same_floats("copy", s->rows, s->cols, got, values, "gaps %zu, %zu", s->gap, gap);
+        test_mat_unchanged(&from, "source of a copy");
+    }
+}
+
+/* Matrices in one buffer with different strides. */
+static void copy_to_another_stride(void **state)
+{
+    (void)state;
+    float *values = test_new_normal(5, 10 * 6);
+    test_mat whole = test_mat_make(10, 6, 0, values);
+    const clprune_mat from = clprune_mat_rows(whole.mat, 0, 4);
+    const clprune_mat to = {from.buffer, from.offset + 5 * 6, 4, 6, 7};
+    cl_event event = NULL;
+    TEST_OK(clprune_mat_copy(test_context(), from, to, &event));
+    assert_non_null(event);
+    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
+    float *got = test_mat_get(&whole, "whole");
+    for (size_t r = 0; r < 4; r++)
+        memcpy(values + 5 * 6 + r * 7, values + r * 6, 6 * sizeof *values);
+    test_same_floats("copied", 10, 6, got, values, "ld 6 to ld 7");
+}
+
+/* Columns [from, from + cols) of a matrix. */
+static clprune_mat columns(clprune_mat mat, size_t from, size_t cols)
+{
+    return (clprune_mat){mat.buffer, mat.offset + from, mat.rows, cols, mat.ld};
+}
+
+/* Windows of one matrix, side by side: apart, however their rows lie to each other. */
+static void copy_side_by_side(void **state)
+{
+    (void)state;
+    enum { ROWS = 9, COLS = 12 };
+    static const struct {
+        size_t from, from_row, to, to_row, cols;
+        bool apart;
+    } cases[] = {{0, 0, 6, 0, 6, true}, {6, 0, 0, 0, 6, true}, {7, 0, 2, 1, 5, true},
+        {2, 2, 7, 0, 5, true}, {0, 0, 11, 3, 1, true}, {0, 0, 5, 0, 6, false},
+        {6, 0, 1, 0, 6, false}, {6, 0, 1, 1, 6, false}, {0, 0, 5, 2, 6, false},
+        {4, 0, 4, 4, 3, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t height = ROWS - 4;
+        float *values = test_new_normal(6, ROWS * COLS);
+        test_mat whole = test_mat_make(ROWS, COLS, 0, values);
+        const clprune_mat from = columns(clprune_mat_rows(whole.mat, cases[i].from_row, height),
+                              cases[i].from, cases[i].cols),
+                          to = columns(clprune_mat_rows(whole.mat, cases[i].to_row, height),
+                              cases[i].to, cases[i].cols);
+        if (cases[i].apart) {
+            TEST_OK(clprune_mat_copy(test_context(), from, to, NULL));
+            for (size_t r = 0; r < height; r++)
+                memcpy(values + (cases[i].to_row + r) * COLS + cases[i].to,
+                    values + (cases[i].from_row + r) * COLS + cases[i].from,
+                    cases[i].cols * sizeof *values);
+        } else {
+            TEST_FAILS(clprune_mat_copy(test_context(), from, to, NULL), CLPRUNE_INVALID_ARGUMENT,
+                "overlaps");
+        }
+        float *got = test_mat_get(&whole, "whole");
+        test_same_floats("copied", ROWS, COLS, got, values, "case %zu", i);
+    }
+}
+
+/* Windows of different ld are not told apart, a single row has no ld. */
+static void ld_of_windows(void **state)
+{
+    (void)state;
+    test_mat whole = test_mat_make(8, 12, 0, NULL);
+    const clprune_mat left = columns(whole.mat, 0, 4), right = columns(whole.mat, 6, 4);
+    clprune_mat other = columns(clprune_mat_rows(whole.mat, 0, 4), 6, 4);
+    other.ld = 13;
+    TEST_OK(clprune__check_apart(test_context(), "a", left, "b", right));
+    TEST_FAILS(clprune__check_apart(test_context(), "a", left, "b", other),
+        CLPRUNE_INVALID_ARGUMENT, "a overlaps b");
+    other.rows = 1;
+    TEST_OK(clprune__check_apart(test_context(), "a", left, "b", other));
+    TEST_OK(clprune__check_apart(test_context(), "a", other, "b", left));
+    other.cols = 7; /* into the next row of `left` */
+    TEST_FAILS(clprune__check_apart(test_context(), "a", other, "b", left),
+        CLPRUNE_INVALID_ARGUMENT, "a overlaps b");
+}
+
+/* Two matrices in one buffer, apart and overlapping by one element. */
+static void copy_within_a_buffer(void **state)
+{
+    (void)state;
+    float *values = test_new_normal(4, 10 * 6);
+    test_mat whole = test_mat_make(10, 6, 0, values);
+    TEST_OK(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4),
+        clprune_mat_rows(whole.mat, 5, 4), NULL));
+    float *got = test_mat_get(&whole, "whole");
+    memcpy(values + 5 * 6, values, 4 * 6 * sizeof *values);
+    test_same_floats("rows 5 to 8", 10, 6, got, values, "copied from rows 0 to 3");
+    test_mat_set(&whole, values);
+    TEST_FAILS(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4),
+                   clprune_mat_rows(whole.mat, 3, 4), NULL),
+        CLPRUNE_INVALID_ARGUMENT, "from overlaps to");
+    clprune_mat shifted = clprune_mat_rows(whole.mat, 4, 4);
+    shifted.offset -= 1;
+    TEST_FAILS(clprune_mat_copy(test_context(), clprune_mat_rows(whole.mat, 0, 4), shifted, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "overlaps");
+    TEST_FAILS(clprune_mat_copy(test_context(), shifted, shifted, NULL), CLPRUNE_INVALID_ARGUMENT,
+        "overlaps");
+    test_mat_unchanged(&whole, "matrix of refused copies");
+}
+
+static void create(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    clprune_mat mat;
+    const uint64_t before = clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live;
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 3, 5, &mat));
+    assert_true(mat.rows == 3 && mat.cols == 5 && mat.ld == 5 && mat.offset == 0);
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_GRADIENTS).live, before + 3 * 5 * 4);
+    clprune_buffer_release(context, mat.buffer);
+    TEST_OK(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 0, 5, &mat));
+    clprune_buffer_release(context, mat.buffer);
+    const size_t half = (size_t)1 << 32;
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half, &mat),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", half, half / 4, &mat),
+        CLPRUNE_SIZE_OVERFLOW, NULL);
+    assert_null(mat.buffer);
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, "g", 1, 1, NULL),
+        CLPRUNE_INVALID_ARGUMENT, "mat");
+    TEST_FAILS(clprune_mat_create(context, CLPRUNE_MEMORY_GRADIENTS, NULL, 1, 1, &mat),
+        CLPRUNE_INVALID_ARGUMENT, "name");
+}
+
+/* What is wrong with a 4 x 6 matrix in a buffer of exactly 24 elements. */
+typedef struct bad_mat {
+    const char *name;
+    size_t offset, rows, cols, ld;
+    bool no_buffer;
+    clprune_status status;
+} bad_mat;
+
+static const bad_mat bad_mats[] = {
+    {"no buffer", 0, 4, 6, 6, true, CLPRUNE_INVALID_ARGUMENT},
+    {"ld below cols", 0, 4, 6, 5, false, CLPRUNE_INVALID_SIZE},
+    {"ld 0", 0, 4, 6, 0, false, CLPRUNE_INVALID_SIZE},
+    {"offset one too far", 1, 4, 6, 6, false, CLPRUNE_INVALID_SIZE},
+    {"one row too many", 0, 5, 6, 6, false, CLPRUNE_INVALID_SIZE},
+    {"one column too many", 0, 4, 7, 7, false, CLPRUNE_INVALID_SIZE},
+    {"ld too large", 0, 4, 6, 7, false, CLPRUNE_INVALID_SIZE},
+    {"ld * rows overflows", 0, 4, 6, SIZE_MAX / 2, false, CLPRUNE_SIZE_OVERFLOW},
+    {"offset overflows", SIZE_MAX - 3, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
+    {"bytes overflow", SIZE_MAX / 4 + 1, 4, 6, 6, false, CLPRUNE_SIZE_OVERFLOW},
+};
+
+static void bad_matrix(void **state)
+{
+    const bad_mat *row = *state;
+    clprune_context *context = test_context();
+    float host[64] = {0};
+    test_buf buffer = test_buf_make(24 * sizeof(float), NULL);
+    test_mat good = test_mat_make(row->rows, row->cols, 0, NULL);
+    const clprune_mat mat = {
+        row->no_buffer ? NULL : buffer.buffer, row->offset, row->rows, row->cols, row->ld};
+    cl_event event = NULL;
+    TEST_FAILS(clprune_mat_write(context, mat, host), row->status, "mat");
+    TEST_FAILS(clprune_mat_read(context, mat, host), row->status, "mat");
+    TEST_FAILS(clprune_mat_fill(context, 1, mat, &event), row->status, "mat");
+    TEST_FAILS(clprune_mat_copy(context, mat, good.mat, &event), row->status, "from");
+    TEST_FAILS(clprune_mat_copy(context, good.mat, mat, &event), row->status, "to");
+    assert_null(event);
+    test_buf_unchanged(&buffer, "refused");
+    test_mat_unchanged(&good, "good");
+}
+
+/* --- Several matrices in one buffer --- */
+
+enum { SHARED = 5 };
+
+typedef struct ledger_text {
+    char names[64];
+    uint64_t bytes;
+} ledger_text;
+
+static void note_entry(void *user, const clprune_memory_entry *entry)
+{
+    ledger_text *text = user;
+    if (entry->category != CLPRUNE_MEMORY_PARAMETERS)
+        return;
+    strcat(text->names, entry->name);
+    strcat(text->names, " ");
+    text->bytes += entry->bytes;
+}
+
+static void create_shared(void **state)
+{
+    (void)state;
+    clprune_context *context = test_context();
+    static const size_t sizes[SHARED][2] = {{1, 7}, {3, 32}, {0, 4}, {5, 3}, {1, 16}};
+    const char *const names[SHARED] = {"a", "b", "c", "d", "e"};
+    const clprune_memory_usage before = clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL);
+    clprune_mat mats[SHARED];
+    uint64_t bytes = 0;
+    bool used[7 + 96 + 15 + 16] = {false};
+    for (size_t i = 0; i < SHARED; i++) {
+        mats[i] = (clprune_mat){.rows = sizes[i][0], .cols = sizes[i][1]};
+        bytes += sizes[i][0] * sizes[i][1] * sizeof(float);
+    }
+    TEST_OK(clprune_mats_create(context, CLPRUNE_MEMORY_PARAMETERS, SHARED, names, mats));
+    for (size_t i = 0; i < SHARED; i++) {
+        const size_t count = sizes[i][0] * sizes[i][1];
+        assert_true(mats[i].buffer == mats[0].buffer && mats[i].buffer != NULL);
+        assert_true(mats[i].rows == sizes[i][0] && mats[i].cols == sizes[i][1]);
+        assert_true(mats[i].ld == sizes[i][1]);
+        assert_true(count % 16 != 0 || mats[i].offset % 16 == 0);
+        for (size_t j = 0; j < count; j++) { /* apart, and no element to spare */
+            assert_true(mats[i].offset + j < sizeof used && !used[mats[i].offset + j]);
+            used[mats[i].offset + j] = true;
+        }
+    }
+    size_t size;
+    assert_int_equal(
+        clGetMemObjectInfo(mats[0].buffer, CL_MEM_SIZE, sizeof size, &size, NULL), CL_SUCCESS);
+    assert_int_equal(size, bytes);
+    ledger_text text = {"", 0};
+    clprune_memory_visit(context, note_entry, &text);
+    assert_string_equal(text.names, "a b c d e ");
+    assert_int_equal(text.bytes, bytes);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live + bytes);
+    assert_int_equal(
+        clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count + SHARED);
+    clprune_buffer_release(context, mats[2].buffer);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live, before.live);
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, before.count);
+}
+
+static void create_shared_fails(void **state)
+{
+    (void)state;
+    clprune_context *context;
+    const char *const names[2] = {"a", "b"}, *const no_names[2] = {"a", NULL};
+    TEST_OK(test_create((clprune_context_options){.cache_dir = "off", .mem_limit = 100}, &context));
+    const clprune_memory_category category = CLPRUNE_MEMORY_PARAMETERS;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat kept = test_mat_make(1, 1, 0, NULL);
+    clprune_mat mats[2] = {kept.mat, {.rows = 5, .cols = 5}};
+#define CREATE(...) clprune_mats_create(__VA_ARGS__)
+#define REFUSED()   assert_true(mats[0].buffer == NULL && mats[1].buffer == NULL)
+    mats[0].rows = 1; /* 4 + 100 bytes: each would fit */
+    TEST_OK(CREATE(context, category, 0, NULL, NULL));
+    const clprune_status got = CREATE(context, category, 2, names, mats);
+    assert_int_equal(got, CLPRUNE_OUT_OF_DEVICE_MEMORY);
+    REFUSED();
+    mats[0].buffer = kept.mat.buffer;
+    mats[1].rows = SIZE_MAX / 8;
+    assert_int_equal(CREATE(context, category, 2, names, mats), CLPRUNE_SIZE_OVERFLOW);
+    REFUSED();
+    mats[0] = (clprune_mat){.buffer = kept.mat.buffer, .rows = SIZE_MAX / 4 - 1, .cols = 1};
+    mats[1] = mats[0]; /* only the sum overflows */
+    assert_int_equal(CREATE(context, category, 2, names, mats), CLPRUNE_SIZE_OVERFLOW);
+    REFUSED();
+    mats[0] = mats[1] = (clprune_mat){.rows = 1, .cols = 1};
+    assert_int_equal(CREATE(context, category, 2, no_names, mats), bad);
+    assert_int_equal(CREATE(context, category, 2, NULL, mats), bad);
+    assert_int_equal(CREATE(context, category, 2, names, NULL), bad);
+    assert_int_equal(CREATE(context, CLPRUNE_MEMORY_CATEGORIES, 2, names, mats), bad);
+    assert_int_equal(CREATE(NULL, category, 2, names, mats), bad);
+    REFUSED();
+#undef CREATE
+#undef REFUSED
+    assert_int_equal(clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).count, 0);
+    clprune_context_destroy(context);
+}
+
+static void other_bad_arguments(void **state)
+{
+    (void)state;
+    test_mat a = test_mat_make(3, 4, 0, NULL), b = test_mat_make(4, 3, 0, NULL);
+    float host[12] = {0};
+    TEST_FAILS(clprune_mat_copy(test_context(), a.mat, b.mat, NULL), CLPRUNE_INVALID_SIZE, "to");
+    TEST_FAILS(clprune_mat_write(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
+    TEST_FAILS(clprune_mat_read(test_context(), a.mat, NULL), CLPRUNE_INVALID_ARGUMENT, "host");
+    assert_int_equal(clprune_mat_write(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_read(NULL, a.mat, host), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_fill(NULL, 0, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_mat_copy(NULL, a.mat, a.mat, NULL), CLPRUNE_INVALID_ARGUMENT);
+    clprune_mat mat;
+    assert_int_equal(
+        clprune_mat_create(NULL, CLPRUNE_MEMORY_INPUT, "x", 1, 1, &mat), CLPRUNE_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const shape *s = &shapes[i];
+        test_add(&list, write_and_read, s, "write, read %zu x %zu + %zu", s->rows, s->cols, s->gap);
+        test_add(&list, fill, s, "fill %zu x %zu + %zu", s->rows, s->cols, s->gap);
+        test_add(&list, copy, s, "copy %zu x %zu + %zu", s->rows, s->cols, s->gap);
+    }
+    test_add(&list, copy_within_a_buffer, NULL, "copies within one buffer");
+    test_add(&list, copy_side_by_side, NULL, "copies between windows of one matrix");
+    test_add(&list, ld_of_windows, NULL, "windows of different ld");
+    test_add(&list, copy_to_another_stride, NULL, "a copy within one buffer to another stride");
+    test_add(&list, create, NULL, "creating matrices");
+    test_add(&list, create_shared, NULL, "several matrices in one buffer");
+    test_add(&list, create_shared_fails, NULL, "several matrices that cannot be made");
+    for (size_t i = 0; i < sizeof bad_mats / sizeof bad_mats[0]; i++)
+        test_add(&list, bad_matrix, &bad_mats[i], "bad matrix: %s", bad_mats[i].name);
+    test_add(&list, other_bad_arguments, NULL, "other bad arguments");
+    return test_run_on_devices("matrix", &list);
+}

@@ -1,0 +1,583 @@
+/* The example's ResNets: names, gradients, training steps and running statistics against PyTorch's
+ * (golden/), presets against dense, and what they keep. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden/golden_images.h"
+#include "resnet.h"
+#include "resnet_model.h"
+#include "support/test_compare.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "trainer/files/safetensors.h"
+#include "trainer/files/weights.h"
+#include "trainer/options/keep_file.h"
+
+enum { SAMPLES = 4, STEPS = 10 };
+
+/* A tensor: its norm, its projection on random signs, some elements; in PyTorch's order. */
+typedef struct golden_resnet_row {
+    const char *name;
+    size_t elements;
+    double norm, projection, samples[SAMPLES];
+} golden_resnet_row;
+
+typedef struct golden_resnet_case {
+    const char *name;
+    size_t image, classes, batch;
+    uint64_t seed;       /* of the images whose gradients are compared */
+    float rate;          /* of learning */
+    double loss, tested; /* smoothed, of the first batch; plain, after training, in evaluation */
+    double losses[STEPS];
+    const golden_resnet_row *grads, *stats; /* stats: after the first step */
+} golden_resnet_case;
+
+#include "golden/golden_resnet.inc"
+
+static const golden_resnet_case *const cases[] = {&golden_resnet20, &golden_resnet18};
+
+static const float smoothing = 0.1f;
+
+/* Relative to a tensor's norm. */
+static const double bound = 5e-5;
+
+typedef struct fixture {
+    resnet model;
+    size_t batch;
+    clprune_image_bytes images;
+    clprune_mat loss, hit;
+    cl_mem labels;
+} fixture;
+
+static resnet_arch arch_of(const golden_resnet_case *c)
+{
+    size_t i = 0;
+    while (strcmp(resnet_arch_names[i], c->name) != 0)
+        i++;
+    resnet_arch arch = resnet_arch_at(i);
+    arch.image = c->image;
+    arch.classes = c->classes;
+    return arch;
+}
+
+static void write_batch(fixture *f, const golden_resnet_case *c, uint64_t seed, uint32_t step)
+{
+    int32_t labels[64];
+    golden_images_write(&f->images, c->batch * 3 * c->image * c->image, seed);
+    for (uint32_t i = 0; i < c->batch; i++)
+        labels[i] = (int32_t)((3u * i + 1 + step) % c->classes);
+    assert_int_equal(clEnqueueWriteBuffer(clprune_context_queue(test_context()), f->labels, CL_TRUE,
+                         0, c->batch * sizeof *labels, labels, 0, NULL, NULL),
+        CL_SUCCESS);
+}
+
+/* Whether parameter i is a convolution's weight, of *kernel taps and *in channels. */
+static bool is_conv(const fixture *f, size_t i, clprune_extent *kernel, size_t *in)
+{
+    if (i % 3 != 0 || i / 3 >= f->model.parts_count)
+        return false;
+    const resnet_unit *u = &f->model.parts[i / 3].unit;
+    *kernel = (clprune_extent){u->kernel, u->kernel};
+    *in = u->in;
+    return true;
+}
+
+static void fill_params(fixture *f)
+{
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_param *p = &f->model.params[i];
+        const size_t count = p->value.rows * p->value.cols;
+        float *values = test_alloc(count * sizeof *values),
+              *turned = test_alloc(count * sizeof *turned);
+        clprune_extent kernel;
+        size_t in;
+        assert_true(values != NULL && turned != NULL);
+        const bool conv = is_conv(f, i, &kernel, &in), head = i + 2 == f->model.tensors;
+        if (conv || head)
+            golden_fill_uniform(
+                0.0f, (float)sqrt(6.0 / (double)p->value.cols), 1000 + i, count, values);
+        else if (i % 3 == 1 && i + 1 != f->model.tensors)
+            golden_fill_uniform(1.0f, 0.2f, 1000 + i, count, values);
+        else
+            golden_fill_uniform(0.0f, 0.1f, 1000 + i, count, values);
+        if (conv)
+            TEST_OK(clprune_conv2d_weights_from_oihw(p->value.rows, in, kernel, values, turned));
+        TEST_OK(clprune_mat_write(test_context(), p->value, conv ? turned : values));
+    }
+}
+
+/* text: a keep file */
+static fixture make_with(
+    const golden_resnet_case *c, const char *preset, clprune_keep how, const char *text)
+{
+    fixture f = {.batch = c->batch};
+    const resnet_arch arch = arch_of(c);
+    const size_t blocks = resnet_arch_blocks(&arch);
+    const keep_how settings = {how, how.bits};
+    trainer_sizes sizes = {.image = c->image, .classes = c->classes, .blocks = blocks};
+    keep_rule rules[256];
+    size_t at = 0;
+    assert_true(keep_rules_count(&resnet_keep_table, blocks) <= 256);
+    while (strcmp(resnet_keep_table.preset_names[at], preset) != 0)
+        at++;
+    while (strcmp(resnet_arch_names[sizes.arch], c->name) != 0)
+        sizes.arch++;
+    keep_preset_rules(&resnet_keep_table, at, &settings, blocks, rules);
+    const options o = options_defaults(&resnet_model);
+    fault wrong = {0};
+    if (!keep_file_apply(text, "rules", &o, &sizes, rules, &wrong))
+        fail_msg("%s", wrong.text);
+    keep_set_grids(&resnet_keep_table, &sizes, rules);
+    TEST_OK(resnet_create(test_context(), &arch, rules, c->batch, &f.model));
+    TEST_OK(resnet_init(&f.model, 1));
+    fill_params(&f);
+    f.images = golden_images_make(c->batch * 3 * c->image * c->image);
+    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "loss", c->batch, 1, &f.loss));
+    TEST_OK(clprune_mat_create(test_context(), CLPRUNE_MEMORY_INPUT, "hit", c->batch, 1, &f.hit));
+    TEST_OK(clprune_buffer_create(
+        test_context(), CLPRUNE_MEMORY_INPUT, "labels", c->batch * sizeof(int32_t), &f.labels));
+    return f;
+}
+
+static fixture make(const golden_resnet_case *c, const char *preset, clprune_keep how)
+{
+    return make_with(c, preset, how, "");
+}
+
+static void destroy(fixture *f)
+{
+    resnet_destroy(&f->model);
+    golden_images_free(&f->images);
+    const cl_mem buffers[] = {f->loss.buffer, f->hit.buffer, f->labels};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        clprune_buffer_release(test_context(), buffers[i]);
+}
+
+/* The mean loss of the batch. */
+static double forward(fixture *f, bool training, float smooth)
+{
+    float losses[64];
+    double sum = 0;
+    TEST_OK(resnet_forward(&f->model, f->batch, f->images, training));
+    TEST_OK(resnet_loss(&f->model, f->batch, f->labels, smooth, f->loss, f->hit));
+    TEST_OK(clprune_mat_read(test_context(), f->loss, losses));
+    for (size_t i = 0; i < f->batch; i++)
+        sum += (double)losses[i];
+    return sum / (double)f->batch;
+}
+
+static float *read_mat(clprune_mat mat)
+{
+    float *values = test_alloc(mat.rows * mat.cols * sizeof *values);
+    TEST_OK(clprune_mat_read(test_context(), mat, values));
+    return values;
+}
+
+/* Fails unless a tensor is the one of the row. */
+static void compare(const golden_resnet_row *row, const char *name, size_t count,
+    const float *values, double allowed)
+{
+    const double scale = allowed * (row->norm + 1e-6);
+    const double norm = golden_norm(count, values),
+                 projection = golden_projection(1, count, values);
+    assert_string_equal(name, row->name);
+    assert_int_equal(count, row->elements);
+    if (!(fabs(norm - row->norm) <= scale) || !(fabs(projection - row->projection) <= 4 * scale))
+        fail_msg("%s: norm %.9g, expected %.9g; projection %.9g, expected %.9g", name, norm,
+            row->norm, projection, row->projection);
+    for (size_t k = 0; k < SAMPLES; k++) {
+        const double got = (double)values[count * k / SAMPLES];
+        if (!(fabs(got - row->samples[k]) <= scale))
+            fail_msg("%s: element %zu is %.9g, expected %.9g (norm %.9g)", name,
+                count * k / SAMPLES, got, row->samples[k], row->norm);
+    }
+}
+
+static void compare_grads(const fixture *f, const golden_resnet_case *c)
+{
+    for (size_t i = 0; i < f->model.tensors; i++) {
+        const clprune_mat grad = f->model.params[i].grad;
+        const size_t count = grad.rows * grad.cols;
+        float *values = read_mat(grad), *turned = test_alloc(count * sizeof *turned);
+        clprune_extent kernel;
+        size_t in;
+        const bool conv = is_conv(f, i, &kernel, &in);
+        if (conv)
+            TEST_OK(clprune_conv2d_weights_to_oihw(grad.rows, in, kernel, values, turned));
+        compare(&c->grads[i], f->model.params[i].name, count, conv ? turned : values, bound);
+    }
+}
+
+static void gradients(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const char *const presets[] = {"dense", "exact"};
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], (clprune_keep){0});
+        write_batch(&f, c, c->seed, 0);
+        const double loss = forward(&f, true, smoothing);
+        if (!(fabs(loss - c->loss) <= 1e-5 * c->loss))
+            fail_msg("%s, %s: loss %.9g, expected %.9g", c->name, presets[p], loss, c->loss);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        compare_grads(&f, c);
+        destroy(&f);
+    }
+}
+
+/* Ten steps of SGD; the running statistics of the first; the test loss of the last. Rounding grows
+ * with the steps: the bound does, too. */
+static void training(void **state)
+{
+    const golden_resnet_case *c = *state;
+    fixture f = make(c, "dense", (clprune_keep){0});
+    const clprune_optimizer_desc desc = {
+        .kind = CLPRUNE_OPTIMIZER_SGD, .momentum = 0.9f, .weight_decay = 1e-3f};
+    clprune_optimizer *optimizer;
+    TEST_OK(clprune_optimizer_create(
+        test_context(), &desc, f.model.tensors, f.model.params, &optimizer));
+    for (uint32_t t = 0; t < STEPS; t++) {
+        write_batch(&f, c, 100 + t, t);
+        const double loss = forward(&f, true, smoothing);
+        const double first = c == &golden_resnet18 ? 1e-4 : 2e-5;
+        const double allowed = first * pow(1.6, t) * c->losses[t];
+        if (!(fabs(loss - c->losses[t]) <= allowed))
+            fail_msg("%s: loss %.9g at step %u, expected %.9g +- %.2g", c->name, loss, t,
+                c->losses[t], allowed);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        TEST_OK(clprune_optimizer_step(optimizer, c->rate, NULL));
+        for (size_t i = 0; t == 0 && i < 2 * f.model.parts_count; i++) {
+            const trainer_state *s = &f.model.states[i];
+            float *values = read_mat(s->mat);
+            compare(&c->stats[i], s->name, s->mat.cols, values, 1e-5);
+        }
+    }
+    write_batch(&f, c, c->seed, 0);
+    const double tested = forward(&f, false, 0.0f);
+    if (!(fabs(tested - c->tested) <= 0.02 * c->tested))
+        fail_msg("%s: test loss %.9g, expected %.9g", c->name, tested, c->tested);
+    clprune_optimizer_destroy(optimizer);
+    destroy(&f);
+}
+
+/* Presets that approximate weight gradients leave the way of dx alone: what does not depend on a
+ * kept input (the gradients of batch norms, of the head, of its bias) has dense's bits. */
+static void exact_dx(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const struct {
+        const char *preset;
+        clprune_keep how;
+    } forms[] = {{"pooled", {.cell = 2}}, {"pruned", {.sparsity = 0.7f}}};
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    write_batch(&dense, c, c->seed, 0);
+    (void)forward(&dense, true, smoothing);
+    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    for (size_t k = 0; k < 2; k++) {
+        fixture f = make(c, forms[k].preset, forms[k].how);
+        write_batch(&f, c, c->seed, 0);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t i = 0; i < f.model.tensors; i++) {
+            clprune_extent kernel;
+            size_t in;
+            if (is_conv(&f, i, &kernel, &in))
+                continue;
+            const clprune_mat mat = f.model.params[i].grad;
+            float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+            test_same_floats(
+                f.model.params[i].name, mat.rows, mat.cols, got, want, "%s", forms[k].preset);
+        }
+        destroy(&f);
+    }
+    destroy(&dense);
+}
+
+/* With 8 bits, compact's gradients lie near dense's. */
+static void codes(void **state)
+{
+    const golden_resnet_case *c = *state;
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    fixture f = make(c, "compact", (clprune_keep){.bits = 8});
+    fixture *const both[] = {&dense, &f};
+    for (size_t k = 0; k < 2; k++) {
+        write_batch(both[k], c, c->seed, 0);
+        (void)forward(both[k], true, smoothing);
+        TEST_OK(resnet_backward(
+            &both[k]->model, both[k]->batch, both[k]->images, both[k]->labels, smoothing));
+    }
+    for (size_t i = 0; i < f.model.tensors; i++) {
+        const clprune_mat mat = f.model.params[i].grad;
+        float *want = read_mat(dense.model.params[i].grad), *got = read_mat(mat);
+        double error = 0, norm = 0;
+        for (size_t e = 0; e < mat.rows * mat.cols; e++) {
+            error += pow((double)got[e] - (double)want[e], 2);
+            norm += pow((double)want[e], 2);
+        }
+        if (!(error <= 0.05 * 0.05 * norm))
+            fail_msg("%s: relative error %.3g", f.model.params[i].name, sqrt(error / norm));
+    }
+    destroy(&f);
+    destroy(&dense);
+}
+
+/* ---- the whole model ---------------------------------------------------------------------------
+ */
+
+static size_t param_named(const fixture *f, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(f->model.params[i].name, name) != 0)
+        assert_true(++i < f->model.tensors);
+    return i;
+}
+
+/* The loss with `by` times a direction added to a parameter's values. */
+static double loss_moved(
+    fixture *f, clprune_mat value, const float *from, const float *direction, double by)
+{
+    const size_t count = value.rows * value.cols;
+    float *moved = test_alloc(count * sizeof *moved);
+    for (size_t e = 0; e < count; e++)
+        moved[e] = (float)((double)from[e] + by * (double)direction[e]);
+    TEST_OK(clprune_mat_write(test_context(), value, moved));
+    const double loss = forward(f, true, smoothing);
+    TEST_OK(clprune_mat_write(test_context(), value, from));
+    return loss;
+}
+
+/* The derivative along the gradient is its norm: one parameter of every kind. The step changes the
+ * loss by about 0.002, 1e4 times its rounding; the central difference of two steps is extrapolated
+ * to a step of 0. ReLU's kinks leave up to 1 %. */
+static void differences(void **state)
+{
+    const golden_resnet_case *c = *state;
+    static const char *const names[] = {"conv1.weight", "bn1.weight", "bn1.bias",
+        "layer1.0.conv1.weight", "layer1.1.bn1.weight", "layer1.2.bn2.bias",
+        "layer2.0.conv1.weight", "layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight",
+        "layer2.0.downsample.1.bias", "layer3.1.conv2.weight", "layer3.2.bn2.weight", "fc.weight",
+        "fc.bias"};
+    static const char *const presets[] = {"dense", "exact"};
+    for (size_t p = 0; p < 2; p++) {
+        fixture f = make(c, presets[p], (clprune_keep){0});
+        write_batch(&f, c, c->seed, 0);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            const clprune_param *param = &f.model.params[param_named(&f, names[k])];
+            const size_t count = param->value.rows * param->value.cols;
+            float *gradient = read_mat(param->grad), *from = read_mat(param->value);
+            double square = 0, slope[2];
+            for (size_t e = 0; e < count; e++)
+                square += (double)gradient[e] * (double)gradient[e];
+            for (size_t half = 0; half < 2; half++) {
+                const double step = (half == 0 ? 0.002 : 0.001) / square;
+                slope[half] = (loss_moved(&f, param->value, from, gradient, step) -
+                                  loss_moved(&f, param->value, from, gradient, -step)) /
+                              (2 * step);
+            }
+            const double found = (4 * slope[1] - slope[0]) / 3;
+            if (!(fabs(found - square) <= 0.02 * square))
+                fail_msg("%s, %s: %.6g by differences, %.6g by the backward pass", presets[p],
+                    names[k], found, square);
+        }
+        destroy(&f);
+    }
+}
+
+/* The mean of compact's gradient over seeds, and the spread about it, beside dense's. */
+typedef struct mean_error {
+    double off;   /* |mean - dense|^2 */
+    double noise; /* the part of it that draws leave: their variance / draws */
+} mean_error;
+
+/* Sums the errors of all convolutions' weights whose inputs are codes. */
+static mean_error error_of_mean(const golden_resnet_case *c, const fixture *dense, clprune_keep how,
+    const char *text, size_t draws)
+{
+    fixture f = make_with(c, "compact", how, text);
+    mean_error sum = {0};
+    double *means[128] = {0}, *squares[128] = {0};
+    assert_true(f.model.tensors <= 128);
+    write_batch(&f, c, c->seed, 0);
+    for (size_t draw = 0; draw < draws; draw++) {
+        resnet_set_seed(&f.model, 1 + draw);
+        (void)forward(&f, true, smoothing);
+        TEST_OK(resnet_backward(&f.model, f.batch, f.images, f.labels, smoothing));
+        for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
+            const clprune_mat mat = f.model.params[i].grad;
+            const size_t count = mat.rows * mat.cols;
+            float *got = read_mat(mat);
+            if (draw == 0) {
+                means[i] = test_alloc(count * sizeof(double));
+                squares[i] = test_alloc(count * sizeof(double));
+                assert_true(means[i] != NULL && squares[i] != NULL);
+            }
+            for (size_t e = 0; e < count; e++) {
+                means[i][e] += (double)got[e] / (double)draws;
+                squares[i][e] += (double)got[e] * (double)got[e] / (double)draws;
+            }
+        }
+    }
+    for (size_t i = 3; i < 3 * f.model.parts_count; i += 3) {
+        const clprune_mat mat = dense->model.params[i].grad;
+        float *want = read_mat(mat);
+        double off = 0, noise = 0, norm = 0;
+        for (size_t e = 0; e < mat.rows * mat.cols; e++) {
+            off += pow(means[i][e] - (double)want[e], 2);
+            noise += (squares[i][e] - pow(means[i][e], 2)) / (double)(draws - 1);
+            norm += pow((double)want[e], 2);
+        }
+        sum.off += off / norm;
+        sum.noise += noise / norm;
+    }
+    destroy(&f);
+    return sum;
+}
+
+/* compact's weight gradients are dense's in expectation: what is left of the error of their mean is
+ * the noise of so many draws, and falls with them. Codes rounded to nearest have no noise, and
+ * their error stays; max(., 0) of the codes instead of the kept sign has a bias, too. */
+static void unbiased(void **state)
+{
+    const golden_resnet_case *c = *state;
+    enum { FEW = 8, MANY = 64 };
+    const clprune_keep how = {.bits = 4},
+                       nearest = {.bits = 4, .rounding = CLPRUNE_ROUNDING_NEAREST};
+    fixture dense = make(c, "dense", (clprune_keep){0});
+    write_batch(&dense, c, c->seed, 0);
+    (void)forward(&dense, true, smoothing);
+    TEST_OK(resnet_backward(&dense.model, dense.batch, dense.images, dense.labels, smoothing));
+    const mean_error few = error_of_mean(c, &dense, how, "", FEW),
+                     many = error_of_mean(c, &dense, how, "", MANY),
+                     fixed = error_of_mean(c, &dense, nearest, "", 2),
+                     stem = error_of_mean(
+                         c, &dense, how, "stem conv quantised bits=2\nstem mask mask\n", MANY);
+    if (!(few.off <= 1.1 * few.noise && many.off <= 1.1 * many.noise))
+        fail_msg("biased: after %d draws |mean - dense|^2 is %.3g, the noise left %.3g; after %d "
+                 "%.3g, %.3g",
+            FEW, few.off, few.noise, MANY, many.off, many.noise);
+    if (!(many.off * 6 <= few.off))
+        fail_msg("the error falls from %.3g to %.3g only", few.off, many.off);
+    if (!(stem.off <= 1.1 * stem.noise))
+        fail_msg("biased by the stem's codes: |mean - dense|^2 is %.3g, the noise left %.3g",
+            stem.off, stem.noise);
+    if (!(fixed.off > 10 * many.off))
+        fail_msg("rounding to nearest errs by %.3g, no more than %.3g", fixed.off, many.off);
+    destroy(&dense);
+}
+
+static void counts(void **state)
+{
+    (void)state;
+    static const uint64_t parameters[] = {11689512, 21797672, 11173962, 272474};
+    for (size_t i = 0; i < 4; i++) {
+        const resnet_arch arch = resnet_arch_at(i);
+        assert_string_equal(arch.name, resnet_arch_names[i]);
+        assert_null(resnet_arch_check(&arch));
+        assert_int_equal(resnet_arch_parameters(&arch), parameters[i]);
+    }
+    const resnet_arch arch = resnet_arch_at(0);
+    assert_string_equal(resnet_arch_tensor(&arch, 0).name, "conv1.weight");
+    assert_string_equal(resnet_arch_tensor(&arch, 4).name, "layer1.0.bn1.weight");
+    assert_string_equal(resnet_arch_tensor(&arch, resnet_arch_tensors(&arch) - 1).name, "fc.bias");
+}
+
+/* The counts of batches that a file has. */
+static void check_counts(const resnet *model, const char *path, const int64_t *want)
+{
+    safetensors s;
+    fault wrong = {0};
+    if (!safetensors_open(path, &s, &wrong))
+        fail_msg("%s", wrong.text);
+    for (size_t i = 0; i < model->parts_count; i++) {
+        const safetensor *t = safetensors_find(&s, model->counts[i].name);
+        int64_t got = TRAINER_NO_COUNT;
+        if (t != NULL)
+            assert_true(safetensors_read_i64(&s, t, &got, &wrong));
+        assert_int_equal(got, want[i]);
+    }
+    safetensors_close(&s);
+}
+
+static void same_files(const char *a, const char *b)
+{
+    size_t a_size, b_size;
+    unsigned char *a_bytes = test_file_read(a, &a_size), *b_bytes = test_file_read(b, &b_size);
+    assert_int_equal(a_size, b_size);
+    assert_memory_equal(a_bytes, b_bytes, a_size);
+}
+
+/* A file of torchvision gives PyTorch's logits. Exported, it has the same bytes. A pass of training
+ * adds 1 to each count of batches that the model has, a test none. */
+static void imported(void **state)
+{
+    (void)state;
+    enum { BATCH = 4, IMAGE = 9, CLASSES = 5, UNITS = 6 };
+    static const char path[] = TEST_GOLDEN "/torchvision.safetensors";
+    const resnet_arch arch = {"small", IMAGE, CLASSES, false, 2, {1, 1}, {16, 32}};
+    const keep_how how = {0};
+    const size_t bytes = BATCH * 3 * IMAGE * IMAGE;
+    keep_rule rules[64];
+    resnet model;
+    bool head_left;
+    fault wrong = {0};
+    char folder[TEST_PATH], out[TEST_PATH + 16], again[TEST_PATH + 16];
+    assert_true(keep_rules_count(&resnet_keep_table, 2) <= 64);
+    keep_preset_rules(&resnet_keep_table, 0, &how, 2, rules);
+    TEST_OK(resnet_create(test_context(), &arch, rules, BATCH, &model));
+    TEST_OK(resnet_init(&model, 1));
+    assert_int_equal(model.parts_count, UNITS);
+    if (!weights_import(&resnet_model, &model, test_context(), path, &head_left, &wrong))
+        fail_msg("%s", wrong.text);
+    assert_false(head_left);
+    clprune_image_bytes images = golden_images_make(bytes);
+    golden_images_write(&images, bytes, 7);
+    TEST_OK(resnet_forward(&model, BATCH, images, false));
+    float *logits = read_mat(model.logits);
+    for (size_t i = 0; i < BATCH * CLASSES; i++)
+        assert_true(fabs((double)logits[i] - golden_torchvision_logits[i]) <= 1e-4);
+    test_folder_make(folder);
+    (void)snprintf(out, sizeof out, "%s/out", folder);
+    (void)snprintf(again, sizeof again, "%s/again", folder);
+    assert_true(weights_export(&resnet_model, &model, test_context(), out, &wrong));
+    same_files(path, out);
+    /* some without a count: in neither file; the largest stays */
+    const int64_t first = (INT64_C(1) << 33) + 2;
+    const int64_t none = TRAINER_NO_COUNT;
+    const int64_t want[UNITS] = {first + 2, none, first + 6 + 2, INT64_MAX, INT64_MAX, none};
+    model.parts[1].batches = model.parts[5].batches = none;
+    model.parts[3].batches = INT64_MAX - 1;
+    model.parts[4].batches = INT64_MAX;
+    for (int pass = 0; pass < 2; pass++)
+        TEST_OK(resnet_forward(&model, BATCH, images, true));
+    assert_true(weights_export(&resnet_model, &model, test_context(), out, &wrong));
+    check_counts(&model, out, want);
+    TEST_OK(resnet_init(&model, 2)); /* counts from 0 */
+    TEST_OK(resnet_forward(&model, BATCH, images, true));
+    assert_true(weights_export(&resnet_model, &model, test_context(), again, &wrong));
+    check_counts(&model, again, (const int64_t[UNITS]){1, 1, 1, 1, 1, 1});
+    assert_true(weights_import(&resnet_model, &model, test_context(), out, &head_left, &wrong));
+    assert_true(weights_export(&resnet_model, &model, test_context(), again, &wrong));
+    same_files(out, again);
+    test_folder_remove(folder);
+    golden_images_free(&images);
+    resnet_destroy(&model);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, counts, NULL, "counts");
+    for (size_t i = 0; i < (test_small() ? 1 : 2); i++) {
+        test_add(&list, gradients, cases[i], "gradients: %s", cases[i]->name);
+        test_add(&list, training, cases[i], "training: %s", cases[i]->name);
+        test_add(&list, exact_dx, cases[i], "dx is exact: %s", cases[i]->name);
+    }
+    test_add(&list, codes, cases[0], "codes: %s", cases[0]->name);
+    test_add(&list, differences, cases[0], "finite differences: %s", cases[0]->name);
+    test_add(&list, unbiased, cases[0], "unbiased codes: %s", cases[0]->name);
+    if (safetensors_readable())
+        test_add(&list, imported, NULL, "weights of torchvision");
+    return test_run_on_each_device("resnet", &list);
+}

@@ -1,0 +1,215 @@
+/* Checkpoints that older programs wrote are read for ever: each file in golden/checkpoints goes on
+ * where it was and ends near the losses of the program that wrote it, within the rounding of
+ * kernels that changed since. The models are small, and so are the files. golden/README.md says how
+ * the files were made. */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "support/small_models.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/run/trainer.h"
+
+enum { EPOCHS = 3, STEPS = 9 };
+
+/* A file, what it was written by, and the log of that program's run to its end. */
+typedef struct golden {
+    const char *file, *preset, *criterion;
+    uint64_t streams;                         /* 0: it names none */
+    double train[EPOCHS], test[EPOCHS], top1; /* top1: of the last epoch */
+    trainer_model (*model)(void);             /* NULL: small_resmlp */
+    bool digits; /* its images are those of make_digits; it has their checksum */
+    bool device; /* it has a record of its device */
+    bool tuning; /* that record has a hash of the tuning parameters */
+    bool counts; /* it has counts of batches */
+    bool longer; /* only with the argument `long`: it needs kernels of its own */
+} golden;
+
+static const golden files[] = {
+#include "golden/checkpoints.inc"
+};
+
+static char **write_arguments; /* of `write`, see main; ends with NULL */
+
+static void write_idx(const char *folder, const char *split, const char *kind, uint32_t sides,
+    uint32_t count, uint32_t salt)
+{
+    unsigned char file[16 + 48 * 256] = {0, 0, 8, (unsigned char)(1 + 2 * (sides > 1))};
+    const size_t header = sides > 1 ? 16 : 8, size = (size_t)count * sides * sides;
+    char path[2 * TEST_PATH];
+    file[7] = (unsigned char)count;
+    file[11] = file[15] = (unsigned char)sides;
+    for (size_t i = 0; i < size; i++) { /* class i % 4 has its stripes, under noise */
+        const size_t class = i / ((size_t)sides * sides) % 4;
+        const uint32_t stripe = i % (class + 2) == 0 ? 128 : 0;
+        const uint32_t noise = ((uint32_t)i * 2654435761u + salt) >> 26;
+        file[header + i] = (unsigned char)(sides > 1 ? stripe + noise : class);
+    }
+    (void)snprintf(path, sizeof path, "%s/%s-%s-ubyte", folder, split, kind);
+    test_file_write(path, file, header + size);
+}
+
+/* 48 and 24 images of 16 x 16 pixels, as IDX files: their name does not identify them, so that a
+ * checkpoint has their checksum. They never change. */
+static void make_digits(const char *folder)
+{
+    assert_int_equal(mkdir(folder, 0700), 0);
+    write_idx(folder, "train", "images-idx3", 16, 48, 0x20000000);
+    write_idx(folder, "train", "labels-idx1", 1, 48, 0);
+    write_idx(folder, "t10k", "images-idx3", 16, 24, 0x90000000);
+    write_idx(folder, "t10k", "labels-idx1", 1, 24, 0);
+}
+
+static double off(double a, double b)
+{
+    return fabs(a - b);
+}
+
+static void check_settings(const char *path, const trainer_model *model, const golden *g)
+{
+    fault f = {0};
+    checkpoint c;
+    assert_true(checkpoint_open(path, &c, &f));
+    const checkpoint_record *settings = checkpoint_find(&c, "options");
+    assert_non_null(settings);
+    assert_true((checkpoint_find(&c, "streams") != NULL) == (g->streams != 0));
+    assert_true((checkpoint_find(&c, "checksum") != NULL) == g->digits);
+    const checkpoint_record *device = checkpoint_find(&c, "device");
+    assert_true((device != NULL) == g->device);
+    int end = 0; /* of a hash of 16 digits, which "cpu-avx2" of older records is not */
+    const char *tuning = device != NULL ? strstr(device->data, ", tuning ") : NULL;
+    if (tuning != NULL)
+        (void)sscanf(tuning, ", tuning %*16[0-9a-f] (%n", &end);
+    assert_true((end > 0) == g->tuning);
+    options o = options_defaults(model);
+    o.resume = path;
+    assert_true(options_restore(&o, settings->data, (size_t)(settings->rows * settings->cols), &f));
+    assert_string_equal(options_preset(&o), g->preset);
+    assert_string_equal(options_criteria[o.criterion], g->criterion);
+    options_close(&o);
+    checkpoint_close(&c);
+}
+
+static void goes_on(void **state)
+{
+    const golden *g = *state;
+    char folder[TEST_PATH], path[TEST_PATH + 32], original[2 * TEST_PATH], digits[TEST_PATH + 32];
+    size_t size;
+    const trainer_model small = g->model != NULL ? g->model() : small_resmlp();
+    test_folder_make(folder);
+    (void)snprintf(original, sizeof original, "%s/%s", TEST_GOLDEN, g->file);
+    (void)snprintf(path, sizeof path, "%s/last.ckpt", folder);
+    (void)snprintf(digits, sizeof digits, "%s/digits", folder);
+    make_digits(digits);
+    void *bytes = test_file_read(original, &size);
+    test_file_write(path, bytes, size);
+    free(bytes);
+    check_settings(path, &small, g);
+
+    char *argv[] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),
+        "--resume", path, "--data", digits, NULL};
+    const int argc = g->digits ? 8 : 6;
+    options o;
+    trainer t;
+    fault f = {0};
+    optind = 0; /* getopt starts anew */
+    argv[argc] = NULL;
+    if (!options_parse(&small, argc, argv, &o, &f) || !trainer_open(&o, &t, &f))
+        fail_msg("%s: %s", g->file, f.text);
+    assert_int_equal(t.at.epoch, 1); /* it stopped in the second */
+    assert_int_equal(t.at.step, 4);
+    assert_int_equal(t.streams, g->streams == 0 ? 1 : g->streams);
+    while (t.at.epoch < EPOCHS)
+        if (!trainer_epoch(&t, &f) || !trainer_test(&t, &f) || !trainer_finish_epoch(&t, &f))
+            fail_msg("%s: %s", g->file, f.text);
+    assert_int_equal(t.log.count, EPOCHS);
+    for (size_t i = 0; i < EPOCHS; i++) {
+        const csv_row *row = &t.log.rows[i];
+        if (!(off(row->train_loss, g->train[i]) < 2e-4 && off(row->test_loss, g->test[i]) < 2e-4))
+            fail_msg("%s: epoch %zu has the losses %.6f and %.6f, had %.6f and %.6f", g->file,
+                i + 1, row->train_loss, row->test_loss, g->train[i], g->test[i]);
+    }
+    assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
+    size_t counts = 0;
+    const trainer_count *count = small.counts != NULL ? small.counts(t.model, &counts) : NULL;
+    for (size_t i = 0; i < counts; i++)
+        assert_int_equal(*count[i].value, g->counts ? STEPS : TRAINER_NO_COUNT);
+    assert_true(counts > 0 || !g->counts);
+    trainer_close(&t);
+    options_close(&o);
+    test_folder_remove(folder);
+}
+
+/* A run of this program with the options of `write`, stopped after `steps` if that is not NULL. */
+static void run_here(const char *name, char *steps, csv_row rows[EPOCHS])
+{
+    char path[TEST_PATH], digits[TEST_PATH];
+    const char *folder = write_arguments[0];
+    const trainer_model small =
+        strcmp(write_arguments[1], "resnet") == 0 ? small_resnet() : small_resmlp();
+    options o;
+    trainer t;
+    fault f = {0};
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)snprintf(digits, sizeof digits, "%s/digits", folder);
+    char *argv[32] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),
+        "--data", digits, "--batch-size", "16", "--epochs", "3", "--seed", "5", "--output-dir",
+        path};
+    int argc = 14;
+    for (char **more = write_arguments + 2; *more != NULL && argc < 29; more++)
+        argv[argc++] = *more;
+    if (steps != NULL) {
+        argv[argc++] = "--steps";
+        argv[argc++] = steps;
+    }
+    optind = 0;
+    if (!options_parse(&small, argc, argv, &o, &f) || !trainer_open(&o, &t, &f))
+        fail_msg("%s", f.text);
+    while (t.at.epoch < EPOCHS && !trainer_must_stop(&t)) {
+        assert_true(trainer_epoch(&t, &f));
+        if (!trainer_must_stop(&t))
+            assert_true(trainer_test(&t, &f) && trainer_finish_epoch(&t, &f));
+    }
+    assert_true(trainer_save(&t, &f));
+    if (rows != NULL)
+        memcpy(rows, t.log.rows, EPOCHS * sizeof *rows);
+    trainer_close(&t);
+    options_close(&o);
+}
+
+/* The file and the row of this program. */
+static void write_here(void **state)
+{
+    csv_row r[EPOCHS];
+    char digits[TEST_PATH], steps[] = "4";
+    (void)state;
+    (void)snprintf(digits, sizeof digits, "%s/digits", write_arguments[0]);
+    make_digits(digits);
+    run_here("whole", NULL, r);
+    run_here("part", steps, NULL);
+    print_message("{\"NAME.ckpt\", \"PRESET\", \"CRITERION\", %d, {%.9g, %.9g, %.9g}, {%.9g, %.9g, "
+                  "%.9g}, %.9g, .digits = true},\n",
+        TRAINER_STREAMS, r[0].train_loss, r[1].train_loss, r[2].train_loss, r[0].test_loss,
+        r[1].test_loss, r[2].test_loss, r[2].top1);
+}
+
+/* test_checkpoint_golden [long | write FOLDER resmlp|resnet OPTION...] */
+int main(int argc, char **argv)
+{
+    test_list list = {0};
+    const bool all = argc > 1 && strcmp(argv[1], "long") == 0;
+    if (argc > 3 && strcmp(argv[1], "write") == 0) {
+        write_arguments = argv + 2;
+        test_add(&list, write_here, NULL, "write");
+        return test_run_on_each_device("a checkpoint of this program", &list);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (all || !files[i].longer)
+            test_add(&list, goes_on, &files[i], "%s", files[i].file);
+    return test_run_on_each_device("checkpoints of older programs", &list);
+}

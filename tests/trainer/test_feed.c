@@ -1,0 +1,106 @@
+/* Batches sent to the device: the next one is made meanwhile, and the host memory of a transfer
+ * lives until the transfer is done, even if the next transfer was refused. */
+#include <string.h>
+
+#include "support/test_gate.h"
+#include "trainer/data/feed.h"
+
+static int writes_left = -1; /* that succeed; below 0: all */
+
+cl_int __real_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
+    cl_event *event);
+cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
+    cl_event *event);
+
+cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+    size_t offset, size_t size, const void *from, cl_uint count, const cl_event *events,
+    cl_event *event)
+{
+    if (writes_left == 0)
+        return CL_OUT_OF_RESOURCES;
+    writes_left -= writes_left > 0;
+    return __real_clEnqueueWriteBuffer(
+        queue, buffer, blocking, offset, size, from, count, events, event);
+}
+
+/* Closes a feed whose transfers are held back, the first `good` of which were enqueued. */
+static void closes_behind_gate(int good)
+{
+    static const uint32_t indices[2] = {0, 1};
+    const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
+    char err[256];
+    dataset *data;
+    batch_feed feed;
+    fault f = {0};
+    test_gate g;
+    assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
+    assert_true(feed_open(test_context(), data, 2, &feed, &f));
+    test_gate_close(&g);
+    writes_left = good;
+    const bool sent = feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f);
+    writes_left = -1;
+    assert_int_equal(sent, good == 2);
+    assert_int_equal(f.code, good == 2 ? CODE_OK : CODE_MEMORY);
+    feed_close(&feed);
+    const bool waited = atomic_load(&g.open);
+    test_gate_remove(&g);
+    dataset_close(data);
+    assert_int_equal(waited, good > 0); /* nothing is in flight: nothing to wait for */
+}
+
+static void images_in_flight(void **state)
+{
+    (void)state;
+    closes_behind_gate(2);
+}
+
+static void labels_refused(void **state)
+{
+    (void)state;
+    closes_behind_gate(1);
+}
+
+static void images_refused(void **state)
+{
+    (void)state;
+    closes_behind_gate(0);
+}
+
+/* The next batch is made while the transfer of the last one is held back; a third batch takes the
+ * memory of the first, so it waits. */
+static void made_in_flight(void **state)
+{
+    (void)state;
+    static const uint32_t indices[2] = {0, 1};
+    const dataset_options sizes = {.image_size = 16, .train_limit = 2, .test_limit = 1};
+    char err[256];
+    dataset *data;
+    batch_feed feed;
+    fault f = {0};
+    test_gate g;
+    assert_int_equal(dataset_open("generated", &sizes, &data, err, sizeof err), DATASET_OK);
+    assert_true(feed_open(test_context(), data, 2, &feed, &f));
+    test_gate_close(&g);
+    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    assert_true(feed_batch(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    const bool waited = atomic_load(&g.open);
+    assert_true(feed_make(&feed, DATASET_TRAIN, indices, 2, NULL, &f));
+    const bool waited_third = atomic_load(&g.open);
+    test_gate_remove(&g);
+    feed_close(&feed);
+    dataset_close(data);
+    assert_false(waited);
+    assert_true(waited_third);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    test_add(&list, images_in_flight, NULL, "closed while images are in flight");
+    test_add(&list, labels_refused, NULL, "closed after the labels were refused");
+    test_add(&list, images_refused, NULL, "closed after the images were refused");
+    test_add(&list, made_in_flight, NULL, "a batch made while the last one is in flight");
+    return test_run_on_each_device("feed", &list);
+}

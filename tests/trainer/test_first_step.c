@@ -1,0 +1,257 @@
+/* The trainer announces how many programs a first step builds or loads. The plan counts them in a
+ * dry context; the count must equal that of the step. While it waits for the step it says so, and a
+ * signal ends it.
+ *
+ *     test_first_step [long]
+ *
+ * long: every preset of both models, on both kernel families. The program runs itself with "stuck"
+ * and a device: a run whose first step does not end. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "resmlp_model.h"
+#include "resnet_model.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "support/test_gate.h"
+#include "trainer/run/stop.h"
+#include "trainer/run/trainer.h"
+
+/* Sizes that other tests have, too: they share compiled kernels. */
+#define RESMLP "--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32 "
+#define RESNET                                                                                     \
+    "--arch resnet20 --image-size 17 --train-limit 40 --test-limit 20 --batch-size 16 "            \
+    "--optimizer sgd --lr 0.05 "
+
+typedef struct first_step {
+    const trainer_model *model;
+    const char *sizes, *preset;
+    const char *debug; /* for $CLPRUNE_DEBUG; NULL: the device's kernel family */
+} first_step;
+
+static const char *program, *stuck_device; /* of the child */
+
+static void open_run(
+    const trainer_model *model, const char *sizes, const char *more, options *o, trainer *t)
+{
+    char text[4 * TEST_PATH], *words[64] = {"test"}, *rest = text;
+    int count = 1;
+    fault f = {0};
+    (void)snprintf(text, sizeof text, "%s --quiet --device %s %s", sizes,
+        stuck_device != NULL ? stuck_device : test_device_selection(), more);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        assert_true(count < 63);
+        words[count++] = word;
+    }
+    optind = 0; /* getopt starts anew */
+    if (!options_parse(model, count, words, o, &f) || !trainer_open(o, t, &f))
+        fail_msg("%s %s: %s", sizes, more, f.text);
+}
+
+static void close_run(options *o, trainer *t)
+{
+    trainer_close(t);
+    options_close(o);
+}
+
+static void one_epoch(trainer *t)
+{
+    fault f = {0};
+    if (!trainer_epoch(t, &f))
+        fail_msg("%s", f.text);
+}
+
+/* Programs that a run had before it was planned (the probe of tensor cores, if any) and made until
+ * its first step was done, as far as they were not built but loaded, too. */
+static void counted(void **state)
+{
+    const first_step *row = *state;
+    char more[128];
+    options o;
+    trainer t;
+    test_debug(row->debug);
+    (void)snprintf(more, sizeof more, "--steps 1 --activations %s", row->preset);
+    open_run(row->model, row->sizes, more, &o, &t);
+    const uint64_t planned = t.programs;
+    one_epoch(&t);
+    const clprune_cache_stats made = clprune_context_cache_stats(t.context);
+    close_run(&o, &t);
+    test_debug(NULL);
+    assert_true(planned > 10);
+    assert_int_equal(made.builds + made.disk_hits, planned);
+}
+
+/* A run that finds part of its programs in the cache loads those and builds the others. */
+static void partly_loaded(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH];
+    clprune_cache_stats made[2];
+    static const char *const presets[] = {"dense", "exact"};
+    const char *const before = getenv("CLPRUNE_CACHE_DIR");
+    char *const kept = before != NULL ? strdup(before) : NULL;
+    test_folder_make(folder);
+    test_environment("CLPRUNE_CACHE_DIR", folder);
+    for (size_t i = 0; i < 2; i++) {
+        char more[128];
+        options o;
+        trainer t;
+        (void)snprintf(more, sizeof more, "--steps 1 --activations %s", presets[i]);
+        open_run(&resmlp_model, RESMLP, more, &o, &t);
+        one_epoch(&t);
+        made[i] = clprune_context_cache_stats(t.context);
+        assert_int_equal(made[i].builds + made[i].disk_hits, t.programs);
+        close_run(&o, &t);
+    }
+    test_environment("CLPRUNE_CACHE_DIR", kept);
+    free(kept);
+    test_folder_remove(folder);
+    assert_int_equal(made[0].disk_hits, 0);
+    assert_true(made[1].disk_hits > 0 && made[1].builds > 0);
+}
+
+/* A run that goes on with the last batch of an epoch, which is smaller, or with a test, or that
+ * tests only: no number rather than a wrong one. */
+static void not_known(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], more[2 * TEST_PATH];
+    options o;
+    trainer t;
+    fault f = {0};
+    test_folder_make(folder);
+    for (int steps = 1; steps <= 3; steps++) {
+        (void)snprintf(more, sizeof more, "--epochs 2 --output-dir %s/%d", folder, steps);
+        open_run(&resmlp_model, RESMLP, more, &o, &t);
+        o.steps = (uint64_t)steps; /* of three an epoch */
+        one_epoch(&t);
+        assert_true(trainer_save(&t, &f));
+        close_run(&o, &t);
+        (void)snprintf(more, sizeof more, "--resume %s/%d/last.ckpt", folder, steps);
+        open_run(&resmlp_model, "", more, &o, &t);
+        assert_int_equal(t.at.step_in_epoch, steps);
+        assert_true((t.programs == 0) == (steps >= 2));
+        close_run(&o, &t);
+    }
+    (void)snprintf(more, sizeof more, "--resume %s/1/last.ckpt --test-only", folder);
+    open_run(&resmlp_model, "", more, &o, &t);
+    assert_int_equal(t.programs, 0);
+    close_run(&o, &t);
+    test_folder_remove(folder);
+}
+
+/* The child. */
+static int stuck(void)
+{
+    options o;
+    trainer t;
+    test_gate g;
+    fault f = {0};
+    stop_install();
+    open_run(&resmlp_model, RESMLP, "--steps 1", &o, &t);
+    t.progress = progress_begin(false);
+    test_gate_close_for(&g, t.context, 60 * 1000);
+    (void)trainer_epoch(&t, &f);
+    return 1;
+}
+
+/* Waits up to a minute for a line that begins with `text`. */
+static bool says(const char *path, const char *text)
+{
+    for (int i = 0; i < 600; i++) {
+        const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
+        size_t size;
+        char *out = test_file_read(path, &size), *whole = malloc(size + 2);
+        assert_non_null(whole);
+        (void)snprintf(whole, size + 2, "\n%.*s", (int)size, out);
+        free(out);
+        const bool found = strstr(whole, text) != NULL;
+        free(whole);
+        if (found)
+            return true;
+        (void)nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+/* A driver may compile after the last kernel is built; PoCL does. */
+static void stopped(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 8];
+    int result;
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/out", folder);
+    test_file_write(path, "", 0);
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int out = open(path, O_WRONLY | O_APPEND);
+        (void)dup2(out, STDOUT_FILENO);
+        (void)execl(program, program, "stuck", test_device_selection(), (char *)NULL);
+        _exit(9);
+    }
+    const bool waits = says(path, "\nfirst step: ");
+    assert_int_equal(kill(child, waits ? SIGTERM : SIGKILL), 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(waits);
+    assert_true(says(path, "\nstopped by a signal in the first step; nothing was trained\n"));
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 128 + SIGTERM);
+    test_folder_remove(folder);
+}
+
+static void add(test_list *list, const first_step *row)
+{
+    test_add(list, counted, row, "%s, %s%s%s", row->model->program, row->preset,
+        row->debug != NULL ? ", " : "", row->debug != NULL ? row->debug : "");
+}
+
+/* Every preset but auto, which chooses one after measuring. */
+static void add_all(test_list *list, const trainer_model *model, const char *sizes)
+{
+    enum { MOST = 64 };
+    static const char *const families[] = {"kernels=vector", "kernels=tiled"};
+    static first_step rows[MOST];
+    static size_t used;
+    for (size_t i = 0; model->keep->preset_names[i] != NULL; i++)
+        for (size_t k = 0; k < 2; k++) {
+            if (keep_preset_chooses(model->keep, i))
+                continue;
+            assert_true(used < MOST);
+            rows[used] = (first_step){model, sizes, model->keep->preset_names[i], families[k]};
+            add(list, &rows[used++]);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    static const first_step rows[] = {{&resmlp_model, RESMLP, "compact-pruned", NULL},
+        /* one batch, which is smaller */
+        {&resmlp_model, RESMLP "--batch-size 128 ", "quantised", NULL},
+        {&resnet_model, RESNET, "pruned", NULL}, {&resnet_model, RESNET, "exact", "kernels=tiled"}};
+    test_list list = {0};
+    program = argv[0];
+    if (argc == 3 && strcmp(argv[1], "stuck") == 0) {
+        stuck_device = argv[2];
+        return stuck();
+    }
+    if (argc > 1 && strcmp(argv[1], "long") == 0) {
+        add_all(&list, &resmlp_model, RESMLP);
+        add_all(&list, &resnet_model, RESNET);
+        return test_run_on_each_device("first step", &list);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        add(&list, &rows[i]);
+    test_add(&list, partly_loaded, NULL, "some programs are in the cache");
+    test_add(&list, not_known, NULL, "not known");
+    test_add(&list, stopped, NULL, "stopped while it waits");
+    return test_run_on_each_device("first step", &list);
+}

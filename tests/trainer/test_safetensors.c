@@ -1,0 +1,532 @@
+/* Weights from and to other programs: the checks of a file, and importing and exporting it in
+ * models. */
+#define _GNU_SOURCE /* fopencookie */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h> /* alarm */
+
+#include "resmlp_model.h"
+#include "resnet_model.h"
+#include "support/test_device.h"
+#include "support/test_folder.h"
+#include "trainer/files/safetensors.h"
+#include "trainer/files/weights.h"
+#include "trainer/options/keep_table.h"
+
+typedef struct fault_row {
+    const char *header;
+    uint64_t data;
+    const char *part; /* of the message; NULL: the header is right */
+} fault_row;
+
+#define T(dtype, shape, offsets)                                                                   \
+    "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static const fault_row headers[] = {
+    {"{\"a\":" T("F32", "[2,3]", "[0,24]") "}", 24, NULL},
+    {"{\"__metadata__\":{\"a\":\"b\"},\"a\":" T("F16", "[]", "[0,2]") "}  ", 2, NULL},
+    {"{}", 0, NULL},
+    {"{\"b\":" T("F32", "[1]", "[4,8]") ",\"a\":" T("BF16", "[2]", "[0,4]") "}", 8, NULL},
+    {"{\"a\":" T("F32", "[0,5]", "[0,0]") "}", 0, NULL},
+    {"", 0, "begin with {"},
+    {" {}", 0, "begin with {"},
+    {"[]", 0, "begin with {"},
+    {"{\"a\":", 4, "no JSON"},
+    {"{}{}", 0, "no JSON"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[0,4]") "}", 4, "no JSON"},
+    {"{\"a\":1}", 0, "no object"},
+    {"{\"a\":{}}", 0, "dtype"},
+    {"{\"a\":" T("F33", "[1]", "[0,4]") "}", 4, "dtype"},
+    {"{\"a\":" T("F32", "1", "[0,4]") "}", 4, "no list"},
+    {"{\"a\":" T("F32", "[1.5]", "[0,4]") "}", 4, "no size"},
+    {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 4, "no size"},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "8 dimensions"},
+    {"{\"a\":" T("F32", "[4611686018427387904,4]", "[0,4]") "}", 4, "overflows"},
+    {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0, "overflows"},
+    {"{\"a\":" T("F32", "[1]", "[0]") "}", 4, "pair"},
+    {"{\"a\":" T("F32", "[1]", "[\"0\",4]") "}", 4, "pair"},
+    {"{\"a\":" T("F32", "[1]", "[4,0]") "}", 4, "outside"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 4, "outside"},
+    {"{\"a\":" T("F32", "[2]", "[0,4]") "}", 4, "different sizes"},
+    {"{\"a\":" T("F32", "[1]", "[4,8]") "}", 8, "begins at byte 4"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"b\":" T("F32", "[1]", "[2,6]") "}", 6,
+        "begins at byte 2"},
+    {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 8, "its data 8"},
+    {"{\"a\":" T("F32", "[9223372036854775808]", "[0,4]") "}", 4, "no JSON"},
+};
+
+static void faults(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        const fault_row *row = &headers[i];
+        safetensors s;
+        fault f = {0};
+        const bool good =
+            safetensors_parse("w.safetensors", row->header, strlen(row->header), row->data, &s, &f);
+        if (good != (row->part == NULL))
+            fail_msg("%s: %s", row->header, good ? "accepted" : f.text);
+        if (row->part != NULL) {
+            assert_int_equal(f.code, CODE_DATA);
+            if (strstr(f.text, row->part) == NULL || strstr(f.text, "w.safetensors") == NULL)
+                fail_msg("%s: \"%s\" lacks \"%s\"", row->header, f.text, row->part);
+        }
+        safetensors_close(&s);
+    }
+}
+
+/* Deep nesting and no end of brackets are refused, too. */
+static void nesting(void **state)
+{
+    (void)state;
+    enum { DEPTH = 100000 };
+    char *header = malloc(DEPTH);
+    assert_non_null(header);
+    memset(header, '[', DEPTH);
+    memcpy(header, "{\"a\":", 5);
+    safetensors s;
+    fault f = {0};
+    assert_false(safetensors_parse("w", header, DEPTH, 4, &s, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    free(header);
+}
+
+/* Streams of memory that runs out at the write number `at`, once or for ever; 0: they do not. */
+static struct {
+    char **text;
+    size_t *length;
+    unsigned writes, at;
+    bool forever, fired;
+} memory;
+
+static ssize_t write_memory(void *cookie, const char *bytes, size_t count)
+{
+    (void)cookie;
+    ++memory.writes;
+    if (memory.writes == memory.at || (memory.forever && memory.fired)) {
+        memory.fired = true;
+        return 0;
+    }
+    char *grown = realloc(*memory.text, *memory.length + count);
+    assert_non_null(grown);
+    memcpy(grown + *memory.length, bytes, count);
+    *memory.text = grown;
+    *memory.length += count;
+    return (ssize_t)count;
+}
+
+FILE *__real_open_memstream(char **text, size_t *length);
+FILE *__wrap_open_memstream(char **text, size_t *length);
+
+FILE *__wrap_open_memstream(char **text, size_t *length)
+{
+    if (memory.at == 0)
+        return __real_open_memstream(text, length);
+    memory.text = text;
+    memory.length = length;
+    memory.writes = 0;
+    memory.fired = false;
+    *text = NULL;
+    *length = 0;
+    return fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_memory});
+}
+
+/* A header is written whole, or the failure is told. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    enum { TENSORS = 300 }; /* more than a stream's buffer holds */
+    static char names[TENSORS][16];
+    safetensor tensors[TENSORS] = {{.name = NULL}};
+    for (size_t i = 0; i < TENSORS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "tensor.%zu", i);
+        tensors[i] = (safetensor){
+            .name = names[i], .type = SAFETENSOR_F32, .rank = 1, .shape = {7}, .count = 7};
+    }
+    for (int forever = 0; forever < 2; forever++)
+        for (unsigned at = 1;; at++) {
+            fault f = {0};
+            atomic_file file = {.stream = fopen("/dev/null", "wb")};
+            assert_non_null(file.stream);
+            memory.at = at;
+            memory.forever = forever;
+            (void)alarm(60); /* it ends */
+            const bool good = safetensors_put_header(&file, TENSORS, tensors, &f);
+            (void)alarm(0);
+            memory.at = 0;
+            (void)fclose(file.stream);
+            assert_int_equal(good, !memory.fired);
+            assert_int_equal(f.code, good ? CODE_OK : CODE_MEMORY);
+            if (good) {
+                assert_true(at > 3);
+                break;
+            }
+        }
+}
+
+static void put(const char *path, const char *header, const void *data, size_t bytes)
+{
+    const uint64_t length = strlen(header);
+    unsigned char *file = calloc(1, 8 + (size_t)length + bytes);
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++)
+        file[i] = (unsigned char)(length >> (8 * i));
+    memcpy(file + 8, header, (size_t)length);
+    memcpy(file + 8 + length, data, bytes);
+    test_file_write(path, file, 8 + (size_t)length + bytes);
+    free(file);
+}
+
+static void types(void **state)
+{
+    (void)state;
+    char folder[TEST_PATH], path[TEST_PATH + 16];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    const unsigned char data[] = {0x00, 0x3c, 0x01, 0x00, 0x00, 0x80, 0xff, 0x7b, 0x00,
+        0x7c,                                                                    /* F16 */
+        0x80, 0x3f, 0xc0, 0xbf,                                                  /* BF16 */
+        0, 0, 0, 0, 0, 0, 0xf8, 0x3f,                                            /* F64 */
+        0x07, 0x00,                                                              /* I16 */
+        0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0, 0, 0, 0}; /* I64 */
+    put(path,
+        "{\"h\":" T("F16", "[5]", "[0,10]") ",\"b\":" T("BF16", "[2]", "[10,14]") ",\"d\":" T(
+            "F64", "[1]", "[14,22]") ",\"i\":" T("I16", "[1]", "[22,24]") ",\"w\":" T("I64", "[2]",
+            "[24,40]") "}",
+        data, sizeof data);
+    safetensors s;
+    fault f = {0};
+    assert_true(safetensors_open(path, &s, &f));
+    float values[5];
+    assert_true(safetensors_read(&s, safetensors_find(&s, "h"), values, &f));
+    const float halves[5] = {1.0f, 0x1p-24f, -0.0f, 65504.0f, INFINITY};
+    assert_memory_equal(values, halves, sizeof halves);
+    assert_true(safetensors_read(&s, safetensors_find(&s, "b"), values, &f));
+    assert_true(values[0] == 1.0f && values[1] == -1.5f);
+    assert_true(safetensors_read(&s, safetensors_find(&s, "d"), values, &f));
+    assert_true(values[0] == 1.5f);
+    assert_null(safetensors_find(&s, "hh"));
+    assert_false(safetensors_read(&s, safetensors_find(&s, "i"), values, &f));
+    assert_non_null(strstr(f.text, "floating-point"));
+    int64_t wholes[2];
+    assert_true(safetensors_read_i64(&s, safetensors_find(&s, "w"), wholes, &f));
+    assert_true(wholes[0] == -2 && wholes[1] == 256);
+    assert_false(safetensors_read(&s, safetensors_find(&s, "w"), values, &f));
+    f = (fault){0};
+    assert_false(safetensors_read_i64(&s, safetensors_find(&s, "i"), wholes, &f));
+    assert_non_null(strstr(f.text, "\"i\" is I16, not I64"));
+    safetensors_close(&s);
+    /* each shorter file, and names that are no files */
+    size_t size;
+    unsigned char *whole = test_file_read(path, &size);
+    for (size_t cut = 0; cut < size; cut++) {
+        test_file_write(path, whole, cut);
+        f = (fault){0};
+        if (safetensors_open(path, &s, &f))
+            fail_msg("%zu of %zu bytes: accepted", cut, size);
+        assert_int_equal(f.code, CODE_DATA);
+    }
+    free(whole);
+    f = (fault){0};
+    assert_false(safetensors_open(folder, &s, &f));
+    assert_int_equal(f.code, CODE_DATA);
+    (void)snprintf(path, sizeof path, "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    f = (fault){0};
+    (void)alarm(60); /* it does not wait for a writer */
+    assert_false(safetensors_open(path, &s, &f));
+    (void)alarm(0);
+    assert_non_null(strstr(f.text, "FIFO"));
+    test_folder_remove(folder);
+}
+
+/* A header of 100 MB is read, a longer one is not. */
+static void long_header(void **state)
+{
+    (void)state;
+    enum { MOST = 100000000 };
+    char folder[TEST_PATH], path[TEST_PATH + 16], part[64];
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    for (uint64_t length = MOST; length <= MOST + 1; length++) {
+        unsigned char prefix[8];
+        for (int i = 0; i < 8; i++)
+            prefix[i] = (unsigned char)(length >> (8 * i));
+        test_file_write(path, prefix, sizeof prefix);
+        assert_int_equal(truncate(path, (off_t)(sizeof prefix + length)), 0); /* zeros: no JSON */
+        safetensors s;
+        fault f = {0};
+        assert_false(safetensors_open(path, &s, &f));
+        assert_int_equal(f.code, CODE_DATA);
+        (void)snprintf(part, sizeof part, "a header of %" PRIu64 " bytes", length);
+        assert_int_equal(strstr(f.text, part) != NULL, length > MOST);
+    }
+    test_folder_remove(folder);
+}
+
+/* A small model of either kind. */
+typedef struct model_row {
+    const trainer_model *type;
+    size_t arch;
+    const char *oihw; /* a convolution of 3 x 3, or NULL */
+} model_row;
+
+static const model_row models[] = {
+    {&resmlp_model, 4, NULL},
+    {&resnet_model, 3, "layer2.0.conv1.weight"},
+};
+
+static void *make_model(const model_row *row, size_t classes, uint64_t seed)
+{
+    trainer_sizes sizes = {.arch = row->arch, .image = 32, .classes = classes};
+    assert_null(row->type->settle(&sizes));
+    const keep_table *keep = row->type->keep;
+    keep_rule *rules = calloc(keep_rules_count(keep, sizes.blocks), sizeof *rules);
+    const keep_how how = {0};
+    void *model;
+    assert_non_null(rules);
+    keep_preset_rules(keep, 0, &how, sizes.blocks, rules);
+    TEST_OK(row->type->create(test_context(), &sizes, rules, 2, &model));
+    TEST_OK(row->type->init(model, seed));
+    free(rules);
+    return model;
+}
+
+static float *values_of(const trainer_weight *w)
+{
+    float *values = malloc(w->mat.rows * w->mat.cols * sizeof *values);
+    assert_non_null(values);
+    TEST_OK(clprune_mat_read(test_context(), w->mat, values));
+    return values;
+}
+
+/* Whether two models have the same weights; of the head, only where `head`. */
+static bool same_weights(const model_row *row, void *a, void *b, bool head)
+{
+    trainer_weight wa, wb;
+    bool same = true;
+    for (size_t i = 0; row->type->weight(a, i, &wa); i++) {
+        assert_true(row->type->weight(b, i, &wb));
+        if (wa.head && !head)
+            continue;
+        float *va = values_of(&wa), *vb = values_of(&wb);
+        same = same && memcmp(va, vb, wa.mat.rows * wa.mat.cols * sizeof *va) == 0;
+        free(va);
+        free(vb);
+    }
+    return same;
+}
+
+static void round_trip(void **state)
+{
+    const model_row *row = *state;
+    char folder[TEST_PATH], first[TEST_PATH + 16], second[TEST_PATH + 16];
+    fault f = {0};
+    bool head_left;
+    test_folder_make(folder);
+    (void)snprintf(first, sizeof first, "%s/1", folder);
+    (void)snprintf(second, sizeof second, "%s/2", folder);
+    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2);
+    clprune_context *context = test_context();
+    assert_false(same_weights(row, a, b, true));
+    assert_true(weights_export(row->type, a, context, first, &f));
+    assert_true(weights_import(row->type, b, context, first, &head_left, &f));
+    assert_false(head_left);
+    assert_true(same_weights(row, a, b, true));
+    assert_true(weights_export(row->type, b, context, second, &f));
+    size_t bytes, again;
+    unsigned char *file = test_file_read(first, &bytes), *other = test_file_read(second, &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(file, other, bytes);
+    free(other);
+    if (row->oihw != NULL) { /* PyTorch's order in the file */
+        safetensors s;
+        trainer_weight w;
+        size_t i = 0;
+        while (row->type->weight(a, i, &w) && strcmp(w.name, row->oihw) != 0)
+            i++;
+        assert_true(safetensors_open(first, &s, &f));
+        const safetensor *t = safetensors_find(&s, row->oihw);
+        assert_non_null(t);
+        float *read = malloc(t->count * sizeof *read), *have = values_of(&w);
+        assert_true(safetensors_read(&s, t, read, &f));
+        const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
+        assert_true(
+            read[((o * in + c) * 3 + y) * 3 + x] == have[o * 9 * in + (y * 3 + x) * in + c]);
+        free(read);
+        free(have);
+        safetensors_close(&s);
+    }
+    /* a head of other classes stays; anything else that does not fit changes nothing */
+    void *c = make_model(row, 7, 4);
+    assert_true(weights_import(row->type, c, context, first, &head_left, &f));
+    assert_true(head_left);
+    assert_true(same_weights(row, a, c, false));
+    TEST_OK(row->type->init(b, 5));
+    void *d = make_model(row, 10, 5);
+    unsigned char *nan = file + bytes - 4; /* of the last tensor */
+    memset(nan, 0xff, 4);
+    test_file_write(second, file, bytes);
+    assert_false(weights_import(row->type, b, context, second, &head_left, &f));
+    assert_non_null(strstr(f.text, "not finite"));
+    assert_true(same_weights(row, b, d, true));
+    free(file);
+    row->type->destroy(a);
+    row->type->destroy(b);
+    row->type->destroy(c);
+    row->type->destroy(d);
+    test_folder_remove(folder);
+}
+
+/* A copy of the file `from` in which the first `old` of the header is `new`, and the first count of
+ * the data has the byte `top` as its highest; -1: its own. */
+static void put_changed(const char *from, const char *to, const char *old, const char *new, int top)
+{
+    size_t size;
+    unsigned char *file = test_file_read(from, &size);
+    const size_t length = file[0] | (size_t)file[1] << 8, data = 8 + length;
+    char header[1 << 16];
+    assert_true(file[2] == 0 && data < size && length < sizeof header - 16);
+    char *text = calloc(1, length + 1);
+    assert_non_null(text);
+    memcpy(text, file + 8, length);
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    (void)snprintf(
+        header, sizeof header, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    if (top >= 0)
+        file[data + 7] = (unsigned char)top;
+    put(to, header, file + data, size - data);
+    free(text);
+    free(file);
+}
+
+/* Counts of batches: each fault is named with its tensor, and changes nothing. */
+static void counts(void **state)
+{
+    (void)state;
+    static const char name[] = "bn1.num_batches_tracked", i64[] = "\"I64\",\"shape\":[]";
+    static const struct {
+        const char *to;
+        int top;
+        const char *part; /* of the message; NULL: no fault */
+    } rows[] = {
+        {i64, -1, NULL},
+        {i64, 0x7f, NULL},
+        {i64, 0x80, "is -9223372036854775801; a count is 0 or more"},
+        {"\"U64\",\"shape\":[]", -1, "is U64 of shape []; a count is I64 of shape []"},
+        {"\"F64\",\"shape\":[]", -1, "is F64 of shape []; a count is I64 of shape []"},
+        {"\"I64\",\"shape\":[1]", -1, "is I64 of shape [1]; a count is I64 of shape []"},
+        {"\"F32\",\"shape\":[1,2]", -1, "is F32 of shape [1 x 2]; a count is I64 of shape []"},
+    };
+    const model_row *row = &models[1];
+    char folder[TEST_PATH], from[TEST_PATH + 16], path[TEST_PATH + 16], out[TEST_PATH + 16];
+    fault f = {0};
+    bool head_left;
+    size_t count;
+    test_folder_make(folder);
+    (void)snprintf(from, sizeof from, "%s/from", folder);
+    (void)snprintf(path, sizeof path, "%s/path", folder);
+    (void)snprintf(out, sizeof out, "%s/out", folder);
+    void *a = make_model(row, 10, 1), *b = make_model(row, 10, 2), *c = make_model(row, 10, 2);
+    const trainer_count *mine = row->type->counts(a, &count), *its = row->type->counts(b, &count);
+    assert_string_equal(mine[0].name, name);
+    assert_int_equal(*mine[0].value, 0); /* of a new model */
+    for (size_t i = 0; i < count; i++)
+        *mine[i].value = (int64_t)(7 + i);
+    assert_true(weights_export(row->type, a, test_context(), from, &f));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        TEST_OK(row->type->init(b, 2));
+        f = (fault){0};
+        put_changed(from, path, i64, rows[i].to, rows[i].top);
+        const bool good = weights_import(row->type, b, test_context(), path, &head_left, &f);
+        if (good != (rows[i].part == NULL))
+            fail_msg("%s: %s", rows[i].to, good ? "accepted" : f.text);
+        if (good) {
+            const int64_t top = rows[i].top < 0 ? 0 : rows[i].top;
+            assert_int_equal(*its[0].value, (top << 56) + 7);
+            assert_int_equal(*its[count - 1].value, 7 + count - 1);
+            continue;
+        }
+        assert_int_equal(f.code, CODE_DATA);
+        if (strstr(f.text, rows[i].part) == NULL || strstr(f.text, name) == NULL)
+            fail_msg("\"%s\" lacks \"%s\"", f.text, rows[i].part);
+        assert_true(same_weights(row, b, c, true));
+        for (size_t k = 0; k < count; k++)
+            assert_int_equal(*its[k].value, 0);
+    }
+    /* a file without counts comes back without them */
+    for (size_t i = 0; i < count; i++)
+        *mine[i].value = TRAINER_NO_COUNT;
+    assert_true(weights_export(row->type, a, test_context(), from, &f));
+    assert_true(weights_import(row->type, b, test_context(), from, &head_left, &f));
+    assert_int_equal(*its[0].value, TRAINER_NO_COUNT);
+    assert_true(weights_export(row->type, b, test_context(), out, &f));
+    size_t bytes, again;
+    unsigned char *file = test_file_read(from, &bytes), *other = test_file_read(out, &again);
+    assert_int_equal(bytes, again);
+    assert_memory_equal(file, other, bytes);
+    free(file);
+    free(other);
+    row->type->destroy(a);
+    row->type->destroy(b);
+    row->type->destroy(c);
+    test_folder_remove(folder);
+}
+
+static bool no_weight(void *model, size_t index, trainer_weight *weight)
+{
+    (void)model, (void)index, (void)weight;
+    return false;
+}
+
+static const trainer_count *three_counts(void *model, size_t *count)
+{
+    *count = 3;
+    return model;
+}
+
+/* Counts are written in the order of their names, whatever the model's. */
+static void order_of_counts(void **state)
+{
+    (void)state;
+    static const trainer_model type = {.weight = no_weight, .counts = three_counts};
+    int64_t values[3] = {5, TRAINER_NO_COUNT, 6}, got;
+    trainer_count model[3] = {{"b", &values[0]}, {"none", &values[1]}, {"a", &values[2]}};
+    char folder[TEST_PATH], path[TEST_PATH + 16];
+    safetensors s;
+    fault f = {0};
+    test_folder_make(folder);
+    (void)snprintf(path, sizeof path, "%s/w", folder);
+    assert_true(weights_export(&type, model, NULL, path, &f));
+    assert_true(safetensors_open(path, &s, &f));
+    assert_int_equal(s.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(s.tensors[i].name, i == 0 ? "a" : "b");
+        assert_true(safetensors_read_i64(&s, &s.tensors[i], &got, &f));
+        assert_int_equal(got, i == 0 ? 6 : 5);
+    }
+    safetensors_close(&s);
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    test_list list = {0};
+    if (!safetensors_readable())
+        return TEST_SKIPPED;
+    test_add(&list, faults, NULL, "faults of a header");
+    test_add(&list, nesting, NULL, "nesting");
+    test_add(&list, out_of_memory, NULL, "memory runs out while a header is made");
+    test_add(&list, types, NULL, "types, and shorter files");
+    test_add(&list, long_header, NULL, "a header above the limit");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        test_add(&list, round_trip, &models[i], "%s", models[i].type->program);
+    test_add(&list, counts, NULL, "counts");
+    test_add(&list, order_of_counts, NULL, "order of counts");
+    return test_run_on_each_device("safetensors", &list);
+}
