@@ -79,7 +79,7 @@ static quantised make(row r, uint64_t seed, const float *values, const uint64_t 
     return made;
 }
 
-/* The dequantised matrix, to be freed. */
+/* The dequantised matrix. */
 static float *restored(const clprune__quantised *q)
 {
     test_mat y = test_mat_make(q->desc.rows, q->desc.cols, 2, NULL);
@@ -434,7 +434,7 @@ static void refused(void **state)
     test_mat_unchanged(&dw, "dw");
 }
 
-/* The store's values for `keep` and a seed, to be freed. */
+/* The store's values for `keep` and a seed. */
 static float *stored(const clprune_keep *keep, const row *r, uint64_t seed, clprune_mat x)
 {
     clprune_saved *saved = NULL;

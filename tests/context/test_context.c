@@ -442,7 +442,7 @@ static void log_hook_fails(void **state)
 static void *other_thread(void *unused)
 {
     (void)unused;
-    char *copy = malloc(strlen(clprune_last_error(NULL)) + 1);
+    char *copy = test_alloc(strlen(clprune_last_error(NULL)) + 1);
     if (copy != NULL)
         strcpy(copy, clprune_last_error(NULL));
     return copy;
@@ -481,8 +481,7 @@ static void device_list(void **state)
     size_t count = 0, again = 0;
     assert_int_equal(clprune_device_list(0, NULL, &count), CLPRUNE_SUCCESS);
     assert_true(count >= 1);
-    clprune_device_info *devices = calloc(count + 1, sizeof *devices);
-    assert_non_null(devices);
+    clprune_device_info *devices = test_alloc(count * sizeof *devices);
     memset(devices, 0x5A, (count + 1) * sizeof *devices);
     assert_int_equal(clprune_device_list(count + 1, devices, &again), CLPRUNE_SUCCESS);
     assert_int_equal(again, count);
@@ -499,7 +498,6 @@ static void device_list(void **state)
     assert_int_equal(again, count);
     assert_int_equal(clprune_device_list(1, NULL, &again), CLPRUNE_INVALID_ARGUMENT);
     assert_int_equal(clprune_device_list(1, devices, NULL), CLPRUNE_INVALID_ARGUMENT);
-    free(devices);
 }
 
 int main(void)

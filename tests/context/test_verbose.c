@@ -51,7 +51,7 @@ static void use(const char *verbose, float result[ROWS * OUT])
     clprune_context_destroy(context);
 }
 
-/* A file of lines, to be freed. Lines of calls and commands have eight fields, the last is a number
+/* A file of lines. Lines of calls and commands have eight fields, the last is a number
  * with three decimals. */
 static char *read_lines(const char *path)
 {
@@ -128,7 +128,6 @@ static void lines(void **state)
         assert_non_null(strstr(line, ",1,memory,"));
         (void)snprintf(line, sizeof line, "%.*s", (int)(strchr(first, '\n') - first), first);
         assert_null(strstr(line, ",memory,"));
-        free(text);
     }
     test_folder_remove(folder);
 }
@@ -164,7 +163,6 @@ static void decimal_comma(void **state)
     assert_string_equal(text, "1,5");
     char *lines_written = read_lines(path + 2);
     assert_int_equal(count_lines(lines_written, "clprune,c"), 2);
-    free(lines_written);
     test_folder_remove(folder);
 }
 
@@ -202,7 +200,6 @@ static void times_and_sources(void **state)
         const char *at = strstr(line, end);
         if (at == NULL || fabs(strtod(at + strlen(end), NULL) - (double)(to - from) * 1e-6) > 6e-4)
             fail_msg("expected '%s' and %.6f ms: %s", end, (double)(to - from) * 1e-6, line);
-        free(text);
     }
     test_debug(NULL);
     test_folder_remove(folder);
@@ -253,7 +250,6 @@ static void silent(void **state)
     char *text = test_file_read(path, &bytes);
     if (bytes > 0)
         fail_msg("printed: %.*s", (int)bytes, text);
-    free(text);
     test_folder_remove(folder);
 }
 

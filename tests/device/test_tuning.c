@@ -328,7 +328,6 @@ static void truncated(void **state)
         test_file_write(file, text, n);
         refused(file, "");
     }
-    free(text);
 }
 
 /* Of a kernel of CLBlast that the built-in row does not set, every parameter is needed. */

@@ -54,7 +54,6 @@ static void assert_content(const char *path, const char *expected)
     char *text = test_file_read(path, &size);
     assert_int_equal(size, strlen(expected));
     assert_memory_equal(text, expected, size);
-    free(text);
 }
 
 /* The link stays, and the file that it names is the old one or the new one. */

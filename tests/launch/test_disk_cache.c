@@ -43,7 +43,6 @@ static setting open_setting(void)
 static void close_setting(setting *s)
 {
     test_folder_remove(s->dir);
-    free(s->file);
 }
 
 static clprune__disk_result load(const setting *s, const char *with_key)
@@ -161,7 +160,6 @@ static void check_untouched(const setting *s)
     unsigned char *now = test_file_read(s->path, &size);
     assert_int_equal(size, s->size);
     assert_memory_equal(now, s->file, size);
-    free(now);
     assert_int_equal(test_folder_count(s->dir, NULL), 1);
 }
 

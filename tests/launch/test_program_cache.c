@@ -140,15 +140,13 @@ static void file_with_a_tail(void **state)
 {
     (void)state;
     test_stocked s = test_stock();
-    unsigned char *longer = malloc(s.size + 1);
-    assert_non_null(longer);
+    unsigned char *longer = test_alloc(s.size + 1);
     memcpy(longer, s.content, s.size);
     longer[s.size] = 0;
     test_file_write(s.file, longer, s.size + 1);
     test_check_healed(&s, "one byte too many");
     test_file_write(s.file, "", 0);
     test_check_healed(&s, "empty");
-    free(longer);
     test_unstock(&s);
 }
 
@@ -195,7 +193,6 @@ static void link_in_place(void **state)
     unsigned char *now = test_file_read(target, &size);
     assert_int_equal(size, s.size);
     assert_memory_equal(now, s.content, size);
-    free(now);
     test_unstock(&s);
 }
 
@@ -347,7 +344,7 @@ static void check_choice(
     const char *const values[3] = {cache_dir, cache_home, home};
     for (int i = 0; i < 3; i++) {
         const char *value = getenv(names[i]);
-        saved[i] = value != NULL ? strcpy(malloc(strlen(value) + 1), value) : NULL;
+        saved[i] = value != NULL ? strcpy(test_alloc(strlen(value) + 1), value) : NULL;
         test_environment(names[i], values[i]);
     }
     clprune_context *context = NULL;
@@ -367,7 +364,6 @@ static void check_choice(
     clprune_context_destroy(context);
     for (int i = 0; i < 3; i++) {
         test_environment(names[i], saved[i]);
-        free(saved[i]);
     }
 }
 

@@ -2,7 +2,7 @@
 # Includes go down only, and public headers stand alone.
 #   test_layers.sh SOURCE_DIR C_COMPILER [CXX_COMPILER]
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
-# src/ops/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
+# src/ops/products/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
 # a context's parts know whether it is dry; and nothing calls setlocale. Prints each breach and exits 1
 # if there is one.
 export LC_ALL=C # a decimal point in every locale
@@ -31,8 +31,8 @@ check_includes() {
         case $header in
         *clblast*)
             case $file in
-            src/ops/gemm*.c) ;;
-            *) breach "$file includes $header; only src/ops/gemm*.c may" ;;
+            src/ops/products/gemm*.c) ;;
+            *) breach "$file includes $header; only src/ops/products/gemm*.c may" ;;
             esac
             continue
             ;;

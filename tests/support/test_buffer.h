@@ -21,7 +21,7 @@ typedef struct test_mat {
  * filled with NaN, so that an output element never written shows. */
 test_mat test_mat_make(size_t rows, size_t cols, size_t gap, const float *values);
 
-/* The elements as a new dense array, to be freed. Fails if anything outside of them changed. */
+/* The elements as a dense array. Fails if anything outside of them changed. */
 float *test_mat_get(const test_mat *m, const char *what);
 
 /* Fails unless every byte is as it was made: for inputs, and outputs of calls that fail. */

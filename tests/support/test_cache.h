@@ -82,7 +82,6 @@ static inline test_stocked test_stock(void)
 static inline void test_unstock(test_stocked *s)
 {
     test_folder_remove(s->base);
-    free(s->content);
 }
 
 /* A context with that folder that has built another program than test_use. */

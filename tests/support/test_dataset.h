@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "support/test_memory.h"
 #include "trainer/data/dataset.h"
 
 /* Of CIFAR. */
@@ -22,14 +23,6 @@ static inline void assert_near(double got, double expected, double tolerance, co
 {
     if (!(fabs(got - expected) <= tolerance))
         fail_msg("%s: got %.9g, expected %.9g +- %.3g", what, got, expected, tolerance);
-}
-
-/* Never NULL. */
-static inline void *allocate(size_t count, size_t size)
-{
-    void *p = calloc(count, size);
-    assert_non_null(p);
-    return p;
 }
 
 static inline dataset *open_well(const char *source, const dataset_options *options)

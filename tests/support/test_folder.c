@@ -70,8 +70,7 @@ void *test_file_read(const char *path, size_t *size)
     assert_true(end >= 0);
     rewind(file);
     *size = (size_t)end;
-    void *data = malloc(*size + 1);
-    assert_non_null(data);
+    void *data = test_alloc(*size + 1);
     assert_int_equal(fread(data, 1, *size, file), *size);
     (void)fclose(file);
     return data;

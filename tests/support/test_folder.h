@@ -16,7 +16,7 @@ void test_folder_remove(const char *path);
 /* The number of entries in a folder; the name of the last of them goes to `name` (may be NULL). */
 size_t test_folder_count(const char *path, char name[TEST_PATH]);
 
-/* Whole files; the content read is to be freed. */
+/* Whole files. */
 void *test_file_read(const char *path, size_t *size);
 void test_file_write(const char *path, const void *data, size_t size);
 

@@ -37,7 +37,7 @@ static inline double *layer_new(size_t count)
     return values;
 }
 
-/* A new array of the same values, to be freed. */
+/* An array of the same values. */
 static inline double *layer_widen(size_t count, const float *values)
 {
     double *wide = layer_new(count);

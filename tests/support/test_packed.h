@@ -84,7 +84,7 @@ static inline packed pack(clprune_bsr_desc d, uint64_t seed, const float *values
     return p;
 }
 
-/* The codes of int4, one byte each, to be freed; fails unless the padding of blocks is zero. */
+/* The codes of int4, one byte each; fails unless the padding of blocks is zero. */
 static inline int8_t *unpacked_int4(const packed *p, const unsigned char *stored, const char *name)
 {
     const size_t block = p->wide.br * p->wide.bc, bytes = (block + 1) / 2;

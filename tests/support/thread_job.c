@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/test_memory.h"
 #include "support/test_rng.h"
 
 enum { STEPS = 5, BLOCK = 8 };
@@ -71,7 +72,6 @@ done:
     clprune_buffer_release(c, y.buffer);
     clprune_buffer_release(c, w.buffer);
     clprune_buffer_release(c, dw.buffer);
-    free(numbers);
     return NULL;
 }
 
@@ -160,8 +160,8 @@ void *thread_exact(void *what)
     clprune_bsr bsr = {0};
     const clprune_bsr_desc desc = {
         .batch = JOB_BATCH, .rows = JOB_ROWS, .cols = JOB_IN, .block = {1, BLOCK}, .keep = KEPT};
-    host_side *h = calloc(1, sizeof *h);
-    float *got = malloc(JOB_X * sizeof *got);
+    host_side *h = test_alloc(sizeof *h);
+    float *got = test_alloc(JOB_X * sizeof *got);
     if (h == NULL || got == NULL)
         abort();
     compute(h, j->seed);
@@ -198,7 +198,5 @@ done:
     clprune_buffer_release(c, w.buffer);
     clprune_buffer_release(c, dw.buffer);
     clprune_buffer_release(c, dx.buffer);
-    free(h);
-    free(got);
     return NULL;
 }

@@ -33,8 +33,6 @@ static void one_row(void **state)
     test_folder_remove(folder);
     assert_int_equal(size_twice, size);
     assert_memory_equal(twice, once, size);
-    free(once);
-    free(twice);
 }
 
 int main(void)

@@ -101,13 +101,10 @@ static void every_truncation(void **state)
         test_file_write(p.file, bytes, length);
         refuse(p.file, "a truncation", length);
     }
-    unsigned char *longer = calloc(size + 1, 1);
-    assert_non_null(longer);
+    unsigned char *longer = test_alloc(size + 1);
     memcpy(longer, bytes, size);
     test_file_write(p.file, longer, size + 1);
     refuse(p.file, "a byte too many", size);
-    free(longer);
-    free(bytes);
     test_folder_remove(p.folder);
 }
 
@@ -126,7 +123,6 @@ static void every_flipped_bit(void **state)
             bytes[i] = (unsigned char)(bytes[i] ^ (1u << bit));
         }
     }
-    free(bytes);
     test_folder_remove(p.folder);
 }
 
@@ -146,7 +142,6 @@ static void other_version(void **state)
     assert_false(checkpoint_open(p.file, &c, &f));
     assert_int_equal(f.code, CODE_DATA);
     assert_non_null(strstr(f.text, "a checkpoint of format 2; this program reads format 1"));
-    free(bytes);
     test_folder_remove(p.folder);
 }
 
@@ -188,8 +183,7 @@ static void full_disk(void **state)
     checkpoint_writer writer;
     checkpoint c;
     struct rlimit before, tight;
-    float *large = calloc(100000, sizeof *large);
-    assert_non_null(large);
+    float *large = test_alloc(100000 * sizeof *large);
     write_small(p.file);
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -200,7 +194,6 @@ static void full_disk(void **state)
     checkpoint_put(&writer, "large", CHECKPOINT_F32, 1, 100000, large);
     const bool committed = checkpoint_commit(&writer, &f);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    free(large);
     assert_false(committed);
     assert_int_equal(f.code, CODE_DATA);
     assert_non_null(strstr(f.text, p.file));

@@ -108,7 +108,6 @@ static void goes_on(void **state)
     make_digits(digits);
     void *bytes = test_file_read(original, &size);
     test_file_write(path, bytes, size);
-    free(bytes);
     check_settings(path, &small, g);
 
     char *argv[] = {"test", "--quiet", "--device", (char *)(uintptr_t)test_device_selection(),

@@ -29,11 +29,10 @@ typedef struct folder {
 static const char *remember(folder *f, const char *name)
 {
     const size_t length = strlen(f->dir) + strlen(name) + sizeof "/";
-    char *path = allocate(length, 1);
+    char *path = test_alloc(length);
     (void)snprintf(path, length, "%s/%s", f->dir, name);
     for (int i = 0; i < f->count; ++i) {
         if (strcmp(f->made[i], path) == 0) {
-            free(path);
             return f->made[i];
         }
     }
@@ -91,7 +90,7 @@ static void write_cifar10(folder *f, const char *prefix)
 
 static int setup(void **state)
 {
-    folder *f = calloc(1, sizeof *f);
+    folder *f = test_alloc(sizeof *f);
     *state = f;
     if (f == NULL)
         return -1;
@@ -105,10 +104,8 @@ static int teardown(void **state)
     while (f->count > 0) {
         char *path = f->made[--f->count];
         (void)remove(path);
-        free(path);
     }
     const int left = rmdir(f->dir);
-    free(f);
     return left;
 }
 
@@ -360,7 +357,7 @@ static void batch_checks_its_arguments(void **state)
 {
     (void)state;
     dataset *data = open_well("generated", &(dataset_options){.train_limit = 5, .test_limit = 3});
-    uint8_t *images = allocate(2 * PIXELS, sizeof *images);
+    uint8_t *images = test_alloc(2 * PIXELS * sizeof *images);
     int32_t labels[2];
     char err[256];
     const uint32_t good[2] = {0, 2}, bad[2] = {0, 3};
@@ -391,7 +388,6 @@ static void batch_checks_its_arguments(void **state)
         DATASET_BAD_ARGUMENT);
     assert_int_equal(
         dataset_batch(data, DATASET_TEST, NULL, 0, NULL, NULL, NULL, err, sizeof err), DATASET_OK);
-    free(images);
     dataset_close(data);
 }
 
@@ -404,7 +400,8 @@ static void batch_does_not_depend_on_history(void **state)
     dataset *data = open_well(f->dir, NULL);
     const augment_options epoch3 = {.seed = 11, .epoch = 3}, epoch4 = {.seed = 11, .epoch = 4};
     const uint32_t indices[3] = {7, 2, 7};
-    uint8_t *batch = allocate(3 * PIXELS, sizeof *batch), *one = allocate(PIXELS, sizeof *one);
+    uint8_t *batch = test_alloc(3 * PIXELS * sizeof *batch),
+            *one = test_alloc(PIXELS * sizeof *one);
     int32_t labels[3], label;
     char err[256];
     assert_int_equal(
@@ -428,8 +425,6 @@ static void batch_does_not_depend_on_history(void **state)
         pixels[k] = fake_pixel(2, k);
     augment_apply(augment_draw(&epoch3, 2, SIDE), SIDE, pixels, one);
     assert_memory_equal(batch + PIXELS, one, PIXELS);
-    free(batch);
-    free(one);
     dataset_close(data);
 }
 

@@ -70,9 +70,8 @@ static void path_in(char path[2 * TEST_PATH], const char *folder, const char *na
 static void put_idx(const char *folder, const char *name, uint32_t magic, unsigned sizes,
     const uint32_t *size, const uint8_t *data, size_t bytes)
 {
-    uint8_t *file = malloc(4 + 4 * sizes + bytes);
+    uint8_t *file = test_alloc(4 + 4 * sizes + bytes);
     char path[2 * TEST_PATH];
-    assert_non_null(file);
     for (unsigned i = 0; i <= sizes; i++) {
         const uint32_t word = i == 0 ? magic : size[i - 1];
         for (unsigned k = 0; k < 4; k++)
@@ -81,7 +80,6 @@ static void put_idx(const char *folder, const char *name, uint32_t magic, unsign
     memcpy(file + 4 + 4 * sizes, data, bytes);
     path_in(path, folder, name);
     test_file_write(path, file, 4 + 4 * sizes + bytes);
-    free(file);
 }
 
 enum { SIDE = 4, TRAIN = 5, TEST = 3 };
@@ -367,7 +365,6 @@ static void resizing(void **state)
                     assert_int_equal(mirrored[(c * size + y) * size + size - 1 - x], pixels[at]);
                 }
     }
-    free(bytes);
     test_folder_remove(folder);
 }
 
@@ -388,8 +385,7 @@ static void many_scans(void **state)
             last = i;
     const size_t scan = size - 2 - last;
     assert_true(last > 0 && scan > 8);
-    uint8_t *file = malloc(size + MANY * scan);
-    assert_non_null(file);
+    uint8_t *file = test_alloc(size + MANY * scan);
     for (int repeats = FEW; repeats <= MANY; repeats += MANY - FEW) {
         size_t count = size - 2;
         memcpy(file, jpeg, count);
@@ -405,7 +401,6 @@ static void many_scans(void **state)
         if (!good && strstr(why, "scans") == NULL)
             fail_msg("'%s' does not speak of scans", why);
     }
-    free(file);
     tjFree(jpeg);
 }
 #endif
@@ -461,7 +456,6 @@ static void many_pixels(void **state)
                     good ? "" : why);
         }
     }
-    free(png);
     tjFree(jpeg);
     test_folder_remove(folder);
 }
@@ -568,7 +562,6 @@ static void folders(void **state)
     size_t bytes;
     uint8_t *jpeg = test_file_read(path, &bytes);
     test_file_write(path, jpeg, 40);
-    free(jpeg);
     for (int skips = 0; skips < 2; skips++) {
         wanted.skip_broken = skips;
         assert_int_equal(dataset_open(folder, &wanted, &data, err, sizeof err), DATASET_OK);

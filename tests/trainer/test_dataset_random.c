@@ -97,8 +97,8 @@ static void shuffle_is_a_permutation(void **state)
     static const uint32_t sizes[] = {1, 2, 3, 100, 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
         const uint32_t n = sizes[i];
-        uint32_t *indices = allocate(n + 1, sizeof *indices);
-        bool *seen = allocate(n, sizeof *seen);
+        uint32_t *indices = test_alloc((n + 1) * sizeof *indices);
+        bool *seen = test_alloc(n * sizeof *seen);
         indices[n] = 0xCAFE;
         dataset_shuffle(3, 4, n, indices);
         assert_int_equal(indices[n], 0xCAFE);
@@ -107,8 +107,6 @@ static void shuffle_is_a_permutation(void **state)
             assert_false(seen[indices[k]]);
             seen[indices[k]] = true;
         }
-        free(indices);
-        free(seen);
     }
     dataset_shuffle(3, 4, 0, NULL);
 }
@@ -229,7 +227,7 @@ static uint64_t hash_images(
     const dataset *data, dataset_split split, uint32_t first, uint32_t count)
 {
     const size_t length = (size_t)3 * dataset_image_size(data) * dataset_image_size(data);
-    uint8_t *image = allocate(length, sizeof *image);
+    uint8_t *image = test_alloc(length * sizeof *image);
     uint64_t hash = 0xcbf29ce484222325;
     for (uint32_t i = first; i < first + count; ++i) {
         int32_t label;
@@ -240,7 +238,6 @@ static uint64_t hash_images(
         for (size_t k = 0; k < length; ++k)
             hash = (hash ^ image[k]) * 0x100000001b3;
     }
-    free(image);
     return hash;
 }
 
@@ -322,7 +319,7 @@ static void generated_classes_are_balanced(void **state)
         const uint32_t count = 205;
         dataset *data = open_well("generated",
             &(dataset_options){.image_size = 16, .classes = classes[i], .train_limit = count});
-        uint8_t *images = allocate((size_t)count * 3 * 16 * 16, sizeof *images);
+        uint8_t *images = test_alloc((size_t)count * 3 * 16 * 16 * sizeof *images);
         int32_t labels[205];
         uint32_t indices[205];
         uint32_t seen[100] = {0};
@@ -337,7 +334,6 @@ static void generated_classes_are_balanced(void **state)
         }
         for (uint32_t c = 0; c < classes[i]; ++c)
             assert_in_range(seen[c], count / classes[i], count / classes[i] + 1);
-        free(images);
         dataset_close(data);
     }
 }
@@ -350,7 +346,7 @@ static void generated_images_defeat_class_means(void **state)
     enum { TRAIN = 4000, TEST = 1000, CLASSES = 10 };
     dataset *data =
         open_well("generated", &(dataset_options){.train_limit = TRAIN, .test_limit = TEST});
-    double(*means)[PIXELS] = allocate(CLASSES, sizeof *means);
+    double(*means)[PIXELS] = test_alloc(CLASSES * sizeof *means);
     static uint8_t image[PIXELS];
     const float *levels = dataset_levels(data);
     double sum[3] = {0}, squares[3] = {0};
@@ -394,7 +390,6 @@ static void generated_images_defeat_class_means(void **state)
         right += nearest == label;
     }
     assert_in_range(right, 50, 190);
-    free(means);
     dataset_close(data);
 }
 

@@ -167,12 +167,9 @@ static bool says(const char *path, const char *text)
     for (int i = 0; i < 600; i++) {
         const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
         size_t size;
-        char *out = test_file_read(path, &size), *whole = malloc(size + 2);
-        assert_non_null(whole);
+        char *out = test_file_read(path, &size), *whole = test_alloc(size + 2);
         (void)snprintf(whole, size + 2, "\n%.*s", (int)size, out);
-        free(out);
         const bool found = strstr(whole, text) != NULL;
-        free(whole);
         if (found)
             return true;
         (void)nanosleep(&moment, NULL);

@@ -274,7 +274,6 @@ static void flush(png_structp png)
 static void make_png(const uint8_t *samples, int depth, int type, int channels, memory *m)
 {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
-    assert_non_null(png);
     png_infop info = png_create_info_struct(png);
     assert_non_null(info);
     m->count = 0;
@@ -389,8 +388,7 @@ static void broken_jpeg(void **state)
     for (int progressive = 0; progressive < 2; progressive++) {
         uint8_t *jpeg =
             make_jpeg(rgb, TJPF_RGB, TJSAMP_444, progressive ? TJFLAG_PROGRESSIVE : 0, &count);
-        uint8_t *file = malloc(count + 16);
-        assert_non_null(file);
+        uint8_t *file = test_alloc(count + 16);
         assert_true(decode(jpeg, count, whole, &why, message));
         for (int kind = 0; kind < (int)(sizeof reasons / sizeof *reasons); kind++) {
             const size_t now = damage(kind, jpeg, count, file);
@@ -402,7 +400,6 @@ static void broken_jpeg(void **state)
             else if (strstr(why, reasons[kind]) == NULL)
                 fail_msg("fault %d: '%s', not '%s'", kind, why, reasons[kind]);
         }
-        free(file);
         tjFree(jpeg);
     }
 }
@@ -425,8 +422,7 @@ static void no_memory(void **state)
     png_image image = {
         .version = PNG_IMAGE_VERSION, .width = EDGE, .height = EDGE, .format = PNG_FORMAT_RGB};
     assert_true(png_image_write_to_memory(&image, NULL, &bytes, 0, rgb, 0, NULL));
-    uint8_t *png = malloc(bytes);
-    assert_non_null(png);
+    uint8_t *png = test_alloc(bytes);
     assert_true(png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL));
     for (int i = 0; i < 3; i++) {
         failure = jpeg_says[i];
@@ -442,7 +438,6 @@ static void no_memory(void **state)
     failure = NULL;
     assert_true(decode(png, bytes, got, &why, message));
     assert_true(decode(jpeg, count, got, &why, message));
-    free(png);
     tjFree(jpeg);
 }
 

@@ -302,8 +302,7 @@ static void files(void **state)
     assert_false(keep_file_read(path, &text, &f));
     assert_non_null(strstr(f.text, "not a text"));
     const size_t size = ((size_t)1 << 20) + 1;
-    char *large = calloc(size, 1);
-    assert_non_null(large);
+    char *large = test_alloc(size);
     memset(large, '#', size);
     test_file_write(path, large, size);
     f = (fault){0};
@@ -312,7 +311,6 @@ static void files(void **state)
     f = (fault){0};
     assert_false(keep_file_read(folder, &text, &f));
     assert_int_equal(f.code, CODE_DATA);
-    free(large);
     test_folder_remove(folder);
 }
 

@@ -84,15 +84,13 @@ static void nesting(void **state)
 {
     (void)state;
     enum { DEPTH = 100000 };
-    char *header = malloc(DEPTH);
-    assert_non_null(header);
+    char *header = test_alloc(DEPTH);
     memset(header, '[', DEPTH);
     memcpy(header, "{\"a\":", 5);
     safetensors s;
     fault f = {0};
     assert_false(safetensors_parse("w", header, DEPTH, 4, &s, &f));
     assert_int_equal(f.code, CODE_DATA);
-    free(header);
 }
 
 /* Streams of memory that runs out at the write number `at`, once or for ever; 0: they do not. */
@@ -171,14 +169,12 @@ static void out_of_memory(void **state)
 static void put(const char *path, const char *header, const void *data, size_t bytes)
 {
     const uint64_t length = strlen(header);
-    unsigned char *file = calloc(1, 8 + (size_t)length + bytes);
-    assert_non_null(file);
+    unsigned char *file = test_alloc(8 + (size_t)length + bytes);
     for (int i = 0; i < 8; i++)
         file[i] = (unsigned char)(length >> (8 * i));
     memcpy(file + 8, header, (size_t)length);
     memcpy(file + 8 + length, data, bytes);
     test_file_write(path, file, 8 + (size_t)length + bytes);
-    free(file);
 }
 
 static void types(void **state)
@@ -230,7 +226,6 @@ static void types(void **state)
             fail_msg("%zu of %zu bytes: accepted", cut, size);
         assert_int_equal(f.code, CODE_DATA);
     }
-    free(whole);
     f = (fault){0};
     assert_false(safetensors_open(folder, &s, &f));
     assert_int_equal(f.code, CODE_DATA);
@@ -285,21 +280,18 @@ static void *make_model(const model_row *row, size_t classes, uint64_t seed)
     trainer_sizes sizes = {.arch = row->arch, .image = 32, .classes = classes};
     assert_null(row->type->settle(&sizes));
     const keep_table *keep = row->type->keep;
-    keep_rule *rules = calloc(keep_rules_count(keep, sizes.blocks), sizeof *rules);
+    keep_rule *rules = test_alloc((keep_rules_count(keep, sizes.blocks)) * sizeof *rules);
     const keep_how how = {0};
     void *model;
-    assert_non_null(rules);
     keep_preset_rules(keep, 0, &how, sizes.blocks, rules);
     TEST_OK(row->type->create(test_context(), &sizes, rules, 2, &model));
     TEST_OK(row->type->init(model, seed));
-    free(rules);
     return model;
 }
 
 static float *values_of(const trainer_weight *w)
 {
-    float *values = malloc(w->mat.rows * w->mat.cols * sizeof *values);
-    assert_non_null(values);
+    float *values = test_alloc(w->mat.rows * w->mat.cols * sizeof *values);
     TEST_OK(clprune_mat_read(test_context(), w->mat, values));
     return values;
 }
@@ -315,8 +307,6 @@ static bool same_weights(const model_row *row, void *a, void *b, bool head)
             continue;
         float *va = values_of(&wa), *vb = values_of(&wb);
         same = same && memcmp(va, vb, wa.mat.rows * wa.mat.cols * sizeof *va) == 0;
-        free(va);
-        free(vb);
     }
     return same;
 }
@@ -342,7 +332,6 @@ static void round_trip(void **state)
     unsigned char *file = test_file_read(first, &bytes), *other = test_file_read(second, &again);
     assert_int_equal(bytes, again);
     assert_memory_equal(file, other, bytes);
-    free(other);
     if (row->oihw != NULL) { /* PyTorch's order in the file */
         safetensors s;
         trainer_weight w;
@@ -352,13 +341,11 @@ static void round_trip(void **state)
         assert_true(safetensors_open(first, &s, &f));
         const safetensor *t = safetensors_find(&s, row->oihw);
         assert_non_null(t);
-        float *read = malloc(t->count * sizeof *read), *have = values_of(&w);
+        float *read = test_alloc(t->count * sizeof *read), *have = values_of(&w);
         assert_true(safetensors_read(&s, t, read, &f));
         const size_t in = t->shape[1], o = 3, c = 5, y = 2, x = 1;
         assert_true(
             read[((o * in + c) * 3 + y) * 3 + x] == have[o * 9 * in + (y * 3 + x) * in + c]);
-        free(read);
-        free(have);
         safetensors_close(&s);
     }
     /* a head of other classes stays; anything else that does not fit changes nothing */
@@ -374,7 +361,6 @@ static void round_trip(void **state)
     assert_false(weights_import(row->type, b, context, second, &head_left, &f));
     assert_non_null(strstr(f.text, "not finite"));
     assert_true(same_weights(row, b, d, true));
-    free(file);
     row->type->destroy(a);
     row->type->destroy(b);
     row->type->destroy(c);
@@ -391,8 +377,7 @@ static void put_changed(const char *from, const char *to, const char *old, const
     const size_t length = file[0] | (size_t)file[1] << 8, data = 8 + length;
     char header[1 << 16];
     assert_true(file[2] == 0 && data < size && length < sizeof header - 16);
-    char *text = calloc(1, length + 1);
-    assert_non_null(text);
+    char *text = test_alloc(length + 1);
     memcpy(text, file + 8, length);
     const char *at = strstr(text, old);
     assert_non_null(at);
@@ -401,8 +386,6 @@ static void put_changed(const char *from, const char *to, const char *old, const
     if (top >= 0)
         file[data + 7] = (unsigned char)top;
     put(to, header, file + data, size - data);
-    free(text);
-    free(file);
 }
 
 /* Counts of batches: each fault is named with its tensor, and changes nothing. */
@@ -470,8 +453,6 @@ static void counts(void **state)
     unsigned char *file = test_file_read(from, &bytes), *other = test_file_read(out, &again);
     assert_int_equal(bytes, again);
     assert_memory_equal(file, other, bytes);
-    free(file);
-    free(other);
     row->type->destroy(a);
     row->type->destroy(b);
     row->type->destroy(c);

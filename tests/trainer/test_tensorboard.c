@@ -118,7 +118,6 @@ static size_t read_file(const char *path, scalar *scalars)
         p += length;
         assert_int_equal((uint32_t)number(&p, 4), (crc >> 15 | crc << 17) + 0xa282ead8u);
     }
-    free(file);
     return count;
 }
 

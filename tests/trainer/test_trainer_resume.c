@@ -271,8 +271,7 @@ static void nonsense_in_a_checkpoint(void **state)
         assert_non_null(record);
         const size_t wide = record->type == CHECKPOINT_F32 ? 4 : 8;
         const size_t bytes = (size_t)(record->rows * record->cols) * wide;
-        void *data = malloc(bytes);
-        assert_non_null(data);
+        void *data = test_alloc(bytes);
         memcpy(data, record->data, bytes);
         if (record->type == CHECKPOINT_U64)
             ((uint64_t *)data)[rows[i].at] = (uint64_t)rows[i].value;
@@ -281,7 +280,6 @@ static void nonsense_in_a_checkpoint(void **state)
         else
             ((float *)data)[rows[i].at] = (float)rows[i].value;
         with_record(last, bad, rows[i].record, record->rows, data);
-        free(data);
         (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
         if (linear_open(&linear_with_state, arguments, &o, &t, &f))
             fail_msg("%s[%zu] = %g is taken", rows[i].record, rows[i].at, rows[i].value);
