@@ -216,7 +216,7 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     if (want_dx && batch == 0)
         TRY(clprune__empty_event(context, event)); /* dx is empty */
     else if (want_dx && linear)
-        TRY(clprune_gemm(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
     else if (want_dx)
         TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)

@@ -137,7 +137,7 @@ static clprune_status back_through_rows(clprune_linear *layer, size_t batch, clp
     const clprune_linear_desc *desc = &layer->desc;
     if (batch == 0)
         return clprune__empty_event(layer->context, event);
-    return clprune_gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
+    return clprune__gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
         clprune_mat_rows(dy, 0, desc->out), desc->out * dy.ld, clprune_mat_rows(dx, 0, desc->in),
         desc->in * dx.ld, event);
 }
@@ -184,7 +184,7 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
         TRY(clprune_saved_product_nt(saved, 0, batch, beta, dy, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
-        TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
     else if (want_dx)
         TRY(back_through_rows(layer, batch, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)

@@ -42,7 +42,8 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
 static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return clprune_gemm(context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
+    return clprune__gemm_single(
+        context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
 }
 
 static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,

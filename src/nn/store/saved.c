@@ -484,7 +484,7 @@ static clprune_status product_of_restored(const clprune_saved *saved, clprune__r
             TRY(clprune__gemm_sum_nt(
                 context, chunks.range.count, part_beta, part, x, NULL, dw, last));
         else
-            TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part, x, dw, last));
+            TRY(clprune__gemm_single(context, true, false, 1.0f, part_beta, part, x, dw, last));
     }
 done:
     clprune__scratch_end(context, mark);

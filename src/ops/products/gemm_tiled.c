@@ -19,11 +19,6 @@ static size_t row_vector(clprune_mat mat, size_t stride)
     return mat.offset % 4 == 0 && mat.ld % 4 == 0 && mat.cols % 4 == 0 && stride % 4 == 0 ? 4 : 1;
 }
 
-bool clprune__gemm_tiled_fits(const clprune_context *context)
-{
-    return context->facts.max_work_group >= CLPRUNE__TILE_LOCAL;
-}
-
 /* One launch; job->batch <= MOST_SAMPLES. */
 static clprune_status launch_samples(
     clprune_context *context, const clprune__gemm_job *job, cl_event *event)
