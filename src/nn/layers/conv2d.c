@@ -5,10 +5,8 @@
 #include "core/checked.h"
 #include "nn/layers/biased_product.h"
 #include "nn/layers/sums.h"
-#include "nn/store/chunks.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
-#include "runtime/memory/scratch.h"
 
 struct clprune_conv2d {
     clprune_context *context;
@@ -222,29 +220,6 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
 done:
-    return status;
-}
-
-clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
-    cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__form *form = clprune__form_of(kept->keep.form);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune__chunks chunks;
-    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
-    while (clprune__chunks_next(&chunks)) {
-        clprune__conv part = *conv;
-        part.batch = chunks.range.count;
-        const clprune_mat part_dy =
-            clprune__chunk_of(&chunks, dy, conv->output.height * conv->output.width);
-        TRY(form->restore(context, kept, chunks.range, chunks.room, NULL));
-        TRY(clprune__conv_dw(context, &part, chunks.before == 0 ? beta : 1.0f, chunks.room, part_dy,
-            dw, chunks.last ? event : NULL));
-    }
-done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 static const clprune__packing *packing_of(const clprune__kept *kept)
 {
-    return clprune__form_of(kept->keep.form)->packing;
+    return kept->form->packing;
 }
 
 static clprune_status measure(

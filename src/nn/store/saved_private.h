@@ -10,13 +10,6 @@
 /* The context of a store; NULL for NULL. */
 clprune_context *clprune__saved_context(const clprune_saved *saved);
 
-/* *settled = *keep with all defaults filled in; fails for invalid settings. */
-clprune_status clprune__keep_settle(
-    clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
-
-/* Fails for GELU_CODE and MASK, which keep derivatives: dw cannot be computed from them. */
-clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
-
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
 /* For a layer that stores operands[0], x, `batch` samples of rows x cols; all operands are checked.

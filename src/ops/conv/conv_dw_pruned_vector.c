@@ -4,8 +4,8 @@
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bsr_private.h"
-#include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_lists_kernel = {"conv/conv_lists.cl", "conv_lists"};

@@ -2,7 +2,6 @@
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
 #include "ops/products/gemm_tile.h"
-#include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/launch.h"
 

@@ -1,9 +1,8 @@
 /* Dense results from kept blocks. */
 #include "clprune/bspmm.h"
 
-#include "core/checked.h"
 #include "ops/products/gemm_private.h"
-#include "ops/sparse/bspmm_private.h"
+#include "ops/sparse/bsr_private.h"
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/launch.h"

@@ -2,7 +2,6 @@
 #include "core/checked.h"
 #include "ops/sparse/bspmm_private.h"
 #include "runtime/context/context_private.h"
-#include "runtime/context/fail.h"
 
 size_t clprune__fitting_rows(
     const clprune_context *context, size_t most, size_t row_bytes, size_t fixed_bytes)
