@@ -132,7 +132,7 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
         keep.grid_height = (unsigned)image.height;
         keep.grid_width = (unsigned)image.width;
     }
-    TRY(clprune_saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
+    TRY(clprune__saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
 done:
     return status;
 }
@@ -158,7 +158,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
         TRY(clprune__saved_fit(
             context, saved, batch, image.height * image.width, desc->in, ALL, operands));
         if (batch > 0) /* an empty batch does not change the store, not even its shape */
-            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+            TRY(clprune__saved_store(saved, 0, batch, (clprune__region){NULL, 0}, x, NULL));
     }
     if (batch == 0)
         TRY(clprune__empty_event(context, event));
@@ -207,7 +207,7 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     if (want_dw && batch == 0)
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw && linear)
-        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+        TRY(clprune__saved_product(saved, (clprune__range){0, batch}, false, beta, dy, dw, last));
     else if (want_dw)
         TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
     /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */

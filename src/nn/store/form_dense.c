@@ -1,6 +1,7 @@
 /* DENSE: x as it is. */
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/matrix_private.h"
 
 static clprune_mat dense_mat(const clprune__kept *kept, clprune__range range)
 {
@@ -23,7 +24,7 @@ static clprune_status copy_unless_same(
 {
     if (clprune__same_mat(from, to))
         return clprune__empty_event(context, event);
-    return clprune_mat_copy(context, from, to, event);
+    return clprune__mat_copy(context, from, to, event);
 }
 
 static clprune_status store(clprune_context *context, const clprune__kept *kept,

@@ -7,6 +7,7 @@
 #include "nn/store/form.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/ledger.h"
 
 struct clprune_saved {
     clprune_context *context;
@@ -81,10 +82,9 @@ done:
     return status;
 }
 
-clprune_status clprune_saved_create(clprune_context *context, const char *name,
+clprune_status clprune__saved_create(clprune_context *context, const char *name,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
 {
-    ENTER_CREATE(context, saved);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *made = NULL;
     REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
@@ -92,13 +92,20 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
     size_t bytes;
     TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
     made->bytes = bytes;
-    TRY(clprune_buffer_create(
+    TRY(clprune__buffer_create(
         context, CLPRUNE_MEMORY_ACTIVATIONS, name, bytes, &made->kept.buffer));
     *saved = made;
     made = NULL;
 done:
-    clprune_saved_destroy(made);
+    free(made);
     return status;
+}
+
+clprune_status clprune_saved_create(clprune_context *context, const char *name,
+    const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
+{
+    ENTER_CREATE(context, saved);
+    return clprune__saved_create(context, name, keep, batch, rows, cols, saved);
 }
 
 clprune_status clprune_saved_create_in(clprune_context *context, const clprune_keep *keep,
@@ -142,7 +149,7 @@ void clprune_saved_destroy(clprune_saved *saved)
     if (saved == NULL || clprune__is_forked(saved->context))
         return;
     if (!saved->lent)
-        clprune_buffer_release(saved->context, saved->kept.buffer);
+        clprune__buffer_release(saved->context, saved->kept.buffer);
     clprune__stored_clear(&saved->stored);
     free(saved);
 }
@@ -166,6 +173,12 @@ done:
     return status;
 }
 
+static void take_shape(clprune_saved *saved, const clprune__kept *kept)
+{
+    clprune__stored_clear(&saved->stored);
+    saved->kept = *kept;
+}
+
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
     ENTER(clprune__saved_context(saved));
@@ -175,8 +188,7 @@ clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t 
     clprune__kept kept;
     size_t bytes = 0;
     TRY(shape(context, saved, batch, rows, cols, &kept, &bytes));
-    clprune__stored_clear(&saved->stored);
-    saved->kept = kept;
+    take_shape(saved, &kept);
 done:
     return status;
 }
@@ -227,7 +239,7 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     else if (!clprune__same_mat(x, own))
         TRY(clprune__check_apart(context, "x", x, "saved", own));
     if (!fits)
-        TRY(clprune_saved_reshape(saved, batch, rows, cols));
+        take_shape(saved, &kept);
 done:
     return status;
 }
@@ -276,6 +288,11 @@ clprune_status clprune__saved_scores(
 clprune_context *clprune__saved_context(const clprune_saved *saved)
 {
     return saved != NULL ? saved->context : NULL;
+}
+
+const clprune__kept *clprune__saved_kept(const clprune_saved *saved)
+{
+    return &saved->kept;
 }
 
 clprune_status clprune__saved_check_range(
@@ -353,7 +370,7 @@ clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
 {
     ENTER_QUIETLY(clprune__saved_context(saved));
-    return is_form(saved, &clprune__form_dense) ? clprune_saved_dense(saved, first, count)
+    return is_form(saved, &clprune__form_dense) ? view(saved, &clprune__form_dense, first, count)
                                                 : scratch;
 }
 
@@ -404,10 +421,9 @@ clprune_status clprune_saved_store(
     return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
 }
 
-clprune_status clprune_saved_restore(
+clprune_status clprune__saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
@@ -417,6 +433,26 @@ clprune_status clprune_saved_restore(
     TRY(saved->kept.form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
+}
+
+clprune_status clprune_saved_restore(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
+{
+    ENTER(clprune__saved_context(saved));
+    return clprune__saved_restore(saved, first, count, x, event);
+}
+
+clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_context *context = saved->context;
+    const clprune__kept *kept = &saved->kept;
+    const clprune__form *form = kept->form;
+    if (nt && form->product_nt != NULL)
+        return form->product_nt(context, kept, range, beta, dy, dw, event);
+    if (!nt && form->product_tn != NULL)
+        return form->product_tn(context, kept, range, beta, dy, dw, event);
+    return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
 }
 
 clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
@@ -433,10 +469,7 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    if (saved->kept.form->product_tn != NULL)
-        TRY(saved->kept.form->product_tn(context, kept, range, beta, dy, dw, event));
-    else
-        TRY(clprune__restored_product(context, kept, range, false, beta, dy, dw, event));
+    TRY(clprune__saved_product(saved, range, false, beta, dy, dw, event));
 done:
     return status;
 }
@@ -458,10 +491,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    if (saved->kept.form->product_nt != NULL)
-        TRY(saved->kept.form->product_nt(context, kept, range, beta, dy, dw, event));
-    else
-        TRY(clprune__restored_product(context, kept, range, true, beta, dy, dw, event));
+    TRY(clprune__saved_product(saved, range, true, beta, dy, dw, event));
 done:
     return status;
 }

@@ -6,6 +6,7 @@
 #include "ops/sparse/bspmm_private.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_dw_vector_kernel = {
@@ -137,7 +138,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
     joined.padding.width = 0;
     clprune_mat padded;
     TRY(clprune__scratch_mat(context, count * conv->image.height, length, &padded));
-    TRY(clprune_mat_fill(context, 0.0f, padded, NULL));
+    TRY(clprune__mat_fill(context, 0.0f, padded, NULL));
     for (size_t n = 0; n < conv->batch; n += joined.batch) {
         joined.batch = clprune__min(count, conv->batch - n);
         const size_t rows = joined.batch * conv->image.height;
@@ -151,7 +152,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         inside.cols = row;
         clprune__conv_source pixels = {.x = padded, .cell = 1};
         pixels.x.ld = step;
-        TRY(clprune_mat_copy(context, from, inside, NULL));
+        TRY(clprune__mat_copy(context, from, inside, NULL));
         TRY(multiply(context, &joined, &pixels, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
     }

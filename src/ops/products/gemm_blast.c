@@ -12,6 +12,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/backend.h"
+#include "runtime/memory/ledger.h"
 
 /* CLBlast has global state: compiled programs, and a database of parameters that its first call
  * fills without a lock. So all calls of all contexts are serialised. */
@@ -113,7 +114,7 @@ done:
 void clprune__gemm_blast_close(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
-    clprune_buffer_release(context, ops->blast_temp);
+    clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
     if (!ops->blast_ready || !blast_lock())
         return;
@@ -132,10 +133,10 @@ static clprune_status grow_temporary(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
-    clprune_buffer_release(context, ops->blast_temp);
+    clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
     ops->blast_temp_bytes = 0;
-    TRY(clprune_buffer_create(
+    TRY(clprune__buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
     ops->blast_temp_bytes = bytes;
 done:

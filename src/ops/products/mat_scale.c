@@ -2,6 +2,7 @@
 #include "ops/products/gemm_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
 
 static const clprune__kernel_def mat_scale_kernel = {"products/fill.cl", "mat_scale"};
 
@@ -9,7 +10,7 @@ clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat 
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (beta == 0.0f) {
-        TRY(clprune_mat_fill(context, 0.0f, c, event));
+        TRY(clprune__mat_fill(context, 0.0f, c, event));
         goto done;
     }
     const clprune__rowwise plan = clprune__rowwise_plan(context, c.rows, c.cols);

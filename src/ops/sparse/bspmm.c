@@ -78,10 +78,9 @@ static family tn_family(const clprune_context *context)
     return (family){clprune__plan_tn_tiled, clprune__multiply_tn_tiled};
 }
 
-clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
+clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
@@ -100,6 +99,13 @@ done:
     return status;
 }
 
+clprune_status clprune_bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event)
+{
+    ENTER(context);
+    return clprune__bspmm_tn(context, alpha, beta, dy, xs, dw, event);
+}
+
 static family nt_family(const clprune_context *context)
 {
     if (context->ops->precision != CLPRUNE_PRECISION_FP32)
@@ -109,10 +115,9 @@ static family nt_family(const clprune_context *context)
     return (family){clprune__plan_nt_tiled, clprune__multiply_nt_tiled};
 }
 
-clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
+clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     TRY(clprune__check_bsr(context, xs, &sizes));
@@ -130,4 +135,11 @@ clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float bet
     TRY(multiply(context, nt_family(context), alpha, beta, xs, &sizes, operands, dw, event));
 done:
     return status;
+}
+
+clprune_status clprune_bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event)
+{
+    ENTER(context);
+    return clprune__bspmm_nt(context, alpha, beta, dy, xs, dw, event);
 }

@@ -151,4 +151,10 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
 clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
 
+/* Roof: bspmm.c. As clprune_bspmm_tn and clprune_bspmm_nt, within a call. */
+clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+
 #endif

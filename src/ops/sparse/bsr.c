@@ -9,6 +9,8 @@
 #include "runtime/context/context_private.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/ledger.h"
+#include "runtime/memory/matrix_private.h"
 
 static const clprune__kernel_def bsr_pack_kernel = {"sparse/bsr_pack.cl", "bsr_pack"};
 static const clprune__kernel_def bsr_unpack_kernel = {"sparse/bsr_pack.cl", "bsr_unpack"};
@@ -39,7 +41,7 @@ clprune_status clprune_bsr_create(clprune_context *context, clprune_memory_categ
         if (!parts[i].used)
             continue;
         (void)snprintf(full, sizeof full, "%.240s.%s", name, parts[i].suffix);
-        TRY(clprune_buffer_create(context, category, full, parts[i].bytes, parts[i].buffer));
+        TRY(clprune__buffer_create(context, category, full, parts[i].bytes, parts[i].buffer));
     }
     made.desc.index_type = sizes.index_type;
     *bsr = made;
@@ -54,11 +56,11 @@ void clprune_bsr_destroy(clprune_context *context, clprune_bsr *bsr)
     ENTER_QUIETLY(context);
     if (bsr == NULL)
         return;
-    clprune_buffer_release(context, bsr->values);
-    clprune_buffer_release(context, bsr->crow);
-    clprune_buffer_release(context, bsr->col);
-    clprune_buffer_release(context, bsr->scales);
-    clprune_buffer_release(context, bsr->bitmap);
+    clprune__buffer_release(context, bsr->values);
+    clprune__buffer_release(context, bsr->crow);
+    clprune__buffer_release(context, bsr->col);
+    clprune__buffer_release(context, bsr->scales);
+    clprune__buffer_release(context, bsr->bitmap);
     *bsr = (clprune_bsr){0};
 }
 
@@ -168,10 +170,9 @@ done:
     return status;
 }
 
-clprune_status clprune_bsr_unpack(
+clprune_status clprune__bsr_unpack(
     clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr_sizes sizes;
     clprune__index index;
@@ -179,7 +180,7 @@ clprune_status clprune_bsr_unpack(
     TRY(clprune__check_bsr_dense(context, bsr, "y", y, &sizes));
     const clprune_bsr_desc *desc = &bsr->desc;
     if (desc->keep == 0) {
-        TRY(clprune_mat_fill(context, 0.0f, y, event));
+        TRY(clprune__mat_fill(context, 0.0f, y, event));
         goto done;
     }
     TRY(clprune__bsr_read_index(context, bsr, &sizes, &index));
@@ -194,4 +195,11 @@ clprune_status clprune_bsr_unpack(
 done:
     clprune__scratch_end(context, mark);
     return status;
+}
+
+clprune_status clprune_bsr_unpack(
+    clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    return clprune__bsr_unpack(context, bsr, y, event);
 }
