@@ -1,12 +1,11 @@
-/* Weight gradients of convolutions from kept blocks. The plan in this file is for CPUs;
- * conv_dw_tiled.c has the one for GPUs. */
+/* Weight gradients of convolutions from kept blocks on CPUs. */
 #include "core/checked.h"
 #include "ops/conv/conv_private.h"
 #include "ops/device/ops_state.h"
 #include "ops/products/gemm_private.h"
 #include "ops/sparse/bsr_private.h"
-#include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_lists_kernel = {"conv/conv_lists.cl", "conv_lists"};
@@ -89,17 +88,6 @@ static bool make_plan(const clprune_context *context, const clprune__conv *conv,
     sums->direct = clprune__conv_direct(context, conv, sums, plan.padded);
     *made = plan;
     return true;
-}
-
-bool clprune__conv_prunes(
-    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
-{
-    pruned_plan plan;
-    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
-        return xs->desc.block.rows == 1 && make_plan(context, conv, xs, &plan);
-    /* tiled_tn.clh numbers the pixels of an image, and its results, in 31 bits */
-    return conv->image.height <= INT32_MAX / conv->image.width &&
-           conv->output.height <= INT32_MAX / conv->output.width;
 }
 
 /* Takes the scratch of the lists. */
@@ -191,57 +179,28 @@ done:
     return status;
 }
 
-/* Tap by tap if the last block of a pixel overhangs its channels (padded > conv->in). */
-clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
-    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
-    clprune_mat dw, cl_event *event)
+bool clprune__conv_dw_pruned_vector_fits(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const bool even = padded == conv->in;
-    const size_t taps = conv->kernel.height * conv->kernel.width;
-    for (size_t t = 0; t < (even ? 1 : taps); t++) {
-        clprune_mat part = dw;
-        part.offset += t * conv->in;
-        if (!even)
-            part.cols = conv->in;
-        TRY(clprune__bspmm_finish(
-            context, plan, 1.0f, beta, &scratch, part, even || t + 1 == taps ? event : NULL));
-        scratch.partial.offset += padded * plan->panel;
-    }
-done:
-    return status;
+    pruned_plan plan;
+    return xs->desc.block.rows == 1 && make_plan(context, conv, xs, &plan);
 }
 
-clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
-    cl_event *event)
+clprune_status clprune__conv_dw_pruned_vector(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, const clprune_mat *means,
+    clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_bsr_sizes sizes;
     pruned_plan plan;
     clprune__bspmm_scratch scratch = {.even_rows = false};
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    TRY(clprune__check_bsr(context, xs, &sizes));
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR, kept = xs->desc.keep > 0;
-    if (means != NULL && !(vector && kept)) {
-        TRY(clprune__conv_dw_mean(context, conv, beta, *means, dy, dw, kept ? NULL : event));
-        beta = 1.0f;
-    } else if (!kept) {
-        TRY(clprune__scale(context, beta, dw, event));
-    }
-    if (!kept)
-        goto done;
-    if (!vector) {
-        TRY(clprune__conv_dw_pruned_tiled(context, conv, beta, xs, &sizes, dy, dw, event));
-        goto done;
-    }
     (void)make_plan(context, conv, xs, &plan);
     TRY(clprune__bsr_values(context, xs, &scratch.values));
-    TRY(clprune__bsr_read_index(context, xs, &sizes, &scratch.index));
-    TRY(take_lists(context, &plan, xs, &sizes, &scratch));
+    TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
+    TRY(take_lists(context, &plan, xs, sizes, &scratch));
     TRY(clprune__conv_take_partial(context, &plan.sums, &scratch));
-    TRY(list_blocks(context, conv, &plan, xs, &sizes, &scratch));
-    TRY(multiply(context, conv, &plan, xs, &sizes, means, beta, dy, &scratch, dw, event));
+    TRY(list_blocks(context, conv, &plan, xs, sizes, &scratch));
+    TRY(multiply(context, conv, &plan, xs, sizes, means, beta, dy, &scratch, dw, event));
     if (!plan.sums.direct)
         TRY(clprune__conv_finish(context, conv, &plan.sums, plan.padded, beta, scratch, dw, event));
 done:

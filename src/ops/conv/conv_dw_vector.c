@@ -6,31 +6,11 @@
 #include "ops/sparse/bspmm_private.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def conv_dw_vector_kernel = {
     "conv/conv_dw_vector.cl", "conv_dw_vector"};
-
-bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
-    const clprune__bspmm_plan *plan, size_t padded)
-{
-    const size_t floats = 16 * plan->panel + 256; /* beside the segment */
-    const size_t rows = plan->segment_most + clprune__ceil_div(floats, plan->panel);
-    return plan->splits == 1 && 16 % plan->tile == 0 && conv->in % 16 == 0 && conv->in == padded &&
-           clprune__panel_rows(context, rows, plan->panel) == rows;
-}
-
-clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
-    float beta, clprune_mat dw, cl_event *event)
-{
-    const size_t local[2] = {1, 1};
-    const size_t global[2] = {clprune__ceil_div(plan->panels, plan->panel_run), plan->splits};
-    if (plan->direct) {
-        clprune__arg_float(launch, beta);
-        clprune__arg_mat(launch, dw);
-    }
-    return clprune__launch_enqueue(launch, 2, global, local, plan->direct ? event : NULL);
-}
 
 /* How conv_dw_vector.cl divides the result pixels, or cells, into segments. */
 typedef struct dw_plan {
@@ -82,28 +62,6 @@ static dw_plan plan_dw(
     sums.direct = clprune__conv_direct(context, conv, &sums, conv->in);
     plan.sums = sums;
     return plan;
-}
-
-clprune_status clprune__conv_take_partial(
-    clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    size_t count;
-    REQUIRE(clprune__mul3(plan->splits, plan->panels, plan->inner, &count) &&
-                clprune__mul(count, plan->panel, &count),
-        CLPRUNE_SIZE_OVERFLOW, "the scratch of a product with %zu splits overflows size_t",
-        plan->splits);
-    TRY(clprune__scratch_array(context, count, sizeof(float), &scratch->partial));
-done:
-    return status;
-}
-
-clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell)
-{
-    if (cell == 1)
-        return conv->output;
-    return (clprune_extent){
-        clprune__ceil_div(conv->image.height, cell), clprune__ceil_div(conv->image.width, cell)};
 }
 
 static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
@@ -180,7 +138,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
     joined.padding.width = 0;
     clprune_mat padded;
     TRY(clprune__scratch_mat(context, count * conv->image.height, length, &padded));
-    TRY(clprune_mat_fill(context, 0.0f, padded, NULL));
+    TRY(clprune__mat_fill(context, 0.0f, padded, NULL));
     for (size_t n = 0; n < conv->batch; n += joined.batch) {
         joined.batch = clprune__min(count, conv->batch - n);
         const size_t rows = joined.batch * conv->image.height;
@@ -194,7 +152,7 @@ static clprune_status join_taps(clprune_context *context, const clprune__conv *c
         inside.cols = row;
         clprune__conv_source pixels = {.x = padded, .cell = 1};
         pixels.x.ld = step;
-        TRY(clprune_mat_copy(context, from, inside, NULL));
+        TRY(clprune__mat_copy(context, from, inside, NULL));
         TRY(multiply(context, &joined, &pixels, n == 0 ? beta : 1.0f,
             clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
     }
@@ -214,89 +172,9 @@ clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__
                  : multiply(context, conv, from, beta, dy, dw, event);
 }
 
-size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side)
+bool clprune__conv_dw_vector_pools(
+    const clprune_context *context, const clprune__conv *conv, size_t cell)
 {
-    const ptrdiff_t first = -(ptrdiff_t)padding, at = first + (ptrdiff_t)(tap * dilation);
-    return (size_t)(clprune__floor_div(at, (ptrdiff_t)side) -
-                    clprune__floor_div(first, (ptrdiff_t)side));
-}
-
-/* Images and cells must consist of whole sides, so that padding is reached by whole sides too; and
- * each tap of coarse must have one of conv. */
-static bool shares_side(const clprune__conv *conv, size_t cell, size_t side)
-{
-    const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;
-    return cell % side == 0 && s.height % side == 0 && s.width % side == 0 &&
-           i.height % side == 0 && i.width % side == 0 && (k.height == 1 || d.height <= side) &&
-           (k.width == 1 || d.width <= side);
-}
-
-size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse)
-{
-    const clprune_extent s = conv->stride, i = conv->image, d = conv->dilation, k = conv->kernel;
-    size_t side = clprune__min(cell, clprune__min(s.height, s.width));
-    while (side > 1 && !shares_side(conv, cell, side))
-        side--;
-    *coarse = *conv;
-    if (side == 1)
-        return 1;
-    coarse->image = (clprune_extent){i.height / side, i.width / side};
-    coarse->stride = (clprune_extent){s.height / side, s.width / side};
-    coarse->padding = (clprune_extent){clprune__ceil_div(conv->padding.height, side),
-        clprune__ceil_div(conv->padding.width, side)};
-    coarse->dilation = (clprune_extent){1, 1};
-    coarse->kernel = (clprune_extent){
-        1 + clprune__conv_shared_tap(k.height - 1, d.height, conv->padding.height, side),
-        1 + clprune__conv_shared_tap(k.width - 1, d.width, conv->padding.width, side)};
-    return side;
-}
-
-clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *coarse,
-    const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
-    clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__conv *conv = from->of;
-    const size_t side = from->side;
-    if (conv == NULL)
-        return clprune__bspmm_finish(context, plan, 1.0f, beta, &scratch, dw, event);
-    const size_t taps = conv->kernel.height * conv->kernel.width;
-    const size_t first = scratch.partial.offset;
-    for (size_t t = 0; t < taps; t++) {
-        const size_t y = clprune__conv_shared_tap(
-            t / conv->kernel.width, conv->dilation.height, conv->padding.height, side);
-        const size_t x = clprune__conv_shared_tap(
-            t % conv->kernel.width, conv->dilation.width, conv->padding.width, side);
-        clprune_mat part = dw;
-        part.offset += t * conv->in;
-        part.cols = conv->in;
-        scratch.partial.offset = first + (y * coarse->kernel.width + x) * conv->in * plan->panel;
-        TRY(clprune__bspmm_finish(
-            context, plan, 1.0f, beta, &scratch, part, t + 1 == taps ? event : NULL));
-    }
-done:
-    return status;
-}
-
-bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)
-{
-    clprune__conv coarse;
-    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
-    if (!clprune__conv_uses_vectors(context) || side == cell)
-        return true;
-    const clprune_extent grid = clprune__conv_grid(&coarse, cell / side);
-    const dw_plan plan = plan_dw(context, &coarse, grid.height, grid.width);
-    return plan.width == grid.width; /* a row of cells fits local memory */
-}
-
-clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
-    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    clprune__conv coarse;
-    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
-    const clprune__conv_source from = {
-        .x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
-    return clprune__conv_uses_vectors(context)
-               ? clprune__conv_dw_vector(context, &coarse, &from, beta, dy, dw, event)
-               : clprune__conv_dw_tiled(context, &coarse, &from, beta, dy, dw, event);
+    const clprune_extent grid = clprune__conv_grid(conv, cell);
+    return plan_dw(context, conv, grid.height, grid.width).width == grid.width;
 }
