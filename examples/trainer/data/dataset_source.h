@@ -5,8 +5,8 @@
 #ifndef TRAINER_DATASET_SOURCE_H
 #define TRAINER_DATASET_SOURCE_H
 
+#include "trainer/base/message.h"
 #include "trainer/data/dataset.h"
-#include "trainer/run/message.h"
 
 #if defined(__GNUC__)
 #define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))

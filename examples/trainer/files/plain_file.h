@@ -10,7 +10,7 @@
 #include <stdio.h> /* FILE */
 #include <sys/stat.h>
 
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 /* Sets *there: whether the name exists. Fails where the system cannot tell, as after an error of
  * the disk: a file that is taken for missing may be written over. */

@@ -6,6 +6,7 @@
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/output_files.h"
+#include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
 
 /* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
@@ -209,7 +210,7 @@ static bool find_device(const options *o, clprune_device_info *device, bool *fou
     clprune_context *context = NULL;
     fault none = {0};
     const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
-    const clprune_status status = trainer_create_context(&wanted, &context, &none);
+    const clprune_status status = session_create_context(&wanted, &context, &none);
     *found = status == CLPRUNE_SUCCESS;
     if (*found)
         *device = clprune_context_device_info(context);
@@ -220,21 +221,22 @@ static bool find_device(const options *o, clprune_device_info *device, bool *fou
 
 bool memory_plan_run(options *o, fault *f)
 {
-    trainer t;
+    progress shown = progress_begin(o->quiet);
+    run_folder none = {.lock = -1};
+    session s = {.options = o, .shown = &shown, .folder = &none};
     checkpoint c = {0};
     memory_plan plan = {0};
     timeline line = {0};
     clprune_device_info device;
     bool found;
-    t = (trainer){0};
     bool good = output_files_check(o, o->output_dir, f) &&
                 (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
-                trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
-                memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
+                session_prepare(&s, &c, f) && find_device(o, &device, &found, f) &&
+                memory_plan_choose(&s, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);
     if (good) {
         (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n",
-            trainer_arch_name(&t), t.sizes.image, o->batch_size, options_preset(o),
+            session_arch_name(&s), s.sizes.image, o->batch_size, options_preset(o),
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);
@@ -243,6 +245,8 @@ bool memory_plan_run(options *o, fault *f)
     timeline_close(&line);
     memory_plan_close(&plan);
     checkpoint_close(&c);
-    trainer_close(&t);
+    progress_end(&shown);
+    auto_keep_close(s.automatic);
+    session_close(&s);
     return good;
 }

@@ -3,7 +3,7 @@
 #include <stdio.h> /* snprintf */
 #include <string.h>
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 size_t keep_rules_count(const keep_table *table, size_t blocks)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/learning_rate.h"
 #include "trainer/options/options_table.h"
-#include "trainer/run/learning_rate.h"
 
 enum {
     TEXT_MOST = 4096 + 64, /* of one "name=value" string: PATH_MAX and a name */

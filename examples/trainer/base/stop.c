@@ -1,4 +1,4 @@
-#include "trainer/run/stop.h"
+#include "trainer/base/stop.h"
 
 #include <poll.h>
 #include <pthread.h>
