@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "trainer/files/checkpoint.h"
+#include "trainer/files/plain_file.h"
 
 static const char *const run_files[] = {
     "last.ckpt", "log.csv", "auto.keep", "auto.csv", "run.lock"};
@@ -76,11 +77,9 @@ static bool check_one(
         return fault_set(f, CODE_USAGE, "--%s %s: it is a run's own %s; name another file",
             output->option, output->path, found);
     for (size_t i = 0; folder != NULL && i < RUN_FILES; ++i) {
-        const size_t size = strlen(folder) + strlen(run_files[i]) + 2;
-        char *path = malloc(size);
+        char *path = path_join(folder, "", run_files[i]);
         if (path == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
-        (void)snprintf(path, size, "%s/%s", folder, run_files[i]);
         const bool same = same_place(output->path, path);
         free(path);
         if (same)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,4 +59,13 @@ FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
         errno = error;
     }
     return stream;
+}
+
+char *path_join(const char *folder, const char *sub, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(sub) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s%s", folder, sub, name);
+    return path;
 }

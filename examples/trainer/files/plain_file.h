@@ -21,6 +21,9 @@ bool plain_file_exists(const char *path, bool *there, fault *f);
  * not a regular file"; errno is the system's, or 0 for a file that is refused. */
 FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 
+/* "folder/sub" + name, for the caller to free; NULL if memory is out. sub: "", or ends with '/'. */
+char *path_join(const char *folder, const char *sub, const char *name);
+
 /* NULL for a regular file, else "it is a folder, not a regular file" and the like. */
 const char *plain_file_refusal(mode_t mode);
 

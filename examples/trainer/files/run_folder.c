@@ -18,18 +18,9 @@ static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "l
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 
-static char *join(const char *folder, const char *name)
-{
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path != NULL)
-        (void)snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 char *run_folder_file(const run_folder *folder, const char *name)
 {
-    return join(folder->path, name);
+    return path_join(folder->path, "", name);
 }
 
 static bool fail(const char *doing, const char *path, fault *f)
@@ -114,7 +105,7 @@ static bool take_lock(run_folder *folder, fault *f)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    folder->lock_path = join(folder->path, "run.lock");
+    folder->lock_path = path_join(folder->path, "", "run.lock");
     if (folder->lock_path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     for (int i = 0; i < TRIES; ++i) {
