@@ -1,9 +1,12 @@
 #include "tool.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+const char *tool_name;
 
 _Noreturn void tool_fail(const clprune_context *context, clprune_status status)
 {
@@ -23,6 +26,26 @@ int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+static void check_written(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s: %s was not written: %s\n", tool_name, what, strerror(errno));
+    exit(EXIT_RUN);
+}
+
+void tool_empty(FILE *stream, const char *what)
+{
+    /* a pipe has no length */
+    check_written(ftruncate(fileno(stream), 0) == 0 || errno == EINVAL, what);
+}
+
+void tool_close(FILE *stream, const char *what)
+{
+    const bool broken = ferror(stream) != 0; /* a line that was flushed, perhaps long ago */
+    check_written(fclose(stream) == 0 && !broken, what);
 }
 
 clprune_precision parse_precision(const char *text)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h> /* strlen */
@@ -288,6 +289,7 @@ int program_main(const trainer_model *model, int argc, char **argv)
     options o;
     fault f = {0};
     fill_closed_streams();
+    (void)signal(SIGPIPE, SIG_IGN); /* writing fails if the reader of the output goes away */
     stop_install();
     (void)act(model, argc, argv, &o, &f); /* failures are in f */
     (void)check_output(&f);
