@@ -96,9 +96,10 @@ struct bench_op {
     const char *form; /* NULL: the operation has one form */
     unsigned axes;    /* 1u << bench_axis of those it uses */
     void (*prepare)(bench_job *job);
-    void (*ours)(bench_job *job);
-    void (*dense)(bench_job *job); /* the same product, dense; for prune the forward product */
-    void (*peer)(bench_job *job);  /* the same product by the peer, on the host */
+    clprune_status (*ours)(bench_job *job);
+    /* The same product, dense; for prune the forward product. */
+    clprune_status (*dense)(bench_job *job);
+    void (*peer)(bench_job *job); /* the same product by the peer, on the host */
     bool dense_is_forward;
     const char *(*peer_name)(void); /* NULL: bench_peer_name */
 };
