@@ -1,6 +1,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,18 @@ double tool_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void random_activations(float *values, size_t count)
+{
+    static uint64_t state = 88172645463325252u;
+    for (size_t i = 0; i < count; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        const float u = (float)(state >> 40) * 0x1p-23f - 1.0f;
+        values[i] = u > 0.0f ? u : 0.05f * u;
+    }
 }
 
 int compare_doubles(const void *a, const void *b)

@@ -21,6 +21,10 @@ _Noreturn void tool_fail(const clprune_context *context, clprune_status status);
 
 double tool_now(void); /* seconds */
 
+/* Fills values[0 .. count) like activations after a GELU: most are small, some large. Calls
+ * continue one sequence, which is the same in each program. */
+void random_activations(float *values, size_t count);
+
 /* The order of two doubles, for qsort. */
 int compare_doubles(const void *a, const void *b);
 

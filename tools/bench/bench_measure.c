@@ -12,8 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "random_activations.h"
-
 typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
 
 #define WARM_UP_SECONDS 0.04

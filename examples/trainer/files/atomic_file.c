@@ -191,16 +191,11 @@ void atomic_file_sweep(const char *folder, const char *name)
 /* The rename lasts only once the folder is on the disk, too. */
 static bool sync_folder(const char *path)
 {
-    char *folder = strdup(path);
+    char *folder = folder_of(path);
     if (folder == NULL) {
         errno = ENOMEM;
         return false;
     }
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        (void)snprintf(folder, strlen(folder) + 1, ".");
-    else
-        slash[slash == folder ? 1 : 0] = '\0';
     const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
     if (descriptor < 0)

@@ -18,20 +18,14 @@ typedef struct named_file {
     const char *option, *path; /* path is NULL if the option was not given */
 } named_file;
 
-static bool same_file(const struct stat *a, const struct stat *b)
+/* Whether two paths lie in one folder. */
+static bool same_folder(const char *a, const char *b)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool stat_folder(const char *path, struct stat *status)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = strdup(slash == NULL ? "." : path);
-    if (folder != NULL && slash != NULL)
-        folder[slash == path ? 1 : slash - path] = '\0';
-    const bool found = folder != NULL && stat(folder, status) == 0;
-    free(folder);
-    return found;
+    char *x = folder_of(a), *y = folder_of(b);
+    const bool same = x != NULL && y != NULL && same_file(x, y);
+    free(x);
+    free(y);
+    return same;
 }
 
 static const char *last_name(const char *path)
@@ -46,9 +40,8 @@ static bool same_place(const char *a, const char *b)
     struct stat x, y;
     const bool x_is = stat(a, &x) == 0, y_is = stat(b, &y) == 0;
     if (x_is || y_is)
-        return x_is && y_is && S_ISREG(x.st_mode) && same_file(&x, &y);
-    return strcmp(last_name(a), last_name(b)) == 0 && stat_folder(a, &x) && stat_folder(b, &y) &&
-           same_file(&x, &y);
+        return x_is && S_ISREG(x.st_mode) && same_file(a, b);
+    return strcmp(last_name(a), last_name(b)) == 0 && same_folder(a, b);
 }
 
 /* A run's file by its name, or a checkpoint by its first bytes: "log.csv"; NULL if it is neither.

@@ -69,3 +69,18 @@ char *path_join(const char *folder, const char *sub, const char *name)
         (void)snprintf(path, size, "%s/%s%s", folder, sub, name);
     return path;
 }
+
+bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = strdup(slash == NULL ? "." : path);
+    if (folder != NULL && slash != NULL)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    return folder;
+}

@@ -21,6 +21,12 @@ bool plain_file_exists(const char *path, bool *there, fault *f);
  * not a regular file"; errno is the system's, or 0 for a file that is refused. */
 FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why);
 
+/* Whether two paths are of one file or folder; false if either is not there. */
+bool same_file(const char *a, const char *b);
+
+/* The folder of a path, "." without one, for the caller to free; NULL if memory is out. */
+char *folder_of(const char *path);
+
 /* "folder/sub" + name, for the caller to free; NULL if memory is out. sub: "", or ends with '/'. */
 char *path_join(const char *folder, const char *sub, const char *name);
 

@@ -28,11 +28,9 @@ static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
     const size_t blocks = s->a->blocks, count = keep_rules_count(table, blocks);
     for (size_t i = 0; auto_frame(s->in, i) != NULL; ++i) {
         keep_frame_rules(table, auto_frame(s->in, i), blocks, frame);
-        for (size_t at = 0; at < count; ++at) {
-            const size_t block = at < blocks * table->in_block ? at / table->in_block : blocks;
-            if (s->a->frames[block] == i)
+        for (size_t at = 0; at < count; ++at)
+            if (s->a->frames[keep_place_of(table, blocks, at).block] == i)
                 rules[at] = frame[at];
-        }
     }
     for (size_t i = 0; i < s->a->slots_count; ++i) {
         const auto_slot *slot = &s->a->slots[i];

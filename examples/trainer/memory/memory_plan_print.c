@@ -8,6 +8,7 @@
 #include "trainer/files/output_files.h"
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
+#include "trainer/memory/memory_report.h"
 
 /* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
  * buffers of x2. */
@@ -103,11 +104,6 @@ static uint64_t live_at(const timeline *line, uint64_t k, clprune_memory_categor
     return sum;
 }
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / 1048576.0;
-}
-
 static uint64_t part_end(const memory_plan *plan, size_t i)
 {
     return i + 1 < plan->parts_count ? plan->parts[i + 1].first : plan->commands;
@@ -143,15 +139,10 @@ static void print_timeline(const memory_plan *plan, const timeline *line)
         if (first == end)
             continue;
         (void)printf("%-22s %9" PRIu64 " %12.2f %12.2f %12.2f %12.2f\n", name, end - first,
-            mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
-            mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)), mib(line->scratch[fullest]),
-            mib(most));
+            memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
+            memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)),
+            memory_mib(line->scratch[fullest]), memory_mib(most));
     }
-}
-
-static void print_line(const char *name, uint64_t bytes)
-{
-    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
 }
 
 static void print_totals(const memory_plan *plan)
@@ -161,12 +152,13 @@ static void print_totals(const memory_plan *plan)
     for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i)
         if (i != CLPRUNE_MEMORY_ACTIVATIONS && i != CLPRUNE_MEMORY_ARENA &&
             i != CLPRUNE_MEMORY_WORKSPACE)
-            print_line(clprune_memory_category_name((clprune_memory_category)i), plan->live[i]);
-    print_line("saved activations", plan->live[CLPRUNE_MEMORY_ACTIVATIONS]);
-    print_line("activations and workspace, side by side", totals->buffer_bytes);
-    print_line("  live at once, at most", totals->live_bytes);
-    print_line("  arena: the peak of both", totals->arena_bytes);
-    print_line("peak of everything", memory_plan_bytes(plan));
+            memory_print_line(
+                clprune_memory_category_name((clprune_memory_category)i), plan->live[i]);
+    memory_print_line("saved activations", plan->live[CLPRUNE_MEMORY_ACTIVATIONS]);
+    memory_print_line("activations and workspace, side by side", totals->buffer_bytes);
+    memory_print_line("  live at once, at most", totals->live_bytes);
+    memory_print_line("  arena: the peak of both", totals->arena_bytes);
+    memory_print_line("peak of everything", memory_plan_bytes(plan));
 }
 
 /* A tensor's name, and its category where another tensor has the same name. */

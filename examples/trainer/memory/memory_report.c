@@ -71,16 +71,21 @@ static void visit(void *user, const clprune_memory_entry *entry)
     found->count += 1;
 }
 
-static double mib(uint64_t bytes)
+double memory_mib(uint64_t bytes)
 {
     return (double)bytes / 1048576.0;
+}
+
+void memory_print_line(const char *name, uint64_t bytes)
+{
+    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, memory_mib(bytes));
 }
 
 static void print_usage(const char *name, clprune_memory_usage usage, uint64_t earlier_peak)
 {
     const uint64_t peak = usage.peak > earlier_peak ? usage.peak : earlier_peak;
     (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n", name,
-        usage.count, usage.live, mib(usage.live), peak, mib(peak));
+        usage.count, usage.live, memory_mib(usage.live), peak, memory_mib(peak));
 }
 
 static void print_categories(const session *s)
@@ -104,7 +109,7 @@ static void print_tensors(const ledger *l)
         for (size_t k = 0; k < l->count; ++k)
             if (l->groups[k].category == category)
                 (void)printf("  %-44s %6" PRIu64 " %15" PRIu64 " %10.2f\n", l->groups[k].name,
-                    l->groups[k].count, l->groups[k].bytes, mib(l->groups[k].bytes));
+                    l->groups[k].count, l->groups[k].bytes, memory_mib(l->groups[k].bytes));
     }
 }
 
@@ -161,11 +166,12 @@ static bool add_up(const session *s, kept_bytes *bytes, fault *f)
     const keep_table *table = s->type->keep;
     const size_t blocks = s->sizes.blocks;
     bytes->dense = bytes->as_is = s->options->batch_size * s->sizes.fixed * sizeof(float);
-    for (size_t i = 0; i < table->count; ++i)
-        for (size_t block = 0; block < (i < table->in_block ? blocks : 1); ++block)
-            if (!add_tensor(s, &table->entries[i], &s->rules[keep_rule_at(table, blocks, block, i)],
-                    table->shape(&s->sizes, block, i), bytes, f))
-                return false;
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
+        const keep_place place = keep_place_of(table, blocks, at);
+        if (!add_tensor(s, &table->entries[place.entry], &s->rules[at],
+                table->shape(&s->sizes, place.block, place.entry), bytes, f))
+            return false;
+    }
     return true;
 }
 
@@ -221,33 +227,28 @@ static void print_forms(const session *s)
         print_entry(s, i);
 }
 
-static void print_line(const char *name, uint64_t bytes)
-{
-    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
-}
-
 /* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
 static void print_kept(const kept_bytes *bytes, uint64_t kept)
 {
     const uint64_t all_dense = bytes->dense;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
-    print_line("kept dense", bytes->as_is);
-    print_line("pruned: blocks (values, scales)", bytes->values);
-    print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
+    memory_print_line("kept dense", bytes->as_is);
+    memory_print_line("pruned: blocks (values, scales)", bytes->values);
+    memory_print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
     if (bytes->codes != 0)
-        print_line("codes of GELU's derivative", bytes->codes);
+        memory_print_line("codes of GELU's derivative", bytes->codes);
     if (bytes->quantised != 0)
-        print_line("quantised: codes, scales, zeros", bytes->quantised);
+        memory_print_line("quantised: codes, scales, zeros", bytes->quantised);
     if (bytes->pooled != 0)
-        print_line("pooled: means of cells", bytes->pooled);
+        memory_print_line("pooled: means of cells", bytes->pooled);
     if (bytes->masks != 0)
-        print_line("masks: signs as bits", bytes->masks);
-    print_line("together", kept);
-    print_line("all dense they would be", all_dense);
+        memory_print_line("masks: signs as bits", bytes->masks);
+    memory_print_line("together", kept);
+    memory_print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
-        print_line("less than dense", all_dense - kept);
+        memory_print_line("less than dense", all_dense - kept);
     else
-        print_line("more than dense", kept - all_dense);
+        memory_print_line("more than dense", kept - all_dense);
     (void)printf("%-46s %33.1f\n", "saved, % of dense",
         100.0 * ((double)all_dense - (double)kept) / (double)all_dense);
 }

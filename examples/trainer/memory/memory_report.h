@@ -9,4 +9,8 @@
  * the bytes if all were dense. */
 bool memory_report_print(const session *s, fault *f);
 
+/* A line of a report: a name, bytes, MiB. */
+void memory_print_line(const char *name, uint64_t bytes);
+double memory_mib(uint64_t bytes);
+
 #endif
