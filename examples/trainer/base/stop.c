@@ -1,4 +1,4 @@
-#include "trainer/run/stop.h"
+#include "trainer/base/stop.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +12,14 @@
 static atomic_int asked;
 static _Atomic int64_t asked_at; /* milliseconds */
 static atomic_bool held;
+static void (*before_end)(void);
+
+static _Noreturn void end(int number)
+{
+    if (before_end != NULL)
+        before_end();
+    _exit(128 + number);
+}
 
 /* A second signal ends the program unless it comes within a second: timeout(1) sends its signal
  * twice at once. */
@@ -24,7 +32,7 @@ static void ask(int number)
     if (atomic_compare_exchange_strong(&asked_at, &first, milliseconds))
         atomic_store(&asked, number);
     else if (milliseconds - first >= 1000)
-        _exit(128 + number);
+        end(number);
 }
 
 static bool output_is_full(void)
@@ -45,9 +53,14 @@ static void *listen(void *signals)
         if (number > 0)
             ask(number);
         else if (stop_signal() != 0 && !atomic_load(&held) && output_is_full())
-            _exit(128 + stop_signal());
+            end(stop_signal());
     }
     return NULL;
+}
+
+void stop_before_end(void (*call)(void))
+{
+    before_end = call;
 }
 
 void stop_hold(bool hold)
@@ -62,16 +75,14 @@ void stop_install(void)
 {
     static sigset_t signals;
     struct sigaction action = {.sa_handler = ask, .sa_flags = SA_RESTART};
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, hang_up;
+    struct sigaction hang_up;
     pthread_t listener;
     (void)sigemptyset(&action.sa_mask);
-    (void)sigemptyset(&ignore.sa_mask);
     /* A shell may have signals ignored for a background job; ignored ones would never become
      * pending. A hang-up is one of a terminal that is closed; nohup(1) has it ignored on purpose.
      */
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGINT);

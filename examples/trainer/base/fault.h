@@ -12,7 +12,7 @@
 
 #include <clprune/context.h>
 
-#include "trainer/run/message.h"
+#include "trainer/base/message.h"
 
 enum {
     CODE_OK = 0,

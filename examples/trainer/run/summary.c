@@ -1,4 +1,4 @@
-#include "trainer/report/summary.h"
+#include "trainer/run/summary.h"
 
 #include <CL/cl.h>
 #include <stdlib.h>
@@ -8,29 +8,30 @@
 #include "trainer/memory/auto_keep.h"
 #include "trainer/report/json.h"
 
-void summary_device(const trainer *t, char *name, size_t size)
+void summary_device(const training_run *r, char *name, size_t size)
 {
-    if (clGetDeviceInfo(clprune_context_device(t->context), CL_DEVICE_NAME, size, name, NULL) !=
+    if (clGetDeviceInfo(clprune_context_device(r->s.context), CL_DEVICE_NAME, size, name, NULL) !=
         CL_SUCCESS)
         (void)snprintf(name, size, "unknown");
 }
 
-static void write_settings(json *j, const trainer *t)
+static void write_settings(json *j, const training_run *r)
 {
-    const options *o = t->options;
+    const session *s = &r->s;
+    const options *o = s->options;
     char block[64], device[256];
     options_block_text(o->block, block, sizeof block);
-    summary_device(t, device, sizeof device);
+    summary_device(r, device, sizeof device);
     json_text(j, "version", CLPRUNE_VERSION);
-    json_text(j, "arch", trainer_arch_name(t));
-    json_count(j, "parameters", t->sizes.parameters);
-    json_count(j, "image_size", t->sizes.image);
-    for (size_t i = 0; i < t->type->extras_count; ++i)
-        json_count(j, t->type->extras[i].key, t->sizes.extra[i]);
-    json_count(j, "classes", t->sizes.classes);
-    json_text(j, "dataset", dataset_name(t->data));
-    json_count(j, "train_images", dataset_count(t->data, DATASET_TRAIN));
-    json_count(j, "test_images", dataset_count(t->data, DATASET_TEST));
+    json_text(j, "arch", session_arch_name(s));
+    json_count(j, "parameters", s->sizes.parameters);
+    json_count(j, "image_size", s->sizes.image);
+    for (size_t i = 0; i < s->type->extras_count; ++i)
+        json_count(j, s->type->extras[i].key, s->sizes.extra[i]);
+    json_count(j, "classes", s->sizes.classes);
+    json_text(j, "dataset", dataset_name(s->data));
+    json_count(j, "train_images", dataset_count(s->data, DATASET_TRAIN));
+    json_count(j, "test_images", dataset_count(s->data, DATASET_TEST));
     json_count(j, "epochs", o->epochs);
     json_count(j, "batch_size", o->batch_size);
     json_text(j, "activations", options_preset(o));
@@ -40,15 +41,15 @@ static void write_settings(json *j, const trainer *t)
     json_text(j, "criterion", options_criteria[o->criterion]);
     json_text(j, "values", options_values[o->values]);
     json_text(j, "indices", options_indices[o->indices]);
-    json_text(j, "precision", clprune_precision_name(clprune_context_precision(t->context)));
-    if (keep_preset_codes(t->type->keep, o->activations))
+    json_text(j, "precision", clprune_precision_name(clprune_context_precision(s->context)));
+    if (keep_preset_codes(s->type->keep, o->activations))
         json_count(j, "gelu_code", options_gelu_code_bits(o));
-    if (keep_preset_quantises(t->type->keep, o->activations)) {
+    if (keep_preset_quantises(s->type->keep, o->activations)) {
         json_count(j, "code_bits", options_quantised_bits(o));
         json_count(j, "group", options_quantised_group(o));
         json_text(j, "rounding", options_roundings[o->rounding]);
     }
-    if (keep_preset_pools(t->type->keep, o->activations) || o->centre == CLPRUNE_CENTRE_CELLS)
+    if (keep_preset_pools(s->type->keep, o->activations) || o->centre == CLPRUNE_CENTRE_CELLS)
         json_count(j, "pool", o->pool);
     if (o->keep_text != NULL)
         json_text(j, "keep_file", o->keep_text);
@@ -61,17 +62,17 @@ static void write_settings(json *j, const trainer *t)
     json_count(j, "seed", o->seed);
     json_text(j, "device", device);
     if (o->import_file != NULL && o->resume == NULL)
-        json_text(j, "imported_head", t->head_left ? "no" : "yes");
-    if (t->folder.path != NULL)
-        json_text(j, "output_dir", t->folder.path);
+        json_text(j, "imported_head", r->head_left ? "no" : "yes");
+    if (r->folder.path != NULL)
+        json_text(j, "output_dir", r->folder.path);
 }
 
 /* Every option that decides on the results, as the command line takes it; "" if it is not set. */
-static bool write_options(json *j, const trainer *t, fault *f)
+static bool write_options(json *j, const training_run *r, fault *f)
 {
     char *text;
     size_t size;
-    if (!options_save(t->options, true, &text, &size, f))
+    if (!options_save(r->s.options, true, &text, &size, f))
         return false;
     json_open(j, "options");
     for (char *at = text; at < text + size;) {
@@ -99,33 +100,34 @@ static void write_memory(json *j, const clprune_context *context)
     json_close(j);
 }
 
-bool summary_write(const trainer *t, const gradient_check *check, fault *f)
+bool summary_write(const training_run *r, const gradient_check *check, fault *f)
 {
+    const session *s = &r->s;
     atomic_file file;
-    if (t->options->summary_json == NULL)
+    if (s->options->summary_json == NULL)
         return true;
-    if (!atomic_file_open(t->options->summary_json, &file, f))
+    if (!atomic_file_open(s->options->summary_json, &file, f))
         return false;
-    const meter *m = trainer_meter(t);
+    const meter *m = run_meter(r);
     json j = {.stream = file.stream};
     json_open(&j, NULL);
-    write_settings(&j, t);
-    const bool good = write_options(&j, t, f);
-    json_count(&j, "epochs_done", t->at.epoch);
-    json_count(&j, "steps", t->at.step);
-    json_count(&j, "skipped", t->at.skipped);
-    json_real(&j, "top1", t->top1);
-    json_real(&j, "test_loss", t->test_loss);
-    json_real(&j, "train_loss", t->train_loss);
+    write_settings(&j, r);
+    const bool good = write_options(&j, r, f);
+    json_count(&j, "epochs_done", r->at.epoch);
+    json_count(&j, "steps", s->step);
+    json_count(&j, "skipped", r->at.skipped);
+    json_real(&j, "top1", r->top1);
+    json_real(&j, "test_loss", r->test_loss);
+    json_real(&j, "train_loss", r->train_loss);
     json_real(&j, "images_per_second", meter_images_per_second(m));
     json_real(&j, "step_ms", meter_step_ms(m));
-    json_real(&j, "seconds", t->at.seconds + clock_seconds() - t->began);
-    json_real(&j, "cpu_seconds", t->at.cpu_seconds + cpu_seconds());
-    json_count(&j, "saved_activation_bytes", t->saved_activation_bytes);
-    json_count(&j, "peak_bytes", trainer_peak_bytes(t));
-    write_memory(&j, t->context);
-    gradient_check_json(check, t, &j);
-    auto_keep_json(t, &j);
+    json_real(&j, "seconds", r->at.seconds + clock_seconds() - r->began);
+    json_real(&j, "cpu_seconds", r->at.cpu_seconds + cpu_seconds());
+    json_count(&j, "saved_activation_bytes", s->saved_activation_bytes);
+    json_count(&j, "peak_bytes", session_peak_bytes(s));
+    write_memory(&j, s->context);
+    gradient_check_json(check, s, &j);
+    auto_keep_json(s, &j);
     json_close(&j);
     if (good)
         return atomic_file_commit(&file, f);

@@ -1,4 +1,4 @@
-#include "trainer/run/learning_rate.h"
+#include "trainer/base/learning_rate.h"
 
 #include <math.h>
 #include <stdlib.h>

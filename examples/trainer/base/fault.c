@@ -1,11 +1,11 @@
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h> /* snprintf */
 #include <string.h>
 
-#include "trainer/run/stop.h"
+#include "trainer/base/stop.h"
 
 bool fault_set(fault *f, int code, const char *format, ...)
 {

@@ -129,4 +129,18 @@ typedef struct trainer_model {
     void (*watch)(void *model, trainer_watch_fn *watch, void *user);
 } trainer_model;
 
+/* States and counts of a model whose type may have none: then *count is 0. */
+static inline const trainer_state *trainer_states(
+    const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->states == NULL ? NULL : type->states(model, count);
+}
+static inline const trainer_count *trainer_counts(
+    const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->counts == NULL ? NULL : type->counts(model, count);
+}
+
 #endif

@@ -10,7 +10,7 @@
  *     device                what decides on the bits of results besides the settings, as a text:
  *                           kernels, device, driver, compute units, a hash of the tuning parameters
  *                           and, for reading, their source; without it: not known
- *     streams               the random streams of the run (trainer.h); without it: 1
+ *     streams               the random streams of the run (session.h); without it: 1
  *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
  *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
  *                           images that were timed in the epoch, broken images that were
@@ -24,7 +24,7 @@
  *     model/NAME            each state of the model that is not a parameter
  *     count/NAME            each count of the model, unless it has none; older programs wrote none
  */
-#include "trainer/run/trainer.h"
+#include "trainer/run/run.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -48,54 +48,44 @@ enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
 #define MOST_COUNT   (UINT64_C(1) << 53)
 #define MOST_SECONDS 1e12
 
-/* The model's states that are no parameters. */
-static size_t state_count(const trainer *t)
+static size_t learned_count(const session *s)
 {
-    size_t count = 0;
-    if (t->type->states != NULL)
-        (void)t->type->states(t->model, &count);
-    return count;
-}
-
-static size_t learned_count(const trainer *t)
-{
-    return t->params_count * (1 + clprune_optimizer_slots(t->optimizer));
+    return s->params_count * (1 + clprune_optimizer_slots(s->optimizer));
 }
 
 /* The tensors of a run: parameters first, then each slot of the optimizer, then states. */
-static size_t tensor_count(const trainer *t)
+static size_t tensor_count(const session *s)
 {
-    return learned_count(t) + state_count(t);
+    size_t states;
+    (void)trainer_states(s->type, s->model, &states);
+    return learned_count(s) + states;
 }
 
-static clprune_mat state_at(const trainer *t, size_t index, char name[RECORD_NAME])
+static clprune_mat tensor_at(const session *s, size_t index, char name[RECORD_NAME])
 {
-    size_t count;
-    const trainer_state *state = &t->type->states(t->model, &count)[index];
-    (void)snprintf(name, RECORD_NAME, "model/%s", state->name);
-    return state->mat;
-}
-
-static clprune_mat tensor_at(const trainer *t, size_t index, char name[RECORD_NAME])
-{
-    if (index >= learned_count(t))
-        return state_at(t, index - learned_count(t), name);
-    const size_t kind = index / t->params_count, i = index % t->params_count;
-    const clprune_param *param = &t->params[i];
+    const size_t learned = learned_count(s);
+    size_t states;
+    if (index >= learned) {
+        const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
+        (void)snprintf(name, RECORD_NAME, "model/%s", state->name);
+        return state->mat;
+    }
+    const size_t kind = index / s->params_count, i = index % s->params_count;
+    const clprune_param *param = &s->params[i];
     if (kind == 0) {
         (void)snprintf(name, RECORD_NAME, "param/%s", param->name);
         return param->value;
     }
     (void)snprintf(name, RECORD_NAME, "state%zu/%s", kind - 1, param->name);
-    return clprune_optimizer_state(t->optimizer, i, kind - 1);
+    return clprune_optimizer_state(s->optimizer, i, kind - 1);
 }
 
-static size_t largest_tensor(const trainer *t)
+static size_t largest_tensor(const session *s)
 {
     size_t most = 1;
-    for (size_t i = 0; i < tensor_count(t); ++i) {
+    for (size_t i = 0; i < tensor_count(s); ++i) {
         char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(t, i, name);
+        const clprune_mat mat = tensor_at(s, i, name);
         if (mat.rows * mat.cols > most)
             most = mat.rows * mat.cols;
     }
@@ -110,15 +100,15 @@ static bool all_finite(const float *values, size_t count)
     return true;
 }
 
-static bool put_tensors(const trainer *t, checkpoint_writer *writer, fault *f)
+static bool put_tensors(const session *s, checkpoint_writer *writer, fault *f)
 {
-    float *values = malloc(largest_tensor(t) * sizeof *values);
+    float *values = malloc(largest_tensor(s) * sizeof *values);
     bool good = values != NULL || fault_set(f, CODE_MEMORY, "out of memory");
-    for (size_t i = 0; good && i < tensor_count(t); ++i) {
+    for (size_t i = 0; good && i < tensor_count(s); ++i) {
         char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(t, i, name);
+        const clprune_mat mat = tensor_at(s, i, name);
         good = fault_check(
-            f, t->context, clprune_mat_read(t->context, mat, values), "reading parameters back");
+            f, s->context, clprune_mat_read(s->context, mat, values), "reading parameters back");
         if (good && !all_finite(values, mat.rows * mat.cols))
             good = fault_set(f, CODE_DIVERGED,
                 "diverged: %s is not finite any more; no checkpoint is written", name);
@@ -129,16 +119,10 @@ static bool put_tensors(const trainer *t, checkpoint_writer *writer, fault *f)
     return good;
 }
 
-static const trainer_count *counts_of(const trainer *t, size_t *count)
-{
-    *count = 0;
-    return t->type->counts == NULL ? NULL : t->type->counts(t->model, count);
-}
-
-static void put_counts(const trainer *t, checkpoint_writer *writer)
+static void put_counts(const session *s, checkpoint_writer *writer)
 {
     size_t count;
-    const trainer_count *counts = counts_of(t, &count);
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     for (size_t i = 0; i < count; ++i) {
         const uint64_t value = (uint64_t)*counts[i].value;
         char name[RECORD_NAME];
@@ -149,15 +133,15 @@ static void put_counts(const trainer *t, checkpoint_writer *writer)
 }
 
 /* A hash of the tuning parameters: a file of the same name may have been edited. */
-static bool tuning_hash(const trainer *t, uint64_t *hash, fault *f)
+static bool tuning_hash(const session *s, uint64_t *hash, fault *f)
 {
     size_t count = 0;
-    if (!fault_check(f, NULL, clprune_context_tuning(t->context, 0, NULL, &count), "tuning"))
+    if (!fault_check(f, NULL, clprune_context_tuning(s->context, 0, NULL, &count), "tuning"))
         return false;
     clprune_tuning_parameter *all = calloc(count + 1, sizeof *all);
     bool good = all != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good = good &&
-           fault_check(f, NULL, clprune_context_tuning(t->context, count, all, &count), "tuning");
+           fault_check(f, NULL, clprune_context_tuning(s->context, count, all, &count), "tuning");
     *hash = FNV_START;
     for (size_t i = 0; good && i < count; ++i) {
         char text[128];
@@ -171,133 +155,134 @@ static bool tuning_hash(const trainer *t, uint64_t *hash, fault *f)
 
 /* The tiled kernels and those of tensor cores split sums by the number of compute units; the other
  * vector kernels do not. */
-static bool device_text(const trainer *t, char text[DEVICE_TEXT], fault *f)
+static bool device_text(const session *s, char text[DEVICE_TEXT], fault *f)
 {
-    const clprune_device_info device = clprune_context_device_info(t->context);
-    const bool tiled = clprune_context_kernels(t->context) == CLPRUNE_KERNELS_TILED;
+    const clprune_device_info device = clprune_context_device_info(s->context);
+    const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
     uint64_t hash;
-    if (!tuning_hash(t, &hash, f))
+    if (!tuning_hash(s, &hash, f))
         return false;
     (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s", tiled ? "tiled" : "vector",
         device.device, device.driver);
-    if (tiled || clprune_context_precision(t->context) != CLPRUNE_PRECISION_FP32)
+    if (tiled || clprune_context_precision(s->context) != CLPRUNE_PRECISION_FP32)
         options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
     options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
     return true;
 }
 
 /* The record of older programs, which had the name of the tuning in place of a hash. */
-static void old_device_text(const trainer *t, char text[DEVICE_TEXT])
+static void old_device_text(const session *s, char text[DEVICE_TEXT])
 {
-    const clprune_device_info device = clprune_context_device_info(t->context);
-    const bool tiled = clprune_context_kernels(t->context) == CLPRUNE_KERNELS_TILED;
+    const clprune_device_info device = clprune_context_device_info(s->context);
+    const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
     (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s, tuning %s",
         tiled ? "tiled" : "vector", device.device, device.driver,
-        clprune_context_tuning_source(t->context));
+        clprune_context_tuning_source(s->context));
     if (tiled)
         options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
 }
 
-static bool put_run(const trainer *t, checkpoint_writer *writer, fault *f)
+static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
 {
-    const trainer_position *at = &t->at;
+    const session *s = &r->s;
+    const run_position *at = &r->at;
     /* Of an epoch of first steps alone, their times are better than none. */
-    const bool whole = at->step_in_epoch == t->steps_per_epoch;
-    const meter *m = whole && t->epoch.steps == 0 ? &t->first : &t->epoch;
-    const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, at->step,
-        at->sums.images, at->sums.hits, clprune_optimizer_steps(t->optimizer),
-        trainer_peak_bytes(t), t->saved_activation_bytes, m->steps, m->images, at->skipped};
-    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - t->began,
+    const bool whole = at->step_in_epoch == s->steps_per_epoch;
+    const meter *m = whole && r->epoch.steps == 0 ? &r->first : &r->epoch;
+    const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, s->step,
+        at->sums.images, at->sums.hits, clprune_optimizer_steps(s->optimizer),
+        session_peak_bytes(s), s->saved_activation_bytes, m->steps, m->images, at->skipped};
+    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - r->began,
         m->seconds, at->cpu_seconds + cpu_seconds()};
-    const char *name = dataset_name(t->data);
-    const uint64_t checksum = dataset_checksum(t->data), sizes = dataset_sizes(t->data);
+    const char *name = dataset_name(s->data);
+    const uint64_t checksum = dataset_checksum(s->data), sizes = dataset_sizes(s->data);
     char *text, device[DEVICE_RECORD];
     size_t size;
-    if (!device_text(t, device, f) || !options_save(t->options, false, &text, &size, f))
+    if (!device_text(s, device, f) || !options_save(s->options, false, &text, &size, f))
         return false;
-    options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(t->context));
+    options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(s->context));
     checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
-    if (t->options->keep_text != NULL)
-        checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(t->options->keep_text) + 1,
-            t->options->keep_text);
+    if (s->options->keep_text != NULL)
+        checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(s->options->keep_text) + 1,
+            s->options->keep_text);
     checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
     if (checksum != 0)
         checkpoint_put(writer, "checksum", CHECKPOINT_U64, 1, 1, &checksum);
     if (sizes != 0)
         checkpoint_put(writer, "sizes", CHECKPOINT_U64, 1, 1, &sizes);
     checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
-    checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &t->streams);
+    checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &s->streams);
     checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
     checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
     checkpoint_put(
-        writer, "log", CHECKPOINT_F64, t->log.count, CSV_COLUMNS, (const double *)t->log.rows);
+        writer, "log", CHECKPOINT_F64, r->log.count, CSV_COLUMNS, (const double *)r->log.rows);
     free(text);
     return true;
 }
 
-bool trainer_save(trainer *t, fault *f)
+bool run_save(training_run *r, fault *f)
 {
     checkpoint_writer writer;
-    if (t->checkpoint_path == NULL)
+    if (r->checkpoint_path == NULL)
         return true;
-    if (!checkpoint_create(t->checkpoint_path, &writer, f))
+    if (!checkpoint_create(r->checkpoint_path, &writer, f))
         return false;
-    if (!put_run(t, &writer, f) || !put_tensors(t, &writer, f)) {
+    if (!put_run(r, &writer, f) || !put_tensors(&r->s, &writer, f)) {
         checkpoint_abandon(&writer);
         return false;
     }
-    put_counts(t, &writer);
+    put_counts(&r->s, &writer);
     if (!checkpoint_commit(&writer, f))
         return false;
-    t->folder.has_replaced = false;
-    return t->saved = true;
+    r->folder.has_replaced = false;
+    return r->saved = true;
 }
 
 /* Says on stderr if files were replaced, also by others of the same names; that is no fault: a
  * broken file may have been mended. */
-static bool check_sizes(const trainer *t, const checkpoint *c, fault *f)
+static bool check_sizes(const session *s, const checkpoint *c, fault *f)
 {
     if (checkpoint_find(c, "sizes") == NULL) /* no need, or an older program */
         return true;
     const uint64_t *sizes = checkpoint_get(c, "sizes", CHECKPOINT_U64, 1, 1, f);
     if (sizes == NULL)
         return false;
-    if (*sizes != dataset_sizes(t->data))
+    if (*sizes != dataset_sizes(s->data))
         (void)fprintf(stderr,
             "%s: note: --data %s: training files have other sizes than those of the run in %s\n",
-            t->type->program, t->options->data, c->path);
+            s->type->program, s->options->data, c->path);
     return true;
 }
 
 /* The data set must be the run's, also with --test-only. */
-static bool check_data(const trainer *t, const checkpoint *c, fault *f)
+static bool check_data(const session *s, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "dataset");
-    const char *now = dataset_name(t->data);
+    const char *now = dataset_name(s->data);
     const size_t size = strlen(now) + 1;
     if (record == NULL || record->type != CHECKPOINT_BYTES)
         return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
     if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
         return fault_set(f, CODE_USAGE,
-            "--data %s: these images are %s, not those of the run in %s", t->options->data, now,
+            "--data %s: these images are %s, not those of the run in %s", s->options->data, now,
             c->path);
     if (checkpoint_find(c, "checksum") == NULL) /* no need, or an older program */
         return true;
     const uint64_t *checksum = checkpoint_get(c, "checksum", CHECKPOINT_U64, 1, 1, f);
     if (checksum == NULL)
         return false;
-    if (!dataset_has_checksum(t->data, *checksum))
+    if (!dataset_has_checksum(s->data, *checksum))
         return fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s%s",
-            t->options->data, c->path,
-            options_given(t->options, "train-limit") ? ", or --train-limit is another" : "");
-    return check_sizes(t, c, f);
+            s->options->data, c->path,
+            options_given(s->options, "train-limit") ? ", or --train-limit is another" : "");
+    return check_sizes(s, c, f);
 }
 
-static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
+static bool check_tensors(const session *s, const checkpoint *c, fault *f)
 {
-    for (size_t i = 0; i < tensor_count(t); ++i) {
+    for (size_t i = 0; i < tensor_count(s); ++i) {
         char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(t, i, name);
+        const clprune_mat mat = tensor_at(s, i, name);
         const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
         if (values == NULL)
             return false;
@@ -309,10 +294,10 @@ static bool check_tensors(const trainer *t, const checkpoint *c, fault *f)
 }
 
 /* Checks the counts, or also gives them to the model: none where the checkpoint has none. */
-static bool take_counts(const trainer *t, const checkpoint *c, bool give, fault *f)
+static bool take_counts(const session *s, const checkpoint *c, bool give, fault *f)
 {
     size_t count;
-    const trainer_count *counts = counts_of(t, &count);
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     for (size_t i = 0; i < count; ++i) {
         int64_t value = TRAINER_NO_COUNT;
         char name[RECORD_NAME];
@@ -339,18 +324,18 @@ typedef struct expectation {
 } expectation;
 
 static bool check_position(
-    const trainer *t, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
+    const session *s, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
 {
-    const options *o = t->options;
+    const options *o = s->options;
     const uint64_t epoch = position[0], done = position[1];
     const uint64_t seen =
         done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
-    const uint64_t step = epoch * t->steps_per_epoch + done, timed = position[8];
+    const uint64_t step = epoch * s->steps_per_epoch + done, timed = position[8];
     const uint64_t room = timed < done ? timed * o->batch_size : seen; /* in the timed steps */
     /* The order matters: later limits are computed from numbers that passed. */
     const expectation numbers[] = {
         {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
-        {"step in the epoch", done, 0, t->steps_per_epoch},
+        {"step in the epoch", done, 0, s->steps_per_epoch},
         {"step", position[2], step, step},
         {"images seen in the epoch", position[3], seen, seen},
         {"hits in the epoch", position[4], 0, seen},
@@ -415,7 +400,7 @@ static bool is_measured(const csv_row *row)
 }
 
 /* A row for each finished epoch. */
-static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fault *f)
+static bool check_log(const session *s, const checkpoint *c, uint64_t epochs, fault *f)
 {
     const checkpoint_record *log = checkpoint_find(c, "log");
     if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
@@ -427,7 +412,7 @@ static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fa
     const csv_row *rows = log->data;
     for (uint64_t i = 0; i < epochs; ++i) {
         const double late_epoch = rows[i].epoch - (double)(i + 1);
-        const double late = rows[i].step - (double)((i + 1) * t->steps_per_epoch);
+        const double late = rows[i].step - (double)((i + 1) * s->steps_per_epoch);
         const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
                           isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
                           !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
@@ -441,24 +426,24 @@ static bool check_log(const trainer *t, const checkpoint *c, uint64_t epochs, fa
 }
 
 /* --epochs may be changed, but not to less than the current epoch. */
-static bool check_epochs(const trainer *t, const checkpoint *c, const uint64_t *position, fault *f)
+static bool check_epochs(const session *s, const checkpoint *c, const uint64_t *position, fault *f)
 {
     const uint64_t begun = position[0] + (position[1] > 0);
-    if (t->options->test_only || begun <= t->options->epochs)
+    if (s->options->test_only || begun <= s->options->epochs)
         return true;
-    return fault_set(f, options_given(t->options, "epochs") ? CODE_USAGE : CODE_DATA,
-        "--epochs %" PRIu64 ": the run in %s is in epoch %" PRIu64 " already", t->options->epochs,
+    return fault_set(f, options_given(s->options, "epochs") ? CODE_USAGE : CODE_DATA,
+        "--epochs %" PRIu64 ": the run in %s is in epoch %" PRIu64 " already", s->options->epochs,
         c->path, begun);
 }
 
-static bool write_tensors(const trainer *t, const checkpoint *c, fault *f)
+static bool write_tensors(const session *s, const checkpoint *c, fault *f)
 {
-    for (size_t i = 0; i < tensor_count(t); ++i) {
+    for (size_t i = 0; i < tensor_count(s); ++i) {
         char name[RECORD_NAME];
-        const clprune_mat mat = tensor_at(t, i, name);
+        const clprune_mat mat = tensor_at(s, i, name);
         const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
-        if (values == NULL || !fault_check(f, t->context,
-                                  clprune_mat_write(t->context, mat, values), "writing parameters"))
+        if (values == NULL || !fault_check(f, s->context,
+                                  clprune_mat_write(s->context, mat, values), "writing parameters"))
             return false;
     }
     return true;
@@ -474,20 +459,20 @@ static void mark(const checkpoint *c, bool *known, const char *name)
 
 /* Refuses unknown records, which may say something of the run that would be ignored, and second
  * ones of a name. */
-static bool check_records(const trainer *t, const checkpoint *c, fault *f)
+static bool check_records(const session *s, const checkpoint *c, fault *f)
 {
     static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
         "streams", "position", "sums", "log"};
     size_t count, first = 0;
-    const trainer_count *counts = counts_of(t, &count);
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
     bool *known = calloc(c->count + 1, sizeof *known);
     char name[RECORD_NAME];
     if (known == NULL)
         return fault_set(f, CODE_MEMORY, "%s: out of memory", c->path);
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         mark(c, known, names[i]);
-    for (size_t i = 0; i < tensor_count(t); ++i) {
-        (void)tensor_at(t, i, name);
+    for (size_t i = 0; i < tensor_count(s); ++i) {
+        (void)tensor_at(s, i, name);
         mark(c, known, name);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -503,46 +488,46 @@ static bool check_records(const trainer *t, const checkpoint *c, fault *f)
     if (checkpoint_find(c, record->name) != record)
         return fault_set(f, CODE_DATA, "%s: the record '%s' is there twice", c->path, record->name);
     return fault_set(f, CODE_DATA, "%s: the record '%s' is unknown; a newer %s may have written it",
-        c->path, record->name, t->type->program);
+        c->path, record->name, s->type->program);
 }
 
-static bool take_streams(trainer *t, const checkpoint *c, fault *f)
+static bool take_streams(session *s, const checkpoint *c, fault *f)
 {
-    t->streams = 1;
+    s->streams = 1;
     if (checkpoint_find(c, "streams") == NULL)
         return true;
     const uint64_t *streams = checkpoint_get(c, "streams", CHECKPOINT_U64, 1, 1, f);
     if (streams == NULL)
         return false;
-    t->streams = *streams;
-    return (t->streams >= 1 && t->streams <= TRAINER_STREAMS) ||
+    s->streams = *streams;
+    return (s->streams >= 1 && s->streams <= SESSION_STREAMS) ||
            fault_set(f, CODE_DATA,
                "%s: its random streams, %" PRIu64 ", are unknown; a newer %s may "
                "have written it",
-               c->path, t->streams, t->type->program);
+               c->path, s->streams, s->type->program);
 }
 
 /* Says on stderr if a run goes on where results have other bits; that is no fault. */
-static bool check_device(const trainer *t, const checkpoint *c, fault *f)
+static bool check_device(const session *s, const checkpoint *c, fault *f)
 {
     const checkpoint_record *record = checkpoint_find(c, "device");
     char now[DEVICE_TEXT], old[DEVICE_TEXT];
-    if (record == NULL || t->options->test_only) /* an older program; nothing goes on */
+    if (record == NULL || s->options->test_only) /* an older program; nothing goes on */
         return true;
     const char *before = record->data;
     const uint64_t size = record->rows * record->cols;
     if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
         return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
-    if (!device_text(t, now, f))
+    if (!device_text(s, now, f))
         return false;
-    old_device_text(t, old);
+    old_device_text(s, old);
     const size_t length = strlen(now);
     const bool same = strncmp(before, now, length) == 0 && before[length] == ' ';
     if (!same && strcmp(before, old) != 0)
         (void)fprintf(stderr,
             "%s: note: the run in %s had %s; it goes on with %s (%s), so its bits may differ from "
             "an uninterrupted run's\n",
-            t->type->program, c->path, before, now, clprune_context_tuning_source(t->context));
+            s->type->program, c->path, before, now, clprune_context_tuning_source(s->context));
     return true;
 }
 
@@ -560,8 +545,9 @@ static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type 
     return data != NULL;
 }
 
-bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
+bool run_restore(training_run *r, const checkpoint *c, fault *f)
 {
+    session *s = &r->s;
     uint64_t position[POSITION_NUMBERS] = {0};
     double sums[SUM_NUMBERS] = {0};
     if (!take_numbers(
@@ -569,18 +555,17 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
         !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
         return false;
     /* check_position comes after check_data: the limits of a position depend on the data. */
-    if (!take_streams(t, c, f) || !check_records(t, c, f) || !check_data(t, c, f) ||
-        !trainer_check_limit(t->options, f) || !check_position(t, c, position, f) ||
-        !check_sums(c, position, sums, f) || !check_log(t, c, position[0], f) ||
-        !check_epochs(t, c, position, f) || !check_tensors(t, c, f) ||
-        !take_counts(t, c, false, f) || !check_device(t, c, f))
+    if (!take_streams(s, c, f) || !check_records(s, c, f) || !check_data(s, c, f) ||
+        !session_check_limit(s, f) || !check_position(s, c, position, f) ||
+        !check_sums(c, position, sums, f) || !check_log(s, c, position[0], f) ||
+        !check_epochs(s, c, position, f) || !check_tensors(s, c, f) ||
+        !take_counts(s, c, false, f) || !check_device(s, c, f))
         return false;
     const checkpoint_record *log = checkpoint_find(c, "log");
 
-    t->at = (trainer_position){
+    r->at = (run_position){
         .epoch = position[0],
         .step_in_epoch = position[1],
-        .step = position[2],
         .sums = {.loss = sums[0],
             .images = position[3],
             .hits = position[4],
@@ -588,21 +573,22 @@ bool trainer_restore(trainer *t, const checkpoint *c, fault *f)
             .finite = true},
         .seconds = sums[1],
         .cpu_seconds = sums[3],
-        .peak_bytes = position[6],
         .skipped = position[10],
     };
-    t->saved_activation_bytes = position[7];
-    t->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
-    clprune_optimizer_set_steps(t->optimizer, position[5]);
-    if (!csv_log_open(&t->log, log->data, (size_t)log->rows, f))
+    s->step = position[2];
+    s->earlier_peak = position[6];
+    s->saved_activation_bytes = position[7];
+    r->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
+    clprune_optimizer_set_steps(s->optimizer, position[5]);
+    if (!csv_log_open(&r->log, log->data, (size_t)log->rows, f))
         return false;
-    if (t->log.count > 0) {
-        const csv_row *last = &t->log.rows[t->log.count - 1];
-        t->train_loss = last->train_loss;
-        if (!t->options->test_only) { /* --test-only makes its own, or none if a signal comes */
-            t->test_loss = last->test_loss;
-            t->top1 = last->top1;
+    if (r->log.count > 0) {
+        const csv_row *last = &r->log.rows[r->log.count - 1];
+        r->train_loss = last->train_loss;
+        if (!s->options->test_only) { /* --test-only makes its own, or none if a signal comes */
+            r->test_loss = last->test_loss;
+            r->top1 = last->top1;
         }
     }
-    return write_tensors(t, c, f) && take_counts(t, c, true, f);
+    return write_tensors(s, c, f) && take_counts(s, c, true, f);
 }

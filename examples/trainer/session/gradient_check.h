@@ -16,7 +16,7 @@
 #define TRAINER_GRADIENT_CHECK_H
 
 #include "trainer/report/json.h"
-#include "trainer/run/trainer.h"
+#include "trainer/session/session.h"
 
 /* Sums over the elements of a tensor and over the batches, of the gradient at hand (got) and of the
  * exact one. */
@@ -30,15 +30,15 @@ typedef struct gradient_sums {
 typedef struct gradient_check {
     uint64_t batches, draws;
     size_t tensors;
-    gradient_sums *sums; /* (tensors), in the order of the trainer's params */
+    gradient_sums *sums; /* (tensors), in the order of the session's params */
 } gradient_check;
 
-/* Compares the gradients of the first --gradient-check batches of the epoch that would come next,
+/* Compares the gradients of the first --gradient-check batches of the epoch after `epoch` of them,
  * each --gradient-draws times, without augmentation and without optimizer steps; a no-op if
  * --gradient-check is 0. The exact model has a context of its own, so the ledger of the run does
- * not change. After a failure it has no batches. Overwrites the gradients of the trainer's model;
+ * not change. After a failure it has no batches. Overwrites the gradients of the session's model;
  * its states, such as running statistics, change with each pass. Close in any case. */
-bool gradient_check_run(trainer *t, gradient_check *check, fault *f);
+bool gradient_check_run(session *s, uint64_t epoch, gradient_check *check, fault *f);
 void gradient_check_close(gradient_check *check); /* accepts {0} */
 
 /* got . exact / (|got| |exact|), NaN where either is zero. */
@@ -62,13 +62,12 @@ void gradient_add(gradient_sums *sums, uint64_t draw, size_t count, const float 
     const float *exact, double *mean);
 
 /* Leaves the gradients of a batch of training images in the parameters of `model`, which is one of
- * t's type in the feed's context. */
-bool gradient_make(const trainer *t, void *model, batch_feed *feed, tally *losses,
-    const uint32_t *indices, size_t count, fault *f);
+ * the session's type in its context. */
+bool gradient_make(session *s, void *model, const uint32_t *indices, size_t count, fault *f);
 
 /* A table on stdout, a line a tensor; the same as a member "gradient_check" of a JSON object. Both
  * do nothing where nothing was compared. */
-void gradient_check_print(const gradient_check *check, const trainer *t);
-void gradient_check_json(const gradient_check *check, const trainer *t, json *j);
+void gradient_check_print(const gradient_check *check, const session *s);
+void gradient_check_json(const gradient_check *check, const session *s, json *j);
 
 #endif

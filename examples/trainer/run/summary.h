@@ -2,14 +2,14 @@
 #ifndef TRAINER_SUMMARY_H
 #define TRAINER_SUMMARY_H
 
-#include "trainer/run/gradient_check.h"
-#include "trainer/run/trainer.h"
+#include "trainer/run/run.h"
+#include "trainer/session/gradient_check.h"
 
 /* Writes --summary-json, if given. Missing numbers are null, such as the accuracy of a run without
  * a test. */
-bool summary_write(const trainer *t, const gradient_check *check, fault *f);
+bool summary_write(const training_run *r, const gradient_check *check, fault *f);
 
 /* The device's name as OpenCL has it. */
-void summary_device(const trainer *t, char *name, size_t size);
+void summary_device(const training_run *r, char *name, size_t size);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <clprune/schedule.h>
 
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 enum { MILESTONES_MOST = 8, MILESTONES_TEXT = 1000 /* characters */ };
 
