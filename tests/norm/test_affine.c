@@ -1,6 +1,5 @@
 /* Affine: forward, backward and, in front of a linear layer, without its output. */
 #include "nn/layers/sums.h"
-#include "ref/affine_ref.h"
 #include "support/test_layer.h"
 
 static clprune_status call_forward(const layer_call *c)
@@ -10,7 +9,10 @@ static clprune_status call_forward(const layer_call *c)
 
 static void ref_forward(const layer_data *d)
 {
-    affine_ref_forward(d->rows, d->cols, d[0].in, d[1].in, d[2].in, d[3].want, d[3].bound);
+    for (size_t i = 0; i < d->count; i++) {
+        const double scaled = d[1].in[i % d->cols] * d[0].in[i], beta = d[2].in[i % d->cols];
+        layer_set(&d[3], i, scaled + beta, 2, fabs(scaled) + fabs(beta));
+    }
 }
 
 static const layer_case forward = {"forward",
@@ -26,9 +28,10 @@ static clprune_status call_backward(const layer_call *c)
 
 static void ref_backward(const layer_data *d)
 {
-    affine_ref_dx(d->rows, d->cols, d[1].in, d[2].in, NULL, d[3].want, d[3].bound);
-    affine_ref_dalpha(d->rows, d->cols, d[0].in, d[2].in, d[4].want, d[4].bound);
-    affine_ref_dbeta(d->rows, d->cols, d[2].in, d[5].want, d[5].bound);
+    for (size_t i = 0; i < d->count; i++)
+        layer_set(&d[3], i, d[1].in[i % d->cols] * d[2].in[i], 0, 0);
+    layer_set_dots(&d[4], d->rows, d[0].in, d[2].in);
+    layer_set_sums(&d[5], d->rows, d[2].in, NULL);
 }
 
 static const layer_case backward = {"backward",
@@ -75,7 +78,8 @@ static clprune_status call_weights(const layer_call *c)
 
 static void ref_weights(const layer_data *d)
 {
-    affine_ref_dx(d[1].rows, d[1].cols, d[0].in, d[1].in, NULL, d[2].want, d[2].bound);
+    for (size_t i = 0; i < d[1].count; i++)
+        layer_set(&d[2], i, d[0].in[i % d->cols] * d[1].in[i], 0, 0);
 }
 
 static const layer_case weights = {"weights",
@@ -90,10 +94,8 @@ static clprune_status call_centre(const layer_call *c)
 
 static void ref_centre(const layer_data *d)
 {
-    for (size_t i = 0; i < d[1].count; i++) {
-        d[1].want[i] = d[1].in[i] - d[0].in[i % d[1].cols];
-        d[1].bound[i] = test_bound(0, 0, d[1].want[i]);
-    }
+    for (size_t i = 0; i < d[1].count; i++)
+        layer_set(&d[1], i, d[1].in[i] - d[0].in[i % d->cols], 0, 0);
 }
 
 static const layer_case centre = {"centre",
@@ -108,11 +110,21 @@ static clprune_status call_product(const layer_call *c)
 
 static void ref_product(const layer_data *d)
 {
-    const double *w = d[0].in, *alpha = d[1].in, *beta = d[2].in, *middle = d[3].in;
-    const double *sums = d[4].in, *product = d[5].in;
-    affine_ref_product(d->rows, d->cols, alpha, beta, middle, product, sums, d[5].want, d[5].bound);
-    affine_ref_product_dalpha(d->rows, d->cols, w, middle, product, sums, d[6].want, d[6].bound);
-    affine_ref_product_dbeta(d->rows, d->cols, w, sums, d[7].want, d[7].bound);
+    const double *w = d[0].in, *sums = d[4].in, *product = d[5].in;
+    double *sum = layer_new(d->cols), *size = layer_new(d->cols), *scaled = layer_new(d->count);
+    for (size_t i = 0; i < d->count; i++) {
+        const size_t c = i % d->cols;
+        const double alpha = d[1].in[c], beta = d[2].in[c], middle = d[3].in[c];
+        const double rows = sums[i / d->cols], first = alpha * product[i];
+        layer_set(&d[5], i, first + (beta + alpha * middle) * rows, 3,
+            fabs(first) + (fabs(beta) + fabs(alpha * middle)) * fabs(rows));
+        sum[c] += w[i] * (product[i] + middle * rows);
+        size[c] += fabs(w[i]) * (fabs(product[i]) + fabs(middle * rows));
+        scaled[i] = w[i] * rows;
+    }
+    for (size_t c = 0; c < d->cols; c++)
+        layer_set(&d[6], c, sum[c], 2 * d->rows, size[c]);
+    layer_set_sums(&d[7], d->rows, scaled, NULL);
 }
 
 /* dw: first dh^T (x - centre). */
@@ -138,13 +150,11 @@ static layer_size size_h(const void *shape)
 
 static void ref_both_forward(const layer_data *d)
 {
-    const layer_shape *s = d->shape;
-    double *y = layer_new(ROWS * s->cols);
-    affine_ref_forward(ROWS, s->cols, d[0].in, d[2].in, d[3].in, y, NULL);
-    for (size_t i = 0; i < ROWS * s->rows; i++) {
+    for (size_t i = 0; i < d[4].count; i++) {
         d[4].want[i] = 0;
-        for (size_t k = 0; k < s->cols; k++)
-            d[4].want[i] += y[i / s->rows * s->cols + k] * d[1].in[i % s->rows * s->cols + k];
+        for (size_t k = 0; k < d->cols; k++)
+            d[4].want[i] += (d[2].in[k] * d[0].in[i / d[4].cols * d->cols + k] + d[3].in[k]) *
+                            d[1].in[i % d[4].cols * d->cols + k];
     }
 }
 

@@ -537,31 +537,40 @@ layer_size layer_token_row(const void *shape)
 
 /* ---- references ---- */
 
-void layer_ref_token_sums(size_t rows, size_t cols, size_t tokens, const double *values,
-    const double *bounds, double *want, double *bound)
+void layer_set(const layer_data *to, size_t i, double value, size_t terms, double size)
 {
-    double *size = layer_new(tokens);
-    for (size_t i = 0; i < rows * cols; i++) {
-        const size_t q = i / cols % tokens;
-        want[q] += values[i];
-        size[q] += fabs(values[i]);
-        bound[q] += bounds != NULL ? bounds[i] : 0;
-    }
-    for (size_t q = 0; q < tokens; q++)
-        bound[q] += test_bound(rows / tokens * cols, size[q], want[q]);
+    to->want[i] = value;
+    to->bound[i] = test_bound(terms, size, value);
 }
 
-void layer_ref_sums(size_t rows, size_t cols, const double *values, const double *bounds,
-    double *want, double *bound)
+void layer_set_token_sums(
+    const layer_data *to, size_t rows, size_t cols, const double *values, const double *bounds)
 {
-    double *size = layer_new(cols);
+    const size_t tokens = to->cols;
+    double *sum = layer_new(tokens), *size = layer_new(tokens), *off = layer_new(tokens);
     for (size_t i = 0; i < rows * cols; i++) {
-        want[i % cols] += values[i];
-        size[i % cols] += fabs(values[i]);
-        bound[i % cols] += bounds != NULL ? bounds[i] : 0;
+        const size_t q = i / cols % tokens;
+        sum[q] += values[i];
+        size[q] += fabs(values[i]);
+        off[q] += bounds != NULL ? bounds[i] : 0;
     }
-    for (size_t c = 0; c < cols; c++)
-        bound[c] += test_bound(rows, size[c], want[c]);
+    for (size_t q = 0; q < tokens; q++) {
+        layer_set(to, q, sum[q], rows / tokens * cols, size[q]);
+        to->bound[q] += off[q];
+    }
+}
+
+void layer_set_sums(const layer_data *to, size_t rows, const double *values, const double *bounds)
+{
+    layer_set_token_sums(to, rows * to->cols, 1, values, bounds);
+}
+
+void layer_set_dots(const layer_data *to, size_t rows, const double *a, const double *b)
+{
+    double *products = layer_new(rows * to->cols);
+    for (size_t i = 0; i < rows * to->cols; i++)
+        products[i] = a[i] * b[i];
+    layer_set_sums(to, rows, products, NULL);
 }
 
 /* ---- values ---- */

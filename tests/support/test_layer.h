@@ -137,12 +137,17 @@ layer_size layer_token_row(const void *shape);
 
 /* ---- references ---- */
 
-/* The sums of `values`, rows x cols, over the rows; or over the samples of `tokens` rows and the
- * columns. Each value is itself within its bound (NULL: exact). */
-void layer_ref_sums(size_t rows, size_t cols, const double *values, const double *bounds,
-    double *want, double *bound);
-void layer_ref_token_sums(size_t rows, size_t cols, size_t tokens, const double *values,
-    const double *bounds, double *want, double *bound);
+/* Sets element i of a result: a sum of `terms` products whose magnitudes are `size` together. */
+void layer_set(const layer_data *to, size_t i, double value, size_t terms, double size);
+
+/* The sums of `values`, which are rows x to->cols, over the rows; or over the samples of to->cols
+ * tokens and over `cols` columns. Each value is itself within its bound (NULL: exact). */
+void layer_set_sums(const layer_data *to, size_t rows, const double *values, const double *bounds);
+void layer_set_token_sums(
+    const layer_data *to, size_t rows, size_t cols, const double *values, const double *bounds);
+
+/* The sums of a * b over the rows. */
+void layer_set_dots(const layer_data *to, size_t rows, const double *a, const double *b);
 
 /* ---- values ---- */
 
