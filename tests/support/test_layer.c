@@ -293,6 +293,7 @@ static void check_inputs(problem *p, unsigned absent)
             p->data[i].want[k] = p->data[i].bound[k] = 0;
     }
     const way first = way_new(absent == 0 ? "first call" : "without optional inputs", absent);
+    memset(p->first, 0, sizeof p->first);
     p->c->reference(p->data);
     run(p, &first, p->first);
     check_first(p, first.name);
