@@ -39,20 +39,14 @@ typedef struct images {
     clprune_image_bytes bytes;
 } images;
 
-static void *room(size_t count, size_t size)
-{
-    void *memory = test_alloc(count * size);
-    return memory;
-}
-
 static images make(const shape *s)
 {
     const clprune_patch_embed_desc *d = &s->desc;
     images m = {.pixels = d->height * d->width};
     m.image = d->channels * m.pixels;
     m.all = s->batch * m.image;
-    m.host = room(s->offset + m.all, 1);
-    m.values = room(m.all, sizeof *m.values);
+    m.host = test_alloc(s->offset + m.all);
+    m.values = test_floats(m.all);
     m.levels = test_new_normal(11, d->channels * LEVELS);
     test_rng random = {12};
     for (size_t i = 0; i < s->offset + m.all; i++)
@@ -94,7 +88,7 @@ static void channels_last(void **state)
     images m = make(s);
     const size_t channels = s->desc.channels, rows = s->batch * m.pixels;
     const clprune_extent image = {s->desc.height, s->desc.width};
-    float *want = room(m.all, sizeof *want);
+    float *want = test_floats(m.all);
     for (size_t n = 0; n < s->batch; n++)
         for (size_t p = 0; p < m.pixels; p++)
             for (size_t c = 0; c < channels; c++)

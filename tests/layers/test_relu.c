@@ -144,7 +144,7 @@ int main(void)
     test_list list = {0};
     layer_add(&list, &forward);
     layer_add(&list, &backward);
-    test_add(&list, special_values, NULL, "special values");
+    test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, sizes, NULL, "sizes of masks");
     return test_run_on_devices("relu", &list);
