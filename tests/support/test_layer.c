@@ -68,11 +68,11 @@ static float *narrow(const layer_operand *o, size_t count, const double *wide)
 
 static float *make_values(const layer_operand *o, const void *shape, size_t count, uint64_t seed)
 {
-    if (o->make != NULL)
-        return o->make(shape, seed);
-    if (o->low < o->high)
-        return test_new_uniform(seed, o->low, o->high, count);
-    return test_new_normal(seed, count);
+    float *values = o->low < o->high ? test_new_uniform(seed, o->low, o->high, count)
+                                     : test_new_normal(seed, count);
+    if (o->change != NULL)
+        o->change(shape, count, values);
+    return values;
 }
 
 static void set_input(problem *p, size_t i, float *raw)
@@ -595,6 +595,12 @@ float *layer_narrow(size_t count, const double *values)
     for (size_t i = 0; i < count; i++)
         narrowed[i] = (float)values[i];
     return narrowed;
+}
+
+void layer_zeros(const void *shape, size_t count, float *values)
+{
+    (void)shape;
+    memset(values, 0, count * sizeof *values);
 }
 
 float *layer_same_values(size_t count, float value)
