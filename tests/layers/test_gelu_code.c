@@ -116,16 +116,15 @@ static const layer_case forward = {"forward",
     call_forward, ref_forward, check_forward};
 
 /* Any codes, and zeros behind each row. */
-static float *make_codes(const void *of, uint64_t seed)
+static void any_codes(const void *of, size_t count, float *values)
 {
     const shape_case *s = of;
-    const layer_size size = size_codes(of);
-    float *codes = test_floats(size.rows * size.cols);
-    test_rng rng = {seed};
+    const size_t words = size_codes(of).cols;
+    test_rng rng = {37};
+    memset(values, 0, count * sizeof *values);
     for (size_t i = 0; i < s->shape.rows * s->shape.cols; i++)
-        gelu_code_ref_set((unsigned char *)(codes + i / s->shape.cols * size.cols), s->bits,
+        gelu_code_ref_set((unsigned char *)(values + i / s->shape.cols * words), s->bits,
             i % s->shape.cols, (unsigned)test_rng_below(&rng, (size_t)1 << s->bits));
-    return codes;
 }
 
 static clprune_status call_backward(const layer_call *c)
@@ -150,7 +149,7 @@ static void ref_backward(const layer_data *d)
 }
 
 static const layer_case backward = {"backward",
-    {{"dg", LAYER_IN, layer_all}, {"codes", LAYER_IN | LAYER_BITS, size_codes, .make = make_codes},
+    {{"dg", LAYER_IN, layer_all}, {"codes", LAYER_IN | LAYER_BITS, size_codes, .change = any_codes},
         {"dh", LAYER_OUT, layer_all, .over = 1 << 0},
         {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
     call_backward, ref_backward, NULL};
@@ -229,19 +228,13 @@ static const layer_case both = {"both passes",
         {"db", LAYER_OUT, layer_row}},
     call_both, NULL, NULL};
 
-static float *no_bias(const void *shape, uint64_t seed)
-{
-    (void)seed;
-    return test_floats(((const layer_shape *)shape)->cols);
-}
-
 /* As near to GELU's slopes as the codes allow. */
 static void slopes(void **state)
 {
     (void)state;
     static const shape_case shape = {{60, 9, 0}, 8};
     layer_case exact = forward;
-    exact.operands[1].make = no_bias;
+    exact.operands[1].change = layer_zeros;
     exact.call = NULL;
     layer_slopes_of(&exact, &both, &shape, (layer_steps){1e-4, 0, 0, 0, 5e-3});
 }

@@ -343,7 +343,7 @@ static void imported(void **state)
         fail_msg("%s", wrong.text);
     assert_false(head_left);
     forward(&f, false);
-    check_tensor(&golden_resmlp_tensors[odd->first + odd->parameters], f.model.logits);
+    check_tensor(&tensors_of(odd)[odd->parameters], f.model.logits);
     test_folder_make(folder);
     (void)snprintf(out, sizeof out, "%s/out", folder);
     assert_true(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong));

@@ -59,12 +59,6 @@ static void bias_gradient(void **state)
     layer_same_bias_gradient(&t, &db);
 }
 
-static float *no_bias(const void *shape, uint64_t seed)
-{
-    (void)seed;
-    return test_floats(((const layer_shape *)shape)->rows + ((const layer_shape *)shape)->cols);
-}
-
 /* The forward pass with the biases b and b_tokens added to t, which the backward pass knows the sum
  * of. */
 static void ref_biased(const layer_data *d)
@@ -80,8 +74,9 @@ static void ref_biased(const layer_data *d)
 static const layer_case biased = {"forward with biases",
     {{"x", LAYER_IN | LAYER_RESIDUAL, layer_all}, {"t", LAYER_IN, layer_all},
         {"ls", LAYER_IN, layer_row, .low = -1, .high = 1},
-        {"b", LAYER_IN, layer_row, .make = no_bias},
-        {"b_tokens", LAYER_IN, layer_token_row, .make = no_bias}, {"y", LAYER_OUT, layer_all}},
+        {"b", LAYER_IN, layer_row, .change = layer_zeros},
+        {"b_tokens", LAYER_IN, layer_token_row, .change = layer_zeros},
+        {"y", LAYER_OUT, layer_all}},
     NULL, ref_biased, NULL};
 
 /* ---- without the branch's last linear layer: y = x + ls * (g w^T + b) ------------------------ */
