@@ -28,8 +28,8 @@ static void draw_digits(unsigned seed)
         const unsigned left = 6 + draw(&seed, 5), top = 2 + draw(&seed, 5);
         digit_labels[i] = (unsigned char)label;
         for (unsigned p = 0; p < PIXELS; ++p) {
-            const unsigned column = (p % SIDE - left) / 4,
-                           row = (p / SIDE - top) / 4; /* may wrap */
+            /* Left of the digit, and above it, the differences wrap and are large. */
+            const unsigned column = (p % SIDE - left) / 4, row = (p / SIDE - top) / 4;
             const int ink = column < 3 && row < 5 && font[label] >> (14 - 3 * row - column) & 1;
             digit_images[i * PIXELS + p] = (unsigned char)(draw(&seed, 160) + (ink ? 80 : 0));
         }
