@@ -21,12 +21,13 @@
  *
  * Rules for all functions.
  *
- * Arguments. The order is context, sizes, scalars, inputs, outputs, event; `beta`, the factor of
- * old gradients, is the first scalar (old_sums where beta is a matrix). Sizes and offsets are in
- * elements unless a name says bytes. Strings are copied. Options and descriptions end in `reserved`
- * fields, which must be zero: zero-initialise the struct, then set the fields you need. Plain
- * values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets, clprune_image_bytes,
- * clprune_batch_norm, clprune_allocator) and structs that only return results have none.
+ * Arguments. The order is context, sizes, scalars, inputs, outputs, event. The first scalar is
+ * `beta`, the factor of old gradients; where beta is a matrix it is called old_sums. Sizes and
+ * offsets are in elements unless a name says bytes. Strings are copied. Options and descriptions
+ * end in `reserved` fields, which must be zero. Zero-initialise such a struct, then set the fields
+ * you need. Plain values (clprune_mat, clprune_extent, clprune_block, clprune_bsr_offsets,
+ * clprune_image_bytes, clprune_batch_norm, clprune_allocator) and structs that only return results
+ * have none.
  *
  * Order. Operations enqueue on the context's in-order queue and return. If `event` is not NULL, it
  * receives an event of the last command, which the caller releases; it is valid only after success.
