@@ -19,8 +19,9 @@
  * context is refused with INVALID_ARGUMENT. Buffers belong to an OpenCL context, so contexts on one
  * OpenCL context may share them. Buffers of a dry context (plan.h) serve that context only.
  *
- * No function of the library exits or aborts. It prints only if CLPRUNE_VERBOSE is set. CLBlast, which
- * serves KERNELS_TILED, writes "CLBlast: OpenCL error: ..." to stderr when a call of OpenCL in it fails. */
+ * No function of the library exits or aborts. It prints only if CLPRUNE_VERBOSE is set. CLBlast,
+ * which serves KERNELS_TILED, writes "CLBlast: OpenCL error: ..." to stderr when a call of OpenCL
+ * in it fails. */
 #ifndef CLPRUNE_CONTEXT_H
 #define CLPRUNE_CONTEXT_H
 
