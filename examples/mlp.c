@@ -89,12 +89,12 @@ static void backward(void)
 {
     check(clprune_cross_entropy_backward(
         context, 0, 1.0f / BATCH, m[Y], m[LABELS].buffer, m[Y], NULL));
+    check(clprune_linear_backward(linear2, BATCH, kept[G], m[Y], m[W2],
+        &(clprune_grads){.dx = m[G], .dw = m[DW2], .db = m[DB2]}, NULL));
+    check(clprune_activation_backward(context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, kept[H], m[G],
+        &(clprune_grads){.dx = m[H], .db = m[DB1]}, NULL));
     check(clprune_linear_backward(
-        linear2, BATCH, 0, kept[G], m[Y], m[W2], m[G], m[DW2], m[DB2], NULL));
-    check(clprune_activation_backward(
-        context, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 0, kept[H], m[G], m[H], m[DB1], NULL));
-    check(clprune_linear_backward(
-        linear1, BATCH, 0, kept[X], m[H], m[W1], CLPRUNE_NO_MAT, m[DW1], CLPRUNE_NO_MAT, NULL));
+        linear1, BATCH, kept[X], m[H], m[W1], &(clprune_grads){.dw = m[DW1]}, NULL));
 }
 
 /* Trains on the first digits and tests on the last; returns the bytes that the stores take. */

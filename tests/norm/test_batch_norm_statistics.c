@@ -104,11 +104,13 @@ static void statistics(void **state)
     layer_check("inv", &out, eval, bound[3], "of the running variance");
     test_mat_unchanged(&running[1], "var");
     TEST_OK(clprune_batch_norm_statistics(
-        context, ROWS, 1e-5f, 0.1f, in[0].mat, in[1].mat, out.mat, NONE, NONE, &event));
+        context, ROWS, 1e-5f, in[0].mat, in[1].mat, out.mat, NULL, &event));
     layer_event(event);
     layer_check("inv", &out, inv, bound[0], "without running statistics");
-    TEST_OK(clprune_batch_norm_statistics(context, ROWS, 1e-5f, 0.1f, in[0].mat, again.mat,
-        again.mat, running[0].mat, running[1].mat, NULL));
+    TEST_OK(clprune_batch_norm_statistics(context, ROWS, 1e-5f, in[0].mat, again.mat, again.mat,
+        &(clprune_batch_norm_running){
+            .momentum = 0.1f, .mean = running[0].mat, .var = running[1].mat},
+        NULL));
     layer_same("inv over m2", &out, &again);
     layer_check("running_mean", &running[0], new_mean, bound[1], "momentum 0.1");
     layer_check("running_var", &running[1], new_var, bound[2], "momentum 0.1");
@@ -155,9 +157,9 @@ static void invalid(void **state)
     cl_event event = NULL;
 #define MERGE(before, rows, group)                                                                 \
     clprune_batch_norm_merge(context, before, rows, group, x.mat, mean, m2, &event)
-#define STATISTICS(rows, eps, momentum, running_var)                                               \
-    clprune_batch_norm_statistics(                                                                 \
-        context, rows, eps, momentum, mean, m2, inv, out[3].mat, running_var, &event)
+#define STATISTICS(rows, eps, share, spread)                                                       \
+    clprune_batch_norm_statistics(context, rows, eps, mean, m2, inv,                               \
+        &(clprune_batch_norm_running){share, out[3].mat, spread}, &event)
     TEST_FAILS(clprune_batch_norm_moments(context, SIZE_MAX, x.mat, mean, m2, &event), over, NULL);
     TEST_FAILS(MERGE(0, 30, 0), bad, "group_rows is 0");
     TEST_FAILS(MERGE(0, 31, 5), CLPRUNE_INVALID_SIZE, "partial is");
@@ -166,7 +168,7 @@ static void invalid(void **state)
     TEST_FAILS(STATISTICS(9, NAN, 0, var), bad, "eps is");
     TEST_FAILS(STATISTICS(9, 1, 1.5f, var), bad, "momentum is 1.5");
     TEST_FAILS(STATISTICS(1, 1, 0, var), bad, "rows is 1, expected");
-    TEST_FAILS(STATISTICS(9, 1, 0, NONE), bad, "both or");
+    TEST_FAILS(STATISTICS(9, 1, 0, NONE), bad, "running->var");
     TEST_FAILS(clprune_batch_norm_inverse(context, -1, m2, inv, &event), bad, "eps is -1");
     assert_null(event);
     for (size_t i = 0; i < 5; i++)

@@ -180,7 +180,7 @@ static clprune_status backward(
         m->context, smoothing, 1.0f / (float)batch, log_p, labels, log_p, NULL);
     if (status == CLPRUNE_SUCCESS)
         status = clprune_patch_embed_backward_bytes(
-            m->context, &m->whole, batch, 0.0f, images, log_p, m->dw, CLPRUNE_NO_MAT, NULL);
+            m->context, &m->whole, batch, images, log_p, &(clprune_grads){.dw = m->dw}, NULL);
     return status;
 }
 
