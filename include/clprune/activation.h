@@ -10,6 +10,7 @@
 #ifndef CLPRUNE_ACTIVATION_H
 #define CLPRUNE_ACTIVATION_H
 
+#include "clprune/grads.h"
 #include "clprune/saved.h"
 
 #ifdef __cplusplus
@@ -38,10 +39,11 @@ CLPRUNE_API clprune_status clprune_activation_forward(clprune_context *context,
 /* dx = dy * f'(x + b) for samples [first, first + count) of the store. Also db = sum of the rows of
  * dx + beta * db, the gradient of b: beta = 0 never reads db, beta = 1 accumulates. dy, dx:
  * (count * rows) x cols; dx may be dy, but must not overlap the store. db: 1 x cols, must not
- * overlap other arguments; CLPRUNE_NO_MAT skips it. */
+ * overlap other arguments; CLPRUNE_NO_MAT skips it. grads has dx, db and beta; its dw and dx_beta
+ * stay zero. */
 CLPRUNE_API clprune_status clprune_activation_backward(clprune_context *context,
-    clprune_activation activation, size_t first, size_t count, float beta,
-    const clprune_saved *saved, clprune_mat dy, clprune_mat dx, clprune_mat db, cl_event *event);
+    clprune_activation activation, size_t first, size_t count, const clprune_saved *saved,
+    clprune_mat dy, const clprune_grads *grads, cl_event *event);
 
 #ifdef __cplusplus
 }

@@ -108,8 +108,8 @@ static clprune_status call_linear_forward(const arguments *a)
 
 static clprune_status call_linear_backward(const arguments *a)
 {
-    return clprune_linear_backward(a->linear, a->batch, 0, a->saved, a->mat[0], a->mat[1],
-        a->mat[2], a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->linear, a->batch, a->saved, a->mat[0], a->mat[1],
+        &(clprune_grads){.dx = a->mat[2], .dw = a->mat[3], .db = a->mat[4]}, NULL);
 }
 
 static clprune_status call_rows_forward(const arguments *a)
@@ -120,8 +120,8 @@ static clprune_status call_rows_forward(const arguments *a)
 
 static clprune_status call_rows_backward(const arguments *a)
 {
-    return clprune_linear_backward(a->token, a->batch, 0, a->saved, a->mat[0], a->mat[1], a->mat[2],
-        a->mat[3], a->mat[4], NULL);
+    return clprune_linear_backward(a->token, a->batch, a->saved, a->mat[0], a->mat[1],
+        &(clprune_grads){.dx = a->mat[2], .dw = a->mat[3], .db = a->mat[4]}, NULL);
 }
 
 /* A matrix argument: its name, size, and what may not be broken. */
@@ -222,7 +222,7 @@ typedef struct setting {
  * was read from another, or a sum, shows. */
 static test_buf exact(size_t bytes, float value)
 {
-    float *values = test_alloc((bytes / sizeof *values) * sizeof *values);
+    float *values = test_alloc(bytes + sizeof *values);
     for (size_t i = 0; i < bytes / sizeof *values; i++)
         values[i] = value;
     test_buf made = test_buf_make(bytes, values);

@@ -281,7 +281,7 @@ static void many_groups(void **state)
         TEST_OK(clprune_conv2d_create(context, &desc, &layer));
         TEST_OK(clprune_conv2d_forward(layer, 1, image, x, w, CLPRUNE_NO_MAT, y[1], NULL, NULL));
         TEST_OK(clprune_conv2d_backward(
-            layer, 1, image, 0, 0, NULL, y[1], w, y[2], CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+            layer, 1, image, NULL, y[1], w, &(clprune_grads){.dx = y[2]}, NULL));
         for (int i = 0; i < 3; i++) {
             got[run][i] = test_alloc(rows[i] * CHANNELS * sizeof(float));
             TEST_OK(clprune_mat_read(context, y[i], got[run][i]));
@@ -307,8 +307,8 @@ static void rows_layer(
     TEST_OK(clprune_linear_create(context, &desc, &layer));
     TEST_OK(clprune_linear_saved_create(layer, x.rows / in, x.cols, "x", &saved));
     TEST_OK(clprune_saved_store(saved, 0, x.rows / in, x, NULL));
-    TEST_OK(clprune_linear_backward(layer, x.rows / in, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_linear_backward(
+        layer, x.rows / in, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_saved_destroy(saved);
     clprune_linear_destroy(layer);
 }
@@ -334,8 +334,8 @@ static void centred_conv(clprune_context *context, clprune_mat x, clprune_mat dw
     TEST_OK(
         clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "dy", x.rows / 3 * 4, x.cols, &dy));
     TEST_OK(clprune_mat_fill(context, 0.5f, dy, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, x.rows / 3, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, x.rows / 3, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_buffer_release(context, dy.buffer);
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
@@ -411,8 +411,8 @@ static void large_kernel(clprune_context *context, clprune_extent image, clprune
     TEST_OK(clprune_conv2d_create(context, &desc, &layer));
     TEST_OK(clprune_conv2d_saved_create(layer, dy.rows, image, "x", &saved));
     TEST_OK(clprune_saved_store(saved, 0, dy.rows, x, NULL));
-    TEST_OK(clprune_conv2d_backward(layer, dy.rows, image, 0, 0, saved, dy, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, dw, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune_conv2d_backward(
+        layer, dy.rows, image, saved, dy, CLPRUNE_NO_MAT, &(clprune_grads){.dw = dw}, NULL));
     clprune_saved_destroy(saved);
     clprune_conv2d_destroy(layer);
 }

@@ -125,7 +125,7 @@ static void random_lives(void **state)
         case 1: /* borrows for its sums */
             dy = clprune_mat_rows(big, 0, mat.rows);
             good(dry, clprune_layerscale_backward(
-                          dry, 0, mat, ls, dy, mat, dls, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+                          dry, 0, mat, ls, dy, mat, &(clprune_layerscale_grads){.dls = dls}, NULL));
             break;
         case 2:
         case 3: { /* touches two */

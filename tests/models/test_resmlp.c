@@ -185,7 +185,7 @@ static void initial_values(void **state)
         TEST_OK(resmlp_create(test_context(), &arch, &policy, 1, &model));
         TEST_OK(resmlp_init(&model, 5));
         for (size_t i = 0; i < model.tensors; i++) {
-            const resmlp_tensor tensor = resmlp_arch_tensor(&arch, i);
+            const model_tensor tensor = resmlp_arch_tensor(&arch, i);
             const clprune_param *param = &model.params[i];
             const size_t count = tensor.rows * tensor.cols;
             const double inputs = (double)tensor.cols,

@@ -52,13 +52,6 @@ static void inputs_unchanged(const inputs *in)
 
 /* ---- forward ---- */
 
-/* Bit c of row r of a mask read as floats. */
-static bool bit(const float *mask, size_t words, size_t r, size_t c)
-{
-    const unsigned char *row = (const unsigned char *)(mask + r * words);
-    return (row[c / 8] >> c % 8 & 1) != 0;
-}
-
 /* The mask has a bit exactly where y, after ReLU, is not 0; bits behind a row are 0. */
 static void check_mask(const test_mat *mask, size_t cols, const float *y)
 {
@@ -66,11 +59,10 @@ static void check_mask(const test_mat *mask, size_t cols, const float *y)
     float *packed = test_mat_get(mask, "mask");
     for (size_t r = 0; r < mask->mat.rows; r++)
         for (size_t c = 0; c < words * 32; c++)
-            if (bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
+            if (layer_bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
                 fail_msg("row %zu, bit %zu", r, c);
 }
 
-/* All eight ways, with ReLU with and without its mask, in place too. */
 /* y: the output of a forward pass that wrote `mask`, `values` on the host. From the same x a gated
  * pass gives the same bits, from another one z where the mask has a bit. */
 static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune_mat residual,
@@ -94,6 +86,7 @@ static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune
     test_same_floats("gated over another x", rows, cols, got, want, "gated");
 }
 
+/* With and without residual and ReLU, with ReLU with and without its mask, in place too. */
 static void forward(void **state)
 {
     const layer_shape *s = *state;
@@ -162,6 +155,28 @@ static void gradient_of_z(
         dz[i] = values[i] != 0 ? dz[i] : 0;
 }
 
+/* Each sum becomes sum + beta * old, to the bit: of the sums, then of the parameters. */
+static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat dy,
+    clprune_mat bits, clprune_mat other, const float *once)
+{
+    static const float betas[] = {0.5f, 1, -2};
+    const size_t cols = in->cols;
+    const float *old = test_new_normal(90, 2 * cols);
+    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+        test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
+            test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b],
+            &(clprune_batch_norm_in){
+                .bn = &in->bn, .relu = relu, .x = x, .dy = dy, .mask = bits, .residual = other},
+            NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
+        const float *sums = test_mat_get(&out[0], "sums");
+        for (size_t i = 0; i < 2 * cols; i++)
+            assert_true(sums[i] == fmaf(betas[b], old[i], once[i]));
+        test_same_floats("dgamma", 1, cols, test_mat_get(&out[1], "dgamma"), sums + cols, "beta");
+        test_same_floats("dbeta", 1, cols, test_mat_get(&out[2], "dbeta"), sums, "beta");
+    }
+}
+
 /* Both passes at once and in two chunks, dz kept or not, outputs in place. */
 static void backward_way(inputs *in, gate way)
 {
@@ -187,26 +202,34 @@ static void backward_way(inputs *in, gate way)
     const clprune_mat other = way == SIGN_RESIDUAL ? residual.mat : NONE;
 
     cl_event event = NULL;
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        dz.mat, sums.mat, dgamma.mat, dbeta.mat, &event));
     layer_event(event);
     layer_check("dz", &dz, dz_want, exact, names[way]);
     layer_check("sums", &sums, sums_want, sums_bound, names[way]);
     layer_check("dbeta", &dbeta, sums_want, sums_bound, names[way]);
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, names[way]);
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, NONE, sums2.mat, NONE, NONE, &event));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        NONE, sums2.mat, NONE, NONE, &event));
     layer_event(event);
     layer_same("sums without dz", &sums, &sums2);
     if (way == MASKED) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &in->bn, relu, x.mat, dy.mat, NONE,
-            other, NONE, sums2.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+            &(clprune_batch_norm_in){
+                .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .residual = other},
+            NONE, sums2.mat, NONE, NONE, NULL));
         layer_same("sums without the mask", &sums, &sums2);
     }
 
     /* beta is the factor of the parameters' gradients, sums_beta that of the sums. */
-    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0, &in->bn, relu, x.mat, dy.mat, bits,
-        other, NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 1, 0,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        NONE, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     layer_same("sums without sums_beta", &sums, &sums2);
     float *twice = test_mat_get(&dbeta, "dbeta");
 
@@ -214,16 +237,19 @@ static void backward_way(inputs *in, gate way)
     float *got = test_mat_get(&sums, "sums");
     for (size_t c = 0; c < cols; c++)
         assert_true(twice[c] == 2 * got[c]);
+    check_betas(in, relu, x.mat, dy.mat, bits, other, got);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
         &in->ref, rows, rows, in->wide_x, dz_want, wide_sums, wide_sums + cols, dx_want, dx_bound);
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, relu, x.mat, dy.mat, bits, other, sums.mat, dx.mat, &event));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){
+            .bn = &in->bn, .relu = relu, .x = x.mat, .dy = dy.mat, .mask = bits, .residual = other},
+        sums.mat, dx.mat, &event));
     layer_event(event);
     layer_check("dx", &dx, dx_want, dx_bound, names[way]);
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, false, x.mat, dz.mat, NONE, NONE, sums.mat, dz.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dz.mat}, sums.mat, dz.mat, NULL));
     layer_same("dx over dz", &dx, &dz);
     test_mat_unchanged(&sums, "sums");
     test_mat_unchanged(&x, "x");
@@ -236,25 +262,34 @@ static void backward_way(inputs *in, gate way)
     test_mat_set(&dx, NULL);
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
-        TEST_OK(clprune_batch_norm_backward_input(context, rows, &in->bn, relu,
-            clprune_mat_rows(x.mat, at, count), clprune_mat_rows(dy.mat, at, count),
-            clprune_mat_rows(bits, at, count), clprune_mat_rows(other, at, count), sums.mat,
-            clprune_mat_rows(dx2.mat, at, count), NULL));
+        TEST_OK(clprune_batch_norm_backward_input(context, rows,
+            &(clprune_batch_norm_in){.bn = &in->bn,
+                .relu = relu,
+                .x = clprune_mat_rows(x.mat, at, count),
+                .dy = clprune_mat_rows(dy.mat, at, count),
+                .mask = clprune_mat_rows(bits, at, count),
+                .residual = clprune_mat_rows(other, at, count)},
+            sums.mat, clprune_mat_rows(dx2.mat, at, count), NULL));
     }
     for (size_t k = 0; k < 2; k++) {
         const size_t at = k == 0 ? 0 : first, count = k == 0 ? first : rows - first;
         const clprune_mat part = clprune_mat_rows(dy.mat, at, count);
-        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k, &in->bn, relu,
-            clprune_mat_rows(x.mat, at, count), part, clprune_mat_rows(bits, at, count),
-            clprune_mat_rows(other, at, count), part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, (float)k, (float)k,
+            &(clprune_batch_norm_in){.bn = &in->bn,
+                .relu = relu,
+                .x = clprune_mat_rows(x.mat, at, count),
+                .dy = part,
+                .mask = clprune_mat_rows(bits, at, count),
+                .residual = clprune_mat_rows(other, at, count)},
+            part, sums2.mat, dgamma.mat, dbeta.mat, NULL));
     }
     layer_same("dx in chunks", &dz, &dx2);
     layer_check("dz over dy", &dy, dz_want, exact, names[way]);
     layer_check("sums", &sums2, sums_want, sums_bound, "two chunks");
     layer_check("dbeta", &dbeta, sums_want, sums_bound, "two chunks");
     layer_check("dgamma", &dgamma, sums_want + cols, sums_bound + cols, "two chunks");
-    TEST_OK(clprune_batch_norm_backward_input(
-        context, rows, &in->bn, false, x.mat, dy.mat, NONE, NONE, sums.mat, x.mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, rows,
+        &(clprune_batch_norm_in){.bn = &in->bn, .x = x.mat, .dy = dy.mat}, sums.mat, x.mat, NULL));
     layer_same("dx over x", &dz, &x);
 }
 
@@ -303,11 +338,14 @@ static void slopes(void **state)
     const clprune_batch_norm bn = {m[GAMMA].mat, m[BETA].mat, m[MEAN].mat, m[INV].mat};
     TEST_OK(clprune_batch_norm_moments(context, 0, m[X].mat, bn.mean, bn.inv, NULL));
     TEST_OK(clprune_batch_norm_statistics(
-        context, SLOPE_ROWS, 1e-5f, 0.1f, bn.mean, bn.inv, bn.inv, NONE, NONE, NULL));
-    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, m[X].mat, m[DY].mat, NONE,
-        m[RESIDUAL].mat, m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
-    TEST_OK(clprune_batch_norm_backward_input(context, SLOPE_ROWS, &bn, false, m[X].mat, m[DZ].mat,
-        NONE, NONE, m[SUMS].mat, m[DX].mat, NULL));
+        context, SLOPE_ROWS, 1e-5f, bn.mean, bn.inv, bn.inv, NULL, NULL));
+    TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+        &(clprune_batch_norm_in){
+            .bn = &bn, .relu = true, .x = m[X].mat, .dy = m[DY].mat, .residual = m[RESIDUAL].mat},
+        m[DZ].mat, m[SUMS].mat, m[DGAMMA].mat, m[DBETA].mat, NULL));
+    TEST_OK(clprune_batch_norm_backward_input(context, SLOPE_ROWS,
+        &(clprune_batch_norm_in){.bn = &bn, .x = m[X].mat, .dy = m[DZ].mat}, m[SUMS].mat, m[DX].mat,
+        NULL));
     static const int order[] = {DX, DZ, DGAMMA, DBETA};
     double *grad = layer_new(SLOPE_TOTAL), *wide = layer_widen(SLOPE_TOTAL, theta);
     double *wide_dy = layer_widen(SLOPE_COUNT, dy), *to = grad;
@@ -328,11 +366,9 @@ static void special_values(void **state)
     enum { COUNT = sizeof x / sizeof x[0] };
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
     clprune_context *context = test_context();
-    float ones[COUNT], zeros[COUNT] = {0};
-    for (size_t i = 0; i < COUNT; i++)
-        ones[i] = 1;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
-    test_mat one = test_mat_make(1, COUNT, 0, ones), zero = test_mat_make(1, COUNT, 0, zeros);
+    test_mat one = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 1)),
+             zero = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 0));
     test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
     test_mat sums = test_mat_make(2, COUNT, 0, NULL);
     const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
@@ -343,8 +379,13 @@ static void special_values(void **state)
     for (size_t i = 1; i < COUNT; i++)
         assert_true(y[i] == (passes[i] ? x[i] : 0.0f) && !signbit(y[i]));
     for (int masked = 0; masked < 2; masked++) {
-        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, in.mat, d.mat,
-            masked ? mask.mat : NONE, NONE, out.mat, sums.mat, NONE, NONE, NULL));
+        TEST_OK(clprune_batch_norm_backward_sums(context, 0, 0,
+            &(clprune_batch_norm_in){.bn = &bn,
+                .relu = true,
+                .x = in.mat,
+                .dy = d.mat,
+                .mask = masked ? mask.mat : NONE},
+            out.mat, sums.mat, NONE, NONE, NULL));
         float *dz = test_mat_get(&out, "dz");
         for (size_t i = 0; i < COUNT; i++)
             assert_true(!passes[i] ? dz[i] == 0.0f : isnan(dy[i]) ? isnan(dz[i]) : dz[i] == dy[i]);
@@ -366,78 +407,43 @@ static void empty_mask(void **state)
     }
 }
 
+/* What test_invalid_many.c does not have: which arguments go together. */
 static void invalid(void **state)
 {
     (void)state;
     clprune_context *context = test_context();
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_mat none = NONE;
-    test_mat mx = test_mat_make(4, 6, 0, NULL), mr = test_mat_make(4, 6, 0, NULL);
-    test_mat my = test_mat_make(4, 6, 0, NULL), md = test_mat_make(4, 6, 0, NULL);
-    test_mat mask = test_mat_make(4, 1, 0, NULL), params = test_mat_make(4, 6, 0, NULL);
-    test_mat narrow = test_mat_make(4, 5, 0, NULL), msum = test_mat_make(2, 6, 0, NULL);
-    test_mat mg = test_mat_make(1, 6, 0, NULL), mb = test_mat_make(1, 6, 0, NULL);
-    const clprune_mat x = mx.mat, r = mr.mat, y = my.mat, m = mask.mat, n = narrow.mat;
-    const clprune_mat sums = msum.mat, g = mg.mat, b = mb.mat, d = md.mat;
-    const clprune_batch_norm bn = {clprune_mat_rows(params.mat, 0, 1),
-        clprune_mat_rows(params.mat, 1, 1), clprune_mat_rows(params.mat, 2, 1),
-        clprune_mat_rows(params.mat, 3, 1)};
-    clprune_mat shifted = x, inside = y;
-    shifted.offset += 1;
-    inside.cols = 1;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat all[4], row = test_mat_make(1, 6, 0, NULL), other = test_mat_make(1, 6, 0, NULL);
+    for (size_t i = 0; i < 4; i++)
+        all[i] = test_mat_make(4, 6, 0, NULL);
+    test_mat mask = test_mat_make(4, 1, 0, NULL), both = test_mat_make(2, 6, 0, NULL);
+    const clprune_mat x = all[0].mat, r = all[1].mat, y = all[2].mat, d = all[3].mat;
+    const clprune_mat m = mask.mat, g = row.mat, b = other.mat;
+    const clprune_batch_norm bn = {g, g, g, g};
     cl_event event = NULL;
-#define FORWARD(...) clprune_batch_norm_forward(__VA_ARGS__, &event)
-    assert_int_equal(FORWARD(NULL, &bn, true, x, r, y, m), bad);
-    TEST_FAILS(FORWARD(context, NULL, true, x, r, y, m), bad, "bn is NULL");
-    for (int i = 0; i < 4; i++) {
-        static const char *const names[] = {"gamma is", "beta is", "mean is", "inv is"};
-        clprune_batch_norm wrong = bn;
-        clprune_mat *fields[] = {&wrong.gamma, &wrong.beta, &wrong.mean, &wrong.inv};
-        fields[i]->cols = 5;
-        TEST_FAILS(FORWARD(context, &wrong, true, x, r, y, m), size, names[i]);
-    }
-    TEST_FAILS(FORWARD(context, &bn, true, x, n, y, m), size, "residual is");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, n, m), size, "y is");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, n), size, "mask is");
-    TEST_FAILS(FORWARD(context, &bn, false, x, r, y, m), bad, "mask is given without relu");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, shifted, m), bad, "y overlaps x");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, params.mat, m), bad, "y overlaps mean");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, inside), bad, "mask overlaps y");
-#define GATED(...) clprune_batch_norm_forward_gated(__VA_ARGS__, &event)
-    assert_int_equal(GATED(NULL, &bn, x, r, m, y), bad);
-    TEST_FAILS(GATED(context, &bn, x, r, none, y), bad, "mask is CLPRUNE_NO_MAT");
-    TEST_FAILS(GATED(context, &bn, x, r, n, y), size, "mask is");
-    TEST_FAILS(GATED(context, &bn, x, r, inside, y), bad, "y overlaps mask");
-#define SUMS(...) clprune_batch_norm_backward_sums(__VA_ARGS__, &event)
-    assert_int_equal(SUMS(NULL, 0, 0, &bn, true, x, y, m, none, d, sums, g, b), bad);
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, n, m, none, d, sums, g, b), size, "dy is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, n, none, d, sums, g, b), size, "mask is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, none, n, d, sums, g, b), size, "residual is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, n, sums, g, b), size, "dz is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, g, g, b), size, "sums is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, sums, b), size, "dgamma is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, sums), size, "dbeta is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, none), bad, "both or");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, r, d, sums, g, b), bad, "residual is given");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, none, r, d, sums, g, b), bad, "residual is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, m, none, d, sums, g, b), bad, "mask is given");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, x, sums, g, b), bad, "dz overlaps x");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, clprune_mat_rows(y, 1, 2), g, b),
-        bad, "sums overlaps dy");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, g), bad, "dbeta overlaps");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, bn.gamma, b), bad,
-        "dgamma overlaps gamma");
-#define INPUT(...) clprune_batch_norm_backward_input(__VA_ARGS__, &event)
-    assert_int_equal(INPUT(NULL, 4, &bn, true, x, y, m, none, sums, d), bad);
-    TEST_FAILS(INPUT(context, 3, &bn, true, x, y, m, none, sums, d), bad, "rows is 3, expected");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, g, d), size, "sums is");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, n), size, "dx is");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, r, sums, d), bad, "residual is given");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, shifted), bad, "dx overlaps x");
+#define FORWARD(bn, relu)      clprune_batch_norm_forward(context, bn, relu, x, r, y, m, &event)
+#define IN(gated, kept, added) &(clprune_batch_norm_in){&bn, gated, x, y, kept, added}
+#define SUMS(in, dgamma, dbeta)                                                                    \
+    clprune_batch_norm_backward_sums(context, 0, 0, in, d, both.mat, dgamma, dbeta, &event)
+#define INPUT(rows, in) clprune_batch_norm_backward_input(context, rows, in, both.mat, d, &event)
+    TEST_FAILS(SUMS(NULL, NONE, NONE), bad, "in is NULL");
+    TEST_FAILS(INPUT(4, NULL), bad, "in is NULL");
+    TEST_FAILS(FORWARD(NULL, true), bad, "bn is NULL");
+    TEST_FAILS(FORWARD(&bn, false), bad, "mask is given without relu");
+    TEST_FAILS(clprune_batch_norm_forward_gated(context, &bn, x, r, NONE, y, &event), bad,
+        "mask is CLPRUNE_NO_MAT");
+    TEST_FAILS(SUMS(IN(true, m, NONE), b, NONE), bad, "both or");
+    TEST_FAILS(SUMS(IN(true, m, r), NONE, NONE), bad, "residual is given");
+    TEST_FAILS(SUMS(IN(false, NONE, r), NONE, NONE), bad, "residual is");
+    TEST_FAILS(SUMS(IN(false, m, NONE), NONE, NONE), bad, "mask is given");
+    TEST_FAILS(INPUT(3, IN(true, m, NONE)), bad, "rows is 3, expected");
+    TEST_FAILS(INPUT(4, IN(true, m, r)), bad, "residual is given");
+    test_mat narrow = test_mat_make(4, 5, 0, NULL);
+    TEST_FAILS(SUMS(IN(true, NONE, narrow.mat), NONE, NONE), CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
-    test_mat *mats[] = {&mx, &mr, &my, &md, &mask, &params, &narrow, &msum, &mg, &mb};
+    const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_unchanged(mats[i], "output of a refused call");
 }
 
 int main(void)
