@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "support/test_dataset.h"
-#include "trainer/data/image_file.h"
 
 #if TRAINER_IMAGES
 #include <png.h>
-#include <turbojpeg.h>
+
+#include "support/test_images.h"
 #endif
 
 /* Calls of the program's own objects until one fails, with for_ever also all later ones; 0: none
@@ -239,43 +239,16 @@ static void put_png(const char *path, uint32_t width, uint32_t height, const uin
     assert_int_not_equal(png_image_write_to_file(&png, path, 0, rgb, 0, NULL), 0);
 }
 
-/* To be freed with tjFree. */
 static uint8_t *make_jpeg(int width, int height, const uint8_t *rgb, int flags, size_t *count)
 {
-    unsigned char *bytes = NULL;
-    unsigned long size = 0;
-    tjhandle handle = tjInitCompress();
-    assert_int_equal(
-        tjCompress2(handle, rgb, width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444, 95, flags),
-        0);
-    assert_int_equal(tjDestroy(handle), 0);
-    *count = size;
-    return bytes;
+    return test_jpeg(width, height, rgb, TJPF_RGB, TJSAMP_444, 95, flags, count);
 }
 
 static void put_jpeg(const char *path, int width, int height, const uint8_t *rgb)
 {
     size_t size;
-    uint8_t *bytes = make_jpeg(width, height, rgb, TJFLAG_ACCURATEDCT, &size);
+    const uint8_t *bytes = make_jpeg(width, height, rgb, TJFLAG_ACCURATEDCT, &size);
     test_file_write(path, bytes, size);
-    tjFree(bytes);
-}
-
-static image_window given(void *user, uint32_t width, uint32_t height)
-{
-    (void)width, (void)height;
-    return *(image_window *)user;
-}
-
-/* Decodes a window of a file to size x size pixels; why not, or NULL. */
-static const char *decode(
-    const uint8_t *file, size_t count, image_window window, int size, bool mirror, uint8_t *pixels)
-{
-    char message[256];
-    const char *why = "";
-    const bool good = image_file_decode(
-        file, count, given, &window, (uint32_t)size, mirror, pixels, &why, message);
-    return good ? NULL : test_text("%s", why);
 }
 
 /* The same by its definition: the mean of the pixels under a triangle around each new pixel. */
@@ -316,8 +289,8 @@ static void resizing(NO_ROW)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int size = rows[i].size;
         const image_window window = rows[i].window;
-        assert_null(decode(bytes, count, window, size, false, pixels));
-        assert_null(decode(bytes, count, window, size, true, mirrored));
+        assert_null(test_decode(bytes, count, window, (uint32_t)size, false, pixels));
+        assert_null(test_decode(bytes, count, window, (uint32_t)size, true, mirrored));
         for (int c = 0; c < 3; c++)
             for (int y = 0; y < size; y++)
                 for (int x = 0; x < size; x++) {
@@ -355,12 +328,11 @@ static void many_scans(NO_ROW)
             memcpy(file + count, jpeg + last, scan);
         memcpy(file + count, jpeg + size - 2, 2);
         const char *why =
-            decode(file, count + 2, (image_window){0, 0, EDGE, EDGE}, EDGE, false, pixels);
+            test_decode(file, count + 2, (image_window){0, 0, EDGE, EDGE}, EDGE, false, pixels);
         assert_int_equal(why == NULL, repeats == FEW);
         if (why != NULL && strstr(why, "scans") == NULL)
             fail_msg("'%s' does not speak of scans", why);
     }
-    tjFree(jpeg);
 }
 #endif
 
@@ -401,7 +373,7 @@ static void many_pixels(NO_ROW)
         put_big_endian(png + IHDR + 8, 4, HUGE_EDGE);
         put_big_endian(png + IHDR + 17, 4, crc_of(png + IHDR, 17));
         for (int kind = 0; kind < 2; kind++) {
-            const char *why = decode(kind == 0 ? jpeg : png, size[kind],
+            const char *why = test_decode(kind == 0 ? jpeg : png, size[kind],
                 (image_window){0, 0, HUGE_EDGE, HUGE_EDGE}, EDGE, false, pixels);
             const bool many = why != NULL && strstr(why, "too many") != NULL;
             if (many != (more == 1))
@@ -409,7 +381,6 @@ static void many_pixels(NO_ROW)
                     why == NULL ? "" : why);
         }
     }
-    tjFree(jpeg);
 }
 
 /* A folder of train/{a,b}, val/b; each image is of one colour. */
