@@ -168,7 +168,7 @@ static void invalid(void **state)
     TEST_FAILS(STATISTICS(9, NAN, 0, var), bad, "eps is");
     TEST_FAILS(STATISTICS(9, 1, 1.5f, var), bad, "momentum is 1.5");
     TEST_FAILS(STATISTICS(1, 1, 0, var), bad, "rows is 1, expected");
-    TEST_FAILS(STATISTICS(9, 1, 0, NONE), bad, "running->var");
+    TEST_FAILS(STATISTICS(9, 1, 0, NONE), CLPRUNE_INVALID_SIZE, "running->var is");
     TEST_FAILS(clprune_batch_norm_inverse(context, -1, m2, inv, &event), bad, "eps is -1");
     assert_null(event);
     for (size_t i = 0; i < 5; i++)

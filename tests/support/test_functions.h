@@ -361,7 +361,7 @@ static const function functions[] = {
             {"y", BATCH *PIXELS / 4, OUT, OUTPUT}}},
     {"patch_embed_backward", call_patch_back,
         {{"images", BATCH, CHANNELS *PIXELS}, {"dy", BATCH *PIXELS / 4, OUT},
-            {"w", OUT, CHANNELS * 4}, {"dimages", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
+            {"w", OUT, CHANNELS * 4}, {"dx", BATCH, CHANNELS *PIXELS, OUTPUT | OPTIONAL},
             {"dw", OUT, CHANNELS * 4, OUTPUT | OPTIONAL}, {"db", 1, OUT, OUTPUT | OPTIONAL}}},
     {"image_channels_last", call_channels_last,
         {{"images", BATCH, CHANNELS *PIXELS}, {"y", BATCH *PIXELS, CHANNELS, OUTPUT}}},
