@@ -1,5 +1,8 @@
 /* Bad matrices and buffers, by loops over functions, operands and faults: each operand is broken in
- * each way that it has. The exact status, a text, nothing written. test_invalid.c has the texts. */
+ * each way that it has. The exact status, a text, nothing written. test_invalid.c has the texts.
+ *
+ * 68 functions. Faults: shapes, offsets, short, foreign, dry and image buffers, overlaps by handles
+ * and by sub-buffers, overlaps with a store. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
