@@ -1,9 +1,13 @@
 #include "tool.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+const char *tool_name;
 
 _Noreturn void tool_fail(const clprune_context *context, clprune_status status)
 {
@@ -19,10 +23,42 @@ double tool_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void random_activations(float *values, size_t count)
+{
+    static uint64_t state = 88172645463325252u;
+    for (size_t i = 0; i < count; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        const float u = (float)(state >> 40) * 0x1p-23f - 1.0f;
+        values[i] = u > 0.0f ? u : 0.05f * u;
+    }
+}
+
 int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+static void check_written(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "%s: %s was not written: %s\n", tool_name, what, strerror(errno));
+    exit(EXIT_RUN);
+}
+
+void tool_empty(FILE *stream, const char *what)
+{
+    /* a pipe has no length */
+    check_written(ftruncate(fileno(stream), 0) == 0 || errno == EINVAL, what);
+}
+
+void tool_close(FILE *stream, const char *what)
+{
+    const bool broken = ferror(stream) != 0; /* a line that was flushed, perhaps long ago */
+    check_written(fclose(stream) == 0 && !broken, what);
 }
 
 clprune_precision parse_precision(const char *text)

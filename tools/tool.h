@@ -4,6 +4,8 @@
 
 #include <clprune/clprune.h>
 
+#include <stdio.h> /* FILE */
+
 enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
 
 /* Ends the program with the library's message where a call fails. */
@@ -14,13 +16,22 @@ enum { EXIT_RUN = 1, EXIT_USAGE = 2, EXIT_DEVICE = 3 }; /* exit codes */
             tool_fail((context), status_);                                                         \
     } while (0)
 
-extern const char *const tool_name; /* of the program, which defines it, for messages */
+extern const char *tool_name; /* of the program, which sets it first, for messages */
 _Noreturn void tool_fail(const clprune_context *context, clprune_status status);
 
 double tool_now(void); /* seconds */
 
+/* Fills values[0 .. count) like activations after a GELU: most are small, some large. Calls
+ * continue one sequence, which is the same in each program. */
+void random_activations(float *values, size_t count);
+
 /* The order of two doubles, for qsort. */
 int compare_doubles(const void *a, const void *b);
+
+/* Empties a file, which `what` says, before its first write; ends the program if that fails. */
+void tool_empty(FILE *stream, const char *what);
+/* Closes a file; ends the program unless all of it was written. */
+void tool_close(FILE *stream, const char *what);
 
 /* The value of --precision; ends the program with 2 and a message if `text` names none. */
 clprune_precision parse_precision(const char *text);

@@ -1,8 +1,9 @@
 #include "arch.h"
 
 #include <stdio.h> /* snprintf */
+#include <string.h>
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 /* Sizes and initial values of the first four as in the authors' code, facebookresearch/deit. */
 static const resmlp_arch archs[] = {
@@ -57,106 +58,81 @@ size_t resmlp_arch_tensors(const resmlp_arch *arch)
     return RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * arch->depth + 4;
 }
 
-static void name_tensor(resmlp_tensor *tensor, const char *prefix, const char *name)
-{
-    (void)snprintf(tensor->name, sizeof tensor->name, "%s%s", prefix, name);
-}
+/* The tensors of the stem, of a block, and behind the blocks. Letters are sizes: see size_of. */
+static const struct {
+    const char *name;
+    resmlp_kind kind;
+    const char *shape;
+} rows[] = {
+    {"stem.proj.weight", RESMLP_STEM_WEIGHT, "d3kk"},
+    {"stem.proj.bias", RESMLP_STEM_BIAS, "d"},
+    {"ls1", RESMLP_SCALE, "d"},
+    {"ls2", RESMLP_SCALE, "d"},
+    {"norm1.alpha", RESMLP_ALPHA, "11d"},
+    {"norm1.beta", RESMLP_BETA, "11d"},
+    {"linear_tokens.weight", RESMLP_WEIGHT, "pp"},
+    {"linear_tokens.bias", RESMLP_BIAS, "p"},
+    {"norm2.alpha", RESMLP_ALPHA, "11d"},
+    {"norm2.beta", RESMLP_BETA, "11d"},
+    {"mlp_channels.fc1.weight", RESMLP_WEIGHT, "hd"},
+    {"mlp_channels.fc1.bias", RESMLP_BIAS, "h"},
+    {"mlp_channels.fc2.weight", RESMLP_WEIGHT, "dh"},
+    {"mlp_channels.fc2.bias", RESMLP_BIAS, "d"},
+    {"norm.alpha", RESMLP_ALPHA, "11d"},
+    {"norm.beta", RESMLP_BETA, "11d"},
+    {"head.weight", RESMLP_WEIGHT, "cd"},
+    {"head.bias", RESMLP_BIAS, "c"},
+};
 
-static resmlp_tensor vector(const char *prefix, const char *name, resmlp_kind kind, size_t n)
+static size_t size_of(const resmlp_arch *arch, char letter)
 {
-    resmlp_tensor tensor = {.kind = kind, .dims = {n, 1, 1, 1}, .rank = 1, .rows = 1, .cols = n};
-    name_tensor(&tensor, prefix, name);
-    return tensor;
-}
-
-/* alpha and beta of an affine are (1, 1, d) in timm. */
-static resmlp_tensor affine(const char *prefix, const char *name, resmlp_kind kind, size_t d)
-{
-    resmlp_tensor tensor = {.kind = kind, .dims = {1, 1, d, 1}, .rank = 3, .rows = 1, .cols = d};
-    name_tensor(&tensor, prefix, name);
-    return tensor;
-}
-
-static resmlp_tensor matrix(const char *prefix, const char *name, size_t out, size_t in)
-{
-    resmlp_tensor tensor = {
-        .kind = RESMLP_WEIGHT, .dims = {out, in, 1, 1}, .rank = 2, .rows = out, .cols = in};
-    name_tensor(&tensor, prefix, name);
-    return tensor;
-}
-
-static resmlp_tensor stem_weight(const resmlp_arch *arch)
-{
-    const size_t k = arch->patch;
-    resmlp_tensor tensor = {.kind = RESMLP_STEM_WEIGHT,
-        .dims = {arch->dim, RESMLP_CHANNELS, k, k},
-        .rank = 4,
-        .rows = arch->dim,
-        .cols = RESMLP_CHANNELS * k * k};
-    name_tensor(&tensor, "", "stem.proj.weight");
-    return tensor;
-}
-
-static resmlp_tensor block_tensor(const resmlp_arch *arch, size_t block, size_t index)
-{
-    const size_t d = arch->dim, p = resmlp_arch_tokens(arch), hidden = arch->hidden;
-    char prefix[32];
-    (void)snprintf(prefix, sizeof prefix, "blocks.%zu.", block);
-    switch (index) {
-    case 0:
-        return vector(prefix, "ls1", RESMLP_SCALE, d);
-    case 1:
-        return vector(prefix, "ls2", RESMLP_SCALE, d);
-    case 2:
-        return affine(prefix, "norm1.alpha", RESMLP_ALPHA, d);
-    case 3:
-        return affine(prefix, "norm1.beta", RESMLP_BETA, d);
-    case 4:
-        return matrix(prefix, "linear_tokens.weight", p, p);
-    case 5:
-        return vector(prefix, "linear_tokens.bias", RESMLP_BIAS, p);
-    case 6:
-        return affine(prefix, "norm2.alpha", RESMLP_ALPHA, d);
-    case 7:
-        return affine(prefix, "norm2.beta", RESMLP_BETA, d);
-    case 8:
-        return matrix(prefix, "mlp_channels.fc1.weight", hidden, d);
-    case 9:
-        return vector(prefix, "mlp_channels.fc1.bias", RESMLP_BIAS, hidden);
-    case 10:
-        return matrix(prefix, "mlp_channels.fc2.weight", d, hidden);
+    switch (letter) {
+    case 'd':
+        return arch->dim;
+    case 'p':
+        return resmlp_arch_tokens(arch);
+    case 'h':
+        return arch->hidden;
+    case 'c':
+        return arch->classes;
+    case 'k':
+        return arch->patch;
     default:
-        return vector(prefix, "mlp_channels.fc2.bias", RESMLP_BIAS, d);
+        return letter == '3' ? RESMLP_CHANNELS : 1;
     }
 }
 
-resmlp_tensor resmlp_arch_tensor(const resmlp_arch *arch, size_t index)
+model_tensor resmlp_arch_tensor(const void *of, size_t index)
 {
-    if (index == 0)
-        return stem_weight(arch);
-    if (index == 1)
-        return vector("", "stem.proj.bias", RESMLP_STEM_BIAS, arch->dim);
-    index -= RESMLP_STEM_TENSORS;
-    if (index < RESMLP_BLOCK_TENSORS * arch->depth)
-        return block_tensor(arch, index / RESMLP_BLOCK_TENSORS, index % RESMLP_BLOCK_TENSORS);
-    switch (index - RESMLP_BLOCK_TENSORS * arch->depth) {
-    case 0:
-        return affine("", "norm.alpha", RESMLP_ALPHA, arch->dim);
-    case 1:
-        return affine("", "norm.beta", RESMLP_BETA, arch->dim);
-    case 2:
-        return matrix("", "head.weight", arch->classes, arch->dim);
-    default:
-        return vector("", "head.bias", RESMLP_BIAS, arch->classes);
+    const resmlp_arch *arch = of;
+    const size_t blocks = RESMLP_BLOCK_TENSORS * arch->depth;
+    const bool stem = index < RESMLP_STEM_TENSORS;
+    const bool block = !stem && index < RESMLP_STEM_TENSORS + blocks;
+    size_t row = index, shape[4];
+    char prefix[32] = "";
+    if (block) {
+        row = RESMLP_STEM_TENSORS + (index - RESMLP_STEM_TENSORS) % RESMLP_BLOCK_TENSORS;
+        (void)snprintf(prefix, sizeof prefix, "blocks.%zu.",
+            (index - RESMLP_STEM_TENSORS) / RESMLP_BLOCK_TENSORS);
+    } else if (!stem) {
+        row = index - blocks + RESMLP_BLOCK_TENSORS;
     }
+    const size_t rank = strlen(rows[row].shape);
+    for (size_t i = 0; i < rank; ++i)
+        shape[i] = size_of(arch, rows[row].shape[i]);
+    model_tensor tensor = model_tensor_of(prefix, rows[row].name, (int)rows[row].kind, rank, shape);
+    tensor.head = strncmp(tensor.name, "head.", 5) == 0;
+    return tensor;
+}
+
+model_tensors resmlp_arch_all(const resmlp_arch *arch)
+{
+    return (model_tensors){
+        .arch = arch, .count = resmlp_arch_tensors(arch), .at = resmlp_arch_tensor};
 }
 
 uint64_t resmlp_arch_parameters(const resmlp_arch *arch)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < resmlp_arch_tensors(arch); ++i) {
-        const resmlp_tensor tensor = resmlp_arch_tensor(arch, i);
-        sum += (uint64_t)tensor.rows * tensor.cols;
-    }
-    return sum;
+    const model_tensors all = resmlp_arch_all(arch);
+    return model_params_elements(&all);
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/model/model_params.h"
+
 enum { RESMLP_CHANNELS = 3, RESMLP_BLOCK_TENSORS = 12, RESMLP_STEM_TENSORS = 2 };
 
 typedef struct resmlp_arch {
@@ -36,8 +38,7 @@ resmlp_arch resmlp_arch_at(size_t index);
 const char *resmlp_arch_check(const resmlp_arch *arch);
 
 /* The architecture of settled sizes (trainer_model.h); extra[0] is the patch size. */
-struct trainer_sizes;
-resmlp_arch resmlp_arch_of(const struct trainer_sizes *sizes);
+resmlp_arch resmlp_arch_of(const trainer_sizes *sizes);
 
 /* (image / patch)^2 */
 size_t resmlp_arch_tokens(const resmlp_arch *arch);
@@ -53,18 +54,13 @@ typedef enum resmlp_kind {
     RESMLP_BETA
 } resmlp_kind;
 
-/* One parameter, named and shaped as in timm's resmlp_12_224 (whose order is kept, too). */
-typedef struct resmlp_tensor {
-    char name[64];
-    resmlp_kind kind;
-    size_t dims[4];
-    unsigned rank;     /* of dims */
-    size_t rows, cols; /* as a matrix: output features x the rest; a vector is 1 x n */
-} resmlp_tensor;
-
-/* 12 * depth + 6 tensors; those of block i start at 2 + 12 * i. */
+/* Parameters are named and shaped as in timm's resmlp_12_224 (whose order is kept, too): 12 * depth
+ * + 6 tensors; those of block i start at 2 + 12 * i. `arch` is a resmlp_arch. */
 size_t resmlp_arch_tensors(const resmlp_arch *arch);
-resmlp_tensor resmlp_arch_tensor(const resmlp_arch *arch, size_t index);
+model_tensor resmlp_arch_tensor(const void *arch, size_t index);
+
+/* All of them, without `draw`. */
+model_tensors resmlp_arch_all(const resmlp_arch *arch);
 
 /* Elements of all tensors. S12 at 224 px, patch 16, 1000 classes: 15,350,872. */
 uint64_t resmlp_arch_parameters(const resmlp_arch *arch);

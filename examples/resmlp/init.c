@@ -15,10 +15,6 @@
 #include "model.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#include "trainer/data/rng.h"
-#include "trainer/run/try.h"
 
 static double cut_normal(rng *r, double deviation)
 {
@@ -29,8 +25,9 @@ static double cut_normal(rng *r, double deviation)
     return x;
 }
 
-static double draw(rng *r, const resmlp_arch *arch, const resmlp_tensor *tensor)
+static double draw(rng *r, const void *of, const model_tensor *tensor)
 {
+    const resmlp_arch *arch = of;
     switch (tensor->kind) {
     case RESMLP_STEM_WEIGHT:
     case RESMLP_STEM_BIAS: {
@@ -49,25 +46,10 @@ static double draw(rng *r, const resmlp_arch *arch, const resmlp_tensor *tensor)
     }
 }
 
-clprune_status resmlp_init(resmlp *model, uint64_t seed)
+clprune_status resmlp_init(void *of, uint64_t seed)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    float *values = NULL;
-    for (size_t i = 0; i < model->tensors; ++i) {
-        const resmlp_tensor tensor = resmlp_arch_tensor(&model->arch, i);
-        const size_t count = tensor.rows * tensor.cols;
-        rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
-        free(values);
-        values = malloc(count * sizeof *values);
-        if (values == NULL) {
-            status = CLPRUNE_OUT_OF_HOST_MEMORY;
-            goto done;
-        }
-        for (size_t j = 0; j < count; ++j)
-            values[j] = (float)draw(&r, &model->arch, &tensor);
-        TRY(clprune_mat_write(model->context, model->params[i].value, values));
-    }
-done:
-    free(values);
-    return status;
+    const resmlp *model = of;
+    model_tensors all = resmlp_arch_all(&model->arch);
+    all.draw = draw;
+    return model_params_init(model->context, &all, model->params, seed);
 }

@@ -1,7 +1,7 @@
 #include "keep.h"
 
 #include "arch.h"
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 static const keep_entry entries[] = {
     [KEEP_X] = {.name = "x", .never = "everything else is made from it"},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h> /* memset */
 
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 static size_t max_size(size_t a, size_t b)
 {
@@ -33,54 +33,6 @@ static const keep_rule *last_rule(const resmlp *model)
 static bool keeps_mean(const resmlp *model)
 {
     return keep_has_form(last_rule(model), CLPRUNE_FORM_MEAN);
-}
-
-/* Only the weights of linear layers and of the stem decay: neither biases nor scales. */
-static bool decays(resmlp_kind kind)
-{
-    return kind == RESMLP_WEIGHT || kind == RESMLP_STEM_WEIGHT;
-}
-
-static clprune_status create_params(resmlp *model)
-{
-    enum { NAME_SIZE = sizeof((resmlp_tensor *)0)->name };
-    clprune_status status = CLPRUNE_SUCCESS;
-    model->tensors = resmlp_arch_tensors(&model->arch);
-    model->params = calloc(model->tensors, sizeof *model->params);
-    model->names = calloc(model->tensors, NAME_SIZE);
-    clprune_mat *values = calloc(model->tensors, sizeof *values);
-    clprune_mat *grads = calloc(model->tensors, sizeof *grads);
-    const char **names = calloc(model->tensors, sizeof *names);
-    if (!model->params || !model->names || !values || !grads || !names) {
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-        goto done;
-    }
-    for (size_t i = 0; i < model->tensors; ++i) {
-        const resmlp_tensor tensor = resmlp_arch_tensor(&model->arch, i);
-        clprune_param *param = &model->params[i];
-        char *name = model->names + i * NAME_SIZE;
-        memcpy(name, tensor.name, NAME_SIZE);
-        param->name = name;
-        param->decay = decays(tensor.kind);
-        names[i] = name;
-        values[i] = (clprune_mat){.rows = tensor.rows, .cols = tensor.cols};
-        grads[i] = values[i];
-    }
-    /* One buffer each: the optimizer updates all of them in one launch. */
-    status = clprune_mats_create(
-        model->context, CLPRUNE_MEMORY_PARAMETERS, model->tensors, names, values);
-    if (status == CLPRUNE_SUCCESS)
-        status = clprune_mats_create(
-            model->context, CLPRUNE_MEMORY_GRADIENTS, model->tensors, names, grads);
-    for (size_t i = 0; i < model->tensors; ++i) {
-        model->params[i].value = values[i];
-        model->params[i].grad = grads[i];
-    }
-done:
-    free(values);
-    free(grads);
-    free(names);
-    return status;
 }
 
 typedef clprune_mat (*pick_fn)(const clprune_param *param);
@@ -130,7 +82,6 @@ static resmlp_outer_weights outer_weights(
 
 static clprune_status create_block(resmlp *model, size_t index)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     resmlp_block *block = &model->blocks[index];
     const clprune_param *params =
         &model->params[RESMLP_STEM_TENSORS + RESMLP_BLOCK_TENSORS * index];
@@ -148,8 +99,7 @@ static clprune_status create_block(resmlp *model, size_t index)
         TRY(clprune_saved_create(model->context, name, &rule->keep, model->batch, model->tokens,
             keep_features(&model->arch, tensor), &block->kept[tensor]));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Images cut into patches at a time: all, unless a block recomputes its MLP to save memory; then as
@@ -168,7 +118,6 @@ static size_t stem_step(const resmlp *model)
 
 static clprune_status create_layers(resmlp *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_arch *arch = &model->arch;
     const size_t p = model->tokens;
 
@@ -183,15 +132,12 @@ static clprune_status create_layers(resmlp *model)
     const clprune_linear_desc fc2 = {.in = arch->hidden, .out = arch->dim};
     TRY(clprune_linear_create(model->context, &fc2, &model->fc2));
     const clprune_linear_desc head = {.in = arch->dim, .out = arch->classes};
-    TRY(clprune_linear_create(model->context, &head, &model->head));
-done:
-    return status;
+    return clprune_linear_create(model->context, &head, &model->head);
 }
 
 /* What is kept after the blocks. */
 static clprune_status create_tail(resmlp *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const keep_rule *rule = last_rule(model);
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t batch = model->batch, dim = model->arch.dim;
@@ -201,10 +147,8 @@ static clprune_status create_tail(resmlp *model)
         TRY(clprune_saved_create(
             model->context, "last_x", &rule->keep, batch, model->tokens, dim, &model->last_x));
     TRY(clprune_saved_create(model->context, "pooled", &dense, batch, 1, dim, &model->pooled));
-    TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax", model->batch,
-        model->arch.classes, &model->log_p));
-done:
-    return status;
+    return clprune_mat_create(model->context, CLPRUNE_MEMORY_ACTIVATIONS, "log_softmax",
+        model->batch, model->arch.classes, &model->log_p);
 }
 
 /* Rows of the matrices of a workspace whose sizes depend on what blocks keep; 0: absent. */
@@ -275,7 +219,6 @@ static clprune_status create_made(resmlp *model, keep_tensor tensor, size_t rows
 
 static clprune_status create_workspace(resmlp *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_arch *arch = &model->arch;
     resmlp_workspace *work = &model->work;
     const size_t dim = arch->dim, hidden = arch->hidden, all = model->batch * model->tokens;
@@ -307,8 +250,7 @@ static clprune_status create_workspace(resmlp *model)
         if (mats[i].rows > 0)
             TRY(clprune_mat_create(model->context, CLPRUNE_MEMORY_WORKSPACE, mats[i].name,
                 mats[i].rows, mats[i].cols, mats[i].mat));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Samples whose fc1 fits the larger of one T and 8 MiB: in smaller chunks, starting kernels would
@@ -322,11 +264,26 @@ static size_t chunk_of(const resmlp *model)
     return chunk < model->batch ? chunk : model->batch;
 }
 
+/* Fills in a model that is zero but for its sizes and policies. */
+static clprune_status create_all(resmlp *model)
+{
+    const model_tensors all = resmlp_arch_all(&model->arch);
+    model->tensors = all.count;
+    TRY(model_params_create(model->context, &all, &model->params, &model->names));
+    const clprune_param *tail = &model->params[model->tensors - 4];
+    model->w = outer_weights(model->params, tail, pick_value);
+    model->dw = outer_weights(model->params, tail, pick_grad);
+    for (size_t i = 0; i < model->arch.depth; ++i)
+        TRY(create_block(model, i));
+    TRY(create_layers(model));
+    TRY(create_tail(model));
+    return create_workspace(model);
+}
+
 /* policies: one for each block (stride 1) or one for all (stride 0). */
 static clprune_status create(clprune_context *context, const resmlp_arch *arch,
     const keep_policy *policies, size_t stride, size_t batch, resmlp *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     char why[128];
     *model = (resmlp){0};
     if (resmlp_arch_check(arch) != NULL || batch == 0)
@@ -341,22 +298,10 @@ static clprune_status create(clprune_context *context, const resmlp_arch *arch,
     model->chunk = chunk_of(model);
     model->blocks = calloc(arch->depth, sizeof *model->blocks);
     model->policies = calloc(arch->depth, sizeof *model->policies);
-    if (model->blocks == NULL || model->policies == NULL) {
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-        goto done;
-    }
-    for (size_t i = 0; i < arch->depth; ++i)
+    const bool room = model->blocks != NULL && model->policies != NULL;
+    for (size_t i = 0; room && i < arch->depth; ++i)
         model->policies[i] = policies[i * stride];
-    TRY(create_params(model));
-    const clprune_param *tail = &model->params[model->tensors - 4];
-    model->w = outer_weights(model->params, tail, pick_value);
-    model->dw = outer_weights(model->params, tail, pick_grad);
-    for (size_t i = 0; i < arch->depth; ++i)
-        TRY(create_block(model, i));
-    TRY(create_layers(model));
-    TRY(create_tail(model));
-    TRY(create_workspace(model));
-done:
+    const clprune_status status = room ? create_all(model) : CLPRUNE_OUT_OF_HOST_MEMORY;
     if (status != CLPRUNE_SUCCESS)
         resmlp_destroy(model);
     return status;
@@ -398,13 +343,8 @@ void resmlp_destroy(resmlp *model)
         for (int k = 0; k < KEEP_TENSORS; ++k)
             clprune_saved_destroy(model->blocks[i].kept[k]);
     }
-    if (model->params != NULL) {
-        clprune_buffer_release(context, model->params[0].value.buffer);
-        clprune_buffer_release(context, model->params[0].grad.buffer);
-    }
+    model_params_release(context, model->params, model->names);
     free(model->blocks);
     free(model->policies);
-    free(model->params);
-    free(model->names);
     memset(model, 0, sizeof *model);
 }

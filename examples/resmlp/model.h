@@ -23,7 +23,7 @@
 
 #include "arch.h"
 #include "keep.h"
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 /* The tensors of one block, values or gradients, in the order of arch.h. */
 typedef struct resmlp_block_weights {
@@ -115,27 +115,17 @@ clprune_status resmlp_create_each(clprune_context *context, const resmlp_arch *a
 /* Releases everything and zeroes *model; accepts a zeroed one. */
 void resmlp_destroy(resmlp *model);
 
-/* Writes initial parameters: the same for the same seed on any device. See init.c. Blocking. */
-clprune_status resmlp_init(resmlp *model, uint64_t seed);
+/* As in trainer_model.h; `model` is a resmlp. See init.c; the seed of a pass is that of the random
+ * draws of blocks and of stochastic rounding. */
+clprune_status resmlp_init(void *model, uint64_t seed);
+void resmlp_set_seed(void *model, uint64_t seed);
 
-/* Seeds the random draws of the next forward pass: blocks and stochastic rounding. The same seed
- * makes the same draws. */
-void resmlp_set_seed(resmlp *model, uint64_t seed);
-
-/* model->logits = f(images) for `batch` samples. images: batch of 3 x image x image bytes.
- * `training` keeps activations for the backward pass. */
-clprune_status resmlp_forward(
-    resmlp *model, size_t batch, clprune_image_bytes images, bool training);
-
-/* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels: int32.
- * Needs the logits of resmlp_forward. */
+/* The logits of a forward pass are model->logits. */
+clprune_status resmlp_forward(void *model, size_t batch, clprune_image_bytes images, bool training);
 clprune_status resmlp_loss(
-    resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
-
-/* Writes the gradient of the mean loss to params[i].grad, from what forward and loss kept. images,
- * labels and smoothing must be the same as there. */
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status resmlp_backward(
-    resmlp *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
 /* Tells model->watch that a part begins. */
 void resmlp_at(const resmlp *model, const char *part, size_t block);

@@ -17,13 +17,12 @@
  *
  * The token half from input: see <clprune/token_mix.h>. */
 #include "model_private.h"
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 /* x2 = x + ls1 * (W_t affine1(x) + b_t), from x alone. */
 static clprune_status tokens_from_input(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     const clprune_token_mix params = {w->alpha1, w->beta1, w->token_w, w->token_b, w->ls1};
     const clprune_token_mix grads = {dw->alpha1, dw->beta1, dw->token_w, dw->token_b, dw->ls1};
@@ -39,14 +38,12 @@ static clprune_status tokens_from_input(
         TRY(resmlp_forget_made(model, KEEP_X));
         TRY(resmlp_forget(model, mixing));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status tokens_from_kept(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     clprune_saved *const *kept = block->kept;
@@ -70,9 +67,7 @@ static clprune_status tokens_from_kept(
     TRY(clprune_affine_backward(
         context, 0, 1, x, w->alpha1, dnorm1, dx, dw->alpha1, dw->beta1, NULL));
     TRY(resmlp_forget_made(model, KEEP_X));
-    TRY(resmlp_forget(model, dnorm1));
-done:
-    return status;
+    return resmlp_forget(model, dnorm1);
 }
 
 /* Before the first chunk of an MLP from input or code: scaled weights; the sums of dy in dw->fc2_b,
@@ -80,22 +75,18 @@ done:
 static clprune_status mlp_begin(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w;
     TRY(clprune_layerscale_weights(context, w->ls2, w->fc2_w, model->work.fc2_w, NULL));
     TRY(clprune_affine_weights(context, w->alpha2, w->fc1_w, model->work.fc1_w, NULL));
-    TRY(clprune_linear_backward(model->fc2, batch, 0.0f, NULL, dx, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
-        CLPRUNE_NO_MAT, block->dw.fc2_b, NULL));
-done:
-    return status;
+    return clprune_linear_backward(model->fc2, batch, 0.0f, NULL, dx, CLPRUNE_NO_MAT,
+        CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, block->dw.fc2_b, NULL);
 }
 
 /* After the last chunk: the gradients, from the products G and P in dw->fc2_w and dw->fc1_w and the
  * sums of dy and dfc1 in dw->fc2_b and dw->fc1_b. */
 static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     TRY(clprune_layerscale_backward_product(
@@ -104,9 +95,7 @@ static clprune_status mlp_end(const resmlp *model, const resmlp_block *block)
         model->work.centre, dw->fc1_b, dw->fc1_w, dw->alpha2, dw->beta2, NULL));
     TRY(resmlp_forget(model, model->work.fc1_w));
     TRY(resmlp_forget(model, model->work.fc2_w));
-    TRY(resmlp_forget(model, model->work.centre));
-done:
-    return status;
+    return resmlp_forget(model, model->work.centre);
 }
 
 /* A chunk of the MLP from input: adds its part of the products G and P to dw->fc2_w and dw->fc1_w,
@@ -115,7 +104,6 @@ done:
 static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, bool first,
     clprune_mat x2, clprune_mat fc1, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const resmlp_block_weights *dw = &block->dw;
@@ -136,16 +124,13 @@ static clprune_status mlp_chunk(const resmlp *model, const resmlp_block *block, 
     TRY(clprune_gemm(context, true, false, 1.0f, beta, dfc1, x2, dw->fc1_w, NULL));
     TRY(resmlp_forget_made(model, KEEP_X2));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dfc1, work->fc1_w, dx, NULL));
-    TRY(resmlp_forget(model, dfc1));
-done:
-    return status;
+    return resmlp_forget(model, dfc1);
 }
 
 /* next = x2 + ls2 * fc2(gelu(fc1)), fc1 = fc1(affine2(x2)), from x2 (or x) and fc1 alone. */
 static clprune_status mlp_from_input(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_saved *const *kept = block->kept;
     const size_t step = resmlp_mlp_step(model, block, batch);
 
@@ -163,16 +148,13 @@ static clprune_status mlp_from_input(
         TRY(resmlp_restore(model, kept[KEEP_FC1], range, model->work.made[KEEP_FC1], &fc1));
         TRY(mlp_chunk(model, block, first == 0, x2, fc1, resmlp_rows(model, dx, range)));
     }
-    TRY(mlp_end(model, block));
-done:
-    return status;
+    return mlp_end(model, block);
 }
 
 /* The same of an MLP from code; dx has the rows of the chunk. */
 static clprune_status mlp_coded_chunk(
     const resmlp *model, const resmlp_block *block, resmlp_range range, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_workspace *work = &model->work;
     const resmlp_block_weights *dw = &block->dw;
@@ -191,9 +173,7 @@ static clprune_status mlp_coded_chunk(
     TRY(clprune_saved_product_tn(
         block->kept[KEEP_X2], range.first, range.count, beta, dfc1, dw->fc1_w, NULL));
     TRY(clprune_gemm(context, false, false, 1.0f, 1.0f, dfc1, work->fc1_w, dx, NULL));
-    TRY(resmlp_forget(model, dfc1));
-done:
-    return status;
+    return resmlp_forget(model, dfc1);
 }
 
 /* next = x2 + ls2 * fc2(gelu(fc1)), fc1 = fc1(affine2(x2)), from what is kept of x2 and gelu and
@@ -201,7 +181,6 @@ done:
 static clprune_status mlp_from_code(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t step = resmlp_mlp_step(model, block, batch);
 
     TRY(mlp_begin(model, block, batch, dx));
@@ -210,15 +189,12 @@ static clprune_status mlp_from_code(
         const resmlp_range range = resmlp_range_at(first, step, batch);
         TRY(mlp_coded_chunk(model, block, range, resmlp_rows(model, dx, range)));
     }
-    TRY(mlp_end(model, block));
-done:
-    return status;
+    return mlp_end(model, block);
 }
 
 static clprune_status mlp_from_kept(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w, *dw = &block->dw;
     clprune_saved *const *kept = block->kept;
@@ -251,9 +227,7 @@ static clprune_status mlp_from_kept(
     TRY(clprune_affine_backward(
         context, 0, 1, x2, w->alpha2, dnorm2, dx, dw->alpha2, dw->beta2, NULL));
     TRY(resmlp_forget_made(model, KEEP_X2));
-    TRY(resmlp_forget(model, dnorm2));
-done:
-    return status;
+    return resmlp_forget(model, dnorm2);
 }
 
 /* dx holds the gradient of the block's output on entry, of its input on return. The residual path
@@ -261,7 +235,6 @@ done:
 static clprune_status block_backward(
     const resmlp *model, const resmlp_block *block, size_t batch, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     if (keep_codes(block->policy))
         TRY(mlp_from_code(model, block, batch, dx));
     else if (keep_recomputes_mlp(block->policy))
@@ -272,8 +245,7 @@ static clprune_status block_backward(
         TRY(tokens_from_input(model, block, batch, dx));
     else
         TRY(tokens_from_kept(model, block, batch, dx));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* pooled = mean over the tokens of alpha * x + beta, or alpha * (mean of x) + beta; dpooled is
@@ -281,7 +253,6 @@ done:
 static clprune_status pool_backward(
     const resmlp *model, size_t batch, clprune_mat dpooled, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     if (model->last_x == NULL) {
@@ -300,15 +271,13 @@ static clprune_status pool_backward(
         TRY(resmlp_forget_made(model, KEEP_X));
         TRY(resmlp_forget(model, dnorm));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* x = cut(images) W_s^T + b_s, some images at a time. */
 static clprune_status stem_backward(
     const resmlp *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_outer_weights *dw = &model->dw;
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
@@ -316,14 +285,13 @@ static clprune_status stem_backward(
             first == 0 ? 0 : 1, resmlp_images(model, images, first), resmlp_rows(model, dx, range),
             dw->stem_w, dw->stem_b, NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status resmlp_backward(
-    resmlp *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+    void *of, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp *model = of;
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w, *dw = &model->dw;
     const clprune_mat dlogits = clprune_mat_rows(model->logits, 0, batch);
@@ -344,7 +312,5 @@ clprune_status resmlp_backward(
         TRY(block_backward(model, &model->blocks[i], batch, dx));
     }
     resmlp_at(model, "backward stem", 0);
-    TRY(stem_backward(model, batch, images, dx));
-done:
-    return status;
+    return stem_backward(model, batch, images, dx);
 }

@@ -1,6 +1,6 @@
 /* The forward pass: eight calls per block; and where the tensors of a block lie. */
 #include "model_private.h"
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 void resmlp_at(const resmlp *model, const char *part, size_t block)
 {
@@ -74,7 +74,6 @@ static clprune_status keep(bool training, clprune_saved *kept, resmlp_range rang
 clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x, resmlp_range range, clprune_mat x2)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
     const clprune_mat in = resmlp_rows(model, x, range);
@@ -87,9 +86,7 @@ clprune_status resmlp_token_half(const resmlp *model, const resmlp_block *block,
     TRY(resmlp_forget_made(model, KEEP_NORM1));
     TRY(keep(training, kept[KEEP_TOKENS], range, tokens));
     TRY(clprune_layerscale_forward(model->context, in, tokens, w->ls1, x2, NULL));
-    TRY(resmlp_forget_made(model, KEEP_TOKENS));
-done:
-    return status;
+    return resmlp_forget_made(model, KEEP_TOKENS);
 }
 
 /* next = x2 + ls2 * fc2(gelu(fc1(affine2(x2)))); x2 and next have the rows of the range. gelu adds
@@ -97,7 +94,6 @@ done:
 static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, bool training,
     clprune_mat x2, resmlp_range range, clprune_mat next)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_block_weights *w = &block->w;
     clprune_saved *const *kept = block->kept;
@@ -124,16 +120,13 @@ static clprune_status mlp_half(const resmlp *model, const resmlp_block *block, b
     TRY(resmlp_forget_made(model, codes ? KEEP_FC1 : KEEP_GELU));
     TRY(keep(training, kept[KEEP_FC2], range, fc2));
     TRY(clprune_layerscale_forward(context, x2, fc2, w->ls2, next, NULL));
-    TRY(resmlp_forget_made(model, KEEP_FC2));
-done:
-    return status;
+    return resmlp_forget_made(model, KEEP_FC2);
 }
 
 /* next = the block of x. */
 static clprune_status block_forward(const resmlp *model, const resmlp_block *block, size_t batch,
     bool training, clprune_mat x, clprune_mat next)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const bool keeps_x2 = block->kept[KEEP_X2] != NULL;
     size_t step = resmlp_token_step(model, block, batch);
 
@@ -152,15 +145,13 @@ static clprune_status block_forward(const resmlp *model, const resmlp_block *blo
         TRY(mlp_half(model, block, training, x2, range, resmlp_rows(model, next, range)));
         TRY(resmlp_forget_made(model, KEEP_X2));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* pooled = mean over the tokens of alpha * x + beta. If only the mean of x is kept, the mean comes
  * first and the affine last. */
 static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clprune_mat pooled)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resmlp_outer_weights *w = &model->w;
     if (model->last_x == NULL) {
@@ -173,14 +164,12 @@ static clprune_status pool(const resmlp *model, size_t batch, clprune_mat x, clp
         TRY(clprune_token_mean_forward(context, batch, model->tokens, norm, pooled, NULL));
         TRY(resmlp_forget(model, norm));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status stem_forward(
     const resmlp *model, size_t batch, clprune_image_bytes images, clprune_mat x)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resmlp_outer_weights *w = &model->w;
     for (size_t first = 0; first < batch; first += model->stem_step) {
         const resmlp_range range = resmlp_range_at(first, model->stem_step, batch);
@@ -188,12 +177,12 @@ static clprune_status stem_forward(
             resmlp_images(model, images, first), w->stem_w, w->stem_b, resmlp_rows(model, x, range),
             NULL));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
-void resmlp_set_seed(resmlp *model, uint64_t seed)
+void resmlp_set_seed(void *of, uint64_t seed)
 {
+    const resmlp *model = of;
     const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
     const size_t depth = model->arch.depth;
     for (size_t i = 0; i < depth; ++i)
@@ -203,10 +192,9 @@ void resmlp_set_seed(resmlp *model, uint64_t seed)
     clprune_saved_set_seed(model->last_x, seed + stride * (depth * KEEP_TENSORS));
 }
 
-clprune_status resmlp_forward(
-    resmlp *model, size_t batch, clprune_image_bytes images, bool training)
+clprune_status resmlp_forward(void *of, size_t batch, clprune_image_bytes images, bool training)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
+    const resmlp *model = of;
     const resmlp_outer_weights *w = &model->w;
     const size_t depth = model->arch.depth;
     const resmlp_range all = {0, batch};
@@ -226,15 +214,14 @@ clprune_status resmlp_forward(
     resmlp_at(model, "forward head", 0);
     TRY(pool(model, batch, x, pooled));
     TRY(resmlp_forget(model, model->work.stream));
-    TRY(clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
-        clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL));
-done:
-    return status;
+    return clprune_linear_forward(model->head, batch, pooled, w->head_w, w->head_b,
+        clprune_mat_rows(model->logits, 0, batch), training ? model->pooled : NULL, NULL);
 }
 
 clprune_status resmlp_loss(
-    resmlp *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+    void *of, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
 {
+    const resmlp *model = of;
     return clprune_cross_entropy_forward(model->context, smoothing,
         clprune_mat_rows(model->logits, 0, batch), labels, clprune_mat_rows(model->log_p, 0, batch),
         loss, hit, NULL);

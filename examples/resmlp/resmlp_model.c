@@ -1,9 +1,7 @@
-/* The functions that the trainer calls, each a call of model.h. */
+/* What the trainer calls and model.h does not have. */
 #include "resmlp_model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model.h"
 
@@ -64,11 +62,6 @@ static void destroy(void *model)
     free(model);
 }
 
-static clprune_status init(void *model, uint64_t seed)
-{
-    return resmlp_init(model, seed);
-}
-
 static clprune_param *params(void *model, size_t *count)
 {
     resmlp *m = model;
@@ -79,42 +72,13 @@ static clprune_param *params(void *model, size_t *count)
 static bool weight(void *model, size_t index, trainer_weight *weight)
 {
     const resmlp *m = model;
-    if (index >= m->tensors)
-        return false;
-    const resmlp_tensor tensor = resmlp_arch_tensor(&m->arch, index);
-    *weight = (trainer_weight){.rank = tensor.rank,
-        .mat = m->params[index].value,
-        .head = strncmp(tensor.name, "head.", 5) == 0};
-    (void)snprintf(weight->name, sizeof weight->name, "%s", tensor.name);
-    memcpy(weight->shape, tensor.dims, sizeof weight->shape);
-    return true;
+    const model_tensors all = resmlp_arch_all(&m->arch);
+    return model_params_weight(&all, m->params, NULL, 0, index, weight);
 }
 
 /* The names that the authors' own code has. */
 static const char *const renames[][2] = {{"stem.", "patch_embed."}, {".linear_tokens.", ".attn."},
     {".mlp_channels.", ".mlp."}, {".ls1", ".gamma_1"}, {".ls2", ".gamma_2"}, {NULL, NULL}};
-
-static void set_seed(void *model, uint64_t seed)
-{
-    resmlp_set_seed(model, seed);
-}
-
-static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
-{
-    return resmlp_forward(model, batch, images, training);
-}
-
-static clprune_status loss(
-    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
-{
-    return resmlp_loss(model, batch, labels, smoothing, losses, hit);
-}
-
-static clprune_status backward(
-    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
-{
-    return resmlp_backward(model, batch, images, labels, smoothing);
-}
 
 static void watch(void *model, trainer_watch_fn *told, void *user)
 {
@@ -137,13 +101,13 @@ const trainer_model resmlp_model = {
     .settle = settle,
     .create = create,
     .destroy = destroy,
-    .init = init,
+    .init = resmlp_init,
     .params = params,
     .weight = weight,
     .renames = renames,
-    .set_seed = set_seed,
-    .forward = forward,
-    .loss = loss,
-    .backward = backward,
+    .set_seed = resmlp_set_seed,
+    .forward = resmlp_forward,
+    .loss = resmlp_loss,
+    .backward = resmlp_backward,
     .watch = watch,
 };

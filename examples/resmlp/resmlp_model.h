@@ -2,7 +2,7 @@
 #ifndef RESMLP_RESMLP_MODEL_H
 #define RESMLP_RESMLP_MODEL_H
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 extern const trainer_model resmlp_model;
 

@@ -6,44 +6,10 @@
 #include <string.h> /* memcpy */
 
 #include "resnet_private.h"
-#include "trainer/run/try.h"
-
-static clprune_status create_params(resnet *model)
-{
-    enum { NAME_SIZE = sizeof((resnet_tensor *)0)->name };
-    clprune_status status = CLPRUNE_OUT_OF_HOST_MEMORY;
-    const size_t count = model->tensors = resnet_arch_tensors(&model->arch);
-    model->params = calloc(count, sizeof *model->params);
-    model->names = calloc(count, NAME_SIZE);
-    clprune_mat *mats = calloc(count, sizeof *mats);
-    const char **names = calloc(count, sizeof *names);
-    if (!model->params || !model->names || !mats || !names)
-        goto done;
-    for (size_t i = 0; i < count; ++i) {
-        const resnet_tensor tensor = resnet_arch_tensor(&model->arch, i);
-        char *name = model->names + i * NAME_SIZE;
-        memcpy(name, tensor.name, NAME_SIZE);
-        names[i] = model->params[i].name = name;
-        model->params[i].decay = /* of weights alone: neither biases nor batch norms */
-            tensor.kind == RESNET_CONV_WEIGHT || tensor.kind == RESNET_HEAD_WEIGHT;
-        mats[i] = (clprune_mat){.rows = tensor.rows, .cols = tensor.cols};
-    }
-    /* One buffer each: the optimizer updates all of them in one launch. */
-    TRY(clprune_mats_create(model->context, CLPRUNE_MEMORY_PARAMETERS, count, names, mats));
-    for (size_t i = 0; i < count; ++i)
-        model->params[i].value = mats[i];
-    TRY(clprune_mats_create(model->context, CLPRUNE_MEMORY_GRADIENTS, count, names, mats));
-    for (size_t i = 0; i < count; ++i)
-        model->params[i].grad = mats[i];
-done:
-    free(mats);
-    free(names);
-    return status;
-}
+#include "trainer/base/try.h"
 
 static clprune_status create_part(resnet *model, size_t index)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     resnet_part *part = &model->parts[index];
     const resnet_unit *unit = &part->unit;
@@ -78,8 +44,7 @@ static clprune_status create_part(resnet *model, size_t index)
     trainer_count *count = &model->counts[index];
     (void)snprintf(count->name, sizeof count->name, "%s.num_batches_tracked", unit->norm);
     count->value = &part->batches;
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* A store, unless the rule recomputes the tensor or the tensor has no rows. */
@@ -101,7 +66,6 @@ static clprune_status create_store(
 
 static clprune_status create_stores(resnet *model, const keep_rule *rules)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const size_t blocks = model->blocks_count;
     for (size_t i = 0; i < blocks; ++i)
         for (size_t k = 0; k < KEEP_IN_BLOCK; ++k) {
@@ -113,8 +77,7 @@ static clprune_status create_stores(resnet *model, const keep_rule *rules)
         model->rule[k] = rules[keep_rule_at(&resnet_keep_table, blocks, 0, k)];
         TRY(create_store(model, 0, k, &model->rule[k], &model->kept[k]));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* A matrix of the workspace: one row, which resnet_room shapes. With a view, also a dense store on
@@ -122,7 +85,6 @@ done:
 static clprune_status create_work(const resnet *model, const char *owner, const char *name,
     size_t rows, size_t cols, clprune_mat *mat, clprune_saved **view)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
     const size_t align = CLPRUNE_SAVED_ALIGN / sizeof(float);
     const size_t elements = (rows * cols + align - 1) / align * align;
@@ -132,13 +94,11 @@ static clprune_status create_work(const resnet *model, const char *owner, const 
     if (view != NULL)
         TRY(clprune_saved_create_in(
             model->context, &dense, 1, 1, 1, mat->buffer, 0, elements * sizeof(float), view));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 static clprune_status create_block_work(resnet *model, size_t i)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     resnet_block *block = &model->blocks[i];
     const resnet_unit *u = &block->conv2->unit;
     const size_t rows = resnet_pixels(model->batch, u->to), cols = u->out;
@@ -161,9 +121,7 @@ static clprune_status create_block_work(resnet *model, size_t i)
             resnet_x_channels(model, i), &block->dx, NULL));
     }
     TRY(create_work(model, owner, "dconv2", rows, cols, &block->dconv2, NULL));
-    TRY(create_work(model, owner, "drelu1", rows, cols, &block->drelu1, NULL));
-done:
-    return status;
+    return create_work(model, owner, "drelu1", rows, cols, &block->drelu1, NULL);
 }
 
 /* Images at a time in the stem's backward pass. If its gradients are products, half of the batch,
@@ -176,7 +134,6 @@ static size_t stem_step(const resnet *model)
 /* The matrices of resnet_stem_by_product. */
 static clprune_status create_stem_products(resnet *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     resnet_workspace *work = &model->work;
     const resnet_unit *u = &model->parts[0].unit;
     const clprune_mat w = model->parts[0].w;
@@ -185,14 +142,11 @@ static clprune_status create_stem_products(resnet *model)
         model, "stem", "image_mean", pixels, u->in, &work->image_mean, &work->mean_view));
     TRY(create_work(model, "stem", "ones", resnet_pixels(1, u->to), u->out, &work->ones, NULL));
     TRY(create_work(model, "stem", "conv_product", w.rows, w.cols, &work->conv_product, NULL));
-    TRY(create_work(model, "stem", "patch_sums", w.rows, w.cols, &work->patch_sums, NULL));
-done:
-    return status;
+    return create_work(model, "stem", "patch_sums", w.rows, w.cols, &work->patch_sums, NULL);
 }
 
 static clprune_status create_workspace(resnet *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     resnet_workspace *work = &model->work;
     const resnet_unit *stem = &model->parts[0].unit;
     const resnet_unit *last = &model->blocks[model->blocks_count - 1].conv2->unit;
@@ -231,14 +185,11 @@ static clprune_status create_workspace(resnet *model)
     TRY(create_work(model, "work", "sums", 2, last->out, &work->sums, NULL));
     TRY(create_work(
         model, "head", "dlast", resnet_pixels(batch, last->to), last->out, &work->dlast, NULL));
-    TRY(create_work(model, "head", "dfeatures", batch, last->out, &work->dfeatures, NULL));
-done:
-    return status;
+    return create_work(model, "head", "dfeatures", batch, last->out, &work->dfeatures, NULL);
 }
 
 static clprune_status create_tail(resnet *model)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const size_t features = model->parts[model->parts_count - 1].unit.out;
     const clprune_keep dense = {.form = CLPRUNE_FORM_DENSE};
@@ -257,37 +208,16 @@ static clprune_status create_tail(resnet *model)
         TRY(clprune_mat_create(context, CLPRUNE_MEMORY_ACTIVATIONS, "stem.positions", sizes.rows,
             sizes.cols, &model->positions));
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
-clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
-    const keep_rule *rules, size_t batch, resnet *model)
+/* Fills in a model that is zero but for its sizes and arrays. */
+static clprune_status create_all(
+    resnet *model, const resnet_unit units[RESNET_UNITS], const keep_rule *rules)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    resnet_unit units[RESNET_UNITS];
-    *model = (resnet){0};
-    if (resnet_arch_check(arch) != NULL || batch == 0)
-        return CLPRUNE_INVALID_ARGUMENT;
-    for (size_t i = 0, other; i <= resnet_arch_blocks(arch); ++i)
-        if (!resnet_keep_check(arch, i, rules, &other, NULL, 0))
-            return CLPRUNE_INVALID_ARGUMENT;
-    model->context = context;
-    model->arch = *arch;
-    model->batch = batch;
-    model->parts_count = resnet_arch_units(arch, units);
-    model->blocks_count = resnet_arch_blocks(arch);
-    model->blocks = calloc(model->blocks_count, sizeof *model->blocks);
-    model->parts = calloc(model->parts_count, sizeof *model->parts);
-    model->states = calloc(2 * model->parts_count, sizeof *model->states);
-    model->state_names = calloc(2 * model->parts_count, sizeof *model->state_names);
-    model->counts = calloc(model->parts_count, sizeof *model->counts);
-    if (!model->blocks || !model->parts || !model->states || !model->state_names ||
-        !model->counts) {
-        status = CLPRUNE_OUT_OF_HOST_MEMORY;
-        goto done;
-    }
-    TRY(create_params(model));
+    const model_tensors all = resnet_arch_all(&model->arch);
+    model->tensors = all.count;
+    TRY(model_params_create(model->context, &all, &model->params, &model->names));
     for (size_t i = 0; i < model->parts_count; ++i) {
         resnet_part *part = &model->parts[i];
         resnet_block *block = &model->blocks[units[i].block];
@@ -305,8 +235,33 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     model->head_b = tail[1].value, model->head_db = tail[1].grad;
     TRY(create_stores(model, rules));
     TRY(create_tail(model));
-    TRY(create_workspace(model));
-done:
+    return create_workspace(model);
+}
+
+clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
+    const keep_rule *rules, size_t batch, resnet *model)
+{
+    resnet_unit units[RESNET_UNITS];
+    *model = (resnet){0};
+    if (resnet_arch_check(arch) != NULL || batch == 0)
+        return CLPRUNE_INVALID_ARGUMENT;
+    for (size_t i = 0, other; i <= resnet_arch_blocks(arch); ++i)
+        if (!resnet_keep_check(arch, i, rules, &other, NULL, 0))
+            return CLPRUNE_INVALID_ARGUMENT;
+    model->context = context;
+    model->arch = *arch;
+    model->batch = batch;
+    model->parts_count = resnet_arch_units(arch, units);
+    model->blocks_count = resnet_arch_blocks(arch);
+    model->blocks = calloc(model->blocks_count, sizeof *model->blocks);
+    model->parts = calloc(model->parts_count, sizeof *model->parts);
+    model->states = calloc(2 * model->parts_count, sizeof *model->states);
+    model->state_names = calloc(2 * model->parts_count, sizeof *model->state_names);
+    model->counts = calloc(model->parts_count, sizeof *model->counts);
+    const bool room = model->blocks != NULL && model->parts != NULL && model->states != NULL &&
+                      model->state_names != NULL && model->counts != NULL;
+    const clprune_status status =
+        room ? create_all(model, units, rules) : CLPRUNE_OUT_OF_HOST_MEMORY;
     if (status != CLPRUNE_SUCCESS)
         resnet_destroy(model);
     return status;
@@ -358,12 +313,7 @@ void resnet_destroy(resnet *model)
         destroy_part(context, &model->parts[i]);
     clprune_saved_destroy(model->features);
     clprune_linear_destroy(model->head);
-    if (model->params != NULL) {
-        clprune_buffer_release(context, model->params[0].value.buffer);
-        clprune_buffer_release(context, model->params[0].grad.buffer);
-    }
-    free(model->params);
-    free(model->names);
+    model_params_release(context, model->params, model->names);
     free(model->blocks);
     free(model->parts);
     free(model->states);

@@ -13,7 +13,7 @@
 
 #include "resnet_arch.h"
 #include "resnet_keep.h"
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 /* A convolution with its batch norm. */
 typedef struct resnet_part {
@@ -97,18 +97,13 @@ clprune_status resnet_create(clprune_context *context, const resnet_arch *arch,
     const keep_rule *rules, size_t batch, resnet *model);
 void resnet_destroy(resnet *model); /* accepts a zeroed one */
 
-/* Writes initial parameters and states: the same for the same seed on any device. See
- * resnet_init.c. */
-clprune_status resnet_init(resnet *model, uint64_t seed);
-
-void resnet_set_seed(resnet *model, uint64_t seed);
-
-/* The passes, as in trainer_model.h. */
-clprune_status resnet_forward(
-    resnet *model, size_t batch, clprune_image_bytes images, bool training);
+/* As in trainer_model.h; `model` is a resnet. See resnet_init.c. */
+clprune_status resnet_init(void *model, uint64_t seed);
+void resnet_set_seed(void *model, uint64_t seed);
+clprune_status resnet_forward(void *model, size_t batch, clprune_image_bytes images, bool training);
 clprune_status resnet_loss(
-    resnet *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
+    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit);
 clprune_status resnet_backward(
-    resnet *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
 
 #endif

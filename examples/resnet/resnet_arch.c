@@ -2,7 +2,7 @@
 
 #include <stdio.h> /* snprintf */
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 static const resnet_arch archs[] = {
     {"resnet18", 224, 1000, true, 4, {2, 2, 2, 2}, {64, 128, 256, 512}},
@@ -104,34 +104,42 @@ size_t resnet_arch_tensors(const resnet_arch *arch)
     return 3 * resnet_arch_units(arch, units) + 2;
 }
 
-resnet_tensor resnet_arch_tensor(const resnet_arch *arch, size_t index)
+model_tensor resnet_arch_tensor(const void *of, size_t index)
 {
+    const resnet_arch *arch = of;
     resnet_unit units[RESNET_UNITS];
     const size_t count = resnet_arch_units(arch, units);
-    const size_t features = arch->channels[arch->stages - 1];
-    if (index == 3 * count)
-        return (resnet_tensor){"fc.weight", RESNET_HEAD_WEIGHT, arch->classes, features, 0};
-    if (index > 3 * count)
-        return (resnet_tensor){"fc.bias", RESNET_HEAD_BIAS, 1, arch->classes, 0};
+    const size_t head[] = {arch->classes, arch->channels[arch->stages - 1], 0, 0};
+    model_tensor tensor;
+    if (index >= 3 * count) {
+        const bool weight = index == 3 * count;
+        tensor = weight ? model_tensor_of("", "fc.weight", RESNET_HEAD_WEIGHT, 2, head)
+                        : model_tensor_of("", "fc.bias", RESNET_HEAD_BIAS, 1, head);
+        tensor.head = true;
+        return tensor;
+    }
     const resnet_unit *u = &units[index / 3];
-    const size_t taps = u->kernel * u->kernel, part = index % 3;
-    resnet_tensor tensor = {.kind = part == 0   ? RESNET_CONV_WEIGHT
-                                    : part == 1 ? RESNET_GAMMA
-                                                : RESNET_BETA,
-        .rows = part == 0 ? u->out : 1,
-        .cols = part == 0 ? taps * u->in : u->out,
-        .fan_out = taps * u->out};
-    (void)snprintf(tensor.name, sizeof tensor.name, "%s.%s", part == 0 ? u->conv : u->norm,
-        part == 2 ? "bias" : "weight");
-    return tensor;
+    const size_t shape[] = {u->out, u->in, u->kernel, u->kernel};
+    switch (index % 3) {
+    case 0:
+        tensor = model_tensor_of(u->conv, ".weight", RESNET_CONV_WEIGHT, 4, shape);
+        tensor.channels_last = true;
+        return tensor;
+    case 1:
+        return model_tensor_of(u->norm, ".weight", RESNET_GAMMA, 1, shape);
+    default:
+        return model_tensor_of(u->norm, ".bias", RESNET_BETA, 1, shape);
+    }
+}
+
+model_tensors resnet_arch_all(const resnet_arch *arch)
+{
+    return (model_tensors){
+        .arch = arch, .count = resnet_arch_tensors(arch), .at = resnet_arch_tensor};
 }
 
 uint64_t resnet_arch_parameters(const resnet_arch *arch)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < resnet_arch_tensors(arch); ++i) {
-        const resnet_tensor tensor = resnet_arch_tensor(arch, i);
-        sum += (uint64_t)tensor.rows * tensor.cols;
-    }
-    return sum;
+    const model_tensors all = resnet_arch_all(arch);
+    return model_params_elements(&all);
 }

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/model/model_params.h"
+
 enum { RESNET_CHANNELS = 3, RESNET_STAGES = 4, RESNET_UNITS = 64 };
 
 typedef struct resnet_arch {
@@ -35,8 +37,7 @@ resnet_arch resnet_arch_at(size_t index);
 const char *resnet_arch_check(const resnet_arch *arch);
 
 /* The architecture of settled sizes: trainer_model.h. */
-struct trainer_sizes;
-resnet_arch resnet_arch_of(const struct trainer_sizes *sizes);
+resnet_arch resnet_arch_of(const trainer_sizes *sizes);
 
 typedef enum resnet_role { RESNET_STEM, RESNET_CONV1, RESNET_CONV2, RESNET_DOWN } resnet_role;
 
@@ -69,15 +70,11 @@ typedef enum resnet_kind {
     RESNET_HEAD_BIAS
 } resnet_kind;
 
-typedef struct resnet_tensor {
-    char name[64];
-    resnet_kind kind;
-    size_t rows, cols; /* a convolution's is out x (kernel^2 * in), see <clprune/conv2d.h> */
-    size_t fan_out;    /* of a convolution: out * kernel^2 */
-} resnet_tensor;
-
 size_t resnet_arch_tensors(const resnet_arch *arch);
-resnet_tensor resnet_arch_tensor(const resnet_arch *arch, size_t index);
+model_tensor resnet_arch_tensor(const void *arch, size_t index); /* arch: a resnet_arch */
+
+/* All of them, without `draw`. */
+model_tensors resnet_arch_all(const resnet_arch *arch);
 
 /* Elements of all tensors. resnet18 of 1000 classes: 11,689,512. */
 uint64_t resnet_arch_parameters(const resnet_arch *arch);

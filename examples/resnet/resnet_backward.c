@@ -1,13 +1,12 @@
 /* The backward pass: the forward calls reversed. relu1 and out that were not kept are recomputed
  * from the outputs of convolutions. */
 #include "resnet_private.h"
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 /* The shortcut of a block with a downsample: bn(downsample), in block->shortcut. */
 static clprune_status make_shortcut(
     const resnet *model, size_t batch, const resnet_block *block, clprune_mat *shortcut)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_unit *u = &block->down->unit;
     const size_t rows = resnet_pixels(batch, u->to);
     const clprune_batch_norm bn = resnet_norm(block->down);
@@ -16,9 +15,7 @@ static clprune_status make_shortcut(
     TRY(resnet_restore(block->kept[KEEP_DOWN], batch, block->made[KEEP_DOWN], rows, u->out, &down));
     TRY(clprune_batch_norm_forward(
         model->context, &bn, false, down, CLPRUNE_NO_MAT, *shortcut, CLPRUNE_NO_MAT, NULL));
-    TRY(resnet_forget(model, block->made[KEEP_DOWN]));
-done:
-    return status;
+    return resnet_forget(model, block->made[KEEP_DOWN]);
 }
 
 /* y = max(bn(x) + residual, 0) from a restored x. With a kept mask, the mask decides where y is 0,
@@ -37,7 +34,6 @@ static clprune_status relu_again(const resnet *model, const clprune_batch_norm *
 static clprune_status out_again(
     const resnet *model, size_t batch, size_t j, clprune_mat x, clprune_mat *out)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_block *block = &model->blocks[j];
     const resnet_unit *u = &block->conv2->unit;
     const size_t rows = resnet_pixels(batch, u->to);
@@ -51,9 +47,7 @@ static clprune_status out_again(
         block->kept[KEEP_CONV2], batch, block->made[KEEP_OUT], rows, u->out, &conv2));
     TRY(relu_again(
         model, &bn, conv2, shortcut, clprune_saved_mask(block->kept[KEEP_MASK2], 0, batch), *out));
-    TRY(resnet_forget(model, block->shortcut));
-done:
-    return status;
+    return resnet_forget(model, block->shortcut);
 }
 
 /* Block i's x is dead, unless it is kept dense. */
@@ -69,7 +63,6 @@ static clprune_status forget_x(const resnet *model, size_t i)
 static clprune_status x_again(
     const resnet *model, size_t batch, clprune_image_bytes images, size_t i, clprune_mat *x)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
     size_t from = i; /* the block whose x is kept, or needs no x before it to be recomputed */
     while (resnet_kept_x(model, from) == NULL && from > 0 && model->blocks[from - 1].down == NULL)
@@ -95,35 +88,7 @@ static clprune_status x_again(
         TRY(out_again(model, batch, j, *x, x));
         TRY(forget_x(model, j));
     }
-done:
-    return status;
-}
-
-clprune_status resnet_view(
-    clprune_saved *store, size_t batch, clprune_mat mat, clprune_saved **kept)
-{
-    *kept = store;
-    return clprune_saved_reshape(store, batch, mat.rows / batch, mat.cols);
-}
-
-clprune_status resnet_norm_backward(const resnet *model, const resnet_part *part, bool relu,
-    clprune_mat x, clprune_mat mask, clprune_mat residual, clprune_mat dy, clprune_mat dz,
-    clprune_mat dx)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    const clprune_batch_norm bn = resnet_norm(part);
-    const clprune_mat none = CLPRUNE_NO_MAT, sums = resnet_room(model->work.sums, 2, x.cols);
-    TRY(clprune_batch_norm_backward_sums(context, 0.0f, 0.0f, &bn, relu, x, dy, mask, residual, dz,
-        sums, part->dgamma, part->dbeta, NULL));
-    if (dz.buffer != NULL)
-        TRY(clprune_batch_norm_backward_input(
-            context, x.rows, &bn, false, x, dz, none, none, sums, dx, NULL));
-    else
-        TRY(clprune_batch_norm_backward_input(
-            context, x.rows, &bn, relu, x, dy, mask, residual, sums, dx, NULL));
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* part->dw and, unless dx is absent, dx = the gradient of x + dx_beta * dx. */
@@ -138,7 +103,6 @@ static clprune_status conv_backward(const resnet_part *part, size_t batch, float
 static clprune_status block_backward(const resnet *model, size_t i, size_t batch,
     clprune_image_bytes images, clprune_mat dout, clprune_mat *dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_workspace *work = &model->work;
     const resnet_block *block = &model->blocks[i];
     clprune_saved *const *kept = block->kept;
@@ -201,15 +165,13 @@ static clprune_status block_backward(const resnet *model, size_t i, size_t batch
         TRY(conv_backward(block->down, batch, 1.0f, kept_x, ddown, *dx));
         TRY(resnet_forget(model, block->dconv2));
     }
-    TRY(forget_x(model, i));
-done:
-    return status;
+    return forget_x(model, i);
 }
 
 clprune_status resnet_backward(
-    resnet *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
+    void *of, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
+    const resnet *model = of;
     clprune_context *context = model->context;
     const size_t last = model->blocks_count - 1;
     const resnet_unit *u = &model->blocks[last].conv2->unit;
@@ -230,7 +192,5 @@ clprune_status resnet_backward(
         TRY(block_backward(model, i, batch, images, dx, &dx));
     }
     resnet_at(model, "backward stem", 0);
-    TRY(resnet_stem_backward(model, batch, images, dx));
-done:
-    return status;
+    return resnet_stem_backward(model, batch, images, dx);
 }

@@ -1,38 +1,6 @@
-/* The forward pass, and where the tensors of a block lie. */
+/* The forward pass. */
 #include "resnet_private.h"
-#include "trainer/run/try.h"
-
-void resnet_at(const resnet *model, const char *part, size_t block)
-{
-    if (model->watch != NULL)
-        model->watch(model->watch_user, part, block);
-}
-
-clprune_mat resnet_room(clprune_mat work, size_t rows, size_t cols)
-{
-    return (clprune_mat){work.buffer, work.offset, rows, cols, cols};
-}
-
-clprune_mat resnet_target(
-    const clprune_saved *kept, size_t batch, clprune_mat work, size_t rows, size_t cols)
-{
-    const clprune_mat dense = clprune_saved_dense(kept, 0, batch);
-    return dense.rows > 0 ? dense : resnet_room(work, rows, cols);
-}
-
-clprune_status resnet_restore(const clprune_saved *kept, size_t batch, clprune_mat work,
-    size_t rows, size_t cols, clprune_mat *mat)
-{
-    *mat = resnet_target(kept, batch, work, rows, cols);
-    return clprune_saved_restore(kept, 0, batch, *mat, NULL);
-}
-
-clprune_saved *resnet_kept_x(const resnet *model, size_t i)
-{
-    if (i == 0)
-        return model->kept[model->arch.pools ? KEEP_POOL : KEEP_STEM_RELU];
-    return model->blocks[i - 1].kept[KEEP_OUT];
-}
+#include "trainer/base/try.h"
 
 /* Where the forward pass makes the out of block i; i = -1: the stem's. */
 static clprune_mat out_target(const resnet *model, size_t batch, ptrdiff_t i)
@@ -49,41 +17,10 @@ static clprune_mat out_target(const resnet *model, size_t batch, ptrdiff_t i)
         model->blocks[i].made[KEEP_OUT], resnet_pixels(batch, u->to), u->out);
 }
 
-clprune_status resnet_measure(const resnet *model, const resnet_part *part, bool training,
-    clprune_mat y, clprune_batch_norm *bn)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_context *context = model->context;
-    *bn = resnet_norm(part);
-    if (!training) {
-        bn->mean = part->running_mean;
-        return clprune_batch_norm_inverse(context, resnet_eps, part->running_var, bn->inv, NULL);
-    }
-    TRY(clprune_batch_norm_moments(context, 0, y, part->mean, part->inv, NULL));
-    TRY(clprune_batch_norm_statistics(context, y.rows, resnet_eps, resnet_momentum, part->mean,
-        part->inv, part->inv, part->running_mean, part->running_var, NULL));
-done:
-    return status;
-}
-
-clprune_status resnet_keep_tensor(bool training, clprune_saved *kept, size_t batch, clprune_mat mat)
-{
-    return training && kept != NULL ? clprune_saved_store(kept, 0, batch, mat, NULL)
-                                    : CLPRUNE_SUCCESS;
-}
-
-clprune_status resnet_convolve(
-    const resnet_part *part, size_t batch, clprune_mat x, clprune_mat y, clprune_saved *kept_x)
-{
-    return clprune_conv2d_forward(part->conv, batch, resnet_square(part->unit.from), x, part->w,
-        CLPRUNE_NO_MAT, y, kept_x, NULL);
-}
-
 /* next = max(bn2(conv2(max(bn1(conv1 x), 0))) + shortcut, 0). kept_x: the store of x, or NULL. */
 static clprune_status block_forward(const resnet *model, const resnet_block *block, size_t batch,
     bool training, clprune_mat x, clprune_saved *kept_x, clprune_mat next)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     clprune_saved *const *kept = block->kept;
     const size_t rows = next.rows, cols = next.cols;
@@ -120,9 +57,7 @@ static clprune_status block_forward(const resnet *model, const resnet_block *blo
     TRY(resnet_keep_tensor(training, kept[KEEP_CONV2], batch, conv2));
     TRY(clprune_batch_norm_forward(context, &bn, true, conv2, shortcut, next, mask2, NULL));
     TRY(resnet_forget(model, block->made[KEEP_CONV2]));
-    TRY(resnet_forget(model, block->shortcut));
-done:
-    return status;
+    return resnet_forget(model, block->shortcut);
 }
 
 /* As PyTorch's BatchNorm2d; the largest count stays. */
@@ -135,10 +70,9 @@ static void count_batch(resnet *model)
     }
 }
 
-clprune_status resnet_forward(
-    resnet *model, size_t batch, clprune_image_bytes images, bool training)
+clprune_status resnet_forward(void *of, size_t batch, clprune_image_bytes images, bool training)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
+    resnet *model = of;
     const resnet_workspace *work = &model->work;
     clprune_mat x = out_target(model, batch, -1);
 
@@ -163,20 +97,21 @@ clprune_status resnet_forward(
         clprune_mat_rows(model->logits, 0, batch), training ? model->features : NULL, NULL));
     if (training)
         count_batch(model);
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 clprune_status resnet_loss(
-    resnet *model, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
+    void *of, size_t batch, cl_mem labels, float smoothing, clprune_mat loss, clprune_mat hit)
 {
+    const resnet *model = of;
     return clprune_cross_entropy_forward(model->context, smoothing,
         clprune_mat_rows(model->logits, 0, batch), labels, clprune_mat_rows(model->log_p, 0, batch),
         loss, hit, NULL);
 }
 
-void resnet_set_seed(resnet *model, uint64_t seed)
+void resnet_set_seed(void *of, uint64_t seed)
 {
+    const resnet *model = of;
     const uint64_t stride = UINT64_C(0x9e3779b97f4a7c15);
     for (size_t i = 0; i < model->blocks_count; ++i)
         for (size_t k = 0; k < KEEP_IN_BLOCK; ++k)

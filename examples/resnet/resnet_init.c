@@ -10,14 +10,15 @@
 #include <stdlib.h>
 
 #include "resnet.h"
-#include "trainer/data/rng.h"
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
-static double draw(rng *r, const resnet_arch *arch, const resnet_tensor *tensor)
+static double draw(rng *r, const void *of, const model_tensor *tensor)
 {
+    const resnet_arch *arch = of;
     switch (tensor->kind) {
     case RESNET_CONV_WEIGHT:
-        return sqrt(2.0 / (double)tensor->fan_out) * rng_normal(r);
+        return sqrt(2.0 / (double)(tensor->shape[0] * tensor->shape[2] * tensor->shape[3])) *
+               rng_normal(r);
     case RESNET_GAMMA:
         return 1.0;
     case RESNET_HEAD_WEIGHT:
@@ -42,30 +43,16 @@ static clprune_status write_all(clprune_context *context, float value, clprune_m
     return status;
 }
 
-clprune_status resnet_init(resnet *model, uint64_t seed)
+clprune_status resnet_init(void *of, uint64_t seed)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    float *values = NULL;
-    for (size_t i = 0; i < model->tensors; ++i) {
-        const resnet_tensor tensor = resnet_arch_tensor(&model->arch, i);
-        const size_t count = tensor.rows * tensor.cols;
-        rng r = rng_open(seed, RNG_INIT, (uint32_t)i, 0);
-        free(values);
-        values = malloc(count * sizeof *values);
-        if (values == NULL) {
-            status = CLPRUNE_OUT_OF_HOST_MEMORY;
-            goto done;
-        }
-        for (size_t j = 0; j < count; ++j)
-            values[j] = (float)draw(&r, &model->arch, &tensor);
-        TRY(clprune_mat_write(model->context, model->params[i].value, values));
-    }
+    resnet *model = of;
+    model_tensors all = resnet_arch_all(&model->arch);
+    all.draw = draw;
+    TRY(model_params_init(model->context, &all, model->params, seed));
     for (size_t i = 0; i < model->parts_count; ++i) {
         TRY(write_all(model->context, 0.0f, model->parts[i].running_mean));
         TRY(write_all(model->context, 1.0f, model->parts[i].running_var));
         model->parts[i].batches = 0;
     }
-done:
-    free(values);
-    return status;
+    return CLPRUNE_SUCCESS;
 }

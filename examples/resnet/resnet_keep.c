@@ -2,7 +2,7 @@
 
 #include <stdio.h> /* snprintf */
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 #define ONLY_MASK KEEP_SET(CLPRUNE_FORM_MASK)
 

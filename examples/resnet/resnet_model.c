@@ -1,9 +1,7 @@
-/* The functions that the trainer calls, each a call of resnet.h. */
+/* What the trainer calls and resnet.h does not have. */
 #include "resnet_model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "resnet.h"
 
@@ -50,11 +48,6 @@ static void destroy(void *model)
     free(model);
 }
 
-static clprune_status init(void *model, uint64_t seed)
-{
-    return resnet_init(model, seed);
-}
-
 static clprune_param *params(void *model, size_t *count)
 {
     resnet *m = model;
@@ -80,56 +73,8 @@ static const trainer_count *counts(void *model, size_t *count)
 static bool weight(void *model, size_t index, trainer_weight *weight)
 {
     const resnet *m = model;
-    if (index >= m->tensors + 2 * m->parts_count)
-        return false;
-    *weight = (trainer_weight){0};
-    if (index >= m->tensors) {
-        const trainer_state *state = &m->states[index - m->tensors];
-        (void)snprintf(weight->name, sizeof weight->name, "%s", state->name);
-        weight->mat = state->mat;
-        weight->rank = 1;
-        weight->shape[0] = state->mat.cols;
-        return true;
-    }
-    const resnet_tensor tensor = resnet_arch_tensor(&m->arch, index);
-    (void)snprintf(weight->name, sizeof weight->name, "%s", tensor.name);
-    weight->mat = m->params[index].value;
-    weight->head = tensor.kind == RESNET_HEAD_WEIGHT || tensor.kind == RESNET_HEAD_BIAS;
-    weight->channels_last = tensor.kind == RESNET_CONV_WEIGHT;
-    if (weight->channels_last) {
-        const resnet_unit *unit = &m->parts[index / 3].unit;
-        const size_t shape[4] = {unit->out, unit->in, unit->kernel, unit->kernel};
-        memcpy(weight->shape, shape, sizeof shape);
-        weight->rank = 4;
-    } else {
-        const bool matrix = tensor.kind == RESNET_HEAD_WEIGHT;
-        weight->rank = matrix ? 2 : 1;
-        weight->shape[0] = matrix ? tensor.rows : tensor.cols;
-        weight->shape[1] = matrix ? tensor.cols : 0;
-    }
-    return true;
-}
-
-static void set_seed(void *model, uint64_t seed)
-{
-    resnet_set_seed(model, seed);
-}
-
-static clprune_status forward(void *model, size_t batch, clprune_image_bytes images, bool training)
-{
-    return resnet_forward(model, batch, images, training);
-}
-
-static clprune_status loss(
-    void *model, size_t batch, cl_mem labels, float smoothing, clprune_mat losses, clprune_mat hit)
-{
-    return resnet_loss(model, batch, labels, smoothing, losses, hit);
-}
-
-static clprune_status backward(
-    void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing)
-{
-    return resnet_backward(model, batch, images, labels, smoothing);
+    const model_tensors all = resnet_arch_all(&m->arch);
+    return model_params_weight(&all, m->params, m->states, 2 * m->parts_count, index, weight);
 }
 
 static void watch(void *model, trainer_watch_fn *told, void *user)
@@ -151,14 +96,14 @@ const trainer_model resnet_model = {
     .settle = settle,
     .create = create,
     .destroy = destroy,
-    .init = init,
+    .init = resnet_init,
     .params = params,
     .states = states,
     .counts = counts,
     .weight = weight,
-    .set_seed = set_seed,
-    .forward = forward,
-    .loss = loss,
-    .backward = backward,
+    .set_seed = resnet_set_seed,
+    .forward = resnet_forward,
+    .loss = resnet_loss,
+    .backward = resnet_backward,
     .watch = watch,
 };

@@ -2,7 +2,7 @@
 #ifndef RESNET_TRAINER_MODEL_H
 #define RESNET_TRAINER_MODEL_H
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 extern const trainer_model resnet_model;
 

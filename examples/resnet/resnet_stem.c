@@ -4,7 +4,7 @@
  * without it (resnet_stem_by_product): the gradients then follow from three products with the
  * image, of dz, conv and ones. The forward pass makes the last two. */
 #include "resnet_private.h"
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 static const clprune_max_pool_desc stem_pool = {
     .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
@@ -22,7 +22,6 @@ static clprune_status weights_product(const resnet_part *part, size_t batch, flo
 static clprune_status make_products(
     const resnet *model, size_t batch, clprune_mat image, clprune_mat conv)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resnet_workspace *work = &model->work;
     const resnet_part *part = &model->parts[0];
@@ -43,15 +42,12 @@ static clprune_status make_products(
     TRY(weights_product(
         part, 1, 0.0f, kept_mean, ones, resnet_room(work->patch_sums, w.rows, w.cols), none));
     TRY(resnet_forget(model, work->image_mean));
-    TRY(resnet_forget(model, work->ones));
-done:
-    return status;
+    return resnet_forget(model, work->ones);
 }
 
 clprune_status resnet_stem_forward(
     const resnet *model, size_t batch, clprune_image_bytes images, bool training, clprune_mat x)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resnet_workspace *work = &model->work;
     const resnet_part *part = &model->parts[0];
@@ -77,8 +73,7 @@ clprune_status resnet_stem_forward(
     if (resnet_stem_fused(model)) {
         TRY(clprune_max_pool_norm_forward(
             context, &stem_pool, &bn, batch, resnet_square(u->to), conv, x, positions, NULL));
-        TRY(resnet_forget(model, work->made[KEEP_STEM]));
-        goto done;
+        return resnet_forget(model, work->made[KEEP_STEM]);
     }
     const bool in_place = resnet_relu_in_place(model);
     clprune_mat relu = conv;
@@ -91,13 +86,11 @@ clprune_status resnet_stem_forward(
     if (!in_place)
         TRY(resnet_forget(model, work->made[KEEP_STEM]));
     if (!model->arch.pools)
-        goto done;
+        return CLPRUNE_SUCCESS;
     TRY(resnet_keep_tensor(training, kept[KEEP_STEM_RELU], batch, relu));
     TRY(clprune_max_pool_forward(
         context, &stem_pool, batch, resnet_square(u->to), relu, x, positions, NULL));
-    TRY(resnet_forget(model, work->made[in_place ? KEEP_STEM : KEEP_STEM_RELU]));
-done:
-    return status;
+    return resnet_forget(model, work->made[in_place ? KEEP_STEM : KEEP_STEM_RELU]);
 }
 
 /* `count` images, channels last, in image_again. */
@@ -114,7 +107,6 @@ static clprune_status image_again(
 clprune_status resnet_stem_again(
     const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat *conv)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
     const size_t rows = resnet_pixels(batch, u->to);
@@ -125,10 +117,8 @@ clprune_status resnet_stem_again(
     clprune_mat image = clprune_saved_dense(kept[KEEP_IMAGE], 0, batch);
     if (image.rows == 0)
         TRY(image_again(model, 0, batch, images, &image));
-    TRY(clprune_conv2d_forward(part->conv, batch, resnet_square(u->from), image, part->w,
-        CLPRUNE_NO_MAT, *conv, NULL, NULL));
-done:
-    return status;
+    return clprune_conv2d_forward(part->conv, batch, resnet_square(u->from), image, part->w,
+        CLPRUNE_NO_MAT, *conv, NULL, NULL);
 }
 
 /* Adds the products of dz, stem_step images at a time, and combines them with those of the forward
@@ -136,7 +126,6 @@ done:
 static clprune_status backward_by_product(
     const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = model->context;
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
@@ -163,15 +152,12 @@ static clprune_status backward_by_product(
     TRY(clprune_batch_norm_backward_product(context, resnet_pixels(batch, u->to), 0.0f, &bn,
         part->w, patch_sum, conv_product, part->dbeta, part->dw, part->dgamma, NULL));
     TRY(resnet_forget(model, work->conv_product));
-    TRY(resnet_forget(model, work->patch_sums));
-done:
-    return status;
+    return resnet_forget(model, work->patch_sums);
 }
 
 clprune_status resnet_stem_backward(
     const resnet *model, size_t batch, clprune_image_bytes images, clprune_mat dx)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     const resnet_part *part = &model->parts[0];
     const resnet_unit *u = &part->unit;
     const resnet_workspace *work = &model->work;
@@ -180,7 +166,7 @@ clprune_status resnet_stem_backward(
     clprune_mat drelu = dx, conv;
     if (resnet_stem_by_product(model)) {
         TRY(backward_by_product(model, batch, images, dx));
-        goto dead;
+        return resnet_forget(model, dx);
     }
     if (model->arch.pools) {
         drelu = resnet_room(work->dstem, resnet_pixels(batch, u->to), u->out);
@@ -199,8 +185,5 @@ clprune_status resnet_stem_backward(
     TRY(weights_product(part, batch, 0.0f, kept_image, drelu, part->dw, none));
     TRY(resnet_forget(model, work->image_again));
     TRY(resnet_forget(model, work->dstem));
-dead:
-    TRY(resnet_forget(model, dx));
-done:
-    return status;
+    return resnet_forget(model, dx);
 }

@@ -222,7 +222,7 @@ typedef struct setting {
  * was read from another, or a sum, shows. */
 static test_buf exact(size_t bytes, float value)
 {
-    float *values = test_alloc((bytes / sizeof *values) * sizeof *values);
+    float *values = test_alloc(bytes + sizeof *values);
     for (size_t i = 0; i < bytes / sizeof *values; i++)
         values[i] = value;
     test_buf made = test_buf_make(bytes, values);

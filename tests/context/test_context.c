@@ -459,7 +459,6 @@ static void last_error_is_per_thread(void **state)
     assert_int_equal(pthread_join(thread, &seen), 0);
     assert_non_null(seen);
     assert_string_equal((char *)seen, "");
-    free(seen);
 }
 
 static void null_contexts(void **state)

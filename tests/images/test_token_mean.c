@@ -1,6 +1,4 @@
-/* Token mean: values over samples x tokens x features, derivatives, repeatability, invalid
- * arguments. */
-#include "ref/token_mean_ref.h"
+/* Token mean: forward and backward over samples x tokens x features. */
 #include "support/test_layer.h"
 
 typedef struct shape {
@@ -9,138 +7,96 @@ typedef struct shape {
 
 static const shape shapes[] = {{1, 1, 1, 0}, {3, 1, 16, 0}, {1, 7, 15, 1}, {2, 9, 17, 0},
     {5, 196, 20, 2}, {4, 64, 128, 0}, {3, 5, 4, 0}, {2, 3, 3, 5}, {2, 5, 530, 3}, {2, 3, 2100, 0},
-    {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}};
+    {0, 5, 8, 0}, {3, 5, 0, 0}, {0, 0, 0, 0}, {2, 0, 5, 1}};
 
-static void values(void **state)
+static layer_size size_tokens(const void *of)
 {
-    const shape *s = *state;
-    clprune_context *context = test_context();
-    const size_t rows = s->batch * s->tokens, count = rows * s->cols, small = s->batch * s->cols;
-    float *x = test_new_normal(41, count), *dy = test_new_normal(42, small);
-    double *wide_x = layer_widen(count, x), *wide_dy = layer_widen(small, dy);
-    double *y_want = layer_new(small), *y_bound = layer_new(small);
-    double *dx_want = layer_new(count), *dx_bound = layer_new(count);
-    token_mean_ref_forward(s->batch, s->tokens, s->cols, wide_x, y_want, y_bound);
-    token_mean_ref_backward(s->batch, s->tokens, s->cols, wide_dy, dx_want, dx_bound);
-    test_mat in = test_mat_make(rows, s->cols, s->gap, x);
-    test_mat y = test_mat_make(s->batch, s->cols, s->gap + 1, NULL);
-    test_mat y2 = test_mat_make(s->batch, s->cols, s->gap, NULL);
-    test_mat gradient = test_mat_make(s->batch, s->cols, s->gap + 2, dy);
-    test_mat dx = test_mat_make(rows, s->cols, s->gap + 3, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_token_mean_forward(context, s->batch, s->tokens, in.mat, y.mat, &event));
-    layer_event(event);
-    layer_check("y", &y, y_want, y_bound, "forward");
-    TEST_OK(clprune_token_mean_forward(context, s->batch, s->tokens, in.mat, y2.mat, NULL));
-    layer_same("y", &y, &y2);
-    TEST_OK(
-        clprune_token_mean_backward(context, s->batch, s->tokens, gradient.mat, dx.mat, &event));
-    layer_event(event);
-    layer_check("dx", &dx, dx_want, dx_bound, "backward");
-    test_mat_unchanged(&in, "x");
-    test_mat_unchanged(&gradient, "dy");
+    const shape *s = of;
+    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
 }
 
-/* No tokens: the mean is NaN, the gradient has no rows. */
-static void no_tokens(void **state)
+static layer_size size_means(const void *of)
 {
-    (void)state;
-    test_mat none = test_mat_make(0, 5, 0, NULL), y = test_mat_make(2, 5, 1, NULL);
-    const double want[10] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    const double bound[10] = {0};
-    TEST_OK(clprune_token_mean_forward(test_context(), 2, 0, none.mat, y.mat, NULL));
-    layer_check("y", &y, want, bound, "no tokens");
-    TEST_OK(clprune_token_mean_backward(test_context(), 2, 0, y.mat, none.mat, NULL));
+    const shape *s = of;
+    return (layer_size){s->batch, s->cols, s->gap};
 }
 
-enum { BATCH = 3, TOKENS = 7, COLS = 18 };
-
-/* The sum of w * y, w[i] = i / 10 - 2. */
-static double weight(size_t i)
+static clprune_status call_forward(const layer_call *c)
 {
-    return (double)i / 10 - 2;
+    const shape *s = c->shape;
+    return clprune_token_mean_forward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
 }
 
-static double loss_ref(void *user, const double *x)
+/* No tokens: NaN. Two roundings besides the sum's: of 1 / tokens and of the product. */
+static void ref_forward(const layer_data *d)
 {
-    (void)user;
-    double y[BATCH * COLS], loss = 0;
-    token_mean_ref_forward(BATCH, TOKENS, COLS, x, y, NULL);
-    for (size_t i = 0; i < BATCH * COLS; i++)
-        loss += weight(i) * y[i];
-    return loss;
+    const shape *s = d->shape;
+    const double tokens = (double)s->tokens;
+    for (size_t i = 0; i < d[1].count; i++) {
+        double sum = 0, size = 0;
+        for (size_t p = 0; p < s->tokens; p++) {
+            const double x = d->in[(i / s->cols * s->tokens + p) * s->cols + i % s->cols];
+            sum += x;
+            size += fabs(x);
+        }
+        d[1].want[i] = sum / tokens;
+        d[1].bound[i] = test_bound(s->tokens, size / tokens, 2 * d[1].want[i]);
+    }
 }
 
-static double loss_device(void *user, const double *x)
+static const layer_case forward = {"forward",
+    {{"x", LAYER_IN, size_tokens}, {"y", LAYER_OUT, size_means}}, call_forward, ref_forward, NULL};
+
+static clprune_status call_backward(const layer_call *c)
 {
-    (void)user;
-    float *narrow = layer_narrow(BATCH * TOKENS * COLS, x);
-    test_mat in = test_mat_make(BATCH * TOKENS, COLS, 0, narrow);
-    test_mat out = test_mat_make(BATCH, COLS, 0, NULL);
-    TEST_OK(clprune_token_mean_forward(test_context(), BATCH, TOKENS, in.mat, out.mat, NULL));
-    float *y = test_mat_get(&out, "y");
-    double loss = 0;
-    for (size_t i = 0; i < BATCH * COLS; i++)
-        loss += weight(i) * (double)y[i];
-    return loss;
+    const shape *s = c->shape;
+    return clprune_token_mean_backward(c->context, s->batch, s->tokens, c->m[0], c->m[1], c->event);
 }
+
+static void ref_backward(const layer_data *d)
+{
+    const shape *s = d->shape;
+    for (size_t i = 0; i < d[1].count; i++) {
+        const size_t sample = i / s->cols / s->tokens;
+        d[1].want[i] = d->in[sample * s->cols + i % s->cols] / (double)s->tokens;
+        d[1].bound[i] = test_bound(0, 0, 2 * d[1].want[i]);
+    }
+}
+
+static const layer_case backward = {"backward",
+    {{"dy", LAYER_IN, size_means}, {"dx", LAYER_OUT, size_tokens}}, call_backward, ref_backward,
+    NULL};
 
 static void slopes(void **state)
 {
     (void)state;
-    enum { COUNT = BATCH * TOKENS * COLS };
-    float *x = test_new_normal(43, COUNT);
-    double *wide = layer_widen(COUNT, x), *grad = layer_new(COUNT), dy[BATCH * COLS];
-    for (size_t i = 0; i < BATCH * COLS; i++)
-        dy[i] = weight(i);
-    token_mean_ref_backward(BATCH, TOKENS, COLS, dy, grad, NULL);
-    layer_slopes("reference", loss_ref, NULL, COUNT, wide, grad, 1e-3, 1e-8);
-    layer_slopes("device", loss_device, NULL, COUNT, wide, grad, 1e-2, 1e-3);
+    static const shape few = {3, 7, 18, 0};
+    layer_slopes_of(&forward, &backward, &few, (layer_steps){1e-3, 1e-8, 1e-2, 1e-3, 1e-6});
 }
 
-static void invalid(void **state)
+static void many_samples(void **state)
 {
     (void)state;
     clprune_context *context = test_context();
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     test_mat x = test_mat_make(12, 5, 0, NULL), y = test_mat_make(3, 5, 0, NULL);
-    test_mat narrow = test_mat_make(3, 4, 0, NULL);
-    const clprune_mat inside = clprune_mat_rows(x.mat, 2, 3);
-    cl_event event = NULL;
-    assert_int_equal(clprune_token_mean_forward(NULL, 3, 4, x.mat, y.mat, &event), bad);
-    TEST_FAILS(clprune_token_mean_forward(context, 3, 5, x.mat, y.mat, &event), size, "x is");
-    TEST_FAILS(clprune_token_mean_forward(context, 4, 3, x.mat, y.mat, &event), size, "y is");
-    TEST_FAILS(clprune_token_mean_forward(context, 3, 4, x.mat, narrow.mat, &event), size, "y is");
-    TEST_FAILS(
-        clprune_token_mean_forward(context, 3, 4, x.mat, inside, &event), bad, "y overlaps x");
-    TEST_FAILS(clprune_token_mean_forward(context, SIZE_MAX, 4, x.mat, y.mat, &event),
+    TEST_FAILS(clprune_token_mean_forward(context, SIZE_MAX, 4, x.mat, y.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
-    assert_int_equal(clprune_token_mean_backward(NULL, 3, 4, y.mat, x.mat, &event), bad);
-    TEST_FAILS(clprune_token_mean_backward(context, 3, 5, y.mat, x.mat, &event), size, "dx is");
-    TEST_FAILS(clprune_token_mean_backward(context, 4, 3, y.mat, x.mat, &event), size, "dy is");
-    TEST_FAILS(
-        clprune_token_mean_backward(context, 3, 4, narrow.mat, x.mat, &event), size, "dx is");
-    TEST_FAILS(
-        clprune_token_mean_backward(context, 3, 4, inside, x.mat, &event), bad, "dx overlaps dy");
-    TEST_FAILS(clprune_token_mean_backward(context, SIZE_MAX, 4, y.mat, x.mat, &event),
+    TEST_FAILS(clprune_token_mean_backward(context, SIZE_MAX, 4, y.mat, x.mat, NULL),
         CLPRUNE_SIZE_OVERFLOW, NULL);
-    assert_null(event);
-    test_mat *mats[] = {&x, &y, &narrow};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
-        test_mat_unchanged(mats[i], "argument of a refused call");
-    }
+    test_mat_unchanged(&x, "x");
+    test_mat_unchanged(&y, "y");
 }
 
 int main(void)
 {
+    static const layer_case *const cases[] = {&forward, &backward};
     test_list list = {0};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const shape *s = &shapes[i];
-        test_add(
-            &list, values, s, "%zu x %zu tokens x %zu + %zu", s->batch, s->tokens, s->cols, s->gap);
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+        const shape *s = &shapes[i / 2];
+        layer_add_one(&list, cases[i % 2], s, "%zu x %zu tokens x %zu + %zu", s->batch, s->tokens,
+            s->cols, s->gap);
     }
-    test_add(&list, no_tokens, NULL, "no tokens");
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, invalid, NULL, "invalid arguments");
+    test_add(&list, many_samples, NULL, "2^64 samples");
     return test_run_on_devices("token_mean", &list);
 }

@@ -1,99 +1,88 @@
-/* The internal bias additions and sums over rows or features, over all shapes. */
+/* The internal bias additions and sums over rows or features. */
 #include "nn/layers/bias.h"
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
-/* want[c] of sum_r x[r][c], with its bound. */
-static void ref_column_sum(size_t rows, size_t cols, const float *x, double *want, double *bound)
+static clprune_status call_column_sum(const layer_call *c)
 {
-    for (size_t c = 0; c < cols; c++) {
-        double sum = 0, size = 0;
-        for (size_t r = 0; r < rows; r++) {
-            sum += (double)x[r * cols + c];
-            size += fabs((double)x[r * cols + c]);
-        }
-        want[c] = sum;
-        bound[c] = test_bound(rows, size, sum);
-    }
+    return clprune__column_sum(c->context, c->beta, c->m[0], c->m[1], c->event);
 }
 
-static void column_sum(void **state)
+static void ref_column_sum(const layer_data *d)
 {
-    const layer_shape *s = *state;
-    float *values = test_new_normal(51, s->rows * s->cols);
-    double *want = layer_new(s->cols), *bound = layer_new(s->cols);
-    ref_column_sum(s->rows, s->cols, values, want, bound);
-    test_mat x = test_mat_make(s->rows, s->cols, s->gap, values);
-    test_mat sum = test_mat_make(1, s->cols, 0, NULL), again = test_mat_make(1, s->cols, 2, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune__column_sum(test_context(), 0, x.mat, sum.mat, &event));
-    layer_event(event);
-    layer_check("sum", &sum, want, bound, "column sum");
-    TEST_OK(clprune__column_sum(test_context(), 0, x.mat, again.mat, NULL));
-    layer_same("sum", &sum, &again);
-    for (size_t c = 0; c < s->cols; c++)
-        want[c] *= 2, bound[c] *= 3; /* of the sum as it was found, and of the second one */
-    TEST_OK(clprune__column_sum(test_context(), 1, x.mat, sum.mat, &event));
-    layer_event(event);
-    layer_check("sum", &sum, want, bound, "column sum, added");
-    test_mat_unchanged(&x, "x");
+    layer_set_sums(&d[1], d->rows, d->in, NULL);
 }
 
-static void bias_rows(void **state)
+static const layer_case column_sum = {"column sum",
+    {{"x", LAYER_IN, layer_all}, {"sum", LAYER_OUT | LAYER_SUM, layer_row}}, call_column_sum,
+    ref_column_sum, NULL};
+
+static clprune_status call_bias_rows(const layer_call *c)
 {
-    const layer_shape *s = *state;
-    const size_t count = s->rows * s->cols;
-    float *values = test_new_normal(52, count), *bias = test_new_normal(53, s->cols);
-    double *want = layer_new(count), *bound = layer_new(count);
-    for (size_t i = 0; i < count; i++) {
-        want[i] = (double)values[i] + (double)bias[i % s->cols];
-        bound[i] = test_bound(0, 0, want[i]);
-    }
-    test_mat y = test_mat_make(s->rows, s->cols, s->gap, values);
-    test_mat b = test_mat_make(1, s->cols, 0, bias);
-    cl_event event = NULL;
-    TEST_OK(clprune__bias_rows(test_context(), b.mat, y.mat, &event));
-    layer_event(event);
-    layer_check("y", &y, want, bound, "bias of rows");
-    test_mat_unchanged(&b, "b");
+    return clprune__bias_rows(c->context, c->m[0], c->m[1], c->event);
 }
 
-/* The rows of a shape as samples of 3 tokens, what is left over cut off; and of 1 token. */
-static void tokens(void **state)
+static void ref_bias_rows(const layer_data *d)
 {
-    const layer_shape *s = *state;
-    clprune_context *context = test_context();
-    for (size_t p = 1; p <= 3; p += 2) {
-        const size_t batch = s->rows / p, rows = batch * p, count = rows * s->cols;
-        float *values = test_new_normal(54, count), *bias = test_new_normal(55, p);
-        double *want = layer_new(count), *bound = layer_new(count);
-        double *db_want = layer_new(p), *db_size = layer_new(p), *db_bound = layer_new(p);
-        for (size_t i = 0; i < count; i++) {
-            const size_t q = i / s->cols % p;
-            want[i] = (double)values[i] + (double)bias[q];
-            bound[i] = test_bound(0, 0, want[i]);
-            db_want[q] += (double)values[i];
-            db_size[q] += fabs((double)values[i]);
-        }
-        for (size_t q = 0; q < p; q++)
-            db_bound[q] = test_bound(batch * s->cols, db_size[q], db_want[q]);
-        test_mat y = test_mat_make(rows, s->cols, s->gap, values);
-        test_mat b = test_mat_make(1, p, 0, bias);
-        test_mat db = test_mat_make(1, p, 0, NULL), again = test_mat_make(1, p, 0, NULL);
-        cl_event event = NULL;
-        TEST_OK(clprune__token_bias_grad(context, 0, batch, p, y.mat, db.mat, &event));
-        layer_event(event);
-        layer_check("db", &db, db_want, db_bound, "token bias gradient");
-        TEST_OK(clprune__token_bias_grad(context, 0, batch, p, y.mat, again.mat, NULL));
-        layer_same("db", &db, &again);
-        test_mat_unchanged(&y, "dy");
-        TEST_OK(clprune__bias_tokens(context, batch, p, b.mat, y.mat, &event));
-        layer_event(event);
-        layer_check("y", &y, want, bound, "bias of tokens");
-        test_mat_unchanged(&b, "b");
-    }
+    for (size_t i = 0; i < d[1].count; i++)
+        layer_set(&d[1], i, d[1].in[i] + d[0].in[i % d->cols], 0, 0);
 }
 
+static const layer_case bias_rows = {"bias of rows",
+    {{"b", LAYER_IN, layer_row}, {"y", LAYER_IN | LAYER_OUT, layer_all}}, call_bias_rows,
+    ref_bias_rows, NULL};
+
+/* The rows of a shape as samples of so many tokens, what is left over cut off. */
+typedef struct token_shape {
+    const layer_shape *all;
+    size_t tokens;
+} token_shape;
+
+static layer_size size_samples(const void *shape)
+{
+    const token_shape *s = shape;
+    return (layer_size){s->all->rows / s->tokens * s->tokens, s->all->cols, s->all->gap};
+}
+
+static layer_size size_bias(const void *shape)
+{
+    return (layer_size){1, ((const token_shape *)shape)->tokens, 0};
+}
+
+static clprune_status call_token_bias_grad(const layer_call *c)
+{
+    const size_t tokens = c->m[1].cols;
+    return clprune__token_bias_grad(
+        c->context, c->beta, c->m[0].rows / tokens, tokens, c->m[0], c->m[1], c->event);
+}
+
+static void ref_token_bias_grad(const layer_data *d)
+{
+    layer_set_token_sums(&d[1], d->rows, d->cols, d->in, NULL);
+}
+
+static const layer_case token_bias_grad = {"token bias gradient",
+    {{"dy", LAYER_IN, size_samples}, {"db", LAYER_OUT | LAYER_SUM, size_bias}},
+    call_token_bias_grad, ref_token_bias_grad, NULL};
+
+static clprune_status call_bias_tokens(const layer_call *c)
+{
+    const size_t tokens = c->m[0].cols;
+    return clprune__bias_tokens(
+        c->context, c->m[1].rows / tokens, tokens, c->m[0], c->m[1], c->event);
+}
+
+static void ref_bias_tokens(const layer_data *d)
+{
+    for (size_t i = 0; i < d[1].count; i++)
+        layer_set(&d[1], i, d[1].in[i] + d->in[i / d[1].cols % d->cols], 0, 0);
+}
+
+static const layer_case bias_tokens = {"bias of tokens",
+    {{"b", LAYER_IN, size_bias}, {"y", LAYER_IN | LAYER_OUT, size_samples}}, call_bias_tokens,
+    ref_bias_tokens, NULL};
+
+/* These functions are internal, and so not in the table of test_invalid_many.c. */
 static void invalid(void **state)
 {
     (void)state;
@@ -123,10 +112,21 @@ static void invalid(void **state)
 
 int main(void)
 {
+    static const size_t tokens[] = {1, 3, 12};
+    static token_shape shapes[3 * LAYER_SHAPES];
     test_list list = {0};
-    layer_add_shapes(&list, column_sum, "column sum");
-    layer_add_shapes(&list, bias_rows, "bias of rows");
-    layer_add_shapes(&list, tokens, "tokens");
+    layer_add(&list, &column_sum);
+    layer_add(&list, &bias_rows);
+    for (size_t i = 0; i < 3 * LAYER_SHAPES; i++) {
+        const layer_shape *s = &layer_shapes[i / 3];
+        shapes[i] = (token_shape){s, tokens[i % 3]};
+        if (!layer_is_wanted(s))
+            continue;
+        layer_add_one(&list, &token_bias_grad, &shapes[i], "%zu, %zu x %zu + %zu", tokens[i % 3],
+            s->rows, s->cols, s->gap);
+        layer_add_one(&list, &bias_tokens, &shapes[i], "%zu, %zu x %zu + %zu", tokens[i % 3],
+            s->rows, s->cols, s->gap);
+    }
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("bias", &list);
 }

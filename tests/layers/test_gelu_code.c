@@ -1,6 +1,7 @@
 /* GELU-derivative codes: the nearest level over all shapes, the levels against the conditions of
  * Lloyd and Max, errors, special values, aliasing, padding, repeatability, invalid arguments. */
 #include "ref/gelu_code_ref.h"
+#include "ref/gelu_ref.h"
 #include "support/test_layer.h"
 
 /* What the slope in fp32 may be off by, and the border between two levels. */
@@ -49,28 +50,57 @@ static void get_levels(unsigned bits, double *levels)
 /* --- Both passes over all shapes --- */
 
 typedef struct shape_case {
-    const layer_shape *shape;
+    layer_shape shape;
     unsigned bits;
 } shape_case;
 
-/* Fails unless each code is of a level nearest to the slope, and the padding is zero. */
-static void check_codes(const shape_case *s, const float *h, const float *packed, float *level_of)
+static layer_size size_codes(const void *of)
 {
-    const size_t cols = s->shape->cols, words = words_of(cols, s->bits);
+    const shape_case *s = of;
+    return (layer_size){s->shape.rows, words_of(s->shape.cols, s->bits), s->shape.gap};
+}
+
+static clprune_status call_forward(const layer_call *c)
+{
+    const unsigned bits = ((const shape_case *)c->shape)->bits;
+    return clprune_gelu_code_forward(
+        c->context, bits, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+}
+
+static void ref_forward(const layer_data *d)
+{
+    double *h = layer_new(d->count);
+    for (size_t i = 0; i < d->count; i++)
+        h[i] = d->in[i] + (d[1].in != NULL ? d[1].in[i % d->cols] : 0);
+    gelu_ref_forward(d->count, h, d[2].want, d[2].bound);
+    for (size_t i = 0; i < d->count; i++)
+        d[2].bound[i] += d[1].in != NULL ? 2 * test_bound(0, 0, h[i]) : 0;
+}
+
+/* g has the bits of GELU's own pass. Each code is of a level nearest to the slope, and the padding
+ * is zero. */
+static void check_forward(const void *of, float *const *values)
+{
+    const shape_case *s = of;
+    const size_t rows = s->shape.rows, cols = s->shape.cols, words = words_of(cols, s->bits);
+    float *h = test_copy(rows * cols * sizeof *h, values[0]);
+    for (size_t i = 0; values[1] != NULL && i < rows * cols; i++)
+        h[i] += values[1][i % cols];
+    test_mat m = test_mat_make(rows, cols, 0, h);
+    TEST_OK(clprune_gelu_forward(test_context(), m.mat, CLPRUNE_NO_MAT, m.mat, NULL));
+    test_same_floats("g", rows, cols, values[2], test_mat_get(&m, "g"), "GELU's own pass");
     double levels[MOST_LEVELS];
     get_levels(s->bits, levels);
-    for (size_t r = 0; r < s->shape->rows; r++) {
-        const unsigned char *row = (const unsigned char *)(packed + r * words);
+    for (size_t r = 0; r < rows; r++) {
+        const unsigned char *row = (const unsigned char *)(values[3] + r * words);
         for (size_t c = 0; c < cols; c++) {
-            const size_t at = r * cols + c;
-            const double slope = gelu_code_ref_slope((double)h[at]);
+            const double slope = gelu_code_ref_slope((double)h[r * cols + c]);
             const unsigned code = gelu_code_ref_get(row, s->bits, c);
             const double best = gelu_code_ref_distance(slope, (size_t)1 << s->bits, levels);
             if (!(fabs(slope - levels[code]) <= best + 2 * SLACK))
                 fail_msg("row %zu, column %zu: h = %.9g has slope %.9g and code %u (level %.9g), "
                          "nearest level at %.9g",
-                    r, c, (double)h[at], slope, code, levels[code], best);
-            level_of[at] = (float)levels[code];
+                    r, c, (double)h[r * cols + c], slope, code, levels[code], best);
         }
         for (size_t bit = cols * s->bits; bit < words * 32; bit++)
             if (gelu_code_ref_get(row, 1, bit) != 0)
@@ -78,111 +108,51 @@ static void check_codes(const shape_case *s, const float *h, const float *packed
     }
 }
 
-/* The pass that also sums dh, dh in the place of dg: the bits of `plain`, which are `want`, and db,
- * written and added to what is there. */
-static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gradient,
-    const test_mat *plain, const double *want)
+static const layer_case forward = {"forward",
+    {{"h", LAYER_IN, layer_all, .low = -5, .high = 5},
+        {"b", LAYER_IN | LAYER_OPTIONAL | LAYER_ADDED, layer_row, .low = -2, .high = 2},
+        {"g", LAYER_OUT, layer_all, .over = 1 << 0},
+        {"codes", LAYER_OUT | LAYER_CHECKED, size_codes}},
+    call_forward, ref_forward, check_forward};
+
+/* Any codes, and zeros behind each row. */
+static void any_codes(const void *of, size_t count, float *values)
 {
-    const size_t rows = s->shape->rows, cols = s->shape->cols;
-    float *start = test_new_normal(34, cols), *dg = test_mat_get(gradient, "dg");
-    double *sum = layer_new(cols), *size = layer_new(cols), *bound = layer_new(cols);
-    test_mat db[3] = {test_mat_make(1, cols, 0, NULL), test_mat_make(1, cols, 2, start),
-        test_mat_make(1, cols, 1, NULL)};
-    for (size_t i = 0; i < rows * cols; i++) {
-        sum[i % cols] += want[i];
-        size[i % cols] += fabs(want[i]);
+    const shape_case *s = of;
+    const size_t words = size_codes(of).cols;
+    test_rng rng = {37};
+    memset(values, 0, count * sizeof *values);
+    for (size_t i = 0; i < s->shape.rows * s->shape.cols; i++)
+        gelu_code_ref_set((unsigned char *)(values + i / s->shape.cols * words), s->bits,
+            i % s->shape.cols, (unsigned)test_rng_below(&rng, (size_t)1 << s->bits));
+}
+
+static clprune_status call_backward(const layer_call *c)
+{
+    const unsigned bits = ((const shape_case *)c->shape)->bits;
+    return clprune_gelu_code_backward(
+        c->context, bits, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+}
+
+static void ref_backward(const layer_data *d)
+{
+    const unsigned bits = ((const shape_case *)d->shape)->bits;
+    double levels[MOST_LEVELS];
+    get_levels(bits, levels);
+    for (size_t i = 0; i < d->count; i++) {
+        const size_t bit = i % d->cols * bits;
+        const uint32_t word = (uint32_t)d[1].in[i / d->cols * d[1].cols + bit / 32];
+        const double level = levels[word >> bit % 32 & ((1u << bits) - 1)];
+        d[2].want[i] = (double)((float)d->in[i] * (float)level);
     }
-    for (int round = 0; round < 3; round++) {
-        cl_event event = NULL;
-        test_mat_set(gradient, dg);
-        TEST_OK(clprune_gelu_code_backward(test_context(), s->bits, round == 1 ? 1 : 0,
-            gradient->mat, codes->mat, gradient->mat, db[round].mat, &event));
-        layer_event(event);
-        layer_same("dh over dg, with db", plain, gradient);
-        for (size_t c = 0; c < cols; c++) {
-            if (round == 1) {
-                sum[c] += (double)start[c];
-                size[c] += fabs((double)start[c]);
-            }
-            bound[c] = test_bound(rows + 1, size[c], sum[c]);
-        }
-        if (round < 2)
-            layer_check("db", &db[round], sum, bound, round == 0 ? "sums" : "sums, added");
-    }
-    layer_same("db", &db[0], &db[2]);
-    test_mat_unchanged(codes, "codes");
+    layer_set_sums(&d[3], d->rows, d[2].want, NULL);
 }
 
-/* With a bias the codes and g are those of h + b, and h stays, or becomes g. */
-static void check_bias(const shape_case *s, const float *h)
-{
-    const layer_shape *shape = s->shape;
-    const size_t count = shape->rows * shape->cols, words = words_of(shape->cols, s->bits);
-    clprune_context *context = test_context();
-    float *b = test_new_uniform(35, -2, 2, shape->cols), *sum = test_new_normal(36, count);
-    for (size_t i = 0; i < count; i++)
-        sum[i] = h[i] + b[i % shape->cols];
-    test_mat in = test_mat_make(shape->rows, shape->cols, shape->gap, h);
-    test_mat moved = test_mat_make(shape->rows, shape->cols, 0, sum);
-    test_mat bias = test_mat_make(1, shape->cols, 1, b), g[2], codes[3];
-    for (int i = 0; i < 2; i++)
-        g[i] = test_mat_make(shape->rows, shape->cols, shape->gap, NULL);
-    for (int i = 0; i < 3; i++)
-        codes[i] = test_mat_make(shape->rows, words, shape->gap, NULL);
-#define FORWARD(...) TEST_OK(clprune_gelu_code_forward(context, s->bits, __VA_ARGS__, NULL))
-    FORWARD(moved.mat, CLPRUNE_NO_MAT, g[0].mat, codes[0].mat);
-    FORWARD(in.mat, bias.mat, g[1].mat, codes[1].mat);
-    test_mat_unchanged(&in, "h");
-    test_mat_unchanged(&bias, "b");
-    FORWARD(in.mat, bias.mat, in.mat, codes[2].mat);
-#undef FORWARD
-    layer_same("g with a bias", &g[0], &g[1]);
-    layer_same("g over h, with a bias", &g[0], &in);
-    layer_same("codes with a bias", &codes[0], &codes[1]);
-    layer_same("codes with a bias, g over h", &codes[0], &codes[2]);
-}
-
-static void shapes(void **state)
-{
-    const shape_case *s = *state;
-    const layer_shape *shape = s->shape;
-    const size_t count = shape->rows * shape->cols, words = words_of(shape->cols, s->bits);
-    clprune_context *context = test_context();
-    float *h = test_new_uniform(31, -5, 5, count), *dg = test_new_normal(32, count);
-    float *level_of = test_new_normal(33, count);
-    double *want = layer_new(count), *exact = layer_new(count);
-    test_mat in = test_mat_make(shape->rows, shape->cols, shape->gap, h);
-    test_mat out = test_mat_make(shape->rows, shape->cols, shape->gap + 1, NULL);
-    test_mat plain = test_mat_make(shape->rows, shape->cols, shape->gap + 2, NULL);
-    test_mat gradient = test_mat_make(shape->rows, shape->cols, shape->gap, dg);
-    test_mat codes = test_mat_make(shape->rows, words, shape->gap, NULL);
-    test_mat again = test_mat_make(shape->rows, words, 0, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_gelu_code_forward(
-        context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, &event));
-    layer_event(event);
-    TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, plain.mat, NULL));
-    layer_same("g", &out, &plain);
-    test_mat_unchanged(&in, "h");
-    float *packed = test_mat_get(&codes, "codes");
-    check_codes(s, h, packed, level_of);
-    TEST_OK(clprune_gelu_code_forward(
-        context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, again.mat, NULL));
-    layer_same("g over h", &out, &in);
-    layer_same("codes", &codes, &again);
-
-    for (size_t i = 0; i < count; i++)
-        want[i] = (double)(dg[i] * level_of[i]);
-    test_mat_set(&codes, packed);
-    TEST_OK(clprune_gelu_code_backward(
-        context, s->bits, 0, gradient.mat, codes.mat, out.mat, CLPRUNE_NO_MAT, &event));
-    layer_event(event);
-    layer_check("dh", &out, want, exact, "backward");
-    test_mat_unchanged(&gradient, "dg");
-    test_mat_unchanged(&codes, "codes");
-    check_sums(s, &codes, &gradient, &out, want);
-    check_bias(s, h);
-}
+static const layer_case backward = {"backward",
+    {{"dg", LAYER_IN, layer_all}, {"codes", LAYER_IN | LAYER_BITS, size_codes, .change = any_codes},
+        {"dh", LAYER_OUT, layer_all, .over = 1 << 0},
+        {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
+    call_backward, ref_backward, NULL};
 
 /* --- Levels and errors --- */
 
@@ -214,13 +184,12 @@ static void errors(void **state)
     enum { COUNT = 200000 };
     clprune_context *context = test_context();
     const size_t words = words_of(COUNT, s->bits);
-    float *h = test_new_normal(41, COUNT), *ones = test_new_normal(0, COUNT);
+    float *h = test_new_normal(41, COUNT), *ones = layer_same_values(COUNT, 1);
     test_mat in = test_mat_make(1, COUNT, 0, h), dh = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     for (int round = 0; round < 2; round++) {
         double square = 0, largest = 0;
         for (size_t i = 0; i < COUNT; i++) {
-            ones[i] = 1;
             if (round == 1)
                 h[i] = -20 + 40 * (float)i / COUNT;
         }
@@ -244,41 +213,30 @@ static void errors(void **state)
     }
 }
 
-typedef struct moved_inputs {
-    size_t rows, cols;
-    const float *h, *dg;
-} moved_inputs;
-
-/* sum dg * gelu(h + b) as a function of b. */
-static double shifted_loss(void *user, const double *b)
+/* Forward, then backward: what lies between is a matrix of codes. */
+static clprune_status call_both(const layer_call *c)
 {
-    const moved_inputs *s = user;
-    double loss = 0;
-    for (size_t i = 0; i < s->rows * s->cols; i++) {
-        const double h = (double)s->h[i] + b[i % s->cols];
-        loss += (double)s->dg[i] * h * 0.5 * erfc(-h / sqrt(2.0));
-    }
-    return loss;
+    const clprune_mat *m = c->m;
+    const unsigned bits = ((const shape_case *)c->shape)->bits;
+    TEST_OK(clprune_gelu_code_forward(c->context, bits, m[0], CLPRUNE_NO_MAT, m[3], m[2], NULL));
+    return clprune_gelu_code_backward(c->context, bits, 0, m[1], m[2], m[3], m[4], c->event);
 }
 
-/* db against differences of the loss, as near as the code of the derivative allows. */
+static const layer_case both = {"both passes",
+    {{"h", LAYER_IN, layer_all}, {"dg", LAYER_IN, layer_all},
+        {"codes", LAYER_OUT | LAYER_SCRATCH, size_codes}, {"dh", LAYER_OUT, layer_all},
+        {"db", LAYER_OUT, layer_row}},
+    call_both, NULL, NULL};
+
+/* As near to GELU's slopes as the codes allow. */
 static void slopes(void **state)
 {
     (void)state;
-    enum { ROWS = 60, COLS = 9, BITS = 8 };
-    clprune_context *context = test_context();
-    float *h = test_new_normal(43, ROWS * COLS), *dg = test_new_normal(44, ROWS * COLS);
-    moved_inputs s = {ROWS, COLS, h, dg};
-    const double b[COLS] = {0};
-    test_mat in = test_mat_make(ROWS, COLS, 0, h), dh = test_mat_make(ROWS, COLS, 0, dg);
-    test_mat codes = test_mat_make(ROWS, words_of(COLS, BITS), 0, NULL);
-    test_mat db = test_mat_make(1, COLS, 0, NULL);
-    TEST_OK(
-        clprune_gelu_code_forward(context, BITS, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(context, BITS, 0, dh.mat, codes.mat, dh.mat, db.mat, NULL));
-    float *got = test_mat_get(&db, "db");
-    double *grad = layer_widen(COLS, got);
-    layer_slopes("db", shifted_loss, &s, COLS, b, grad, 1e-4, 5e-3);
+    static const shape_case shape = {{60, 9, 0}, 8};
+    layer_case exact = forward;
+    exact.operands[1].change = layer_zeros;
+    exact.call = NULL;
+    layer_slopes_of(&exact, &both, &shape, (layer_steps){1e-4, 0, 0, 0, 5e-3});
 }
 
 static void special_values(void **state)
@@ -318,8 +276,9 @@ static void special_values(void **state)
 
 /* --- Invalid arguments --- */
 
-static void invalid_sizes(void)
+static void invalid_sizes(void **state)
 {
+    (void)state;
     const clprune_status bad = CLPRUNE_INVALID_ARGUMENT, over = CLPRUNE_SIZE_OVERFLOW;
     static const unsigned bad_bits[] = {0, 1, 3, 5, 6, 7, 9, 16, 32};
     clprune_gelu_code_sizes sizes;
@@ -337,82 +296,52 @@ static void invalid_sizes(void)
     assert_true(sizes.cols == 2 && sizes.bytes == 0);
 }
 
-static void invalid(void **state)
+/* Numbers of bits; test_invalid_many.c has the matrices. */
+static void invalid_bits(void **state)
 {
     (void)state;
-    clprune_context *context = test_context();
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
+    static const struct {
+        unsigned bits;
+        clprune_status status;
+        const char *text;
+    } rows[] = {{0, CLPRUNE_INVALID_ARGUMENT, "bits is 0"},
+        {3, CLPRUNE_INVALID_ARGUMENT, "bits is 3"}, {8, CLPRUNE_INVALID_SIZE, "codes is"}};
+    const clprune_mat none = CLPRUNE_NO_MAT;
     test_mat h = test_mat_make(4, 17, 0, NULL), g = test_mat_make(4, 17, 0, NULL);
-    test_mat narrow = test_mat_make(4, 16, 0, NULL), codes = test_mat_make(4, 3, 0, NULL);
-    test_mat wide = test_mat_make(4, 5, 0, NULL), low = test_mat_make(3, 3, 0, NULL);
-    test_mat db = test_mat_make(1, 17, 0, NULL), large = test_mat_make(8, 3, 0, NULL);
-    clprune_mat shifted = h.mat, inside = h.mat, inside_g = g.mat;
-    shifted.offset += 1;
-    inside.cols = inside_g.cols = 3;
-    inside.offset += 2;
-    cl_event event = NULL;
-    const clprune_mat none = CLPRUNE_NO_MAT, in_h = clprune_mat_rows(h.mat, 2, 1);
-    const clprune_mat in_g = clprune_mat_rows(g.mat, 1, 1), sum = db.mat;
-    clprune_mat in_codes = large.mat;
-    in_codes.rows = 1;
-    in_codes.cols = 17;
-    in_codes.ld = 17;
-#define FORWARD(...)  clprune_gelu_code_forward(__VA_ARGS__, &event)
-#define BACKWARD(...) clprune_gelu_code_backward(__VA_ARGS__, &event)
-    assert_int_equal(FORWARD(NULL, 4, h.mat, none, g.mat, codes.mat), bad);
-    TEST_FAILS(FORWARD(context, 3, h.mat, none, g.mat, codes.mat), bad, "bits is 3");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, narrow.mat, codes.mat), size, "g is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, wide.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 8, h.mat, none, g.mat, codes.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, low.mat), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, CLPRUNE_NO_MAT), size, "codes is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, shifted, codes.mat), bad, "g overlaps h");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, inside), bad, "codes overlaps h");
-    TEST_FAILS(FORWARD(context, 4, h.mat, none, g.mat, inside_g), bad, "codes overlaps g");
-    const clprune_mat first_codes = clprune_mat_rows(large.mat, 0, 4);
-    TEST_FAILS(FORWARD(context, 4, h.mat, narrow.mat, g.mat, codes.mat), size, "b is");
-    TEST_FAILS(FORWARD(context, 4, h.mat, in_h, g.mat, codes.mat), bad, "h overlaps b");
-    TEST_FAILS(FORWARD(context, 4, h.mat, in_g, g.mat, codes.mat), bad, "g overlaps b");
-    TEST_FAILS(FORWARD(context, 4, h.mat, in_codes, g.mat, first_codes), bad, "codes overlaps b");
-    assert_int_equal(BACKWARD(NULL, 4, 0, h.mat, codes.mat, g.mat, none), bad);
-    TEST_FAILS(BACKWARD(context, 0, 0, h.mat, codes.mat, g.mat, none), bad, "bits is 0");
-    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, wide.mat, g.mat, none), size, "codes is");
-    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, codes.mat, narrow.mat, sum), size, "dh is");
-    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, codes.mat, shifted, sum), bad, "dh overlaps dg");
-    TEST_FAILS(BACKWARD(context, 4, 0, h.mat, inside_g, g.mat, sum), bad, "dh overlaps codes");
-    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, narrow.mat), size, "db is");
-    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, in_h), bad, "db overlaps dg");
-    TEST_FAILS(BACKWARD(context, 4, 1, h.mat, codes.mat, g.mat, in_g), bad, "db overlaps dh");
-    TEST_FAILS(
-        BACKWARD(context, 4, 1, h.mat, first_codes, g.mat, in_codes), bad, "db overlaps codes");
-    assert_null(event);
-    test_mat *mats[] = {&h, &g, &narrow, &codes, &wide, &low, &db, &large};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
-        test_mat_unchanged(mats[i], "argument of a refused call");
+    test_mat codes = test_mat_make(4, 3, 0, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TEST_FAILS(clprune_gelu_code_forward(
+                       test_context(), rows[i].bits, h.mat, none, g.mat, codes.mat, NULL),
+            rows[i].status, rows[i].text);
+        TEST_FAILS(clprune_gelu_code_backward(
+                       test_context(), rows[i].bits, 0, h.mat, codes.mat, g.mat, none, NULL),
+            rows[i].status, rows[i].text);
     }
-    invalid_sizes();
+    test_mat_unchanged(&g, "g");
+    test_mat_unchanged(&codes, "codes");
 }
 
 int main(void)
 {
     static shape_case cases[LAYER_SHAPES * CODE_CASES];
     test_list list = {0};
-    size_t used = 0;
-    for (size_t i = 0; i < LAYER_SHAPES; i++)
-        for (size_t k = 0; k < CODE_CASES; k++) {
-            const layer_shape *s = &layer_shapes[i];
-            cases[used] = (shape_case){s, code_cases[k].bits};
-            if (!test_small() || s->rows * s->cols < 10000)
-                test_add(&list, shapes, &cases[used++], "%u bits, %zu x %zu + %zu",
-                    code_cases[k].bits, s->rows, s->cols, s->gap);
-        }
+    for (size_t i = 0; i < LAYER_SHAPES * CODE_CASES; i++) {
+        const layer_shape *s = &layer_shapes[i / CODE_CASES];
+        const unsigned bits = code_cases[i % CODE_CASES].bits;
+        cases[i] = (shape_case){*s, bits};
+        if (!layer_is_wanted(s))
+            continue;
+        layer_add_one(&list, &forward, &cases[i], "%u bits, %zu x %zu", bits, s->rows, s->cols);
+        layer_add_one(&list, &backward, &cases[i], "%u bits, %zu x %zu", bits, s->rows, s->cols);
+    }
     for (size_t k = 0; k < CODE_CASES; k++) {
         const code_case *s = &code_cases[k];
         test_add(&list, levels_are_means, s, "%u bits: levels", s->bits);
         test_add(&list, errors, s, "%u bits: errors", s->bits);
         test_add(&list, special_values, s, "%u bits: special values", s->bits);
     }
-    test_add(&list, slopes, NULL, "slopes of the sums");
-    test_add(&list, invalid, NULL, "invalid arguments");
+    test_add(&list, slopes, NULL, "slopes");
+    test_add(&list, invalid_sizes, NULL, "invalid sizes");
+    test_add(&list, invalid_bits, NULL, "invalid bits");
     return test_run_on_devices("gelu_code", &list);
 }

@@ -1,146 +1,86 @@
-/* ReLU: values and masks over all shapes, with a bias and with its gradient, special values,
- * derivatives, aliasing, invalid arguments. */
-#include <math.h>
-
-#include "ref/relu_ref.h"
+/* ReLU: forward with a bias and its mask, backward with the bias's gradient, special values. */
 #include "support/test_layer.h"
 
-static size_t words_of(size_t cols)
+static layer_size size_mask(const void *shape)
 {
+    const layer_shape *s = shape;
     clprune_relu_mask_sizes sizes;
-    TEST_OK(clprune_relu_mask_size_query(1, cols, &sizes));
-    assert_int_equal(sizes.bytes, 4 * sizes.cols);
-    return sizes.cols;
-}
-
-/* The bits of a mask are `want`, and those behind a row are 0. */
-static void check_mask(const test_mat *mask, size_t cols, const bool *want)
-{
-    const size_t words = mask->mat.cols;
-    float *packed = test_mat_get(mask, "mask");
-    for (size_t r = 0; r < mask->mat.rows; r++) {
-        const unsigned char *row = (const unsigned char *)(packed + r * words);
-        for (size_t c = 0; c < words * 32; c++) {
-            const bool bit = (row[c / 8] >> c % 8 & 1) != 0;
-            if (bit != (c < cols && want[r * cols + c]))
-                fail_msg("row %zu, bit %zu is %d", r, c, bit);
-        }
-    }
+    TEST_OK(clprune_relu_mask_size_query(s->rows, s->cols, &sizes));
+    assert_int_equal(sizes.cols, (s->cols + 31) / 32);
+    assert_int_equal(sizes.bytes, 4 * s->rows * sizes.cols);
+    return (layer_size){s->rows, sizes.cols, s->gap};
 }
 
 /* With zeros, so that the border is tested. */
-static float *new_inputs(uint64_t seed, size_t count)
+static void with_zeros(const void *shape, size_t count, float *values)
 {
-    float *x = test_new_normal(seed, count);
-    for (size_t i = 0; i < count; i++)
-        if (i % 7 == 3)
-            x[i] = i % 2 == 0 ? 0.0f : -0.0f;
-    return x;
+    (void)shape;
+    for (size_t i = 3; i < count; i += 7)
+        values[i] = i % 2 == 0 ? 0.0f : -0.0f;
 }
 
-/* Forward and backward against the reference: exact, in place too, with and without the mask. */
-static void values(void **state)
+static clprune_status call_forward(const layer_call *c)
 {
-    const layer_shape *s = *state;
-    const size_t count = s->rows * s->cols, words = words_of(s->cols);
-    clprune_context *context = test_context();
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    float *x = new_inputs(71, count), *dy = test_new_normal(72, count);
-    double *wide_x = layer_widen(count, x), *wide_dy = layer_widen(count, dy);
-    double *y_want = layer_new(count), *dx_want = layer_new(count), *exact = layer_new(count);
-    bool *positive = test_alloc(count * sizeof *positive);
-    relu_ref_forward(count, wide_x, y_want, positive);
-    relu_ref_backward(count, wide_dy, positive, dx_want);
-    test_mat in = test_mat_make(s->rows, s->cols, s->gap, x);
-    test_mat out = test_mat_make(s->rows, s->cols, s->gap + 1, NULL);
-    test_mat gradient = test_mat_make(s->rows, s->cols, s->gap + 2, dy);
-    test_mat mask = test_mat_make(s->rows, words, s->gap, NULL);
-    test_mat again = test_mat_make(s->rows, words, 0, NULL);
-    cl_event event = NULL;
-    TEST_OK(clprune_relu_forward(context, in.mat, none, out.mat, mask.mat, &event));
-    layer_event(event);
-    layer_check("y", &out, y_want, exact, "forward");
-    check_mask(&mask, s->cols, positive);
-    test_mat_unchanged(&in, "x");
-    test_mat_set(&out, NULL);
-    TEST_OK(clprune_relu_forward(context, in.mat, none, out.mat, none, NULL));
-    layer_check("y", &out, y_want, exact, "forward without a mask");
-    TEST_OK(clprune_relu_forward(context, in.mat, none, in.mat, again.mat, NULL));
-    layer_same("y over x", &out, &in);
-    check_mask(&again, s->cols, positive);
-
-    float *packed = test_mat_get(&mask, "mask");
-    test_mat_set(&mask, packed);
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask.mat, out.mat, none, &event));
-    layer_event(event);
-    layer_check("dx", &out, dx_want, exact, "backward");
-    test_mat_unchanged(&gradient, "dy");
-    test_mat_unchanged(&mask, "mask");
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask.mat, gradient.mat, none, NULL));
-    layer_same("dx over dy", &out, &gradient);
+    return clprune_relu_forward(c->context, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
 }
 
-/* With b: y and mask have the bits of x + b, and x stays. With db: dx has the bits of the pass
- * without it, db is the sum of its columns, and beta times the old db is added. */
-static void bias(void **state)
+static void ref_forward(const layer_data *d)
 {
-    const layer_shape *s = *state;
-    const size_t count = s->rows * s->cols, words = words_of(s->cols);
-    clprune_context *context = test_context();
-    const clprune_mat none = CLPRUNE_NO_MAT;
-    float *x = new_inputs(73, count), *b = test_new_normal(74, s->cols);
-    float *dy = test_new_normal(75, count), *sum = test_new_normal(76, count);
-    double *db_want = layer_new(s->cols), *size = layer_new(s->cols), *bound = layer_new(s->cols);
-    for (size_t i = 0; i < count; i++)
-        sum[i] = x[i] + b[i % s->cols];
-    test_mat in = test_mat_make(s->rows, s->cols, s->gap, x);
-    test_mat moved = test_mat_make(s->rows, s->cols, 0, sum);
-    test_mat shift = test_mat_make(1, s->cols, 1, b);
-    test_mat gradient = test_mat_make(s->rows, s->cols, s->gap, dy);
-    test_mat out[2], mask[2], db[3];
-    for (int i = 0; i < 2; i++) {
-        out[i] = test_mat_make(s->rows, s->cols, s->gap + 1, NULL);
-        mask[i] = test_mat_make(s->rows, words, s->gap, NULL);
+    for (size_t i = 0; i < d->count; i++) {
+        const size_t r = i / d->cols, c = i % d->cols;
+        const double x = d->in[i] + (d[1].in != NULL ? d[1].in[c] : 0);
+        d[2].want[i] = x > 0 ? x : 0;
+        d[2].bound[i] = d[1].in != NULL ? test_bound(0, 0, x) : 0;
+        d[3].want[r * d[3].cols + c / 32] += x > 0 ? ldexp(1, (int)(c % 32)) : 0;
     }
-    for (int i = 0; i < 3; i++)
-        db[i] = test_mat_make(1, s->cols, 2, i == 2 ? b : NULL);
-    TEST_OK(clprune_relu_forward(context, moved.mat, none, out[0].mat, mask[0].mat, NULL));
-    TEST_OK(clprune_relu_forward(context, in.mat, shift.mat, out[1].mat, mask[1].mat, NULL));
-    layer_same("y with a bias", &out[0], &out[1]);
-    layer_same("mask with a bias", &mask[0], &mask[1]);
-    test_mat_unchanged(&in, "x");
-    test_mat_unchanged(&shift, "b");
-
-    cl_event event = NULL;
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask[0].mat, out[0].mat, none, NULL));
-    TEST_OK(clprune_relu_backward(
-        context, 0, gradient.mat, mask[0].mat, out[1].mat, db[0].mat, &event));
-    layer_event(event);
-    layer_same("dx with db", &out[0], &out[1]);
-    float *dx = test_mat_get(&out[0], "dx");
-    for (size_t i = 0; i < count; i++) {
-        db_want[i % s->cols] += (double)dx[i];
-        size[i % s->cols] += fabs((double)dx[i]);
-    }
-    for (size_t c = 0; c < s->cols; c++)
-        bound[c] = test_bound(s->rows, size[c], db_want[c]);
-    layer_check("db", &db[0], db_want, bound, "backward");
-    TEST_OK(clprune_relu_backward(
-        context, 0.5f, gradient.mat, mask[0].mat, gradient.mat, db[2].mat, NULL));
-    layer_same("dx over dy, with db", &out[0], &gradient);
-    float *plain = test_mat_get(&db[0], "db");
-    for (size_t c = 0; c < s->cols; c++)
-        plain[c] = fmaf(0.5f, b[c], plain[c]);
-    test_mat_set(&db[1], plain);
-    layer_same("db, with beta", &db[1], &db[2]);
 }
+
+static const layer_case forward = {"forward",
+    {{"x", LAYER_IN, layer_all, .change = with_zeros},
+        {"b", LAYER_IN | LAYER_OPTIONAL | LAYER_ADDED, layer_row},
+        {"y", LAYER_OUT, layer_all, .over = 1 << 0},
+        {"mask", LAYER_OUT | LAYER_OPTIONAL | LAYER_BITS, size_mask}},
+    call_forward, ref_forward, NULL};
+
+/* Any bits, and zeros behind each row. */
+static void any_mask(const void *shape, size_t count, float *values)
+{
+    const layer_size all = layer_all(shape), mask = size_mask(shape);
+    test_rng rng = {37};
+    memset(values, 0, count * sizeof *values);
+    for (size_t i = 0; i < all.rows * all.cols; i++) {
+        unsigned char *row = (unsigned char *)(values + i / all.cols * mask.cols);
+        row[i % all.cols / 8] |= (unsigned char)(test_rng_below(&rng, 2) << i % all.cols % 8);
+    }
+}
+
+static clprune_status call_backward(const layer_call *c)
+{
+    return clprune_relu_backward(c->context, c->beta, c->m[0], c->m[1], c->m[2], c->m[3], c->event);
+}
+
+static void ref_backward(const layer_data *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const size_t r = i / d->cols, c = i % d->cols;
+        const uint32_t word = (uint32_t)d[1].in[r * d[1].cols + c / 32];
+        d[2].want[i] = (word >> c % 32 & 1) != 0 ? d[0].in[i] : 0;
+    }
+    layer_set_sums(&d[3], d->rows, d[2].want, NULL);
+}
+
+static const layer_case backward = {"backward",
+    {{"dy", LAYER_IN, layer_all}, {"mask", LAYER_IN | LAYER_BITS, size_mask, .change = any_mask},
+        {"dx", LAYER_OUT, layer_all, .over = 1 << 0},
+        {"db", LAYER_OUT | LAYER_SUM | LAYER_OPTIONAL, layer_row}},
+    call_backward, ref_backward, NULL};
 
 static void special_values(void **state)
 {
     (void)state;
     static const float x[] = {
         NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
-    static const bool passes[] = {1, 1, 1, 0, 0, 0, 1, 0, 1, 0};
+    static const bool passes[32] = {1, 1, 1, 0, 0, 0, 1, 0, 1, 0};
     enum { COUNT = sizeof x / sizeof x[0] };
     clprune_context *context = test_context();
     float bad[COUNT];
@@ -149,116 +89,58 @@ static void special_values(void **state)
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
     TEST_OK(clprune_relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
-    float *y = test_mat_get(&out, "y");
+    const float *y = test_mat_get(&out, "y"), *bits = test_mat_get(&mask, "mask");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
         assert_true(y[i] == (passes[i] ? x[i] : 0.0f));
         assert_false(signbit(y[i]));
     }
-    check_mask(&mask, COUNT, passes);
+    for (size_t i = 0; i < 32; i++)
+        assert_int_equal(layer_bit(bits, 1, 0, i), passes[i]);
     /* A gradient that does not pass is 0, whatever it is. */
     TEST_OK(clprune_relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
-    float *dx = test_mat_get(&out, "dx");
+    const float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);
 }
 
-typedef struct problem {
-    size_t rows, cols;
-    const float *dy;
-} problem;
-
-/* sum dy * relu(x + b) on the device, for theta = x, then b. */
-static double loss(void *user, const double *theta)
+/* Further from 0 than the steps reach, also with b. */
+static void far_from_zero(const void *shape, size_t count, float *values)
 {
-    const problem *p = user;
-    const size_t count = p->rows * p->cols;
-    float *narrow = layer_narrow(count + p->cols, theta);
-    test_mat x = test_mat_make(p->rows, p->cols, 0, narrow);
-    test_mat b = test_mat_make(1, p->cols, 0, narrow + count);
-    TEST_OK(clprune_relu_forward(test_context(), x.mat, b.mat, x.mat, CLPRUNE_NO_MAT, NULL));
-    float *y = test_mat_get(&x, "y");
-    double total = 0;
+    (void)shape;
     for (size_t i = 0; i < count; i++)
-        total += (double)p->dy[i] * (double)y[i];
-    return total;
+        values[i] += copysignf(2, values[i]);
 }
 
-/* dx and db against differences of the loss, at points further from 0 than the steps reach. */
 static void slopes(void **state)
 {
     (void)state;
-    enum { ROWS = 11, COLS = 37, COUNT = ROWS * COLS };
-    clprune_context *context = test_context();
-    float *theta = test_new_normal(77, COUNT + COLS), *dy = test_new_normal(78, COUNT);
-    for (size_t i = 0; i < COUNT + COLS; i++)
-        theta[i] = i < COUNT ? theta[i] + copysignf(1, theta[i]) : 0;
-    test_mat x = test_mat_make(ROWS, COLS, 0, theta), dx = test_mat_make(ROWS, COLS, 0, dy);
-    test_mat b = test_mat_make(1, COLS, 0, theta + COUNT), db = test_mat_make(1, COLS, 0, NULL);
-    test_mat mask = test_mat_make(ROWS, words_of(COLS), 0, NULL);
-    TEST_OK(clprune_relu_forward(context, x.mat, b.mat, x.mat, mask.mat, NULL));
-    TEST_OK(clprune_relu_backward(context, 0, dx.mat, mask.mat, dx.mat, db.mat, NULL));
-    float *got_dx = test_mat_get(&dx, "dx"), *got_db = test_mat_get(&db, "db");
-    double *grad = layer_new(COUNT + COLS), *wide = layer_widen(COUNT + COLS, theta);
-    for (size_t i = 0; i < COUNT + COLS; i++)
-        grad[i] = (double)(i < COUNT ? got_dx[i] : got_db[i - COUNT]);
-    problem p = {ROWS, COLS, dy};
-    layer_slopes("x and b", loss, &p, COUNT + COLS, wide, grad, 1e-2, 1e-4);
+    static const layer_shape shape = {11, 37, 0};
+    layer_case away = forward;
+    away.operands[0].change = far_from_zero;
+    away.operands[1].low = -1;
+    away.operands[1].high = 1;
+    layer_slopes_of(&away, &backward, &shape, (layer_steps){1e-2, 1e-8, 1e-2, 1e-4, 1e-6});
 }
 
-static void invalid(void **state)
+static void sizes(void **state)
 {
     (void)state;
-    clprune_context *context = test_context();
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
-    clprune_relu_mask_sizes sizes = {7, 7};
-    assert_int_equal(clprune_relu_mask_size_query(2, 3, NULL), bad);
-    assert_int_equal(clprune_relu_mask_size_query(SIZE_MAX, 33, &sizes), CLPRUNE_SIZE_OVERFLOW);
-    assert_true(sizes.cols == 0 && sizes.bytes == 0);
-    TEST_OK(clprune_relu_mask_size_query(3, 33, &sizes));
-    assert_true(sizes.cols == 2 && sizes.bytes == 24);
-    test_mat x = test_mat_make(4, 33, 0, NULL), y = test_mat_make(4, 33, 0, NULL);
-    test_mat narrow = test_mat_make(4, 32, 0, NULL), mask = test_mat_make(4, 2, 0, NULL);
-    test_mat db = test_mat_make(1, 33, 0, NULL);
-    clprune_mat shifted = x.mat, inside = x.mat, inside_y = y.mat;
-    shifted.offset += 1;
-    inside.cols = inside_y.cols = 2;
-    inside.rows = inside_y.rows = 4;
-    const clprune_mat none = CLPRUNE_NO_MAT, row = clprune_mat_rows(x.mat, 2, 1);
-    cl_event event = NULL;
-#define FORWARD(...) clprune_relu_forward(__VA_ARGS__, &event)
-    assert_int_equal(FORWARD(NULL, x.mat, none, y.mat, none), bad);
-    TEST_FAILS(FORWARD(context, x.mat, none, narrow.mat, none), size, "y is");
-    TEST_FAILS(FORWARD(context, x.mat, narrow.mat, y.mat, none), size, "b is");
-    TEST_FAILS(FORWARD(context, x.mat, none, y.mat, narrow.mat), size, "mask is");
-    TEST_FAILS(FORWARD(context, x.mat, none, shifted, none), bad, "y overlaps x");
-    TEST_FAILS(FORWARD(context, x.mat, row, y.mat, none), bad, "x overlaps b");
-    TEST_FAILS(FORWARD(context, x.mat, none, y.mat, inside), bad, "mask overlaps x");
-    TEST_FAILS(FORWARD(context, x.mat, none, y.mat, inside_y), bad, "mask overlaps y");
-#define BACKWARD(...) clprune_relu_backward(__VA_ARGS__, &event)
-    assert_int_equal(BACKWARD(NULL, 0, x.mat, mask.mat, y.mat, none), bad);
-    TEST_FAILS(BACKWARD(context, 0, x.mat, none, y.mat, none), size, "mask is");
-    TEST_FAILS(BACKWARD(context, 0, x.mat, narrow.mat, y.mat, none), size, "mask is");
-    TEST_FAILS(BACKWARD(context, 0, x.mat, mask.mat, narrow.mat, none), size, "dx is");
-    TEST_FAILS(BACKWARD(context, 0, x.mat, mask.mat, y.mat, narrow.mat), size, "db is");
-    TEST_FAILS(BACKWARD(context, 0, x.mat, mask.mat, shifted, none), bad, "dx overlaps dy");
-    TEST_FAILS(BACKWARD(context, 0, x.mat, inside_y, y.mat, none), bad, "dx overlaps mask");
-    TEST_FAILS(BACKWARD(context, 1, x.mat, mask.mat, y.mat, row), bad, "db overlaps dy");
-    TEST_FAILS(BACKWARD(context, 1, y.mat, mask.mat, x.mat, row), bad, "db overlaps dx");
-    assert_null(event);
-    test_mat *mats[] = {&x, &y, &narrow, &mask, &db};
-    for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++) {
-        test_mat_unchanged(mats[i], "argument of a refused call");
-    }
+    clprune_relu_mask_sizes z = {7, 7};
+    assert_int_equal(clprune_relu_mask_size_query(2, 3, NULL), CLPRUNE_INVALID_ARGUMENT);
+    assert_int_equal(clprune_relu_mask_size_query(SIZE_MAX, 33, &z), CLPRUNE_SIZE_OVERFLOW);
+    assert_true(z.cols == 0 && z.bytes == 0);
+    TEST_OK(clprune_relu_mask_size_query(3, 33, &z));
+    assert_true(z.cols == 2 && z.bytes == 24);
 }
 
 int main(void)
 {
     test_list list = {0};
-    layer_add_shapes(&list, values, "values");
-    layer_add_shapes(&list, bias, "bias");
-    test_add(&list, special_values, NULL, "special values");
+    layer_add(&list, &forward);
+    layer_add(&list, &backward);
+    test_add(&list, special_values, NULL, "special values, forward and backward");
     test_add(&list, slopes, NULL, "slopes");
-    test_add(&list, invalid, NULL, "invalid arguments");
+    test_add(&list, sizes, NULL, "sizes of masks");
     return test_run_on_devices("relu", &list);
 }

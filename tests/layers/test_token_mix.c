@@ -1,7 +1,5 @@
-/* The backward pass of the token half of a block from its input: values over shapes, derivatives,
- * agreement with the three layers, repeatability, invalid arguments. */
-#include <stdio.h>
-
+/* The backward pass of the token half of a block from its input: at once and in parts of a batch.
+ */
 #include "ref/token_mix_ref.h"
 #include "support/test_layer.h"
 
@@ -11,271 +9,212 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {{1, 1, 1, 0, 0}, {2, 3, 5, 1, 0}, {3, 7, 16, 0, 0}, {2, 9, 17, 2, 3},
-    {5, 49, 40, 0, 1}, {3, 16, 130, 3, 0}, {40, 25, 20, 0, 0}, {0, 4, 8, 0, 0}, {2, 4, 0, 0, 0}};
+    {2, 12, 21, 0, 0}, {5, 49, 40, 0, 1}, {3, 16, 130, 3, 0}, {40, 25, 20, 0, 0},
+    {125, 12, 37, 0, 0}, {0, 4, 8, 0, 0}, {2, 4, 0, 0, 0}};
 
-/* Inputs: x, alpha, beta, w, b, ls, dy. */
-enum { SHAPES = sizeof shapes / sizeof shapes[0], INPUT_COUNT = 7, OUTPUT_COUNT = 6 };
-
-static const char *const output_names[OUTPUT_COUNT] = {"dx", "dalpha", "dbeta", "dw", "db", "dls"};
-
-/* Inputs as floats, as doubles and their magnitudes. */
-typedef struct inputs {
-    size_t rows[INPUT_COUNT], cols[INPUT_COUNT];
-    float *values[INPUT_COUNT];
-    double *wide[INPUT_COUNT], *sizes[INPUT_COUNT];
-    size_t outputs[OUTPUT_COUNT]; /* elements of each gradient */
-} inputs;
-
-static inputs inputs_new(const shape *s)
+static layer_size size_all(const void *of)
 {
-    const size_t all = s->batch * s->tokens;
-    inputs in = {.rows = {all, 1, 1, s->tokens, 1, 1, all},
-        .cols = {s->cols, s->cols, s->cols, s->tokens, s->tokens, s->cols, s->cols},
-        .outputs = {all * s->cols, s->cols, s->cols, s->tokens * s->tokens, s->tokens, s->cols}};
-    for (size_t i = 0; i < INPUT_COUNT; i++) {
-        const size_t count = in.rows[i] * in.cols[i];
-        in.values[i] = test_new_normal(61 + i, count);
-        for (size_t k = 0; k < count && i == 0; k++)
-            in.values[i][k] += s->shift;
-        in.wide[i] = layer_widen(count, in.values[i]);
-        in.sizes[i] = layer_new(count);
-        for (size_t k = 0; k < count; k++)
-            in.sizes[i][k] = fabs(in.wide[i][k]);
-    }
-    return in;
+    const shape *s = of;
+    return (layer_size){s->batch * s->tokens, s->cols, s->gap};
 }
 
-static token_mix_ref ref_of(const shape *s, double *const *v)
+static layer_size size_row(const void *of)
 {
-    return (token_mix_ref){s->batch, s->tokens, s->cols, v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
+    return (layer_size){1, ((const shape *)of)->cols, 0};
 }
 
-static token_mix_ref_grads ref_grads(const inputs *in, double **arrays)
+static layer_size size_w(const void *of)
 {
-    for (size_t i = 0; i < OUTPUT_COUNT; i++)
-        arrays[i] = layer_new(in->outputs[i]);
-    return (token_mix_ref_grads){arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], arrays[5]};
+    const shape *s = of;
+    return (layer_size){s->tokens, s->tokens, 0};
 }
 
-/* The device's arguments: six inputs, dx with dy in it, work, five gradients. */
-typedef struct arguments {
-    test_mat in[INPUT_COUNT - 1], dx, work, out[OUTPUT_COUNT - 1];
-    clprune_token_mix params, grads;
-} arguments;
-
-static arguments arguments_make(const shape *s, const inputs *in)
+static layer_size size_b(const void *of)
 {
-    arguments a;
-    for (size_t i = 0; i < INPUT_COUNT - 1; i++)
-        a.in[i] = test_mat_make(in->rows[i], in->cols[i], i == 0 ? s->gap : 0, in->values[i]);
-    const size_t all = s->batch * s->tokens;
-    a.dx = test_mat_make(all, s->cols, s->gap + 1, in->values[INPUT_COUNT - 1]);
-    a.work = test_mat_make(all, s->cols, s->gap, NULL);
-    for (size_t i = 0; i < OUTPUT_COUNT - 1; i++)
-        a.out[i] = test_mat_make(in->rows[i + 1], in->cols[i + 1], i == 2 ? 3 : 0, NULL);
-    a.params = (clprune_token_mix){a.in[1].mat, a.in[2].mat, a.in[3].mat, a.in[4].mat, a.in[5].mat};
-    a.grads =
-        (clprune_token_mix){a.out[0].mat, a.out[1].mat, a.out[2].mat, a.out[3].mat, a.out[4].mat};
-    return a;
+    return (layer_size){1, ((const shape *)of)->tokens, 0};
 }
 
-static clprune_status run(const shape *s, arguments *a, cl_event *event)
+static void shift(const void *of, size_t count, float *values)
 {
-    return clprune_token_mix_backward(test_context(), s->batch, 0, a->in[0].mat, &a->params,
-        a->dx.mat, a->work.mat, &a->grads, event);
-}
-
-/* Output i: dx, then the gradients. */
-static const test_mat *output(const arguments *a, size_t i)
-{
-    return i == 0 ? &a->dx : &a->out[i - 1];
-}
-
-static void values(void **state)
-{
-    const shape *s = *state;
-    inputs in = inputs_new(s);
-    const size_t p = s->tokens, terms[OUTPUT_COUNT] = {p + 1, s->batch * p * p, s->batch * p * p,
-                                    s->batch * s->cols, s->batch * s->cols, s->batch * p * (p + 1)};
-    double *want[OUTPUT_COUNT], *sizes[OUTPUT_COUNT];
-    const token_mix_ref ref = ref_of(s, in.wide), magnitudes = ref_of(s, in.sizes);
-    token_mix_ref_backward(&ref, ref_grads(&in, want));
-    token_mix_ref_backward(&magnitudes, ref_grads(&in, sizes));
-    arguments a = arguments_make(s, &in), again = arguments_make(s, &in);
-    cl_event event = NULL;
-    TEST_OK(run(s, &a, &event));
-    layer_event(event);
-    TEST_OK(run(s, &again, NULL));
-    for (size_t i = 0; i < OUTPUT_COUNT; i++) {
-        for (size_t k = 0; k < in.outputs[i]; k++)
-            sizes[i][k] = test_bound(terms[i] + 2, sizes[i][k], want[i][k]);
-        layer_check(output_names[i], output(&a, i), want[i], sizes[i], "backward");
-        layer_same(output_names[i], output(&a, i), output(&again, i));
-    }
-    for (size_t i = 0; i < INPUT_COUNT - 1; i++)
-        test_mat_unchanged(&a.in[i], "input");
-    (void)test_mat_get(&a.work, "work");
-}
-
-/* `first` to `first + count` samples of a batch, the first ones overwriting the gradients; the work
- * of as many samples. */
-static clprune_status run_part(const shape *s, arguments *a, size_t first, size_t count)
-{
-    const size_t p = s->tokens;
-    return clprune_token_mix_backward(test_context(), count, first > 0 ? 1 : 0,
-        clprune_mat_rows(a->in[0].mat, first * p, count * p), &a->params,
-        clprune_mat_rows(a->dx.mat, first * p, count * p),
-        clprune_mat_rows(a->work.mat, 0, count * p), &a->grads, NULL);
-}
-
-/* A batch in parts, of one sample and of as many as leave a smaller last part; no samples last. dx
- * has the bits of the whole batch's. */
-static void parts(void **state)
-{
-    const shape *s = *state;
-    inputs in = inputs_new(s);
-    double *want[OUTPUT_COUNT], *sizes[OUTPUT_COUNT];
-    const token_mix_ref ref = ref_of(s, in.wide), magnitudes = ref_of(s, in.sizes);
-    token_mix_ref_backward(&ref, ref_grads(&in, want));
-    token_mix_ref_backward(&magnitudes, ref_grads(&in, sizes));
-    const size_t terms = s->batch * s->tokens * (s->tokens + s->cols + 2);
-    for (size_t i = 0; i < OUTPUT_COUNT; i++)
-        for (size_t k = 0; k < in.outputs[i]; k++)
-            sizes[i][k] = test_bound(terms, sizes[i][k], want[i][k]);
-    arguments whole = arguments_make(s, &in);
-    TEST_OK(run(s, &whole, NULL));
-    const size_t steps[2] = {1, s->batch / 2 + 1};
-    for (int i = 0; i < 2; i++) {
-        arguments a = arguments_make(s, &in);
-        for (size_t first = 0; first < s->batch; first += steps[i])
-            TEST_OK(
-                run_part(s, &a, first, steps[i] < s->batch - first ? steps[i] : s->batch - first));
-        TEST_OK(run_part(s, &a, s->batch, 0));
-        layer_same("dx", &a.dx, &whole.dx);
-        for (size_t k = 0; k < OUTPUT_COUNT; k++)
-            layer_check(output_names[k], output(&a, k), want[k], sizes[k], "parts");
-        (void)test_mat_get(&a.work, "work");
-    }
-    (void)test_mat_get(&whole.work, "work");
-}
-
-/* sum dy * y as a function of all inputs but dy, one after the other. */
-typedef struct problem {
-    const shape *s;
-    const inputs *in;
-} problem;
-
-static double loss_ref(void *user, const double *theta)
-{
-    const problem *p = user;
-    double *v[INPUT_COUNT], loss = 0;
-    const size_t count = p->in->outputs[0];
-    for (size_t i = 0; i < INPUT_COUNT - 1; i++) {
-        v[i] = (double *)theta;
-        theta += p->in->rows[i] * p->in->cols[i];
-    }
-    v[INPUT_COUNT - 1] = p->in->wide[INPUT_COUNT - 1];
-    const token_mix_ref ref = ref_of(p->s, v);
-    double *y = layer_new(count);
-    token_mix_ref_forward(&ref, y);
     for (size_t i = 0; i < count; i++)
-        loss += v[INPUT_COUNT - 1][i] * y[i];
-    return loss;
+        values[i] += ((const shape *)of)->shift;
 }
 
-/* The device's gradient, and the reference's, against differences of the double-precision loss. */
+enum { X, ALPHA, BETA, W, B, LS, DY, DX, DALPHA, DBETA, DW, DB, DLS, OPERANDS };
+
+#define INPUTS                                                                                     \
+    {"x", LAYER_IN, size_all, .change = shift}, {"alpha", LAYER_IN, size_row},                     \
+        {"beta", LAYER_IN, size_row}, {"w", LAYER_IN, size_w}, {"b", LAYER_IN, size_b},            \
+    {                                                                                              \
+        "ls", LAYER_IN, size_row                                                                   \
+    }
+#define OUTPUTS(sum)                                                                               \
+    {"dx", LAYER_OUT, size_all}, {"dalpha", LAYER_OUT | (sum), size_row},                          \
+        {"dbeta", LAYER_OUT | (sum), size_row}, {"dw", LAYER_OUT | LAYER_NEAR | (sum), size_w},    \
+        {"db", LAYER_OUT | (sum), size_b},                                                         \
+    {                                                                                              \
+        "dls", LAYER_OUT | (sum), size_row                                                         \
+    }
+
+static token_mix_ref ref_of(const layer_data *d)
+{
+    const shape *s = d->shape;
+    return (token_mix_ref){s->batch, s->tokens, s->cols, d[X].in, d[ALPHA].in, d[BETA].in, d[W].in,
+        d[B].in, d[LS].in, d[DY].in};
+}
+
+/* Gradients, bounded by sums of so many terms each. */
+static void ref_bounded(const layer_data *d, const size_t *terms)
+{
+    layer_data sizes[OPERANDS];
+    memcpy(sizes, d, sizeof sizes);
+    for (size_t i = 0; i <= DY; i++) {
+        double *magnitudes = layer_new(d[i].count);
+        for (size_t k = 0; k < d[i].count; k++)
+            magnitudes[k] = fabs(d[i].in[k]);
+        sizes[i].in = magnitudes;
+    }
+    const token_mix_ref values = ref_of(d), magnitudes = ref_of(sizes);
+    token_mix_ref_backward(&values, (token_mix_ref_grads){d[DX].want, d[DALPHA].want, d[DBETA].want,
+                                        d[DW].want, d[DB].want, d[DLS].want});
+    token_mix_ref_backward(
+        &magnitudes, (token_mix_ref_grads){d[DX].bound, d[DALPHA].bound, d[DBETA].bound,
+                         d[DW].bound, d[DB].bound, d[DLS].bound});
+    for (size_t i = DX; i <= DLS; i++)
+        for (size_t k = 0; k < d[i].count; k++)
+            layer_set(&d[i], k, d[i].want[k], terms[i - DX], d[i].bound[k]);
+}
+
+static void ref_backward(const layer_data *d)
+{
+    const shape *s = d->shape;
+    const size_t p = s->tokens, rows = s->batch * p, samples = s->batch * s->cols;
+    const size_t terms[] = {
+        p + 3, rows * p + 2, rows * p + 2, samples + 2, samples + 2, rows * (p + 1) + 2};
+    ref_bounded(d, terms);
+}
+
+/* Of samples from `first` on, dx with dy in it; scratch beside them. */
+static void run(const layer_call *c, size_t first, size_t count, float beta, cl_event *event)
+{
+    const shape *s = c->shape;
+    const clprune_mat *m = c->m;
+    const size_t at = first * s->tokens, rows = count * s->tokens;
+    const clprune_token_mix params = {m[ALPHA], m[BETA], m[W], m[B], m[LS]};
+    const clprune_token_mix grads = {m[DALPHA], m[DBETA], m[DW], m[DB], m[DLS]};
+    const clprune_mat dx = clprune_mat_rows(m[DX], at, rows);
+    test_mat work = test_mat_make(rows, s->cols, s->gap, NULL);
+    TEST_OK(clprune_mat_copy(c->context, clprune_mat_rows(m[DY], at, rows), dx, NULL));
+    TEST_OK(clprune_token_mix_backward(c->context, count, beta, clprune_mat_rows(m[X], at, rows),
+        &params, dx, work.mat, &grads, event));
+    (void)test_mat_get(&work, "work");
+}
+
+static clprune_status call_backward(const layer_call *c)
+{
+    run(c, 0, ((const shape *)c->shape)->batch, c->beta, c->event);
+    return CLPRUNE_SUCCESS;
+}
+
+static const layer_case backward = {"backward",
+    {INPUTS, {"dy", LAYER_IN, size_all}, OUTPUTS(LAYER_SUM)}, call_backward, ref_backward, NULL};
+
+static void ref_parts(const layer_data *d)
+{
+    const shape *s = d->shape;
+    size_t terms[DLS - DX + 1];
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+        terms[i] = s->batch * s->tokens * (s->tokens + s->cols + 2);
+    ref_bounded(d, terms);
+}
+
+/* Parts of `step` samples, the last one smaller, and no samples last. dx has the bits of the whole
+ * batch's. */
+static void run_parts(const layer_call *c, size_t step)
+{
+    const size_t batch = ((const shape *)c->shape)->batch;
+    test_mat dx[2];
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t first = 0; first < batch; first += i == 0 ? batch : step) {
+            const size_t count = i == 0 ? batch : step;
+            run(c, first, count < batch - first ? count : batch - first, first > 0 ? 1 : 0, NULL);
+        }
+        run(c, batch, 0, 1, c->event);
+        if (c->event != NULL && i == 0)
+            layer_event(*c->event);
+        dx[i] = test_mat_make(c->m[DX].rows, c->m[DX].cols, i, NULL);
+        TEST_OK(clprune_mat_copy(c->context, c->m[DX], dx[i].mat, NULL));
+    }
+    layer_same("dx", &dx[0], &dx[1]);
+}
+
+static clprune_status call_single(const layer_call *c)
+{
+    run_parts(c, 1);
+    return CLPRUNE_SUCCESS;
+}
+
+static clprune_status call_halves(const layer_call *c)
+{
+    run_parts(c, ((const shape *)c->shape)->batch / 2 + 1);
+    return CLPRUNE_SUCCESS;
+}
+
+static const layer_case single = {"sample by sample",
+    {INPUTS, {"dy", LAYER_IN, size_all}, OUTPUTS(0)}, call_single, ref_parts, NULL};
+static const layer_case halves = {
+    "in two parts", {INPUTS, {"dy", LAYER_IN, size_all}, OUTPUTS(0)}, call_halves, ref_parts, NULL};
+
+static void ref_forward(const layer_data *d)
+{
+    const token_mix_ref in = ref_of(d);
+    token_mix_ref_forward(&in, d[LS + 1].want);
+}
+
+static const layer_case forward = {
+    "forward", {INPUTS, {"y", LAYER_OUT, size_all}}, NULL, ref_forward, NULL};
+
 static void slopes(void **state)
 {
     (void)state;
     static const shape s = {2, 6, 9, 0, 1};
-    inputs in = inputs_new(&s);
-    problem p = {&s, &in};
-    size_t total = 0;
-    for (size_t i = 0; i < INPUT_COUNT - 1; i++)
-        total += in.rows[i] * in.cols[i];
-    double *theta = layer_new(total), *grad = layer_new(total), *want[OUTPUT_COUNT];
-    double *device = layer_new(total);
-    const token_mix_ref ref = ref_of(&s, in.wide);
-    token_mix_ref_backward(&ref, ref_grads(&in, want));
-    arguments a = arguments_make(&s, &in);
-    TEST_OK(run(&s, &a, NULL));
-    for (size_t i = 0, at = 0; i < OUTPUT_COUNT; i++) {
-        float *got = test_mat_get(output(&a, i), output_names[i]);
-        memcpy(theta + at, in.wide[i], in.outputs[i] * sizeof *theta);
-        memcpy(grad + at, want[i], in.outputs[i] * sizeof *grad);
-        for (size_t k = 0; k < in.outputs[i]; k++)
-            device[at + k] = (double)got[k];
-        at += in.outputs[i];
-    }
-    layer_slopes("reference", loss_ref, &p, total, theta, grad, 1e-4, 1e-6);
-    layer_slopes("device", loss_ref, &p, total, theta, device, 1e-4, 1e-6);
+    layer_slopes_of(&forward, &backward, &s, (layer_steps){1e-4, 1e-6, 0, 0, 1e-6});
 }
 
+/* What test_invalid_many.c does not have. */
 static void invalid(void **state)
 {
     (void)state;
-    static const shape s = {2, 3, 5, 0, 0};
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
     clprune_context *context = test_context();
-    inputs in = inputs_new(&s);
-    arguments a = arguments_make(&s, &in);
-    test_mat other = test_mat_make(6, 4, 0, NULL);
-    cl_event event = NULL;
-#define BACKWARD(...) clprune_token_mix_backward(__VA_ARGS__, &event)
-    const clprune_mat x = a.in[0].mat, dx = a.dx.mat, work = a.work.mat;
-    assert_int_equal(BACKWARD(NULL, 2, 0, x, &a.params, dx, work, &a.grads), bad);
-    TEST_FAILS(BACKWARD(context, 2, 1, x, NULL, dx, work, &a.grads), bad, "params");
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, NULL), bad, "grads");
-    TEST_FAILS(BACKWARD(context, SIZE_MAX, 1, x, &a.params, dx, work, &a.grads),
-        CLPRUNE_SIZE_OVERFLOW, NULL);
-    TEST_FAILS(BACKWARD(context, 1, 1, x, &a.params, dx, work, &a.grads), size, "x is");
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, other.mat, work, &a.grads), size, "dx is");
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, other.mat, &a.grads), size, "work is");
-    clprune_token_mix newer = a.params;
-    newer.reserved[1] = 1;
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &newer, dx, work, &a.grads), bad, "params.reserved");
-    newer = a.grads;
-    newer.reserved[0] = 1;
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &newer), bad, "grads.reserved");
-    static const char *const members[] = {"alpha", "beta", "w", "b", "ls"};
-    for (int i = 0; i < 5; i++) {
-        clprune_token_mix params = a.params, grads = a.grads;
-        clprune_mat *const in_params[] = {
-            &params.alpha, &params.beta, &params.w, &params.b, &params.ls};
-        clprune_mat *const in_grads[] = {&grads.alpha, &grads.beta, &grads.w, &grads.b, &grads.ls};
-        char text[32];
-        const clprune_mat kept = *in_grads[i];
-        in_params[i]->cols--;
-        (void)snprintf(text, sizeof text, "%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, 1, x, &params, dx, work, &a.grads), size, text);
-        in_grads[i]->cols--;
-        (void)snprintf(text, sizeof text, "d%s is", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &grads), size, text);
-        *in_grads[i] = kept;
-        in_grads[i]->buffer = work.buffer;
-        in_grads[i]->offset = work.offset;
-        (void)snprintf(text, sizeof text, "d%s overlaps work", members[i]);
-        TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, work, &grads), bad, text);
-    }
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, x, work, &a.grads), bad, "dx overlaps x");
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, x, &a.grads), bad, "work overlaps x");
-    TEST_FAILS(BACKWARD(context, 2, 1, x, &a.params, dx, dx, &a.grads), bad, "work overlaps dx");
-    assert_null(event);
-    for (size_t i = 0; i < OUTPUT_COUNT; i++)
-        test_mat_unchanged(output(&a, i), "output of a refused call");
-    test_mat_unchanged(&a.work, "work of a refused call");
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat all = test_mat_make(6, 5, 0, NULL), row = test_mat_make(1, 5, 0, NULL);
+    test_mat dx = test_mat_make(6, 5, 0, NULL), work = test_mat_make(6, 5, 0, NULL);
+    test_mat w = test_mat_make(3, 3, 0, NULL), b = test_mat_make(1, 3, 0, NULL);
+    const clprune_token_mix good = {row.mat, row.mat, w.mat, b.mat, row.mat};
+    clprune_token_mix params = good, grads = good;
+    params.reserved[1] = grads.reserved[0] = 1;
+#define BACKWARD(batch, params, grads)                                                             \
+    clprune_token_mix_backward(context, batch, 1, all.mat, params, dx.mat, work.mat, grads, NULL)
+    TEST_FAILS(BACKWARD(2, NULL, &good), bad, "params");
+    TEST_FAILS(BACKWARD(2, &good, NULL), bad, "grads");
+    TEST_FAILS(BACKWARD(2, &params, &good), bad, "params.reserved");
+    TEST_FAILS(BACKWARD(2, &good, &grads), bad, "grads.reserved");
+    TEST_FAILS(BACKWARD(SIZE_MAX, &good, &good), CLPRUNE_SIZE_OVERFLOW, NULL);
+    TEST_FAILS(BACKWARD(1, &good, &good), CLPRUNE_INVALID_SIZE, "x is");
+    test_mat_unchanged(&dx, "dx of a refused call");
+    test_mat_unchanged(&work, "work of a refused call");
+    test_mat_unchanged(&row, "gradients of a refused call");
 }
 
 int main(void)
 {
+    static const layer_case *const cases[] = {&backward, &single, &halves};
     test_list list = {0};
-    for (size_t i = 0; i < SHAPES; i++)
-        test_add(&list, values, &shapes[i], "values %zu x %zu x %zu", shapes[i].batch,
-            shapes[i].tokens, shapes[i].cols);
-    for (size_t i = 0; i < SHAPES; i++)
-        if (shapes[i].batch > 1)
-            test_add(&list, parts, &shapes[i], "parts %zu x %zu x %zu", shapes[i].batch,
-                shapes[i].tokens, shapes[i].cols);
+    for (size_t i = 0; i < 3 * sizeof shapes / sizeof shapes[0]; i++) {
+        const shape *s = &shapes[i / 3];
+        if (i % 3 == 0 || s->batch > 1)
+            layer_add_one(&list, cases[i % 3], s, "%zu x %zu x %zu", s->batch, s->tokens, s->cols);
+    }
     test_add(&list, slopes, NULL, "slopes");
     test_add(&list, invalid, NULL, "invalid arguments");
     return test_run_on_devices("token_mix", &list);

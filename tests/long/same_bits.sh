@@ -42,7 +42,7 @@ def results(folder):
     for name in sorted(found):
         if name.startswith(("param/", "state")):
             out.append((name, found[name]))
-    position = struct.unpack("<10Q", found["position"])
+    position = struct.unpack_from("<10Q", found["position"])
     out.append(("position", struct.pack("<6Q", *position[:6])))
     out.append(("sums", found["sums"][:8]))
     saved = position[7], position[6]

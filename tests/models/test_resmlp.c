@@ -188,7 +188,7 @@ static void initial_values(void **state)
         TEST_OK(resmlp_create(test_context(), &arch, &policy, 1, &model));
         TEST_OK(resmlp_init(&model, 5));
         for (size_t i = 0; i < model.tensors; i++) {
-            const resmlp_tensor tensor = resmlp_arch_tensor(&arch, i);
+            const model_tensor tensor = resmlp_arch_tensor(&arch, i);
             const clprune_param *param = &model.params[i];
             const size_t count = tensor.rows * tensor.cols;
             const double inputs = (double)tensor.cols,
@@ -346,7 +346,7 @@ static void imported(void **state)
         fail_msg("%s", wrong.text);
     assert_false(head_left);
     forward(&f, false);
-    check_tensor(&golden_resmlp_tensors[odd->first + odd->parameters], f.model.logits);
+    check_tensor(&tensors_of(odd)[odd->parameters], f.model.logits);
     test_folder_make(folder);
     (void)snprintf(out, sizeof out, "%s/out", folder);
     assert_true(weights_export(&resmlp_model, &f.model, test_context(), out, &wrong));

@@ -273,7 +273,7 @@ static void from_what_was_kept(void **state)
 static void all_blocks(void **state)
 {
     const golden_resmlp_case *row = *state;
-    const golden_tensor *want = &golden_resmlp_tensors[row->first];
+    const golden_tensor *want = tensors_of(row);
     static const double most[] = {0.4, 0.1, 0.01}; /* of a gradient's norm */
     for (unsigned code = 0; code < 3; code++) {
         const keep_policy policy = compact(0, (clprune_block){1, 16}, 2u << code);

@@ -54,13 +54,6 @@ static void inputs_unchanged(const inputs *in)
 
 /* ---- forward ---- */
 
-/* Bit c of row r of a mask read as floats. */
-static bool bit(const float *mask, size_t words, size_t r, size_t c)
-{
-    const unsigned char *row = (const unsigned char *)(mask + r * words);
-    return (row[c / 8] >> c % 8 & 1) != 0;
-}
-
 /* The mask has a bit exactly where y, after ReLU, is not 0; bits behind a row are 0. */
 static void check_mask(const test_mat *mask, size_t cols, const float *y)
 {
@@ -68,11 +61,10 @@ static void check_mask(const test_mat *mask, size_t cols, const float *y)
     float *packed = test_mat_get(mask, "mask");
     for (size_t r = 0; r < mask->mat.rows; r++)
         for (size_t c = 0; c < words * 32; c++)
-            if (bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
+            if (layer_bit(packed, words, r, c) != (c < cols && y[r * cols + c] != 0))
                 fail_msg("row %zu, bit %zu", r, c);
 }
 
-/* All eight ways, with ReLU with and without its mask, in place too. */
 /* y: the output of a forward pass that wrote `mask`, `values` on the host. From the same x a gated
  * pass gives the same bits, from another one z where the mask has a bit. */
 static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune_mat residual,
@@ -96,6 +88,7 @@ static void check_gated(const clprune_batch_norm *bn, const test_mat *x, clprune
     test_same_floats("gated over another x", rows, cols, got, want, "gated");
 }
 
+/* With and without residual and ReLU, with ReLU with and without its mask, in place too. */
 static void forward(void **state)
 {
     const layer_shape *s = *state;
@@ -164,6 +157,26 @@ static void gradient_of_z(
         dz[i] = values[i] != 0 ? dz[i] : 0;
 }
 
+/* Each sum becomes sum + beta * old, to the bit: of the sums, then of the parameters. */
+static void check_betas(const inputs *in, bool relu, clprune_mat x, clprune_mat dy,
+    clprune_mat bits, clprune_mat other, const float *once)
+{
+    static const float betas[] = {0.5f, 1, -2};
+    const size_t cols = in->cols;
+    const float *old = test_new_normal(90, 2 * cols);
+    for (size_t b = 0; b < sizeof betas / sizeof betas[0]; b++) {
+        test_mat out[] = {test_mat_make(2, cols, b, old), test_mat_make(1, cols, 0, old + cols),
+            test_mat_make(1, cols, 1, old)}; /* sums, dgamma, dbeta */
+        TEST_OK(clprune_batch_norm_backward_sums(test_context(), betas[b], betas[b], &in->bn, relu,
+            x, dy, bits, other, NONE, out[0].mat, out[1].mat, out[2].mat, NULL));
+        const float *sums = test_mat_get(&out[0], "sums");
+        for (size_t i = 0; i < 2 * cols; i++)
+            assert_true(sums[i] == fmaf(betas[b], old[i], once[i]));
+        test_same_floats("dgamma", 1, cols, test_mat_get(&out[1], "dgamma"), sums + cols, "beta");
+        test_same_floats("dbeta", 1, cols, test_mat_get(&out[2], "dbeta"), sums, "beta");
+    }
+}
+
 /* Both passes at once and in two chunks, dz kept or not, outputs in place. */
 static void backward_way(inputs *in, gate way)
 {
@@ -216,6 +229,7 @@ static void backward_way(inputs *in, gate way)
     float *got = test_mat_get(&sums, "sums");
     for (size_t c = 0; c < cols; c++)
         assert_true(twice[c] == 2 * got[c]);
+    check_betas(in, relu, x.mat, dy.mat, bits, other, got);
     double *wide_sums = layer_widen(2 * cols, got);
     test_mat_set(&sums, got);
     batch_norm_ref_dx(
@@ -330,11 +344,9 @@ static void special_values(void **state)
     enum { COUNT = sizeof x / sizeof x[0] };
     static const bool passes[COUNT] = {1, 1, 0, 0, 0, 1, 0, 1};
     clprune_context *context = test_context();
-    float ones[COUNT], zeros[COUNT] = {0};
-    for (size_t i = 0; i < COUNT; i++)
-        ones[i] = 1;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
-    test_mat one = test_mat_make(1, COUNT, 0, ones), zero = test_mat_make(1, COUNT, 0, zeros);
+    test_mat one = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 1)),
+             zero = test_mat_make(1, COUNT, 0, layer_same_values(COUNT, 0));
     test_mat mask = test_mat_make(1, 1, 0, NULL), d = test_mat_make(1, COUNT, 0, dy);
     test_mat sums = test_mat_make(2, COUNT, 0, NULL);
     const clprune_batch_norm bn = {one.mat, zero.mat, zero.mat, one.mat};
@@ -368,78 +380,45 @@ static void empty_mask(void **state)
     }
 }
 
+/* What test_invalid_many.c does not have: which arguments go together. */
 static void invalid(void **state)
 {
     (void)state;
     clprune_context *context = test_context();
-    const clprune_status size = CLPRUNE_INVALID_SIZE, bad = CLPRUNE_INVALID_ARGUMENT;
-    const clprune_mat none = NONE;
-    test_mat mx = test_mat_make(4, 6, 0, NULL), mr = test_mat_make(4, 6, 0, NULL);
-    test_mat my = test_mat_make(4, 6, 0, NULL), md = test_mat_make(4, 6, 0, NULL);
-    test_mat mask = test_mat_make(4, 1, 0, NULL), params = test_mat_make(4, 6, 0, NULL);
-    test_mat narrow = test_mat_make(4, 5, 0, NULL), msum = test_mat_make(2, 6, 0, NULL);
-    test_mat mg = test_mat_make(1, 6, 0, NULL), mb = test_mat_make(1, 6, 0, NULL);
-    const clprune_mat x = mx.mat, r = mr.mat, y = my.mat, m = mask.mat, n = narrow.mat;
-    const clprune_mat sums = msum.mat, g = mg.mat, b = mb.mat, d = md.mat;
-    const clprune_batch_norm bn = {clprune_mat_rows(params.mat, 0, 1),
-        clprune_mat_rows(params.mat, 1, 1), clprune_mat_rows(params.mat, 2, 1),
-        clprune_mat_rows(params.mat, 3, 1)};
-    clprune_mat shifted = x, inside = y;
-    shifted.offset += 1;
-    inside.cols = 1;
+    const clprune_status bad = CLPRUNE_INVALID_ARGUMENT;
+    test_mat all[4], row = test_mat_make(1, 6, 0, NULL), other = test_mat_make(1, 6, 0, NULL);
+    for (size_t i = 0; i < 4; i++)
+        all[i] = test_mat_make(4, 6, 0, NULL);
+    test_mat mask = test_mat_make(4, 1, 0, NULL), both = test_mat_make(2, 6, 0, NULL);
+    const clprune_mat x = all[0].mat, r = all[1].mat, y = all[2].mat, d = all[3].mat;
+    const clprune_mat m = mask.mat, g = row.mat, b = other.mat;
+    const clprune_batch_norm bn = {g, g, g, g};
     cl_event event = NULL;
-#define FORWARD(...) clprune_batch_norm_forward(__VA_ARGS__, &event)
-    assert_int_equal(FORWARD(NULL, &bn, true, x, r, y, m), bad);
-    TEST_FAILS(FORWARD(context, NULL, true, x, r, y, m), bad, "bn is NULL");
-    for (int i = 0; i < 4; i++) {
-        static const char *const names[] = {"gamma is", "beta is", "mean is", "inv is"};
-        clprune_batch_norm wrong = bn;
-        clprune_mat *fields[] = {&wrong.gamma, &wrong.beta, &wrong.mean, &wrong.inv};
-        fields[i]->cols = 5;
-        TEST_FAILS(FORWARD(context, &wrong, true, x, r, y, m), size, names[i]);
-    }
-    TEST_FAILS(FORWARD(context, &bn, true, x, n, y, m), size, "residual is");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, n, m), size, "y is");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, n), size, "mask is");
-    TEST_FAILS(FORWARD(context, &bn, false, x, r, y, m), bad, "mask is given without relu");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, shifted, m), bad, "y overlaps x");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, params.mat, m), bad, "y overlaps mean");
-    TEST_FAILS(FORWARD(context, &bn, true, x, r, y, inside), bad, "mask overlaps y");
-#define GATED(...) clprune_batch_norm_forward_gated(__VA_ARGS__, &event)
-    assert_int_equal(GATED(NULL, &bn, x, r, m, y), bad);
-    TEST_FAILS(GATED(context, &bn, x, r, none, y), bad, "mask is CLPRUNE_NO_MAT");
-    TEST_FAILS(GATED(context, &bn, x, r, n, y), size, "mask is");
-    TEST_FAILS(GATED(context, &bn, x, r, inside, y), bad, "y overlaps mask");
-#define SUMS(...) clprune_batch_norm_backward_sums(__VA_ARGS__, &event)
-    assert_int_equal(SUMS(NULL, 0, 0, &bn, true, x, y, m, none, d, sums, g, b), bad);
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, n, m, none, d, sums, g, b), size, "dy is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, n, none, d, sums, g, b), size, "mask is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, none, n, d, sums, g, b), size, "residual is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, n, sums, g, b), size, "dz is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, g, g, b), size, "sums is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, sums, b), size, "dgamma is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, sums), size, "dbeta is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, none), bad, "both or");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, r, d, sums, g, b), bad, "residual is given");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, none, r, d, sums, g, b), bad, "residual is");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, false, x, y, m, none, d, sums, g, b), bad, "mask is given");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, x, sums, g, b), bad, "dz overlaps x");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, clprune_mat_rows(y, 1, 2), g, b),
-        bad, "sums overlaps dy");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, g, g), bad, "dbeta overlaps");
-    TEST_FAILS(SUMS(context, 0, 0, &bn, true, x, y, m, none, d, sums, bn.gamma, b), bad,
-        "dgamma overlaps gamma");
-#define INPUT(...) clprune_batch_norm_backward_input(__VA_ARGS__, &event)
-    assert_int_equal(INPUT(NULL, 4, &bn, true, x, y, m, none, sums, d), bad);
-    TEST_FAILS(INPUT(context, 3, &bn, true, x, y, m, none, sums, d), bad, "rows is 3, expected");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, g, d), size, "sums is");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, n), size, "dx is");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, r, sums, d), bad, "residual is given");
-    TEST_FAILS(INPUT(context, 4, &bn, true, x, y, m, none, sums, shifted), bad, "dx overlaps x");
+#define FORWARD(bn, relu) clprune_batch_norm_forward(context, bn, relu, x, r, y, m, &event)
+#define SUMS(relu, mask, residual, dgamma, dbeta)                                                  \
+    clprune_batch_norm_backward_sums(                                                              \
+        context, 0, 0, &bn, relu, x, y, mask, residual, d, both.mat, dgamma, dbeta, &event)
+#define INPUT(rows, mask, residual)                                                                \
+    clprune_batch_norm_backward_input(                                                             \
+        context, rows, &bn, true, x, y, mask, residual, both.mat, d, &event)
+    TEST_FAILS(FORWARD(NULL, true), bad, "bn is NULL");
+    TEST_FAILS(FORWARD(&bn, false), bad, "mask is given without relu");
+    TEST_FAILS(clprune_batch_norm_forward_gated(context, &bn, x, r, NONE, y, &event), bad,
+        "mask is CLPRUNE_NO_MAT");
+    TEST_FAILS(SUMS(true, m, NONE, b, NONE), bad, "both or");
+    TEST_FAILS(SUMS(true, m, r, NONE, NONE), bad, "residual is given");
+    TEST_FAILS(SUMS(false, NONE, r, NONE, NONE), bad, "residual is");
+    TEST_FAILS(SUMS(false, m, NONE, NONE, NONE), bad, "mask is given");
+    TEST_FAILS(INPUT(3, m, NONE), bad, "rows is 3, expected");
+    TEST_FAILS(INPUT(4, m, r), bad, "residual is given");
+    test_mat narrow = test_mat_make(4, 5, 0, NULL);
+    TEST_FAILS(clprune_batch_norm_backward_sums(context, 0, 0, &bn, true, x, y, NONE, narrow.mat, d,
+                   both.mat, NONE, NONE, &event),
+        CLPRUNE_INVALID_SIZE, "residual is");
     assert_null(event);
-    test_mat *mats[] = {&mx, &mr, &my, &md, &mask, &params, &narrow, &msum, &mg, &mb};
+    const test_mat *const mats[] = {&all[2], &all[3], &both, &other};
     for (size_t i = 0; i < sizeof mats / sizeof mats[0]; i++)
-        test_mat_unchanged(mats[i], "argument of a refused call");
+        test_mat_unchanged(mats[i], "output of a refused call");
 }
 
 int main(void)

@@ -1,14 +1,16 @@
 #!/bin/sh
-# Includes go down only, and public headers stand alone.
-#   test_layers.sh SOURCE_DIR C_COMPILER [CXX_COMPILER]
+# Includes and calls go down only, rooms are small, and public headers stand alone.
+#   test_layers.sh SOURCE_DIR BUILD_DIR C_COMPILER [CXX_COMPILER]
 # core <- runtime <- ops <- nn; examples and tools see public headers only; CLBlast is included by
-# src/ops/products/gemm*.c alone; within src/ no includes run in a circle, where x.h and x.c are one; and only
-# a context's parts know whether it is dry; and nothing calls setlocale. Prints each breach and exits 1
-# if there is one.
+# src/ops/products/gemm*.c alone. Within src/ no includes run in a circle, where x.h and x.c are one; nor do calls
+# between files of src, examples or tools, by the symbols of the object files in BUILD_DIR. A folder has at most 25
+# entries. Only a context's parts know whether it is dry; nothing calls setlocale. Prints each breach and exits 1 if
+# there is one.
 export LC_ALL=C # a decimal point in every locale
 root=$1
-cc=${2:-cc}
-cxx=${3:-}
+case $2 in /*) build=$2 ;; *) build=$PWD/$2 ;; esac
+cc=${3:-cc}
+cxx=${4:-}
 cd "$root" || exit 2
 breaches=0
 
@@ -78,6 +80,12 @@ check_circles() {
                 [ ! -f "src/$header.h" ] || [ "$header" = "${unit%.[ch]}" ] || echo "${unit%.[ch]} $header"
             done
     done | sort -u >"$folder/edges"
+    find_circle includes
+}
+
+# find_circle WHAT: takes edges from what nobody uses and to what uses nothing out of $folder/edges until none is left;
+# the others belong to circles or join two.
+find_circle() {
     while :; do
         awk 'NR == FNR { from[$1]; to[$2]; next } $1 in to && $2 in from' \
             "$folder/edges" "$folder/edges" >"$folder/left"
@@ -85,7 +93,41 @@ check_circles() {
         mv "$folder/left" "$folder/edges"
     done
     [ ! -s "$folder/edges" ] ||
-        breach "includes run in a circle: $(sed 's/ / -> /' "$folder/edges" | tr '\n' ';')"
+        breach "$1 run in a circle: $(sed 's/ / -> /' "$folder/edges" | tr '\n' ';')"
+}
+
+# check_calls PATTERN ROOT: edges from a file to the one that defines a symbol which the first one needs, over the
+# object files of ROOT's sources whose path in BUILD_DIR matches PATTERN.
+check_calls() {
+    find "$build" -name '*.o' | grep -E "$1" | sort | while read -r object; do
+        source=${object#*.dir/} # an object of a file that has gone does not count
+        [ ! -f "$2/${source%.o}" ] || echo "$object"
+    done >"$folder/objects"
+    [ -s "$folder/objects" ] || breach "no object file in $build matches $1"
+    xargs nm -A -P <"$folder/objects" | awk '
+        {
+            unit = $1
+            sub(/.*\.dir\//, "", unit)
+            sub(/\.c(\.o)?:$/, "", unit)
+        }
+        $3 == "U" { needs[unit, $2] }
+        $3 ~ /^[A-TV-Z]$/ && $2 != "main" { place[$2] = unit }
+        END {
+            for (need in needs) {
+                split(need, part, SUBSEP)
+                if (part[2] in place && place[part[2]] != part[1])
+                    print part[1], place[part[2]]
+            }
+        }' | sort -u >"$folder/edges"
+    find_circle "calls in $1"
+}
+
+# Folders that fit on a screen.
+check_rooms() {
+    for room in $(find src cl examples tools -type d); do
+        entries=$(ls "$room" | wc -l)
+        [ "$entries" -le 25 ] || breach "$room has $entries entries; 25 fit on a screen"
+    done
 }
 
 # Whether a context is dry, its backend knows, and the record of its commands; nobody asks else.
@@ -115,6 +157,10 @@ for file in $(find include src examples tools -name '*.[ch]' -o -name '*.inc' | 
 done
 [ "$found" -gt 20 ] || breach "only $found files were found"
 check_circles
+check_calls '/clprune_objects\.dir/src/' .
+[ ! -d "$build/examples" ] || check_calls '/examples/.*\.dir/' examples
+[ ! -d "$build/tools" ] || check_calls '/tools/.*\.dir/' tools
+check_rooms
 check_dry
 check_locale
 
@@ -158,9 +204,15 @@ if [ -z "$CLPRUNE_LAYERS_SELF" ]; then
     echo '#include "core/one.h"' >"$folder/src/core/three.h"
     echo 'int use(void) { return context->record != 0; }' >"$folder/src/core/three.c"
     echo 'char *was = setlocale(LC_ALL, "");' >"$folder/tools/locale.c"
-    CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" true >"$folder/told" 2>/dev/null
-    told=$(grep -cE 'bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|circle: .*one -> .*three -> .*two -> ' "$folder/told")
-    [ "$told" -eq 8 ] || breach "the check noticed $told of 8 planted breaches"
+    objects=$folder/build/clprune_objects.dir/src/core
+    mkdir -p "$objects" "$folder/src/full"
+    echo 'void down(void); void up(void) { down(); }' >"$folder/src/core/up.c"
+    echo 'void up(void); void down(void) { up(); }' >"$folder/src/core/down.c"
+    for name in up down; do "$cc" -c "$folder/src/core/$name.c" -o "$objects/$name.c.o" || exit 2; done
+    (cd "$folder/src/full" && touch $(seq 26))
+    CLPRUNE_LAYERS_SELF=1 sh "$0" "$folder" "$folder/build" true >"$folder/told" 2>/dev/null
+    told=$(grep -cE 'full has 26|calls in .*: src/core/down -> src/core/up;src/core/up -> src/core/down|bad\.c includes|worse\.c names amodel|three\.c asks|locale.c calls setlocale|circle: .*one -> .*three -> .*two -> ' "$folder/told")
+    [ "$told" -eq 10 ] || breach "the check noticed $told of 10 planted breaches"
 fi
 
 echo "$found files, $breaches breaches"

@@ -202,7 +202,7 @@ const trainer_model linear_without_state = {MODEL(&table)};
 const trainer_model linear_without_ladder = {MODEL(&table_without_ladder)};
 
 bool linear_open(
-    const trainer_model *model, const char *arguments, options *o, trainer *t, fault *f)
+    const trainer_model *model, const char *arguments, options *o, training_run *t, fault *f)
 {
     static char words[32][TEST_PATH + 32];
     char *argv[33] = {words[0]};
@@ -216,33 +216,33 @@ bool linear_open(
         argv[argc] = words[argc];
     }
     optind = 0; /* getopt starts anew */
-    return options_parse(model, argc, argv, o, f) && trainer_open(o, t, f);
+    return options_parse(model, argc, argv, o, f) && run_open(o, t, f);
 }
 
 const char linear_small[] =
     "--train-limit 24 --test-limit 12 --batch-size 8 --optimizer sgd --lr 0.1";
 
-void linear_train(trainer *t, fault *f)
+void linear_train(training_run *t, fault *f)
 {
-    while (t->at.epoch < t->options->epochs && !trainer_must_stop(t)) {
-        assert_true(trainer_epoch(t, f));
-        if (trainer_must_stop(t))
+    while (t->at.epoch < t->s.options->epochs && !run_must_stop(t)) {
+        assert_true(run_epoch(t, f));
+        if (run_must_stop(t))
             break;
-        assert_true(trainer_test(t, f) && trainer_finish_epoch(t, f));
+        assert_true(run_evaluate(t, f) && run_finish_epoch(t, f));
     }
-    assert_true(trainer_save(t, f));
+    assert_true(run_save(t, f));
 }
 
 void linear_run(const char *more)
 {
     char arguments[3 * TEST_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     (void)snprintf(arguments, sizeof arguments, "%s", more);
     if (!linear_open(&linear_with_state, arguments, &o, &t, &f))
         fail_msg("%s", f.text);
     linear_train(&t, &f);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
 }

@@ -5,7 +5,7 @@
 #ifndef TEST_LINEAR_MODEL_H
 #define TEST_LINEAR_MODEL_H
 
-#include "trainer/run/trainer.h"
+#include "trainer/run/run.h"
 
 typedef struct linear_model {
     clprune_context *context;
@@ -30,10 +30,10 @@ extern const char linear_small[];
 
 /* Opens a run on the device under test; false with a fault. */
 bool linear_open(
-    const trainer_model *model, const char *arguments, options *o, trainer *t, fault *f);
+    const trainer_model *model, const char *arguments, options *o, training_run *t, fault *f);
 
 /* Trains to the end, or until the run has to stop, and saves. Fails the case on a fault. */
-void linear_train(trainer *t, fault *f);
+void linear_train(training_run *t, fault *f);
 
 /* A run into a folder, from the start or from a checkpoint. */
 void linear_run(const char *arguments);

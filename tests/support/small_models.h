@@ -2,7 +2,7 @@
 #ifndef TEST_SMALL_MODELS_H
 #define TEST_SMALL_MODELS_H
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 trainer_model small_resmlp(void); /* 16 features, 2 blocks, 32 hidden ones */
 trainer_model small_resnet(void); /* 8 channels, 2 blocks, the second one of stride 2 */

@@ -25,6 +25,11 @@ static struct {
 static clprune_context *context;
 #define CONTEXT context
 
+/* The event of the calls. */
+#ifndef EVENT
+#define EVENT NULL
+#endif
+
 #define CALL(name, expression)                                                                     \
     static clprune_status call_##name(const clprune_mat *m)                                        \
     {                                                                                              \
@@ -41,78 +46,79 @@ static clprune_token_mix mix_of(const clprune_mat *m)
     return (clprune_token_mix){.alpha = m[0], .beta = m[1], .w = m[2], .b = m[3], .ls = m[4]};
 }
 
-CALL(mat_copy, clprune_mat_copy(CONTEXT, m[0], m[1], NULL))
-CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
-CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
-CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
-CALL(affine_weights, clprune_affine_weights(CONTEXT, m[0], m[1], m[2], NULL))
-CALL(affine_centre, clprune_affine_centre(CONTEXT, m[0], m[1], NULL))
+CALL(mat_copy, clprune_mat_copy(CONTEXT, m[0], m[1], EVENT))
+CALL(affine, clprune_affine_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(affine_back, clprune_affine_backward(CONTEXT, 1, 0, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(affine_add, clprune_affine_backward(CONTEXT, 1, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(affine_weights, clprune_affine_weights(CONTEXT, m[0], m[1], m[2], EVENT))
+CALL(affine_centre, clprune_affine_centre(CONTEXT, m[0], m[1], EVENT))
 CALL(affine_product, clprune_affine_backward_product(
-                         CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], NULL))
-CALL(layerscale, clprune_layerscale_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
+                         CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], EVENT))
+CALL(layerscale, clprune_layerscale_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
 CALL(layerscale_back,
-    clprune_layerscale_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], NULL))
-CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], NULL))
+    clprune_layerscale_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], m[6], EVENT))
+CALL(layerscale_weights, clprune_layerscale_weights(CONTEXT, m[0], m[1], m[2], EVENT))
 CALL(layerscale_product,
-    clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
-CALL(relu, clprune_relu_forward(CONTEXT, m[0], m[1], m[2], m[3], NULL))
-CALL(relu_back, clprune_relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], NULL))
-CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], NULL))
-CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], NULL))
-CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], NULL))
-CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], NULL))
-CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], NULL))
-CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
-CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], NULL))
+    clprune_layerscale_backward_product(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(relu, clprune_relu_forward(CONTEXT, m[0], m[1], m[2], m[3], EVENT))
+CALL(relu_back, clprune_relu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu, clprune_gelu_forward(CONTEXT, m[0], m[1], m[2], EVENT))
+CALL(gelu_back, clprune_gelu_backward(CONTEXT, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_again, clprune_gelu_backward_recompute(CONTEXT, 1, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(gelu_code, clprune_gelu_code_forward(CONTEXT, 4, m[0], m[1], m[2], m[3], EVENT))
+CALL(gelu_code_back, clprune_gelu_code_backward(CONTEXT, 4, 1, m[0], m[1], m[2], m[3], EVENT))
+CALL(token_mean, clprune_token_mean_forward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
+CALL(token_mean_back, clprune_token_mean_backward(CONTEXT, BATCH, TOKENS, m[0], m[1], EVENT))
 CALL(cross_entropy,
-    clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], NULL))
+    clprune_cross_entropy_forward(CONTEXT, 0.1f, m[0], m[1].buffer, m[2], m[3], m[4], EVENT))
 CALL(cross_entropy_back,
-    clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], NULL))
-CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], NULL))
+    clprune_cross_entropy_backward(CONTEXT, 0.1f, 1, m[0], m[1].buffer, m[2], EVENT))
+CALL(patch, clprune_patch_embed_forward(CONTEXT, &patches, BATCH, m[0], m[1], m[2], m[3], EVENT))
 CALL(patch_back, clprune_patch_embed_backward(
-                     CONTEXT, &patches, BATCH, 1, m[0], m[1], m[2], m[3], m[4], m[5], NULL))
-CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], NULL))
+                     CONTEXT, &patches, BATCH, 1, m[0], m[1], m[2], m[3], m[4], m[5], EVENT))
+CALL(channels_last, clprune_image_channels_last(CONTEXT, BATCH, CHANNELS, image, m[0], m[1], EVENT))
 CALL(channels_last_bytes, clprune_image_bytes_channels_last(CONTEXT, BATCH, CHANNELS, image,
-                              (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], NULL))
+                              (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], EVENT))
 CALL(patch_bytes, clprune_patch_embed_forward_bytes(CONTEXT, &patches, BATCH,
-                      (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
+                      (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], EVENT))
 CALL(patch_bytes_back, clprune_patch_embed_backward_bytes(CONTEXT, &patches, BATCH, 1,
-                           (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], NULL))
-CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
-CALL(max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], NULL))
+                           (clprune_image_bytes){m[0].buffer, 0, m[1]}, m[2], m[3], m[4], EVENT))
+CALL(max_pool, clprune_max_pool_forward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
+CALL(
+    max_pool_back, clprune_max_pool_backward(CONTEXT, &pool, BATCH, image, m[0], m[1], m[2], EVENT))
 CALL(conv,
-    clprune_conv2d_forward(with.conv, BATCH, image, m[0], m[1], m[2], m[3], with.pixels, NULL))
-CALL(conv_back, clprune_conv2d_backward(
-                    with.conv, BATCH, image, 1, 0, with.pixels, m[0], m[1], m[2], m[3], m[4], NULL))
-CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], NULL))
-CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], NULL))
+    clprune_conv2d_forward(with.conv, BATCH, image, m[0], m[1], m[2], m[3], with.pixels, EVENT))
+CALL(conv_back, clprune_conv2d_backward(with.conv, BATCH, image, 1, 0, with.pixels, m[0], m[1],
+                    m[2], m[3], m[4], EVENT))
+CALL(moments, clprune_batch_norm_moments(CONTEXT, 0, m[0], m[1], m[2], EVENT))
+CALL(merge, clprune_batch_norm_merge(CONTEXT, 0, 7, 2, m[0], m[1], m[2], EVENT))
 CALL(statistics,
-    clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, 0.1f, m[0], m[1], m[2], m[3], m[4], NULL))
-CALL(inverse, clprune_batch_norm_inverse(CONTEXT, 1e-5f, m[0], m[1], NULL))
+    clprune_batch_norm_statistics(CONTEXT, 9, 1e-5f, 0.1f, m[0], m[1], m[2], m[3], m[4], EVENT))
+CALL(inverse, clprune_batch_norm_inverse(CONTEXT, 1e-5f, m[0], m[1], EVENT))
 CALL(bn_product, clprune_batch_norm_backward_product(CONTEXT, ROWS, 1,
                      &(clprune_batch_norm){.mean = m[0], .inv = m[1], .gamma = m[2]}, m[3], m[4],
-                     m[5], m[6], m[7], m[8], NULL))
-CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], NULL))
-CALL(restore_mask, clprune_saved_restore(with.mask, 0, BATCH, m[0], NULL))
-CALL(store_mean, clprune_saved_store(with.mean, 0, BATCH, m[0], NULL))
-CALL(store_code, clprune_saved_store(with.code, 0, BATCH, m[0], NULL))
-CALL(store_quantised, clprune_saved_store(with.quantised, 0, BATCH, m[0], NULL))
-CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, BATCH, 0, m[0], m[1], NULL))
-CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, BATCH, 0, m[0], m[1], NULL))
-CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, BATCH, 0, m[0], m[1], NULL))
-CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, BATCH, 0, m[0], m[1], NULL))
+                     m[5], m[6], m[7], m[8], EVENT))
+CALL(restore_pruned, clprune_saved_restore(with.pruned, 0, BATCH, m[0], EVENT))
+CALL(restore_mask, clprune_saved_restore(with.mask, 0, BATCH, m[0], EVENT))
+CALL(store_mean, clprune_saved_store(with.mean, 0, BATCH, m[0], EVENT))
+CALL(store_code, clprune_saved_store(with.code, 0, BATCH, m[0], EVENT))
+CALL(store_quantised, clprune_saved_store(with.quantised, 0, BATCH, m[0], EVENT))
+CALL(tn_dense, clprune_saved_product_tn(with.dense, 0, BATCH, 0, m[0], m[1], EVENT))
+CALL(tn_quantised, clprune_saved_product_tn(with.quantised, 0, BATCH, 0, m[0], m[1], EVENT))
+CALL(nt_dense, clprune_saved_product_nt(with.dense, 0, BATCH, 0, m[0], m[1], EVENT))
+CALL(nt_mean, clprune_saved_product_nt(with.mean, 0, BATCH, 0, m[0], m[1], EVENT))
 CALL(activation, clprune_activation_forward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, m[0], m[1],
-                     m[2], with.pruned, NULL))
+                     m[2], with.pruned, EVENT))
 CALL(activation_back, clprune_activation_backward(CONTEXT, CLPRUNE_ACTIVATION_GELU, 0, BATCH, 1,
-                          with.pruned, m[0], m[1], m[2], NULL))
-CALL(linear, clprune_linear_forward(with.linear, BATCH, m[0], m[1], m[2], m[3], with.dense, NULL))
+                          with.pruned, m[0], m[1], m[2], EVENT))
+CALL(linear, clprune_linear_forward(with.linear, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
 CALL(linear_back,
-    clprune_linear_backward(with.linear, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], NULL))
+    clprune_linear_backward(with.linear, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], EVENT))
 CALL(rows_back,
-    clprune_linear_backward(with.token, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], NULL))
+    clprune_linear_backward(with.token, BATCH, 1, with.dense, m[0], m[1], m[2], m[3], m[4], EVENT))
 
-CALL(rows, clprune_linear_forward(with.token, BATCH, m[0], m[1], m[2], m[3], with.dense, NULL))
-CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], NULL))
+CALL(rows, clprune_linear_forward(with.token, BATCH, m[0], m[1], m[2], m[3], with.dense, EVENT))
+CALL(gemm, clprune_gemm(CONTEXT, false, true, 1, 1, m[0], m[1], m[2], EVENT))
 
 /* A BSR matrix of ROWS x COLS in all, whose values, crow and col are the buffers of m. */
 enum { KEPT = 7, CROW = BATCH * (TOKENS + 1), MASK = ROWS * COLS / 4 / 4 };
@@ -128,13 +134,13 @@ static clprune_status call_pack(const clprune_mat *m)
     const clprune_bsr bsr = bsr_of(m + 1);
     /* Without a mask all blocks must be kept, which is refused with the same status for another
      * reason. */
-    return clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, &bsr, NULL);
+    return clprune_bsr_pack(CONTEXT, m[0], m[4].buffer, &bsr, EVENT);
 }
 
 static clprune_status call_unpack(const clprune_mat *m)
 {
     const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_bsr_unpack(CONTEXT, &bsr, m[0], NULL);
+    return clprune_bsr_unpack(CONTEXT, &bsr, m[0], EVENT);
 }
 
 static clprune_status call_validate(const clprune_mat *m)
@@ -146,63 +152,64 @@ static clprune_status call_validate(const clprune_mat *m)
 static clprune_status call_prune(const clprune_mat *m)
 {
     const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_prune(CONTEXT, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 1, m[0], &bsr, NULL);
+    return clprune_prune(CONTEXT, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_SAMPLED, 1, m[0], &bsr, EVENT);
 }
 
 static clprune_status call_bspmm(const clprune_mat *m)
 {
     const clprune_bsr bsr = bsr_of(m + 1);
-    return clprune_bspmm_tn(CONTEXT, 1, 1, m[0], &bsr, m[4], NULL);
+    return clprune_bspmm_tn(CONTEXT, 1, 1, m[0], &bsr, m[4], EVENT);
 }
 
 static clprune_status call_score(const clprune_mat *m)
 {
     const clprune_bsr bsr = bsr_of(m);
-    return clprune_prune_score(CONTEXT, CLPRUNE_NORM_L2, &bsr.desc, m[0], m[1].buffer, NULL);
+    return clprune_prune_score(CONTEXT, CLPRUNE_NORM_L2, &bsr.desc, m[0], m[1].buffer, EVENT);
 }
 
 static clprune_status call_select(const clprune_mat *m)
 {
     return clprune_prune_select(
-        CONTEXT, BATCH, TOKENS * COLS / 4, KEPT, m[0].buffer, m[1].buffer, NULL);
+        CONTEXT, BATCH, TOKENS * COLS / 4, KEPT, m[0].buffer, m[1].buffer, EVENT);
 }
 
 static clprune_status call_max_pool_norm(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
-    return clprune_max_pool_norm_forward(CONTEXT, &pool, &bn, BATCH, image, m[4], m[5], m[6], NULL);
+    return clprune_max_pool_norm_forward(
+        CONTEXT, &pool, &bn, BATCH, image, m[4], m[5], m[6], EVENT);
 }
 
 static clprune_status call_batch_norm(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_forward(CONTEXT, &bn, true, m[4], m[5], m[6], m[7], NULL);
+    return clprune_batch_norm_forward(CONTEXT, &bn, true, m[4], m[5], m[6], m[7], EVENT);
 }
 
 static clprune_status call_gated(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
-    return clprune_batch_norm_forward_gated(CONTEXT, &bn, m[4], m[5], m[6], m[7], NULL);
+    return clprune_batch_norm_forward_gated(CONTEXT, &bn, m[4], m[5], m[6], m[7], EVENT);
 }
 
 static clprune_status call_bn_sums(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
     return clprune_batch_norm_backward_sums(
-        CONTEXT, 1, 1, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], m[9], m[10], NULL);
+        CONTEXT, 1, 1, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], m[9], m[10], EVENT);
 }
 
 static clprune_status call_bn_input(const clprune_mat *m)
 {
     const clprune_batch_norm bn = bn_of(m);
     return clprune_batch_norm_backward_input(
-        CONTEXT, SIZE_MAX, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], NULL);
+        CONTEXT, SIZE_MAX, &bn, true, m[4], m[5], m[6], CLPRUNE_NO_MAT, m[7], m[8], EVENT);
 }
 
 static clprune_status call_token_mix(const clprune_mat *m)
 {
     const clprune_token_mix params = mix_of(m + 1), grads = mix_of(m + 8);
-    return clprune_token_mix_backward(CONTEXT, BATCH, 1, m[0], &params, m[6], m[7], &grads, NULL);
+    return clprune_token_mix_backward(CONTEXT, BATCH, 1, m[0], &params, m[6], m[7], &grads, EVENT);
 }
 
 static clprune_status call_optimizer(const clprune_mat *m)
@@ -224,15 +231,24 @@ static clprune_status call_clip(const clprune_mat *m)
     clprune_optimizer *optimizer = NULL;
     clprune_status status = clprune_optimizer_create(CONTEXT, &desc, 1, &param, &optimizer);
     if (status == CLPRUNE_SUCCESS)
-        status = clprune_optimizer_clip(optimizer, 1, m[2], NULL);
+        status = clprune_optimizer_clip(optimizer, 1, m[2], EVENT);
     clprune_optimizer_destroy(optimizer);
     return status;
 }
 
 /* A matrix argument. FREE: no other argument says how many rows or columns it has, so fewer are
  * legal, or another argument is blamed. BUFFER: only its buffer is passed. APART: not on the store
- * either. */
-enum { OUTPUT = 1, OPTIONAL = 2, FREE_ROWS = 4, FREE_COLS = 8, FREE = 12, BUFFER = 16, APART = 32 };
+ * either. RENAMED: messages about overlaps call it otherwise. */
+enum {
+    OUTPUT = 1,
+    OPTIONAL = 2,
+    FREE_ROWS = 4,
+    FREE_COLS = 8,
+    FREE = 12,
+    BUFFER = 16,
+    APART = 32,
+    RENAMED = 64
+};
 
 typedef struct operand {
     const char *name;
@@ -416,8 +432,8 @@ static const function functions[] = {
     {"saved_product_nt, mean", call_nt_mean,
         {{"dy", BATCH *OUT, COLS}, {"dw", OUT, TOKENS, OUTPUT | FREE_ROWS | APART}}, &with.mean},
     {"activation_forward", call_activation,
-        {{"x", ROWS, COLS, OUTPUT | APART}, {"b", 1, COLS, OPTIONAL},
-            {"y", ROWS, COLS, OUTPUT | APART}},
+        {{"x", ROWS, COLS, OUTPUT | APART | RENAMED}, {"b", 1, COLS, OPTIONAL},
+            {"y", ROWS, COLS, OUTPUT | APART | RENAMED}},
         &with.pruned},
     {"activation_backward", call_activation_back,
         {X("dy"), {"dx", ROWS, COLS, OUTPUT | APART, 1},

@@ -1,4 +1,19 @@
-/* What the tests of the layers share: shapes, widened inputs, derivatives by differences. */
+/* What the tests of the layers share: shapes, comparisons, and one case for all operations that
+ * take matrices.
+ *
+ * A test describes an operation by a table of its operands, a call and a reference in double.
+ * layer_add() then adds a case for each shape, which checks what all such operations promise:
+ *
+ *     values     each output is `want` within `bound`; the event completes; inputs and canaries
+ * stay again      a second call, with other leading dimensions, gives the same bits in place   each
+ * output in the place of each input where it may lie, and all outputs at once: the same bits
+ *     optional   each choice of optional operands: the other outputs keep their bits, also in place
+ *     bias       an input that is added to the first operand gives the bits of an addition before
+ * the call beta       a sum with beta 0 does not read the old values, which are NaN; with 0.5, 1
+ * and -2 it has the bits of fma(beta, old, sum)
+ *
+ * layer_slopes_of() compares a backward pass with finite differences of the forward pass. Wrong
+ * arguments are for test_invalid_many.c. */
 #ifndef CLPRUNE_TEST_LAYER_H
 #define CLPRUNE_TEST_LAYER_H
 
@@ -9,6 +24,90 @@
 #include "support/test_compare.h"
 #include "support/test_rng.h"
 
+/* ---- the described case ---- */
+
+typedef struct layer_size {
+    size_t rows, cols;
+    size_t gap; /* ld - cols in the first call; others and those of other operands are a little
+                   larger */
+} layer_size;
+
+/* What an operand is. IN | OUT: an input that is overwritten. Of outputs: SUM takes the argument
+ * beta, NEAR is a sum whose last rounding differs with beta, BITS are words of 32 bits, CHECKED is
+ * left to `check`, SCRATCH holds anything. ADDED: an optional input, added to the first operand
+ * before all else. RESIDUAL: an input whose gradient is that of the output. */
+enum {
+    LAYER_IN = 1,
+    LAYER_OUT = 2,
+    LAYER_OPTIONAL = 4,
+    LAYER_SUM = 8,
+    LAYER_NEAR = 16,
+    LAYER_BITS = 32,
+    LAYER_CHECKED = 64,
+    LAYER_SCRATCH = 128,
+    LAYER_ADDED = 256,
+    LAYER_RESIDUAL = 512
+};
+
+/* All operands of a function, and one more. */
+enum { LAYER_MOST = 14 };
+
+typedef struct layer_operand {
+    const char *name;
+    unsigned role;
+    layer_size (*size)(const void *shape);
+    unsigned over;   /* bit i: this output may lie in the place of operand i */
+    float low, high; /* of an input's uniform values; both 0: they are normal */
+    void (*change)(const void *shape, size_t count, float *values); /* these values; or NULL */
+} layer_operand;
+
+/* An operand for the reference, dense. */
+typedef struct layer_data {
+    const void *shape;
+    size_t rows, cols, count; /* count: rows * cols */
+    const double *in;         /* NULL: absent, or an output */
+    double *want, *bound;     /* of outputs, zeros at first. Bound 0: exactly `want` */
+} layer_data;
+
+/* Arguments of a call: m and values, the operands in their order. */
+typedef struct layer_call {
+    clprune_context *context;
+    const void *shape;
+    float beta;
+    const clprune_mat *m;
+    cl_event *event;
+} layer_call;
+
+typedef struct layer_case {
+    const char *name;
+    layer_operand operands[LAYER_MOST];
+    clprune_status (*call)(const layer_call *c);
+    void (*reference)(const layer_data *d);                 /* all operands */
+    void (*check)(const void *shape, float *const *values); /* after the first call; may be NULL */
+} layer_case;
+
+/* Adds the case of each of layer_shapes, the largest left out of short lists; or of one shape of
+ * any type, which is called `text`. */
+void layer_add(test_list *list, const layer_case *c);
+void layer_add_one(test_list *list, const layer_case *c, const void *shape, const char *text, ...)
+    __attribute__((__format__(__printf__, 4, 5)));
+
+/* Compares gradients with differences of sum(dy * y): of the two references, of the device's
+ * forward pass with the reference's gradient, and of the device's gradient with the forward
+ * reference. Operands belong together by their names: output y of `forward` and input dy of
+ * `backward`, input x and output dx; other inputs of `backward` are inputs or outputs of `forward`
+ * of the same name. A pass without `call` or `reference` is left out. */
+typedef struct layer_steps {
+    double step, tolerance;               /* as layer_slopes takes them */
+    double device_step, device_tolerance; /* of the device's forward pass */
+    double gradient_tolerance;            /* of the device's gradient, with `step` */
+} layer_steps;
+
+void layer_slopes_of(
+    const layer_case *forward, const layer_case *backward, const void *shape, layer_steps steps);
+
+/* ---- shapes ---- */
+
 /* rows x cols with ld = cols + gap. Columns around the vector widths 4 and 16, up to more than a
  * group's work-items take at once; rows from one to more groups than a second stage adds up. */
 typedef struct layer_shape {
@@ -16,137 +115,79 @@ typedef struct layer_shape {
 } layer_shape;
 
 static const layer_shape layer_shapes[] = {{1, 1, 0}, {7, 3, 1}, {7, 4, 0}, {7, 5, 2}, {7, 15, 0},
-    {7, 16, 0}, {7, 17, 3}, {60, 64, 0}, {60, 100, 5}, {1500, 20, 0}, {1, 513, 1}, {7, 2100, 7},
-    {600, 2049, 0}, {0, 8, 0}, {8, 0, 2}, {0, 0, 0}};
+    {7, 16, 0}, {7, 17, 3}, {24, 21, 0}, {60, 64, 0}, {60, 100, 5}, {1500, 20, 0}, {1500, 37, 0},
+    {1, 513, 1}, {7, 2100, 7}, {600, 2049, 0}, {0, 8, 0}, {8, 0, 2}, {0, 0, 0}};
 
 enum { LAYER_SHAPES = sizeof layer_shapes / sizeof layer_shapes[0] };
 
-/* Adds `run` for each shape, the largest left out of short lists. */
-static inline void layer_add_shapes(test_list *list, CMUnitTestFunction run, const char *what)
-{
-    for (size_t i = 0; i < LAYER_SHAPES; i++) {
-        const layer_shape *s = &layer_shapes[i];
-        if (!test_small() || s->rows * s->cols < 10000)
-            test_add(list, run, s, "%s %zu x %zu + %zu", what, s->rows, s->cols, s->gap);
-    }
-}
+/* Whether a shape is for slow simulators, too. */
+bool layer_is_wanted(const layer_shape *s);
 
-static inline double *layer_new(size_t count)
-{
-    double *values = test_alloc(count * sizeof *values);
-    return values;
-}
+/* Adds `run` for each wanted shape. */
+void layer_add_shapes(test_list *list, CMUnitTestFunction run, const char *what);
+
+/* Sizes of operands, for shapes that begin with a layer_shape: rows x cols, 1 x cols, 1 x rows. */
+layer_size layer_all(const void *shape);
+layer_size layer_row(const void *shape);
+layer_size layer_column(const void *shape);
+
+/* A divisor of the rows, as if they were samples of so many tokens; and 1 x such tokens. */
+size_t layer_tokens(size_t rows);
+layer_size layer_token_row(const void *shape);
+
+/* ---- references ---- */
+
+/* Sets element i of a result: a sum of `terms` products whose magnitudes are `size` together. */
+void layer_set(const layer_data *to, size_t i, double value, size_t terms, double size);
+
+/* The sums of `values`, which are rows x to->cols, over the rows; or over the samples of to->cols
+ * tokens and over `cols` columns. Each value is itself within its bound (NULL: exact). */
+void layer_set_sums(const layer_data *to, size_t rows, const double *values, const double *bounds);
+void layer_set_token_sums(
+    const layer_data *to, size_t rows, size_t cols, const double *values, const double *bounds);
+
+/* The sums of a * b over the rows. */
+void layer_set_dots(const layer_data *to, size_t rows, const double *a, const double *b);
+
+/* ---- values ---- */
+
+double *layer_new(size_t count);
 
 /* An array of the same values. */
-static inline double *layer_widen(size_t count, const float *values)
-{
-    double *wide = layer_new(count);
-    for (size_t i = 0; i < count; i++)
-        wide[i] = (double)values[i];
-    return wide;
-}
+double *layer_widen(size_t count, const float *values);
+float *layer_narrow(size_t count, const double *values);
 
-static inline float *layer_narrow(size_t count, const double *values)
-{
-    float *narrow = test_alloc((count > 0 ? count : 1) * sizeof *narrow);
-    for (size_t i = 0; i < count; i++)
-        narrow[i] = (float)values[i];
-    return narrow;
-}
+/* For `change`: all are 0. */
+void layer_zeros(const void *shape, size_t count, float *values);
+
+/* `count` times the same value. */
+float *layer_same_values(size_t count, float value);
+
+/* Bit c of row r of a mask, `words` words of 32 bits a row. */
+bool layer_bit(const float *mask, size_t words, size_t r, size_t c);
+
+/* ---- checks ---- */
 
 /* Fails unless the elements of `m` are `want` within `bound` and nothing else in the buffer
  * changed. */
-static inline void layer_check(const char *what, const test_mat *m, const double *want,
-    const double *bound, const char *parameters)
-{
-    float *got = test_mat_get(m, what);
-    test_close(what, m->mat.rows, m->mat.cols, got, want, bound, "%s", parameters);
-}
+void layer_check(const char *what, const test_mat *m, const double *want, const double *bound,
+    const char *parameters);
 
 /* Both matrices have the same bits. */
-static inline void layer_same(const char *what, const test_mat *a, const test_mat *b)
-{
-    float *x = test_mat_get(a, what), *y = test_mat_get(b, what);
-    test_same_floats(what, a->mat.rows, a->mat.cols, x, y, "two runs");
-}
+void layer_same(const char *what, const test_mat *a, const test_mat *b);
 
 /* An event that the library returned: completes, and is the caller's to release. */
-static inline void layer_event(cl_event event)
-{
-    assert_non_null(event);
-    assert_int_equal(clWaitForEvents(1, &event), CL_SUCCESS);
-    assert_int_equal(clReleaseEvent(event), CL_SUCCESS);
-}
+void layer_event(cl_event event);
+
+/* `db` has the bits that a linear layer's backward pass gives for these gradients of its output. */
+void layer_same_bias_gradient(const test_mat *dy, const test_mat *db);
 
 /* A function of `count` numbers. */
 typedef double (*layer_function)(void *user, const double *x);
 
 /* Fails unless (f(x + step v) - f(x - step v)) / (2 step) is grad . v within `tolerance` of sum
  * |grad v|, for three random v. */
-static inline void layer_slopes(const char *what, layer_function f, void *user, size_t count,
-    const double *x, const double *grad, double step, double tolerance)
-{
-    double *moved = layer_new(count);
-    for (uint64_t trial = 0; trial < 3; trial++) {
-        float *v = test_new_normal(900 + trial, count);
-        double slope = 0, size = 0;
-        for (size_t i = 0; i < count; i++) {
-            slope += grad[i] * (double)v[i];
-            size += fabs(grad[i] * (double)v[i]);
-            moved[i] = x[i] + step * (double)v[i];
-        }
-        const double ahead = f(user, moved);
-        for (size_t i = 0; i < count; i++)
-            moved[i] = x[i] - step * (double)v[i];
-        const double found = (ahead - f(user, moved)) / (2 * step);
-        if (!(fabs(found - slope) <= tolerance * size))
-            fail_msg("%s: the slope by differences is %.12g, by the gradient %.12g, allowed %.3g",
-                what, found, slope, tolerance * size);
-    }
-}
-
-/* For the tests of gradients that follow from a weight gradient: a linear layer of LAYER_IN inputs
- * and LAYER_OUT outputs over LAYER_ROWS rows, weights and two vectors in theta. */
-enum { LAYER_ROWS = 11, LAYER_IN = 7, LAYER_OUT = 5, LAYER_W = LAYER_OUT * LAYER_IN };
-
-typedef struct layer_product {
-    float *theta;                       /* weights, then the vectors */
-    double *data;                       /* inputs x, then gradients dy of the outputs */
-    float dw[LAYER_W], sums[LAYER_OUT]; /* dy^T (x - centre), and the sums of dy over the rows */
-} layer_product;
-
-/* vectors: elements of both together; centre: of x, or NULL for zeros. */
-static inline layer_product layer_product_new(uint64_t seed, size_t vectors, const float *centre)
-{
-    layer_product p = {.theta = test_new_normal(seed, LAYER_W + vectors)};
-    float *numbers = test_new_normal(seed + 1, LAYER_ROWS * (LAYER_IN + LAYER_OUT));
-    const float *dy = numbers + LAYER_ROWS * LAYER_IN;
-    for (size_t r = 0; r < LAYER_ROWS; r++)
-        for (size_t o = 0; o < LAYER_OUT; o++) {
-            p.sums[o] += dy[r * LAYER_OUT + o];
-            for (size_t i = 0; i < LAYER_IN; i++)
-                p.dw[o * LAYER_IN + i] +=
-                    dy[r * LAYER_OUT + o] *
-                    (numbers[r * LAYER_IN + i] - (centre == NULL ? 0 : centre[i]));
-        }
-    p.data = layer_widen(LAYER_ROWS * (LAYER_IN + LAYER_OUT), numbers);
-    return p;
-}
-
-/* Compares the three gradients in `out`, in the order of theta, with differences of `loss`, whose
- * `user` is the data. Frees all. */
-static inline void layer_product_slopes(layer_product *p, layer_function loss, test_mat *out)
-{
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < 3; i++)
-        total += out[i].mat.rows * out[i].mat.cols;
-    double *theta = layer_widen(total, p->theta), *grad = layer_new(total);
-    for (size_t i = 0; i < 3; i++) {
-        float *got = test_mat_get(&out[i], "gradient");
-        for (size_t k = 0; k < out[i].mat.rows * out[i].mat.cols; k++)
-            grad[at++] = (double)got[k];
-    }
-    layer_slopes("product", loss, p->data, total, theta, grad, 1e-4, 1e-6);
-}
+void layer_slopes(const char *what, layer_function f, void *user, size_t count, const double *x,
+    const double *grad, double step, double tolerance);
 
 #endif

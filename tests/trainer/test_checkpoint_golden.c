@@ -13,7 +13,7 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "trainer/files/checkpoint.h"
-#include "trainer/run/trainer.h"
+#include "trainer/run/run.h"
 
 enum { EPOCHS = 3, STEPS = 9 };
 
@@ -114,17 +114,17 @@ static void goes_on(void **state)
         "--resume", path, "--data", digits, NULL};
     const int argc = g->digits ? 8 : 6;
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     optind = 0; /* getopt starts anew */
     argv[argc] = NULL;
-    if (!options_parse(&small, argc, argv, &o, &f) || !trainer_open(&o, &t, &f))
+    if (!options_parse(&small, argc, argv, &o, &f) || !run_open(&o, &t, &f))
         fail_msg("%s: %s", g->file, f.text);
     assert_int_equal(t.at.epoch, 1); /* it stopped in the second */
-    assert_int_equal(t.at.step, 4);
-    assert_int_equal(t.streams, g->streams == 0 ? 1 : g->streams);
+    assert_int_equal(t.s.step, 4);
+    assert_int_equal(t.s.streams, g->streams == 0 ? 1 : g->streams);
     while (t.at.epoch < EPOCHS)
-        if (!trainer_epoch(&t, &f) || !trainer_test(&t, &f) || !trainer_finish_epoch(&t, &f))
+        if (!run_epoch(&t, &f) || !run_evaluate(&t, &f) || !run_finish_epoch(&t, &f))
             fail_msg("%s: %s", g->file, f.text);
     assert_int_equal(t.log.count, EPOCHS);
     for (size_t i = 0; i < EPOCHS; i++) {
@@ -135,11 +135,11 @@ static void goes_on(void **state)
     }
     assert_true(off(t.log.rows[EPOCHS - 1].top1, g->top1) < 5); /* one image of 24 */
     size_t counts = 0;
-    const trainer_count *count = small.counts != NULL ? small.counts(t.model, &counts) : NULL;
+    const trainer_count *count = small.counts != NULL ? small.counts(t.s.model, &counts) : NULL;
     for (size_t i = 0; i < counts; i++)
         assert_int_equal(*count[i].value, g->counts ? STEPS : TRAINER_NO_COUNT);
     assert_true(counts > 0 || !g->counts);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
     test_folder_remove(folder);
 }
@@ -152,7 +152,7 @@ static void run_here(const char *name, char *steps, csv_row rows[EPOCHS])
     const trainer_model small =
         strcmp(write_arguments[1], "resnet") == 0 ? small_resnet() : small_resmlp();
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     (void)snprintf(digits, sizeof digits, "%s/digits", folder);
@@ -167,17 +167,17 @@ static void run_here(const char *name, char *steps, csv_row rows[EPOCHS])
         argv[argc++] = steps;
     }
     optind = 0;
-    if (!options_parse(&small, argc, argv, &o, &f) || !trainer_open(&o, &t, &f))
+    if (!options_parse(&small, argc, argv, &o, &f) || !run_open(&o, &t, &f))
         fail_msg("%s", f.text);
-    while (t.at.epoch < EPOCHS && !trainer_must_stop(&t)) {
-        assert_true(trainer_epoch(&t, &f));
-        if (!trainer_must_stop(&t))
-            assert_true(trainer_test(&t, &f) && trainer_finish_epoch(&t, &f));
+    while (t.at.epoch < EPOCHS && !run_must_stop(&t)) {
+        assert_true(run_epoch(&t, &f));
+        if (!run_must_stop(&t))
+            assert_true(run_evaluate(&t, &f) && run_finish_epoch(&t, &f));
     }
-    assert_true(trainer_save(&t, &f));
+    assert_true(run_save(&t, &f));
     if (rows != NULL)
         memcpy(rows, t.log.rows, EPOCHS * sizeof *rows);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
 }
 
@@ -193,7 +193,7 @@ static void write_here(void **state)
     run_here("part", steps, NULL);
     print_message("{\"NAME.ckpt\", \"PRESET\", \"CRITERION\", %d, {%.9g, %.9g, %.9g}, {%.9g, %.9g, "
                   "%.9g}, %.9g, .digits = true},\n",
-        TRAINER_STREAMS, r[0].train_loss, r[1].train_loss, r[2].train_loss, r[0].test_loss,
+        SESSION_STREAMS, r[0].train_loss, r[1].train_loss, r[2].train_loss, r[0].test_loss,
         r[1].test_loss, r[2].test_loss, r[2].top1);
 }
 

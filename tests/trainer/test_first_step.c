@@ -22,8 +22,8 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "support/test_gate.h"
-#include "trainer/run/stop.h"
-#include "trainer/run/trainer.h"
+#include "trainer/base/stop.h"
+#include "trainer/run/run.h"
 
 /* Sizes that other tests have, too: they share compiled kernels. */
 #define RESMLP "--image-size 16 --patch-size 8 --train-limit 80 --test-limit 40 --batch-size 32 "
@@ -40,7 +40,7 @@ typedef struct first_step {
 static const char *program, *stuck_device; /* of the child */
 
 static void open_run(
-    const trainer_model *model, const char *sizes, const char *more, options *o, trainer *t)
+    const trainer_model *model, const char *sizes, const char *more, options *o, training_run *t)
 {
     char text[4 * TEST_PATH], *words[64] = {"test"}, *rest = text;
     int count = 1;
@@ -52,20 +52,20 @@ static void open_run(
         words[count++] = word;
     }
     optind = 0; /* getopt starts anew */
-    if (!options_parse(model, count, words, o, &f) || !trainer_open(o, t, &f))
+    if (!options_parse(model, count, words, o, &f) || !run_open(o, t, &f))
         fail_msg("%s %s: %s", sizes, more, f.text);
 }
 
-static void close_run(options *o, trainer *t)
+static void close_run(options *o, training_run *t)
 {
-    trainer_close(t);
+    run_close(t);
     options_close(o);
 }
 
-static void one_epoch(trainer *t)
+static void one_epoch(training_run *t)
 {
     fault f = {0};
-    if (!trainer_epoch(t, &f))
+    if (!run_epoch(t, &f))
         fail_msg("%s", f.text);
 }
 
@@ -76,13 +76,13 @@ static void counted(void **state)
     const first_step *row = *state;
     char more[128];
     options o;
-    trainer t;
+    training_run t;
     test_debug(row->debug);
     (void)snprintf(more, sizeof more, "--steps 1 --activations %s", row->preset);
     open_run(row->model, row->sizes, more, &o, &t);
-    const uint64_t planned = t.programs;
+    const uint64_t planned = t.s.programs;
     one_epoch(&t);
-    const clprune_cache_stats made = clprune_context_cache_stats(t.context);
+    const clprune_cache_stats made = clprune_context_cache_stats(t.s.context);
     close_run(&o, &t);
     test_debug(NULL);
     assert_true(planned > 10);
@@ -103,12 +103,12 @@ static void partly_loaded(void **state)
     for (size_t i = 0; i < 2; i++) {
         char more[128];
         options o;
-        trainer t;
+        training_run t;
         (void)snprintf(more, sizeof more, "--steps 1 --activations %s", presets[i]);
         open_run(&resmlp_model, RESMLP, more, &o, &t);
         one_epoch(&t);
-        made[i] = clprune_context_cache_stats(t.context);
-        assert_int_equal(made[i].builds + made[i].disk_hits, t.programs);
+        made[i] = clprune_context_cache_stats(t.s.context);
+        assert_int_equal(made[i].builds + made[i].disk_hits, t.s.programs);
         close_run(&o, &t);
     }
     test_environment("CLPRUNE_CACHE_DIR", kept);
@@ -125,7 +125,7 @@ static void not_known(void **state)
     (void)state;
     char folder[TEST_PATH], more[2 * TEST_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     test_folder_make(folder);
     for (int steps = 1; steps <= 3; steps++) {
@@ -133,17 +133,17 @@ static void not_known(void **state)
         open_run(&resmlp_model, RESMLP, more, &o, &t);
         o.steps = (uint64_t)steps; /* of three an epoch */
         one_epoch(&t);
-        assert_true(trainer_save(&t, &f));
+        assert_true(run_save(&t, &f));
         close_run(&o, &t);
         (void)snprintf(more, sizeof more, "--resume %s/%d/last.ckpt", folder, steps);
         open_run(&resmlp_model, "", more, &o, &t);
         assert_int_equal(t.at.step_in_epoch, steps);
-        assert_true((t.programs == 0) == (steps >= 2));
+        assert_true((t.s.programs == 0) == (steps >= 2));
         close_run(&o, &t);
     }
     (void)snprintf(more, sizeof more, "--resume %s/1/last.ckpt --test-only", folder);
     open_run(&resmlp_model, "", more, &o, &t);
-    assert_int_equal(t.programs, 0);
+    assert_int_equal(t.s.programs, 0);
     close_run(&o, &t);
     test_folder_remove(folder);
 }
@@ -152,14 +152,14 @@ static void not_known(void **state)
 static int stuck(void)
 {
     options o;
-    trainer t;
+    training_run t;
     test_gate g;
     fault f = {0};
     stop_install();
     open_run(&resmlp_model, RESMLP, "--steps 1", &o, &t);
     t.progress = progress_begin(false);
-    test_gate_close_for(&g, t.context, 60 * 1000);
-    (void)trainer_epoch(&t, &f);
+    test_gate_close_for(&g, t.s.context, 60 * 1000);
+    (void)run_epoch(&t, &f);
     return 1;
 }
 

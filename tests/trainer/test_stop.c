@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "support/test_device.h"
-#include "trainer/run/stop.h"
+#include "trainer/base/stop.h"
 
 static void pause_for(long milliseconds)
 {

@@ -8,7 +8,7 @@
 #include "support/test_device.h"
 #include "support/test_folder.h"
 #include "trainer/files/checkpoint.h"
-#include "trainer/run/gradient_check.h"
+#include "trainer/session/gradient_check.h"
 
 static void same_record(const checkpoint *a, const checkpoint *b, const char *name, size_t bytes)
 {
@@ -68,7 +68,7 @@ static void state_is_missed(void **state)
     (void)state;
     char folder[TEST_PATH], arguments[3 * TEST_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     test_folder_make(folder);
     (void)snprintf(
@@ -76,7 +76,7 @@ static void state_is_missed(void **state)
     if (!linear_open(&linear_without_state, arguments, &o, &t, &f))
         fail_msg("%s", f.text);
     linear_train(&t, &f);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
     (void)snprintf(arguments, sizeof arguments, "--resume %s/last.ckpt", folder);
     assert_false(linear_open(&linear_with_state, arguments, &o, &t, &f));
@@ -93,18 +93,18 @@ static void state_diverges(void **state)
     char folder[TEST_PATH], arguments[3 * TEST_PATH];
     const float bad[4] = {0, 0, (float)(1e300 * 1e300), 0};
     options o;
-    trainer t;
+    training_run t;
     fault f;
     test_folder_make(folder);
     (void)snprintf(
         arguments, sizeof arguments, "%s --epochs 1 --output-dir %s", linear_small, folder);
     assert_true(linear_open(&linear_with_state, arguments, &o, &t, &f));
     linear_train(&t, &f);
-    TEST_OK(clprune_mat_write(t.context, ((linear_model *)t.model)->mean, bad));
-    assert_false(trainer_save(&t, &f));
+    TEST_OK(clprune_mat_write(t.s.context, ((linear_model *)t.s.model)->mean, bad));
+    assert_false(run_save(&t, &f));
     assert_int_equal(f.code, CODE_DIVERGED);
     assert_non_null(strstr(f.text, "model/mean"));
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
     (void)snprintf(arguments, sizeof arguments, "--resume %s/last.ckpt", folder);
     linear_run(arguments); /* the last good checkpoint is there */
@@ -118,17 +118,17 @@ static void gradients_of_the_same_state(void **state)
     char arguments[3 * TEST_PATH];
     gradient_check check;
     options o;
-    trainer t;
+    training_run t;
     fault f;
     (void)snprintf(arguments, sizeof arguments, "%s --steps 3 --gradient-check 1", linear_small);
     assert_true(linear_open(&linear_with_state, arguments, &o, &t, &f));
-    assert_true(trainer_epoch(&t, &f));
-    assert_true(gradient_check_run(&t, &check, &f));
+    assert_true(run_epoch(&t, &f));
+    assert_true(gradient_check_run(&t.s, t.at.epoch, &check, &f));
     assert_int_equal(check.batches, 1);
     assert_true(check.sums[0].exact > 0);
     assert_true(check.sums[0].off <= 0);
     gradient_check_close(&check);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
 }
 
@@ -137,20 +137,20 @@ static void time_of_first_steps(void **state)
 {
     (void)state;
     options o;
-    trainer t;
+    training_run t;
     fault f;
     assert_true(linear_open(&linear_with_state,
         "--train-limit 28 --test-limit 12 --batch-size 8 --epochs 2 --steps 8", &o, &t, &f));
-    assert_true(trainer_epoch(&t, &f)); /* 8, 8, 8, 4 */
+    assert_true(run_epoch(&t, &f)); /* 8, 8, 8, 4 */
     assert_int_equal(t.first.steps, 2);
     assert_int_equal(t.first.images, 8 + 4);
     assert_int_equal(t.epoch.steps, 2);
     assert_int_equal(t.epoch.images, 8 + 8);
-    assert_true(trainer_finish_epoch(&t, &f) && trainer_epoch(&t, &f));
+    assert_true(run_finish_epoch(&t, &f) && run_epoch(&t, &f));
     assert_int_equal(t.first.steps, 2);
     assert_int_equal(t.epoch.steps, 4);
     assert_int_equal(t.epoch.images, 28);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
 }
 
@@ -160,7 +160,7 @@ static void limit_without_ladder(void **state)
     (void)state;
     static const char *const batches[] = {"--batch-size 8", "", "--activations dense"};
     options o;
-    trainer t;
+    training_run t;
     fault f;
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         char arguments[256];
@@ -172,8 +172,8 @@ static void limit_without_ladder(void **state)
         assert_int_equal(o.activations, 0);
         assert_int_equal(o.criterion, CLPRUNE_CRITERION_SAMPLED); /* the preset's */
         assert_true(o.sparsity <= 0);
-        assert_true(trainer_epoch(&t, &f));
-        trainer_close(&t);
+        assert_true(run_epoch(&t, &f));
+        run_close(&t);
         options_close(&o);
     }
     assert_false(linear_open(
@@ -190,7 +190,7 @@ static void options_of_the_model(void **state)
     char *text = NULL;
     size_t size = 0;
     options o;
-    trainer t;
+    training_run t;
     fault f;
     FILE *help = open_memstream(&text, &size);
     assert_non_null(help);

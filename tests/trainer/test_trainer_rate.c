@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "support/test_device.h"
-#include "trainer/run/learning_rate.h"
+#include "trainer/base/learning_rate.h"
 
 static learning_rate rate_of(const char *milestones, uint64_t warmup, uint64_t total)
 {

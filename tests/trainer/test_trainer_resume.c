@@ -20,9 +20,9 @@ static uint64_t seed_from(rng_domain domain, uint64_t seed, uint32_t a)
 }
 
 /* The seeds of the steps of a run, which has done one already. */
-static void check_seeds(const trainer *t, rng_domain domain, uint32_t first)
+static void check_seeds(const training_run *t, rng_domain domain, uint32_t first)
 {
-    const linear_model *m = t->model;
+    const linear_model *m = t->s.model;
     assert_int_equal(m->steps, 2);
     for (size_t i = 0; i < m->steps; i++)
         assert_true(m->seeds[i] == seed_from(domain, 1, first + (uint32_t)i));
@@ -68,7 +68,7 @@ static void counts_go_on(void **state)
     } rows[] = {{1, 40, 41}, {1, INT64_MAX - 1, INT64_MAX}, {0, 0, TRAINER_NO_COUNT}};
     char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 32];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     checkpoint c;
     test_folder_make(folder);
@@ -84,8 +84,8 @@ static void counts_go_on(void **state)
         if (!linear_open(&linear_with_state, arguments, &o, &t, &f))
             fail_msg("%s", f.text);
         linear_train(&t, &f);
-        assert_int_equal(((linear_model *)t.model)->batches, rows[i].after);
-        trainer_close(&t);
+        assert_int_equal(((linear_model *)t.s.model)->batches, rows[i].after);
+        run_close(&t);
         options_close(&o);
         (void)snprintf(old, sizeof old, "%s/%zu/last.ckpt", folder, i);
         assert_true(checkpoint_open(old, &c, &f));
@@ -149,7 +149,7 @@ static void other_records(void **state)
     };
     char folder[TEST_PATH], arguments[3 * TEST_PATH], last[CHECKPOINT_PATH], bad[CHECKPOINT_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     stopped_run(folder, last, bad);
     (void)snprintf(arguments, sizeof arguments, "--resume %s --steps 1", bad);
@@ -174,7 +174,7 @@ static void skipped_goes_on(void **state)
     uint64_t position[11] = {0};
     double sums[4];
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     checkpoint c;
     test_folder_make(folder);
@@ -215,7 +215,7 @@ static void nonsense_in_a_checkpoint(void **state)
     (void)state;
     char folder[TEST_PATH], arguments[3 * TEST_PATH], last[CHECKPOINT_PATH], bad[CHECKPOINT_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f = {0};
     checkpoint c;
     stopped_run(folder, last, bad);
@@ -322,14 +322,14 @@ static void save_with(const char *kernels, const char *more, const char *folder)
 {
     char arguments[3 * TEST_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     test_debug(kernels);
     (void)snprintf(arguments, sizeof arguments, "%s %s --output-dir %s --overwrite", linear_small,
         more, folder);
-    if (!linear_open(&linear_with_state, arguments, &o, &t, &f) || !trainer_save(&t, &f))
+    if (!linear_open(&linear_with_state, arguments, &o, &t, &f) || !run_save(&t, &f))
         fail_msg("%s", f.text);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
 }
 
@@ -343,7 +343,7 @@ static void say_resumed(const char *kernels, const char *path, char *said, size_
 {
     char arguments[3 * TEST_PATH];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     FILE *file = tmpfile();
     const int kept = dup(STDERR_FILENO);
@@ -354,7 +354,7 @@ static void say_resumed(const char *kernels, const char *path, char *said, size_
     assert_true(dup2(kept, STDERR_FILENO) >= 0 && close(kept) == 0);
     if (!good)
         fail_msg("%s", f.text);
-    trainer_close(&t);
+    run_close(&t);
     options_close(&o);
     rewind(file);
     said[fread(said, 1, size - 1, file)] = '\0';
@@ -476,7 +476,7 @@ static void streams(void **state)
     (void)state;
     char folder[TEST_PATH], arguments[3 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 16];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     test_folder_make(folder);
     (void)snprintf(last, sizeof last, "%s/last.ckpt", folder);
@@ -488,8 +488,8 @@ static void streams(void **state)
     check_seeds(&t, RNG_PRUNE, 0);
     for (size_t i = 0; i < 2; i++) /* at the tensors that there are, and beyond */
         for (uint32_t tensor = 0; tensor < 300; tensor++)
-            assert_true(((linear_model *)t.model)->seeds[i] != seed_from(RNG_INIT, 1, tensor));
-    trainer_close(&t);
+            assert_true(((linear_model *)t.s.model)->seeds[i] != seed_from(RNG_INIT, 1, tensor));
+    run_close(&t);
     options_close(&o);
     static const struct {
         uint64_t streams;
@@ -502,7 +502,7 @@ static void streams(void **state)
             fail_msg("%s", f.text);
         linear_train(&t, &f);
         check_seeds(&t, rows[i].domain, 2);
-        trainer_close(&t);
+        run_close(&t);
         options_close(&o);
     }
     with_streams(last, old, 3);
@@ -535,7 +535,7 @@ static void old_checksum_of_idx(void **state)
     (void)state;
     char folder[TEST_PATH], arguments[4 * TEST_PATH], last[TEST_PATH + 16], old[TEST_PATH + 16];
     options o;
-    trainer t;
+    training_run t;
     fault f;
     test_folder_make(folder);
     put_idx(folder, "train-images-idx3-ubyte", true);
@@ -554,7 +554,7 @@ static void old_checksum_of_idx(void **state)
         const bool good = linear_open(&linear_with_state, arguments, &o, &t, &f);
         assert_int_equal(f.code, i == 0 ? CODE_OK : CODE_USAGE);
         if (good)
-            trainer_close(&t);
+            run_close(&t);
         else
             assert_non_null(strstr(f.text, "these images are not those of the run in"));
         options_close(&o);

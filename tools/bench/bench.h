@@ -4,19 +4,9 @@
 
 #include <clprune/clprune.h>
 
-#include <stdio.h> /* FILE */
-
 #include "tool.h"
 
 enum { MAX_LIST = 64, MAX_REPETITIONS = 1000 };
-
-/* Opens a file to be written, with what it has; without a wait for the reader of a FIFO. NULL with
- * errno if that fails. */
-FILE *bench_open(const char *path);
-/* Empties a file before its first write; ends the program if that fails. */
-void bench_empty(FILE *stream, const char *what);
-/* Closes a file; ends the program unless all of it was written. */
-void bench_close(FILE *stream, const char *what);
 
 /* Values of a numeric option: a list, a range or the default. */
 typedef struct bench_list {
@@ -106,9 +96,10 @@ struct bench_op {
     const char *form; /* NULL: the operation has one form */
     unsigned axes;    /* 1u << bench_axis of those it uses */
     void (*prepare)(bench_job *job);
-    void (*ours)(bench_job *job);
-    void (*dense)(bench_job *job); /* the same product, dense; for prune the forward product */
-    void (*peer)(bench_job *job);  /* the same product by the peer, on the host */
+    clprune_status (*ours)(bench_job *job);
+    /* The same product, dense; for prune the forward product. */
+    clprune_status (*dense)(bench_job *job);
+    void (*peer)(bench_job *job); /* the same product by the peer, on the host */
     bool dense_is_forward;
     const char *(*peer_name)(void); /* NULL: bench_peer_name */
 };
@@ -118,6 +109,9 @@ enum { BENCH_TABLES = 6 };
 extern const bench_op bench_products[], bench_forms[], bench_pruning[], bench_layers[],
     bench_images[], bench_convs[];
 extern const bench_op *const bench_tables[BENCH_TABLES];
+/* Whether an operation has this name (any has "all"), this form. */
+bool bench_has_name(const bench_op *op, const char *name);
+bool bench_has_form(const bench_op *op, const char *form);
 /* The first operation of a name, or with "all" of any, that has a form (NULL: any); NULL: none. */
 const bench_op *bench_op_find(const char *name, const char *form);
 

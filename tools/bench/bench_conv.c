@@ -79,34 +79,32 @@ static void prepare(bench_job *job)
     job->conv_peer = bench_conv_peer_create(job, pass, &desc, image, output);
 }
 
-static void forward(bench_job *job)
+static clprune_status forward(bench_job *job)
 {
-    CHECK(job->context, clprune_conv2d_forward(job->conv, job->shape.batch, image_of(job),
-                            job->x.mat, job->w.mat, CLPRUNE_NO_MAT, job->y.mat, NULL, NULL));
+    return clprune_conv2d_forward(job->conv, job->shape.batch, image_of(job), job->x.mat,
+        job->w.mat, CLPRUNE_NO_MAT, job->y.mat, NULL, NULL);
 }
 
-static void dx(bench_job *job)
+static clprune_status dx(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, NULL,
-            job->dy.mat, job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, NULL,
+        job->dy.mat, job->w.mat, job->dx.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL);
 }
 
-static void dw_of(bench_job *job, const clprune_saved *saved)
+static clprune_status dw_of(bench_job *job, const clprune_saved *saved)
 {
-    CHECK(job->context,
-        clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, saved,
-            job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, CLPRUNE_NO_MAT, NULL));
+    return clprune_conv2d_backward(job->conv, job->shape.batch, image_of(job), 0.0f, 0.0f, saved,
+        job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, CLPRUNE_NO_MAT, NULL);
 }
 
-static void dw(bench_job *job)
+static clprune_status dw(bench_job *job)
 {
-    dw_of(job, job->saved);
+    return dw_of(job, job->saved);
 }
 
-static void dense_dw(bench_job *job)
+static clprune_status dense_dw(bench_job *job)
 {
-    dw_of(job, job->dense_saved);
+    return dw_of(job, job->dense_saved);
 }
 
 static void peer(bench_job *job)

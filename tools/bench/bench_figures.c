@@ -5,6 +5,7 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "bench_plots.h" /* generated: the scripts fig4.gp and fig5.gp */
+#include "trainer/base/open_output.h"
 
 /* One figure with its files. */
 typedef struct figure {
@@ -36,7 +38,7 @@ static FILE *open_file(const char *dir, const char *name, const char *ending, bo
     if (length > 0 && (size_t)length < sizeof path) {
         if (if_there && access(path, F_OK) != 0)
             return NULL;
-        stream = bench_open(path);
+        stream = open_output(path, O_CREAT);
     }
     if (stream == NULL) {
         fprintf(stderr, "clprune-bench: cannot write %s/%s%s: %s\n", dir, name, ending,
@@ -59,7 +61,7 @@ static void write_script(
     const figure *f, const bench_list *blocks, const unsigned char *body, size_t size)
 {
     FILE *script = f->script;
-    bench_empty(script, "a plot script");
+    tool_empty(script, "a plot script");
     plot_text(script, "device", f->b->device);
     plot_text(script, "peer", f->peer != NULL ? f->peer : "");
     fprintf(script, "peer_ms = %.6g\n", f->peer != NULL ? f->peer_ms / f->cases : 0.0);
@@ -69,7 +71,7 @@ static void write_script(
         fprintf(script, i == 0 ? "%.0f" : " %.0f", blocks->values[i]);
     fprintf(script, "'\n");
     fwrite(body, 1, size, script);
-    bench_close(script, "a plot script");
+    tool_close(script, "a plot script");
 }
 
 /* Runs gnuplot on a script in the output folder; without gnuplot says so and goes on. */
@@ -108,16 +110,16 @@ static void figure_open(figure *f, const char *dir)
 static void figure_begin(figure *f, const bench *b, const char *columns)
 {
     f->b = b;
-    bench_empty(f->csv, "a CSV");
-    bench_empty(f->json, "a file of JSON lines");
+    tool_empty(f->csv, "a CSV");
+    tool_empty(f->json, "a file of JSON lines");
     fprintf(f->csv, "%s\n", columns);
 }
 
 static void figure_close(
     figure *f, const bench_list *blocks, const unsigned char *body, size_t size)
 {
-    bench_close(f->csv, "a CSV");
-    bench_close(f->json, "a file of JSON lines");
+    tool_close(f->csv, "a CSV");
+    tool_close(f->json, "a file of JSON lines");
     write_script(f, blocks, body, size);
     draw(f);
 }

@@ -48,41 +48,39 @@ static void prepare_norm(bench_job *job)
             job->bytes = traffic[i].tensors * floats(rows, in);
 }
 
-static void norm_moments(bench_job *job)
+static clprune_status norm_moments(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    CHECK(job->context,
-        clprune_batch_norm_moments(job->context, 0, job->x.mat, bn.mean, bn.inv, NULL));
+    return clprune_batch_norm_moments(job->context, 0, job->x.mat, bn.mean, bn.inv, NULL);
 }
 
-static void norm_forward(bench_job *job)
+static clprune_status norm_forward(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    CHECK(job->context, clprune_batch_norm_forward(job->context, &bn, true, job->x.mat,
-                            CLPRUNE_NO_MAT, job->y.mat, CLPRUNE_NO_MAT, NULL));
+    return clprune_batch_norm_forward(
+        job->context, &bn, true, job->x.mat, CLPRUNE_NO_MAT, job->y.mat, CLPRUNE_NO_MAT, NULL);
 }
 
-static void norm_residual(bench_job *job)
+static clprune_status norm_residual(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    CHECK(job->context, clprune_batch_norm_forward(job->context, &bn, true, job->x.mat, job->t.mat,
-                            job->y.mat, CLPRUNE_NO_MAT, NULL));
+    return clprune_batch_norm_forward(
+        job->context, &bn, true, job->x.mat, job->t.mat, job->y.mat, CLPRUNE_NO_MAT, NULL);
 }
 
-static void norm_sums(bench_job *job)
+static clprune_status norm_sums(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    CHECK(job->context, clprune_batch_norm_backward_sums(job->context, 0, 0, &bn, true, job->x.mat,
-                            job->t.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat,
-                            CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    return clprune_batch_norm_backward_sums(job->context, 0, 0, &bn, true, job->x.mat, job->t.mat,
+        CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT,
+        NULL);
 }
 
-static void norm_input(bench_job *job)
+static clprune_status norm_input(bench_job *job)
 {
     const clprune_batch_norm bn = norm_of(job);
-    CHECK(job->context,
-        clprune_batch_norm_backward_input(job->context, pixels(job), &bn, true, job->x.mat,
-            job->t.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat, job->y.mat, NULL));
+    return clprune_batch_norm_backward_input(job->context, pixels(job), &bn, true, job->x.mat,
+        job->t.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, job->db.mat, job->y.mat, NULL);
 }
 
 /* ---- max pooling; t: positions ---- */
@@ -104,16 +102,16 @@ static void prepare_pool(bench_job *job)
     job->bytes = floats(rows, in) + floats(sizes.rows, in) + (double)sizes.bytes;
 }
 
-static void pool_forward(bench_job *job)
+static clprune_status pool_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_max_pool_forward(job->context, &pool, job->shape.batch,
-                            image_of(job), job->x.mat, job->y.mat, job->t.mat, NULL));
+    return clprune_max_pool_forward(job->context, &pool, job->shape.batch, image_of(job),
+        job->x.mat, job->y.mat, job->t.mat, NULL);
 }
 
-static void pool_backward(bench_job *job)
+static clprune_status pool_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_max_pool_backward(job->context, &pool, job->shape.batch,
-                            image_of(job), job->y.mat, job->t.mat, job->x.mat, NULL));
+    return clprune_max_pool_backward(job->context, &pool, job->shape.batch, image_of(job),
+        job->y.mat, job->t.mat, job->x.mat, NULL);
 }
 
 enum { IMAGE_AXES = 1u << AXIS_BATCH | 1u << AXIS_IN | 1u << AXIS_IMAGE };

@@ -32,16 +32,15 @@ static void prepare_gelu(bench_job *job)
     job->bytes = (is_forward(job) ? 2.0 : 3.0) * floats(job->rows, in);
 }
 
-static void gelu_forward(bench_job *job)
+static clprune_status gelu_forward(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_gelu_forward(job->context, job->x.mat, CLPRUNE_NO_MAT, job->y.mat, NULL));
+    return clprune_gelu_forward(job->context, job->x.mat, CLPRUNE_NO_MAT, job->y.mat, NULL);
 }
 
-static void gelu_backward(bench_job *job)
+static clprune_status gelu_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_gelu_backward(job->context, 0, job->x.mat, job->dy.mat, job->dx.mat,
-                            CLPRUNE_NO_MAT, NULL));
+    return clprune_gelu_backward(
+        job->context, 0, job->x.mat, job->dy.mat, job->dx.mat, CLPRUNE_NO_MAT, NULL);
 }
 
 /* alpha = w; beta = b */
@@ -54,16 +53,16 @@ static void prepare_affine(bench_job *job)
     bench_tensor_create(job, "dbeta", 1, job->shape.in, &job->db);
 }
 
-static void affine_forward(bench_job *job)
+static clprune_status affine_forward(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_affine_forward(job->context, job->x.mat, job->w.mat, job->b.mat, job->y.mat, NULL));
+    return clprune_affine_forward(
+        job->context, job->x.mat, job->w.mat, job->b.mat, job->y.mat, NULL);
 }
 
-static void affine_backward(bench_job *job)
+static clprune_status affine_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_affine_backward(job->context, 0, 0, job->x.mat, job->w.mat,
-                            job->dy.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL));
+    return clprune_affine_backward(job->context, 0, 0, job->x.mat, job->w.mat, job->dy.mat,
+        job->dx.mat, job->dw.mat, job->db.mat, NULL);
 }
 
 /* ls = w; backward: t = x; dt = dx */
@@ -77,17 +76,16 @@ static void prepare_layerscale(bench_job *job)
     job->bytes = 3.0 * floats(job->rows, job->shape.in);
 }
 
-static void layerscale_forward(bench_job *job)
+static clprune_status layerscale_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_layerscale_forward(
-                            job->context, job->x.mat, job->t.mat, job->w.mat, job->y.mat, NULL));
+    return clprune_layerscale_forward(
+        job->context, job->x.mat, job->t.mat, job->w.mat, job->y.mat, NULL);
 }
 
-static void layerscale_backward(bench_job *job)
+static clprune_status layerscale_backward(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_layerscale_backward(job->context, 0, job->x.mat, job->w.mat, job->dy.mat,
-            job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL));
+    return clprune_layerscale_backward(job->context, 0, job->x.mat, job->w.mat, job->dy.mat,
+        job->dx.mat, job->dw.mat, CLPRUNE_NO_MAT, CLPRUNE_NO_MAT, NULL);
 }
 
 /* Images of `tokens` patches of 16 x 16, as square as possible; x = images. */
@@ -118,18 +116,17 @@ static void prepare_patch_embed(bench_job *job)
     job->flops = 2.0 * (double)job->rows * (double)features * (double)shape->out;
 }
 
-static void patch_embed_forward(bench_job *job)
+static clprune_status patch_embed_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_patch_embed_forward(job->context, &job->patch, job->shape.batch,
-                            job->x.mat, job->w.mat, job->b.mat, job->y.mat, NULL));
+    return clprune_patch_embed_forward(job->context, &job->patch, job->shape.batch, job->x.mat,
+        job->w.mat, job->b.mat, job->y.mat, NULL);
 }
 
 /* As in training: images have no gradient. */
-static void patch_embed_backward(bench_job *job)
+static clprune_status patch_embed_backward(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, 0, job->x.mat,
-            job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL));
+    return clprune_patch_embed_backward(job->context, &job->patch, job->shape.batch, 0, job->x.mat,
+        job->dy.mat, job->w.mat, CLPRUNE_NO_MAT, job->dw.mat, job->db.mat, NULL);
 }
 
 static void prepare_token_mean(bench_job *job)
@@ -140,16 +137,16 @@ static void prepare_token_mean(bench_job *job)
     job->bytes = floats(job->rows, in) + floats(batch, in);
 }
 
-static void token_mean_forward(bench_job *job)
+static clprune_status token_mean_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_token_mean_forward(job->context, job->shape.batch,
-                            job->shape.tokens, job->x.mat, job->y.mat, NULL));
+    return clprune_token_mean_forward(
+        job->context, job->shape.batch, job->shape.tokens, job->x.mat, job->y.mat, NULL);
 }
 
-static void token_mean_backward(bench_job *job)
+static clprune_status token_mean_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_token_mean_backward(job->context, job->shape.batch,
-                            job->shape.tokens, job->y.mat, job->x.mat, NULL));
+    return clprune_token_mean_backward(
+        job->context, job->shape.batch, job->shape.tokens, job->y.mat, job->x.mat, NULL);
 }
 
 /* logits = x; log_p = y; loss = t; dlogits = dx */
@@ -179,16 +176,16 @@ static void prepare_cross_entropy(bench_job *job)
     job->bytes = 2.0 * floats(batch, classes);
 }
 
-static void cross_entropy_forward(bench_job *job)
+static clprune_status cross_entropy_forward(bench_job *job)
 {
-    CHECK(job->context, clprune_cross_entropy_forward(job->context, 0.1f, job->x.mat, job->labels,
-                            job->y.mat, job->t.mat, CLPRUNE_NO_MAT, NULL));
+    return clprune_cross_entropy_forward(
+        job->context, 0.1f, job->x.mat, job->labels, job->y.mat, job->t.mat, CLPRUNE_NO_MAT, NULL);
 }
 
-static void cross_entropy_backward(bench_job *job)
+static clprune_status cross_entropy_backward(bench_job *job)
 {
-    CHECK(job->context, clprune_cross_entropy_backward(
-                            job->context, 0.1f, 1.0f, job->y.mat, job->labels, job->dx.mat, NULL));
+    return clprune_cross_entropy_backward(
+        job->context, 0.1f, 1.0f, job->y.mat, job->labels, job->dx.mat, NULL);
 }
 
 /* Parameter, gradient and states are read; parameter and states are written. */
@@ -216,9 +213,9 @@ static void prepare_optimizer(bench_job *job)
         (desc.kind == CLPRUNE_OPTIMIZER_SGD ? 5.0 : 7.0) * (floats(out, in) + floats(1, out));
 }
 
-static void optimizer_step(bench_job *job)
+static clprune_status optimizer_step(bench_job *job)
 {
-    CHECK(job->context, clprune_optimizer_step(job->optimizer, 1e-3f, NULL));
+    return clprune_optimizer_step(job->optimizer, 1e-3f, NULL);
 }
 
 enum {

@@ -6,70 +6,17 @@
 #include "bench.h"
 
 #include <CL/cl.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-const char *const tool_name = "clprune-bench";
-
-const bench_op *const bench_tables[BENCH_TABLES] = {
-    bench_products, bench_forms, bench_pruning, bench_layers, bench_images, bench_convs};
-
-FILE *bench_open(const char *path)
-{
-    /* O_NONBLOCK while opening: a FIFO without a reader is an error, not a wait. */
-    const int descriptor = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (descriptor >= 0)
-        (void)fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
-    return descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-}
-
-void bench_empty(FILE *stream, const char *what)
-{
-    if (ftruncate(fileno(stream), 0) != 0 && errno != EINVAL) { /* a pipe has no length */
-        fprintf(stderr, "clprune-bench: %s was not written: %s\n", what, strerror(errno));
-        exit(EXIT_RUN);
-    }
-}
-
-void bench_close(FILE *stream, const char *what)
-{
-    const bool broken = ferror(stream) != 0; /* a line that was flushed, perhaps long ago */
-    if (fclose(stream) != 0 || broken) {
-        fprintf(stderr, "clprune-bench: %s was not written: %s\n", what, strerror(errno));
-        exit(EXIT_RUN);
-    }
-}
-
-static bool has_name(const bench_op *op, const char *name)
-{
-    return strcmp(name, "all") == 0 || strcmp(name, op->name) == 0;
-}
-
-static bool has_form(const bench_op *op, const char *form)
-{
-    return op->form != NULL && strcmp(op->form, form) == 0;
-}
-
-const bench_op *bench_op_find(const char *name, const char *form)
-{
-    for (size_t t = 0; t < BENCH_TABLES; t++)
-        for (const bench_op *op = bench_tables[t]; op->name != NULL; op++)
-            if (has_name(op, name) && (form == NULL || has_form(op, form)))
-                return op;
-    return NULL;
-}
 
 /* Whether the command line asks for this operation in this form. */
 static bool is_selected(const bench_settings *set, const bench_op *op, const char *name)
 {
     bool fits = set->form_count == 0;
     for (int i = 0; i < set->form_count; i++)
-        fits = fits || has_form(op, set->forms[i]);
-    return fits && has_name(op, name);
+        fits = fits || bench_has_form(op, set->forms[i]);
+    return fits && bench_has_name(op, name);
 }
 
 static bench_shape shape_of(const bench_settings *set, const int index[AXES])
@@ -122,6 +69,7 @@ static void run_selected(const bench *b)
 int main(int argc, char **argv)
 {
     bench_settings settings;
+    tool_name = "clprune-bench";
     bench_options_parse(argc, argv, &settings);
     bench b = {.settings = &settings};
     const clprune_context_options options = {
@@ -133,7 +81,7 @@ int main(int argc, char **argv)
     if (figures)
         bench_figures_open(&settings);
     if (settings.json != NULL && settings.json != stdout)
-        bench_empty(settings.json, "--json");
+        tool_empty(settings.json, "--json");
     if (settings.precision != CLPRUNE_PRECISION_DEFAULT &&
         clprune_context_precision(b.context) != settings.precision)
         fprintf(stderr,
@@ -150,7 +98,7 @@ int main(int argc, char **argv)
         run_selected(&b);
     clprune_context_destroy(b.context);
     if (settings.json != NULL && settings.json != stdout)
-        bench_close(settings.json, "--json");
-    bench_close(stdout, "standard output");
+        tool_close(settings.json, "--json");
+    tool_close(stdout, "standard output");
     return EXIT_SUCCESS;
 }

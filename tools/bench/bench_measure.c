@@ -12,8 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "random_activations.h"
-
 typedef enum run { RUN_OURS, RUN_DENSE, RUN_PEER, RUNS } run;
 
 #define WARM_UP_SECONDS 0.04
@@ -116,21 +114,26 @@ static void settle(void)
     } while (busy > 0.2 * wall && tool_now() < limit);
 }
 
-static double time_run(bench_job *job, void (*step)(bench_job *job), bool on_device)
+/* One run; the peer's is on the host. */
+static double time_run(bench_job *job, run r)
 {
+    const bench_op *op = job->op;
     const double start = tool_now();
-    step(job);
-    if (on_device)
+    if (r == RUN_PEER) {
+        op->peer(job);
+    } else {
+        CHECK(job->context, (r == RUN_OURS ? op->ours : op->dense)(job));
         CHECK(job->context, clprune_context_finish(job->context));
+    }
     return tool_now() - start;
 }
 
 /* Runs untimed for WARM_UP_SECONDS, so that the threads are awake and on cores of their own. */
-static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device)
+static void warm_up(bench_job *job, run r)
 {
     const double end = tool_now() + WARM_UP_SECONDS;
     do
-        (void)time_run(job, step, on_device);
+        (void)time_run(job, r);
     while (tool_now() < end);
 }
 
@@ -138,20 +141,17 @@ static void warm_up(bench_job *job, void (*step)(bench_job *job), bool on_device
 static bench_shape used_part(const bench_op *op, const bench_shape *shape)
 {
     bench_shape used = *shape;
-    if ((op->axes >> AXIS_BATCH & 1u) == 0)
-        used.batch = 0;
-    if ((op->axes >> AXIS_TOKENS & 1u) == 0)
-        used.tokens = 0;
-    if ((op->axes >> AXIS_IN & 1u) == 0)
-        used.in = 0;
-    if ((op->axes >> AXIS_OUT & 1u) == 0)
-        used.out = 0;
-    if ((op->axes >> AXIS_BLOCK & 1u) == 0)
-        used.block = 0;
+    const struct {
+        bench_axis axis;
+        size_t *size;
+    } sizes[] = {{AXIS_BATCH, &used.batch}, {AXIS_TOKENS, &used.tokens}, {AXIS_IN, &used.in},
+        {AXIS_OUT, &used.out}, {AXIS_BLOCK, &used.block}, {AXIS_IMAGE, &used.image},
+        {AXIS_IMAGE, &used.kernel}, {AXIS_IMAGE, &used.stride}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if ((op->axes >> sizes[i].axis & 1u) == 0)
+            *sizes[i].size = 0;
     if ((op->axes >> AXIS_SPARSITY & 1u) == 0)
         used.sparsity = NAN;
-    if ((op->axes >> AXIS_IMAGE & 1u) == 0)
-        used.image = used.kernel = used.stride = 0;
     return used;
 }
 
@@ -162,28 +162,27 @@ bench_result bench_measure(const bench *b, const bench_op *op, const bench_shape
     const char *peer = b->peers && op->peer != NULL
                            ? (op->peer_name != NULL ? op->peer_name : bench_peer_name)()
                            : NULL;
-    void (*const steps[RUNS])(bench_job * job) = {
-        op->ours, op->dense, peer != NULL ? op->peer : NULL};
+    const bool has[RUNS] = {true, op->dense != NULL, peer != NULL};
     bench_job job = {.context = b->context, .op = op, .shape = used_part(op, shape), .kept = 1.0};
     job.rows = job.shape.batch * job.shape.tokens;
     op->prepare(&job);
-    for (int r = 0; r < RUNS; r++)
-        if (steps[r] != NULL)
-            (void)time_run(&job, steps[r], r != RUN_PEER); /* builds the kernels */
+    for (run r = 0; r < RUNS; r++)
+        if (has[r])
+            (void)time_run(&job, r); /* builds the kernels */
     for (int i = 0; i < repetitions; i++)
-        for (int r = 0; r < RUNS; r++) {
-            if (steps[r] == NULL)
+        for (run r = 0; r < RUNS; r++) {
+            if (!has[r])
                 continue;
-            if (steps[RUN_PEER] != NULL) {
+            if (has[RUN_PEER]) {
                 settle();
-                warm_up(&job, steps[r], r != RUN_PEER);
+                warm_up(&job, r);
             }
-            seconds[r][i] = time_run(&job, steps[r], r != RUN_PEER);
+            seconds[r][i] = time_run(&job, r);
         }
     double median[RUNS];
     for (int r = 0; r < RUNS; r++) {
         qsort(seconds[r], (size_t)repetitions, sizeof **seconds, compare_doubles);
-        median[r] = steps[r] != NULL ? 1e3 * quantile(seconds[r], repetitions, 0.5) : NAN;
+        median[r] = has[r] ? 1e3 * quantile(seconds[r], repetitions, 0.5) : NAN;
     }
     const bench_result result = {
         .peer = peer,

@@ -2,11 +2,14 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trainer/base/open_output.h"
 
 static void usage(FILE *stream)
 {
@@ -293,7 +296,7 @@ static FILE *open_json(const char *path)
 {
     if (strcmp(path, "-") == 0)
         return stdout;
-    FILE *stream = bench_open(path);
+    FILE *stream = open_output(path, O_CREAT);
     if (stream == NULL) {
         fprintf(stderr, "clprune-bench: --json: cannot write \"%s\": %s\n", path, strerror(errno));
         exit(EXIT_USAGE);

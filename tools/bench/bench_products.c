@@ -9,113 +9,89 @@ static double product_flops(const bench_job *job)
     return 2.0 * (double)job->rows * (double)job->shape.in * (double)job->shape.out;
 }
 
+/* A dense product c = op(a) op(b), m x k by k x n. */
+typedef struct product {
+    bool transpose_a, transpose_b;
+    bench_tensor *a, *b, *c;
+    size_t m, n, k;
+} product;
+
+/* The product of the operation's form: y = x w^T (nt), dx = dy w (nn), dw = dy^T x (tn). */
+static product product_of(bench_job *job)
+{
+    const size_t rows = job->rows, in = job->shape.in, out = job->shape.out;
+    const char *form = job->op->form;
+    if (form[0] == 't')
+        return (product){true, false, &job->dy, &job->x, &job->dw, out, in, rows};
+    if (form[1] == 't')
+        return (product){false, true, &job->x, &job->w, &job->y, rows, out, in};
+    return (product){false, false, &job->dy, &job->w, &job->dx, rows, in, out};
+}
+
 static void prepare_gemm(bench_job *job)
 {
-    const size_t in = job->shape.in, out = job->shape.out;
-    const char first = job->op->form[0], second = job->op->form[1];
-    const bool forward = first == 'n' && second == 't', dw = first == 't';
-    if (forward || dw)
-        bench_tensor_create(job, "x", job->rows, in, &job->x);
-    if (!forward)
-        bench_tensor_create(job, "dy", job->rows, out, &job->dy);
-    if (!dw)
-        bench_tensor_create(job, "w", out, in, &job->w);
-    if (forward)
-        bench_tensor_create(job, "y", job->rows, out, &job->y);
-    else if (dw)
-        bench_tensor_create(job, "dw", out, in, &job->dw);
-    else
-        bench_tensor_create(job, "dx", job->rows, in, &job->dx);
+    const product p = product_of(job);
+    const bool ta = p.transpose_a, tb = p.transpose_b;
+    bench_tensor_create(job, "a", ta ? p.k : p.m, ta ? p.m : p.k, p.a);
+    bench_tensor_create(job, "b", tb ? p.n : p.k, tb ? p.k : p.n, p.b);
+    bench_tensor_create(job, "c", p.m, p.n, p.c);
     job->flops = product_flops(job);
 }
 
-static void gemm_nt(bench_job *job)
+static clprune_status gemm(bench_job *job)
 {
-    CHECK(job->context, clprune_gemm(job->context, false, true, 1.0f, 0.0f, job->x.mat, job->w.mat,
-                            job->y.mat, NULL));
+    const product p = product_of(job);
+    return clprune_gemm(
+        job->context, p.transpose_a, p.transpose_b, 1.0f, 0.0f, p.a->mat, p.b->mat, p.c->mat, NULL);
 }
 
-static void gemm_nn(bench_job *job)
+static void peer_gemm(bench_job *job)
 {
-    CHECK(job->context, clprune_gemm(job->context, false, false, 1.0f, 0.0f, job->dy.mat,
-                            job->w.mat, job->dx.mat, NULL));
+    const product p = product_of(job);
+    bench_peer_gemm(
+        p.transpose_a, p.transpose_b, p.m, p.n, p.k, 0.0f, p.a->host, p.b->host, p.c->host);
 }
 
-static void gemm_tn(bench_job *job)
+/* The token layer; w is shared by all samples. Form nn: y = w x; tn: dx = w^T dy. */
+typedef struct batched {
+    bool transpose;
+    bench_tensor *from, *to;
+    size_t from_rows, to_rows; /* of a sample */
+} batched;
+
+static batched batched_of(bench_job *job)
 {
-    CHECK(job->context, clprune_gemm(job->context, true, false, 1.0f, 0.0f, job->dy.mat, job->x.mat,
-                            job->dw.mat, NULL));
+    const size_t tokens = job->shape.tokens, out = job->shape.out;
+    return job->op->form[0] == 'n' ? (batched){false, &job->x, &job->y, tokens, out}
+                                   : (batched){true, &job->dy, &job->dx, out, tokens};
 }
 
-static void peer_gemm_nt(bench_job *job)
-{
-    bench_peer_gemm(false, true, job->rows, job->shape.out, job->shape.in, 0.0f, job->x.host,
-        job->w.host, job->y.host);
-}
-
-static void peer_gemm_nn(bench_job *job)
-{
-    bench_peer_gemm(false, false, job->rows, job->shape.in, job->shape.out, 0.0f, job->dy.host,
-        job->w.host, job->dx.host);
-}
-
-static void peer_gemm_tn(bench_job *job)
-{
-    bench_peer_gemm(true, false, job->shape.out, job->shape.in, job->rows, 0.0f, job->dy.host,
-        job->x.host, job->dw.host);
-}
-
-/* The token layer; w is shared by all samples. */
 static void prepare_batched(bench_job *job)
 {
     const bench_shape *shape = &job->shape;
-    const bool forward = job->op->form[0] == 'n';
+    const batched p = batched_of(job);
     bench_tensor_create(job, "w", shape->out, shape->tokens, &job->w);
-    bench_tensor_create(
-        job, forward ? "x" : "dx", job->rows, shape->in, forward ? &job->x : &job->dx);
-    bench_tensor_create(job, forward ? "y" : "dy", shape->batch * shape->out, shape->in,
-        forward ? &job->y : &job->dy);
+    bench_tensor_create(job, "from", shape->batch * p.from_rows, shape->in, p.from);
+    bench_tensor_create(job, "to", shape->batch * p.to_rows, shape->in, p.to);
     job->flops = product_flops(job);
 }
 
-static clprune_mat first_sample(const bench_tensor *tensor, size_t rows)
-{
-    return clprune_mat_rows(tensor->mat, 0, rows);
-}
-
-static void batched_nn(bench_job *job)
+static clprune_status gemm_batched(bench_job *job)
 {
     const bench_shape *shape = &job->shape;
-    CHECK(job->context,
-        clprune_gemm_batched(job->context, shape->batch, false, false, 1.0f, 0.0f, job->w.mat, 0,
-            first_sample(&job->x, shape->tokens), shape->tokens * shape->in,
-            first_sample(&job->y, shape->out), shape->out * shape->in, NULL));
+    const batched p = batched_of(job);
+    return clprune_gemm_batched(job->context, shape->batch, p.transpose, false, 1.0f, 0.0f,
+        job->w.mat, 0, clprune_mat_rows(p.from->mat, 0, p.from_rows), p.from_rows * shape->in,
+        clprune_mat_rows(p.to->mat, 0, p.to_rows), p.to_rows * shape->in, NULL);
 }
 
-static void batched_tn(bench_job *job)
+static void peer_batched(bench_job *job)
 {
     const bench_shape *shape = &job->shape;
-    CHECK(
-        job->context, clprune_gemm_batched(job->context, shape->batch, true, false, 1.0f, 0.0f,
-                          job->w.mat, 0, first_sample(&job->dy, shape->out), shape->out * shape->in,
-                          first_sample(&job->dx, shape->tokens), shape->tokens * shape->in, NULL));
-}
-
-static void peer_batched_nn(bench_job *job)
-{
-    const bench_shape *shape = &job->shape;
+    const batched p = batched_of(job);
     for (size_t n = 0; n < shape->batch; n++)
-        bench_peer_gemm(false, false, shape->out, shape->in, shape->tokens, 0.0f, job->w.host,
-            job->x.host + n * shape->tokens * shape->in, job->y.host + n * shape->out * shape->in);
-}
-
-static void peer_batched_tn(bench_job *job)
-{
-    const bench_shape *shape = &job->shape;
-    for (size_t n = 0; n < shape->batch; n++)
-        bench_peer_gemm(true, false, shape->tokens, shape->in, shape->out, 0.0f, job->w.host,
-            job->dy.host + n * shape->out * shape->in,
-            job->dx.host + n * shape->tokens * shape->in);
+        bench_peer_gemm(p.transpose, false, p.to_rows, shape->in, p.from_rows, 0.0f, job->w.host,
+            p.from->host + n * p.from_rows * shape->in, p.to->host + n * p.to_rows * shape->in);
 }
 
 static void prepare_bspmm_tn(bench_job *job)
@@ -127,10 +103,9 @@ static void prepare_bspmm_tn(bench_job *job)
     job->flops = job->kept * product_flops(job);
 }
 
-static void bspmm_tn(bench_job *job)
+static clprune_status bspmm_tn(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_bspmm_tn(job->context, 1.0f, 0.0f, job->dy.mat, &job->xs, job->dw.mat, NULL));
+    return clprune_bspmm_tn(job->context, 1.0f, 0.0f, job->dy.mat, &job->xs, job->dw.mat, NULL);
 }
 
 static void prepare_bspmm_nt(bench_job *job)
@@ -143,21 +118,21 @@ static void prepare_bspmm_nt(bench_job *job)
     job->flops = job->kept * product_flops(job);
 }
 
-static void bspmm_nt(bench_job *job)
+static clprune_status bspmm_nt(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_bspmm_nt(job->context, 1.0f, 0.0f, job->dy.mat, &job->xs, job->dw.mat, NULL));
+    return clprune_bspmm_nt(job->context, 1.0f, 0.0f, job->dy.mat, &job->xs, job->dw.mat, NULL);
 }
 
 /* dw = sum_n dy_n * x_n^T: one product a sample, each added to the one before. */
-static void dense_nt(bench_job *job)
+static clprune_status dense_nt(bench_job *job)
 {
     const bench_shape *shape = &job->shape;
-    for (size_t n = 0; n < shape->batch; n++)
-        CHECK(job->context,
-            clprune_gemm(job->context, false, true, 1.0f, n == 0 ? 0.0f : 1.0f,
-                clprune_mat_rows(job->dy.mat, n * shape->out, shape->out),
-                clprune_mat_rows(job->x.mat, n * shape->tokens, shape->tokens), job->dw.mat, NULL));
+    clprune_status status = CLPRUNE_SUCCESS;
+    for (size_t n = 0; n < shape->batch && status == CLPRUNE_SUCCESS; n++)
+        status = clprune_gemm(job->context, false, true, 1.0f, n == 0 ? 0.0f : 1.0f,
+            clprune_mat_rows(job->dy.mat, n * shape->out, shape->out),
+            clprune_mat_rows(job->x.mat, n * shape->tokens, shape->tokens), job->dw.mat, NULL);
+    return status;
 }
 
 static void prepare_bspmm_nn(bench_job *job)
@@ -169,16 +144,15 @@ static void prepare_bspmm_nn(bench_job *job)
     job->flops = job->kept * product_flops(job);
 }
 
-static void bspmm_nn(bench_job *job)
+static clprune_status bspmm_nn(bench_job *job)
 {
-    CHECK(job->context,
-        clprune_bspmm_nn(job->context, 1.0f, 0.0f, &job->xs, job->w.mat, job->y.mat, NULL));
+    return clprune_bspmm_nn(job->context, 1.0f, 0.0f, &job->xs, job->w.mat, job->y.mat, NULL);
 }
 
-static void dense_nn(bench_job *job)
+static clprune_status dense_nn(bench_job *job)
 {
-    CHECK(job->context, clprune_gemm(job->context, false, false, 1.0f, 0.0f, job->x.mat, job->w.mat,
-                            job->y.mat, NULL));
+    return clprune_gemm(
+        job->context, false, false, 1.0f, 0.0f, job->x.mat, job->w.mat, job->y.mat, NULL);
 }
 
 static void peer_nn(bench_job *job)
@@ -193,12 +167,12 @@ enum {
 };
 
 const bench_op bench_products[] = {
-    {"gemm", "nt", DENSE_AXES, prepare_gemm, gemm_nt, NULL, peer_gemm_nt, false},
-    {"gemm", "nn", DENSE_AXES, prepare_gemm, gemm_nn, NULL, peer_gemm_nn, false},
-    {"gemm", "tn", DENSE_AXES, prepare_gemm, gemm_tn, NULL, peer_gemm_tn, false},
-    {"gemm-batched", "nn", DENSE_AXES, prepare_batched, batched_nn, NULL, peer_batched_nn, false},
-    {"gemm-batched", "tn", DENSE_AXES, prepare_batched, batched_tn, NULL, peer_batched_tn, false},
-    {"bspmm", "tn", BLOCK_AXES, prepare_bspmm_tn, bspmm_tn, gemm_tn, peer_gemm_tn, false},
+    {"gemm", "nt", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
+    {"gemm", "nn", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
+    {"gemm", "tn", DENSE_AXES, prepare_gemm, gemm, NULL, peer_gemm, false},
+    {"gemm-batched", "nn", DENSE_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
+    {"gemm-batched", "tn", DENSE_AXES, prepare_batched, gemm_batched, NULL, peer_batched, false},
+    {"bspmm", "tn", BLOCK_AXES, prepare_bspmm_tn, bspmm_tn, gemm, peer_gemm, false},
     {"bspmm", "nt", BLOCK_AXES, prepare_bspmm_nt, bspmm_nt, dense_nt, bench_peer_nt, false},
     {"bspmm", "nn", BLOCK_AXES, prepare_bspmm_nn, bspmm_nn, dense_nn, peer_nn, false},
     {0},

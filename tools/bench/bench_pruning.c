@@ -21,16 +21,16 @@ static void prepare_prune(bench_job *job)
     job->bytes = pass_bytes(job);
 }
 
-static void prune(bench_job *job)
+static clprune_status prune(bench_job *job)
 {
-    CHECK(job->context, clprune_prune(job->context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0,
-                            job->x.mat, &job->xs, NULL));
+    return clprune_prune(
+        job->context, CLPRUNE_NORM_L2, CLPRUNE_CRITERION_LARGEST, 0, job->x.mat, &job->xs, NULL);
 }
 
-static void forward_product(bench_job *job)
+static clprune_status forward_product(bench_job *job)
 {
-    CHECK(job->context, clprune_gemm(job->context, false, true, 1.0f, 0.0f, job->x.mat, job->w.mat,
-                            job->y.mat, NULL));
+    return clprune_gemm(
+        job->context, false, true, 1.0f, 0.0f, job->x.mat, job->w.mat, job->y.mat, NULL);
 }
 
 static void prepare_unpack(bench_job *job)
@@ -40,9 +40,9 @@ static void prepare_unpack(bench_job *job)
     job->bytes = pass_bytes(job);
 }
 
-static void unpack(bench_job *job)
+static clprune_status unpack(bench_job *job)
 {
-    CHECK(job->context, clprune_bsr_unpack(job->context, &job->xs, job->x.mat, NULL));
+    return clprune_bsr_unpack(job->context, &job->xs, job->x.mat, NULL);
 }
 
 static void create_layer(
@@ -82,35 +82,37 @@ static void prepare_linear(bench_job *job)
 }
 
 /* Forward: y and kept x. Backward, if asked for: dx, dw and db. */
-static void pass(bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
+static clprune_status pass(
+    bench_job *job, clprune_linear *layer, clprune_saved *saved, bool backward)
 {
     const size_t batch = job->shape.batch;
     const clprune_mat x = clprune_saved_target(saved, 0, batch, job->x.mat);
-    CHECK(job->context,
-        clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL));
-    if (backward)
-        CHECK(job->context, clprune_linear_backward(layer, batch, 0.0f, saved, job->dy.mat,
-                                job->w.mat, job->dx.mat, job->dw.mat, job->db.mat, NULL));
+    const clprune_status status =
+        clprune_linear_forward(layer, batch, x, job->w.mat, job->b.mat, job->y.mat, saved, NULL);
+    if (!backward || status != CLPRUNE_SUCCESS)
+        return status;
+    return clprune_linear_backward(layer, batch, 0.0f, saved, job->dy.mat, job->w.mat, job->dx.mat,
+        job->dw.mat, job->db.mat, NULL);
 }
 
-static void linear_step(bench_job *job)
+static clprune_status linear_step(bench_job *job)
 {
-    pass(job, job->layer, job->saved, true);
+    return pass(job, job->layer, job->saved, true);
 }
 
-static void dense_linear_step(bench_job *job)
+static clprune_status dense_linear_step(bench_job *job)
 {
-    pass(job, job->dense_layer, job->dense_saved, true);
+    return pass(job, job->dense_layer, job->dense_saved, true);
 }
 
-static void linear_forward(bench_job *job)
+static clprune_status linear_forward(bench_job *job)
 {
-    pass(job, job->layer, job->saved, false);
+    return pass(job, job->layer, job->saved, false);
 }
 
-static void dense_linear_forward(bench_job *job)
+static clprune_status dense_linear_forward(bench_job *job)
 {
-    pass(job, job->dense_layer, job->dense_saved, false);
+    return pass(job, job->dense_layer, job->dense_saved, false);
 }
 
 /* y = x * w^T */

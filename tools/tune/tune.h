@@ -59,9 +59,6 @@ typedef struct tune {
     const tune_op *op; /* the one being searched */
 } tune;
 
-/* The signal that asked to stop, or 0: the search ends with the present candidate. */
-int tune_stopped(void);
-
 /* The sections that an operation searches on this device, ended by NULL. */
 const char *const *tune_sections(const tune *t, const tune_op *op);
 
@@ -77,7 +74,7 @@ void tune_xs_make(
     tune *t, const clprune_bsr_desc *shape, float sparsity, float **dense, clprune_bsr *xs);
 
 /* Runs ragged and boundary shapes against naive sums in double; all of them with `full`. False
- * where one is wrong or fails; `why` says which. Returns early once tune_stopped. */
+ * where one is wrong or fails; `why` says which. Returns early after a signal. */
 bool tune_check(tune *t, clprune_context *context, const tune_row *row, bool full, char why[256]);
 
 /* Searches t->op from t->best, which it improves, and sets the speed-up. */

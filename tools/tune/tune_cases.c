@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "random_activations.h"
-
 enum { TOKENS = 196, WIDTH = 384, HIDDEN = 1536 };
 
 /* A random matrix. *host, unless NULL, receives a copy that the caller frees. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/stop.h"
+
 #define ALPHA 0.5f
 #define BETA  (-1.0f)
 
@@ -186,7 +188,7 @@ static bool check_gemms(
         {high + 1, width, 7}, {height, 3 * width, depth}, {1, 1, 1},
         {height > 1 ? height - 1 : 1, width - 1, depth > 1 ? depth - 1 : 1}, {101, 17, 3},
         {7, 31, 211}, {1, width, 1}, {height, 1, depth}};
-    for (unsigned i = 0; tune_stopped() == 0 && i < (full ? 10 : 6); i++)
+    for (unsigned i = 0; stop_signal() == 0 && i < (full ? 10 : 6); i++)
         for (unsigned transposes = 0; transposes < 4; transposes++)
             if ((full || i == 0 || transposes == i % 4) &&
                 !check_gemm(t, context, shapes[i], transposes, why))
@@ -210,7 +212,7 @@ static bool check_sparses(
         {{2, 33, 47, {1, 5}, 0}, 0.3f, 129},
         {{1, 17, 17, {16, 16}, 0}, 0.0f, 15},
     };
-    for (unsigned i = 0; tune_stopped() == 0 && i < (full ? 10 : 5); i++)
+    for (unsigned i = 0; stop_signal() == 0 && i < (full ? 10 : 5); i++)
         if (!check_sparse(t, context, &shapes[i], why))
             return false;
     return true;

@@ -5,20 +5,12 @@
  * of what the library will do. The search starts from CLPRUNE_TUNING if that is set. */
 #include "tune.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-const char *const tool_name = "clprune-tune";
+#include "trainer/base/stop.h"
 
 /* Static for cleaning up at exit. */
 static tune state = {
@@ -39,13 +31,6 @@ static tune state = {
             .vector = {"clblast", "clblast.Xgemm"},
             .tiled = {"clblast", "clblast.Xgemm"}}},
 };
-static atomic_int stopped;         /* the signal that asked to stop */
-static _Atomic int64_t stopped_at; /* milliseconds */
-
-int tune_stopped(void)
-{
-    return atomic_load(&stopped);
-}
 
 static void usage(FILE *stream)
 {
@@ -76,58 +61,6 @@ static void remove_temporary(void)
     (void)rmdir(state.folder);
 }
 
-/* The first signal ends the search, so that what it found is written; one at least a second later
- * ends the program. timeout(1) sends a signal twice at once. */
-static void stop(int number)
-{
-    struct timespec now;
-    int64_t first = 0;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    const int64_t milliseconds = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    if (atomic_compare_exchange_strong(&stopped_at, &first, milliseconds)) {
-        atomic_store(&stopped, number);
-    } else if (milliseconds - first >= 1000) {
-        remove_temporary(); /* unlink and rmdir: safe here */
-        _exit(128 + number);
-    }
-}
-
-static void *listen(void *signals)
-{
-    for (;;) {
-        int number;
-        if (sigwait(signals, &number) == 0)
-            stop(number);
-    }
-    return NULL;
-}
-
-/* The signals go to a thread of their own; all other threads block them. Otherwise a signal could
- * reach the handlers of a compiler inside of an OpenCL driver, which remove its files and fail the
- * build. */
-static void catch_signals(void)
-{
-    static sigset_t signals;
-    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART}, hang_up;
-    pthread_t listener;
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL); /* also where a shell has them ignored */
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)signal(SIGCHLD, SIG_DFL); /* else PoCL cannot wait for its linker, and aborts */
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) { /* no nohup(1) */
-        (void)sigaction(SIGHUP, &action, NULL);
-        (void)sigaddset(&signals, SIGHUP);
-    }
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (pthread_create(&listener, NULL, listen, &signals) == 0)
-        (void)pthread_detach(listener);
-    else
-        (void)pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
-}
-
 static void make_temporary(tune *t)
 {
     const char *base = getenv("TMPDIR");
@@ -144,7 +77,9 @@ static void make_temporary(tune *t)
     (void)snprintf(t->debug_vector, sizeof t->debug_vector, "%.250s%sgemm=vector", given, comma);
     (void)snprintf(t->debug_blast, sizeof t->debug_blast, "%.250s%sgemm=clblast", given, comma);
     (void)atexit(remove_temporary);
-    catch_signals();
+    stop_before_end(remove_temporary); /* unlink and rmdir: safe in a handler */
+    stop_hold(true);
+    stop_install();
 }
 
 static void read_row(const clprune_context *context, tune *t, tune_row *row)
@@ -309,14 +244,14 @@ static int run(tune *t, const arguments *a)
     open_device(t, a->device);
     const bool blast = uses_blast(t);
     bool searched = false;
-    for (size_t i = 0; i < OPS && tune_stopped() == 0; i++)
+    for (size_t i = 0; i < OPS && stop_signal() == 0; i++)
         if (is_asked_for(t, &t->ops[i], a->name, blast)) {
             tune_search(t, &t->ops[i]);
             searched = true;
         }
     if (!searched) {
         fprintf(stderr, "clprune-tune: stopped by a signal before any search\n");
-        return 128 + tune_stopped();
+        return 128 + stop_signal();
     }
     const bool written = tune_write_output(t, a->output, false);
     if (!written && a->output != NULL) /* the search is not lost */
@@ -324,12 +259,13 @@ static int run(tune *t, const arguments *a)
     if (a->print_c)
         tune_write_c(stdout, t, &t->best);
     clprune_context_destroy(t->base);
-    return !written ? EXIT_RUN : tune_stopped() != 0 ? 128 + tune_stopped() : EXIT_SUCCESS;
+    return !written ? EXIT_RUN : stop_signal() != 0 ? 128 + stop_signal() : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
 {
     arguments given = {.name = "all"};
+    tool_name = "clprune-tune";
     parse(argc, argv, &state, &given);
     return run(&state, &given);
 }

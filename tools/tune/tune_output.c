@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trainer/base/open_output.h"
+
 enum { MOST_BYTES = 1 << 20 }; /* of a tuning file, as in src/ops/device/tuning_read.c */
 
 static bool is_stdout(const char *path)
@@ -15,18 +17,6 @@ static bool is_stdout(const char *path)
     struct stat named, out;
     return stat(path, &named) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
            named.st_dev == out.st_dev && named.st_ino == out.st_ino;
-}
-
-/* Opens a device, or what a symbolic link names, to be written directly. O_NONBLOCK: a pipe without
- * a reader is an error, not a wait. */
-static int open_direct(const char *path, bool probe)
-{
-    const int descriptor =
-        open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (probe ? 0 : O_TRUNC));
-    const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
-    if (flags >= 0)
-        (void)fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK);
-    return descriptor;
 }
 
 /* Whether two words are equal but for white space around them. The names of some devices begin with
@@ -139,23 +129,19 @@ bool tune_write_output(const tune *t, const char *path, bool probe)
         return false;
     }
     (void)snprintf(temporary, size, "%s.%ld.tmp", path, (long)getpid());
-    const int descriptor =
-        direct ? open_direct(path, probe)
-               : open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    FILE *stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    FILE *stream = direct ? open_output(path, probe ? 0 : O_TRUNC)
+                          : open_output(temporary, O_CREAT | O_EXCL | O_NOFOLLOW);
     bool good = stream != NULL;
     if (good) {
         if (!probe)
             tune_write_file(stream, t, &t->best, NULL, others);
-        good = fflush(stream) == 0 && !ferror(stream) && (direct || fsync(descriptor) == 0);
+        good = fflush(stream) == 0 && !ferror(stream) && (direct || fsync(fileno(stream)) == 0);
         good = fclose(stream) == 0 && good;
         good = good && (probe || direct || rename(temporary, path) == 0);
-    } else if (descriptor >= 0) {
-        (void)close(descriptor);
     }
     if (!good)
         fprintf(stderr, "clprune-tune: --output: cannot write %s: %s\n", path, strerror(errno));
-    if (descriptor >= 0 && !direct && (probe || !good))
+    if (stream != NULL && !direct && (probe || !good))
         (void)unlink(temporary);
     free(temporary);
     free(others);

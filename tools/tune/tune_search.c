@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "trainer/base/stop.h"
+
 #define WIN         1.02
 #define HOPELESS    0.9  /* after the first round */
 #define RUN_SECONDS 0.01 /* of one timing, at least */
@@ -29,21 +31,6 @@ typedef struct search {
     /* Seconds with CLBlast's own parameters, taken before they are overridden. */
     double defaults[MAX_CASES];
 } search;
-
-const char *const *tune_sections(const tune *t, const tune_op *op)
-{
-    if (t->precision != CLPRUNE_PRECISION_FP32 && op->mma[0] != NULL)
-        return op->mma;
-    return clprune_context_kernels(t->base) == CLPRUNE_KERNELS_TILED ? op->tiled : op->vector;
-}
-
-bool tune_searches(const tune *t, const tune_op *op, size_t parameter)
-{
-    for (const char *const *s = tune_sections(t, op); *s != NULL; s++)
-        if (strcmp(*s, t->parameters[parameter].section) == 0)
-            return true;
-    return false;
-}
 
 /* A fresh context with a row, on the queue of t->base; NULL where the library refuses the row. */
 static clprune_context *open_candidate(const tune *t, const tune_row *row)
@@ -90,7 +77,7 @@ static double time_case(clprune_context *context, const tune_case *c)
 static bool warm_up(const tune *t, clprune_context *context)
 {
     for (size_t i = 0; i < t->case_count; i++)
-        if (tune_stopped() != 0 || tune_case_run(context, &t->cases[i]) != CLPRUNE_SUCCESS ||
+        if (stop_signal() != 0 || tune_case_run(context, &t->cases[i]) != CLPRUNE_SUCCESS ||
             clprune_context_finish(context) != CLPRUNE_SUCCESS)
             return false;
     return true;
@@ -160,7 +147,7 @@ static verdict measure(const search *s, const tune_row *rows[2], int rounds, dou
     int done = 0;
     while (done < rounds) {
         double *now[2] = {seconds[done][0], seconds[done][1]};
-        if (tune_stopped() != 0 || !time_round(s, rows, contexts, done, now)) {
+        if (stop_signal() != 0 || !time_round(s, rows, contexts, done, now)) {
             done = 0;
             break;
         }
@@ -219,14 +206,14 @@ static bool try_row(search *s, const tune_row *row)
     tune *t = s->t;
     const tune_row *rows[2] = {&t->best, row};
     char why[256], text[300];
-    if (tune_stopped() != 0 || tool_now() > s->end || !is_new(s, row))
+    if (stop_signal() != 0 || tool_now() > s->end || !is_new(s, row))
         return false;
     clprune_context *context = open_candidate(t, row);
     if (context == NULL)
         return false; /* not legal */
     const bool right = tune_check(t, context, row, false, why);
     clprune_context_destroy(context);
-    if (tune_stopped() != 0)
+    if (stop_signal() != 0)
         return false;
     if (!right) {
         s->wrong++;
@@ -244,12 +231,12 @@ static bool try_row(search *s, const tune_row *row)
         wins    ? ", wins"
         : again ? ", not sure"
                 : "");
-    if (tune_stopped() != 0)
+    if (stop_signal() != 0)
         return false;
     if (wins && (context = open_candidate(t, row)) != NULL) {
         wins = tune_check(t, context, row, true, why);
         clprune_context_destroy(context);
-        if (tune_stopped() != 0)
+        if (stop_signal() != 0)
             return false; /* not all was checked */
         if (!wins) {
             s->wrong++;
@@ -352,9 +339,9 @@ static void search_blast(search *s)
     if (is_default(t, &t->best)) {
         double seconds[5];
         clprune_context *context = open_candidate(t, &t->best);
-        if (context == NULL || (!warm_up(t, context) && tune_stopped() == 0))
+        if (context == NULL || (!warm_up(t, context) && stop_signal() == 0))
             tool_fail(context, CLPRUNE_CLBLAST_ERROR);
-        for (size_t i = 0; tune_stopped() == 0 && i < t->case_count; i++) {
+        for (size_t i = 0; stop_signal() == 0 && i < t->case_count; i++) {
             for (int k = 0; k < 5; k++)
                 seconds[k] = time_case(context, &t->cases[i]);
             qsort(seconds, 5, sizeof *seconds, compare_doubles);
@@ -416,11 +403,11 @@ static void finish_op(search *s, tune_op *op)
             same && (!tune_searches(t, op, i) || (t->best.values[i] == t->built_in.values[i] &&
                                                      t->best.is_set[i] == t->built_in.is_set[i]));
     op->speedup = 1.0;
-    op->cut = tune_stopped() != 0;
+    op->cut = stop_signal() != 0;
     if (same || op->cut)
         return;
     const verdict v = measure(s, rows, op->blast ? 5 : MAX_ROUNDS, 0.0);
-    op->cut = tune_stopped() != 0;
+    op->cut = stop_signal() != 0;
     if (op->cut)
         return;
     if (v.ratio > WIN && v.sure > 1.0) {
@@ -447,7 +434,7 @@ void tune_search(tune *t, tune_op *op)
     s->win = WIN;
     if (!op->blast) {
         check_start(t);
-        if (tune_stopped() == 0)
+        if (stop_signal() == 0)
             measure_noise(s);
     }
     if (op->blast)
@@ -455,7 +442,7 @@ void tune_search(tune *t, tune_op *op)
     else
         while (descend(s))
             ;
-    while (!op->blast && tune_stopped() == 0 && tool_now() < s->end)
+    while (!op->blast && stop_signal() == 0 && tool_now() < s->end)
         (void)random_step(s);
     finish_op(s, op);
     fprintf(stderr, "%s: %u candidates timed, %u wrong; ", op->name, s->timed, s->wrong);

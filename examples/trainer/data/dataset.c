@@ -3,14 +3,12 @@
 #include "trainer/data/dataset_source.h"
 #include "trainer/data/rng.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>  /* vsnprintf */
+#include <stdio.h>  /* snprintf */
 #include <stdlib.h> /* malloc, free */
-#include <string.h> /* strcmp, strerror */
-#include <unistd.h> /* access, sysconf */
+#include <string.h> /* strcmp */
+#include <unistd.h> /* sysconf */
 
 /* What skip_broken replaced. */
 typedef struct broken_images {
@@ -40,26 +38,13 @@ typedef struct batch_job {
 
     pthread_mutex_t lock; /* of what follows: the first failure */
     dataset_status status;
-    char *err;
-    size_t err_size;
+    dataset_err err;
 } batch_job;
 
-dataset_status dataset_fail(
-    dataset_status status, char *err, size_t err_size, const char *format, ...)
+static void clear_message(const dataset_err *err)
 {
-    if (err != NULL && err_size > 0) {
-        va_list args;
-        va_start(args, format);
-        (void)vsnprintf(err, err_size, format, args);
-        va_end(args);
-    }
-    return status;
-}
-
-static void clear_message(char *err, size_t err_size)
-{
-    if (err != NULL && err_size > 0)
-        err[0] = '\0';
+    if (err->text != NULL && err->size > 0)
+        err->text[0] = '\0';
 }
 
 static void fill_levels(dataset *data)
@@ -86,76 +71,58 @@ static void close_broken(broken_images *broken)
     free(broken);
 }
 
-bool dataset_search_file(dataset_search *search, char *path)
-{
-    const bool found = path != NULL && access(path, F_OK) == 0;
-    if (!found)
-        dataset_search_failed(search, path == NULL ? ENOMEM : errno);
-    free(path);
-    return found;
-}
+/* The sources in folders. */
+static const struct {
+    bool (*found)(dataset_search *search);
+    dataset_status (*open)(const char *dir, const dataset_options *options, dataset_source *source,
+        const dataset_err *err);
+} kinds[] = {
+    {dataset_idx_found, dataset_idx}, {dataset_folder_found, dataset_folder},
+    {dataset_cifar_found, dataset_cifar}, /* the last: it says what is missing if none is found */
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
-void dataset_search_failed(dataset_search *search, int error)
+static dataset_status open_source(const char *name, const dataset_options *options,
+    dataset_source *source, const dataset_err *err)
 {
-    /* Where the user may not look there is no set. */
-    if (search->error == 0 && error != ENOENT && error != ENOTDIR && error != EACCES &&
-        error != ENAMETOOLONG)
-        search->error = error;
-}
-
-dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size)
-{
-    if (search->error == 0)
-        return DATASET_OK;
-    if (search->error == ENOMEM)
-        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", search->dir);
-    return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: cannot look for files there: %s",
-        search->dir, strerror(search->error));
+    dataset_search search = {name, 0};
+    size_t found = 0, kind = KINDS - 1;
+    if (strcmp(name, "generated") == 0)
+        return dataset_generated(options, source, err);
+    for (size_t i = 0; i < KINDS; ++i)
+        if (kinds[i].found(&search)) {
+            kind = i;
+            ++found;
+        }
+    const dataset_status status = dataset_search_status(&search, err);
+    if (status != DATASET_OK)
+        return status;
+    if (found > 1)
+        return dataset_fail(DATASET_BAD_ARGUMENT, err,
+            "%s: holds more than one kind of set; name the folder of the one you want", name);
+    return kinds[kind].open(name, options, source, err);
 }
 
 dataset_status dataset_open(
-    const char *source, const dataset_options *options, dataset **out, char *err, size_t err_size)
+    const char *source, const dataset_options *options, dataset **out, char *text, size_t size)
 {
     static const dataset_options defaults = {0};
-    dataset *data = NULL;
-    dataset_status status;
-
-    clear_message(err, err_size);
+    const dataset_err to = {text, size}, *err = &to;
+    clear_message(err);
     if (out == NULL)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "out is NULL");
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "out is NULL");
     *out = NULL;
     if (source == NULL || source[0] == '\0')
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "no data set named");
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no data set named");
     if (options == NULL)
         options = &defaults;
     if (options->train_limit > INT32_MAX || options->test_limit > INT32_MAX)
-        return dataset_fail(
-            DATASET_BAD_ARGUMENT, err, err_size, "%s: limits end at 2147483647", source);
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: limits end at 2147483647", source);
 
-    data = calloc(1, sizeof *data);
+    dataset *data = calloc(1, sizeof *data);
     if (data == NULL)
-        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
-    const bool generated = strcmp(source, "generated") == 0;
-    dataset_search search = {source, 0};
-    const bool idx = !generated && dataset_idx_found(&search);
-    const bool folder = !generated && dataset_folder_found(&search);
-    const bool cifar = !generated && dataset_cifar_found(&search);
-    status = dataset_search_status(&search, err, err_size);
-    if (status != DATASET_OK) {
-        free(data);
-        return status;
-    }
-    if (generated)
-        status = dataset_generated(options, &data->source, err, err_size);
-    else if (idx + folder + cifar > 1)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
-            "%s: holds more than one kind of set; name the folder of the one you want", source);
-    else if (idx)
-        status = dataset_idx(source, options, &data->source, err, err_size);
-    else if (folder)
-        status = dataset_folder(source, options, &data->source, err, err_size);
-    else
-        status = dataset_cifar(source, options, &data->source, err, err_size);
+        return dataset_no_memory(err, source);
+    const dataset_status status = open_source(source, options, &data->source, err);
     if (status != DATASET_OK) {
         free(data);
         return status;
@@ -165,7 +132,7 @@ dataset_status dataset_open(
     data->hear_user = options->hear_user;
     if (options->skip_broken && (data->broken = open_broken(&data->source)) == NULL) {
         dataset_close(data);
-        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", source);
+        return dataset_no_memory(err, source);
     }
     *out = data;
     return DATASET_OK;
@@ -250,36 +217,35 @@ static void count_broken(const batch_job *job, uint32_t index, const char *why)
 }
 
 /* Reads one image. With skip_broken, a broken image is replaced by the next good one. */
-static dataset_status fetch_image(const batch_job *job, uint32_t index, uint8_t *pixels,
-    int32_t *label, char *err, size_t err_size)
+static dataset_status fetch_image(
+    const batch_job *job, uint32_t index, uint8_t *pixels, int32_t *label, const dataset_err *err)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t count = source->count[job->split];
     dataset_status status = DATASET_OK;
     for (uint32_t tries = 0; tries < count; ++tries) {
-        status = source->fetch(
-            source->state, job->split, index, job->augment, pixels, label, err, err_size);
+        status = source->fetch(source->state, job->split, index, job->augment, pixels, label, err);
         if (status != DATASET_BAD_FILE || job->data->broken == NULL)
             break;
-        count_broken(job, index, err);
+        count_broken(job, index, err->text);
         index = index + 1 < count ? index + 1 : 0;
     }
     if (status == DATASET_BAD_FILE && job->data->broken == NULL) {
-        const size_t used = strlen(err);
-        (void)snprintf(err + used, err_size - used, "; --skip-broken replaces such files");
+        const size_t used = strlen(err->text);
+        (void)snprintf(err->text + used, err->size - used, "; --skip-broken replaces such files");
     }
     return status;
 }
 
 /* pixels: room for an image before it is moved. */
 static dataset_status make_image(
-    const batch_job *job, size_t i, uint8_t *pixels, char *err, size_t err_size)
+    const batch_job *job, size_t i, uint8_t *pixels, const dataset_err *err)
 {
     const dataset_source *source = &job->data->source;
     const uint32_t size = source->image_size, index = job->indices[i];
     uint8_t *image = job->images + i * DATASET_CHANNELS * size * size;
     if (source->fetch != NULL)
-        return fetch_image(job, index, image, &job->labels[i], err, err_size);
+        return fetch_image(job, index, image, &job->labels[i], err);
     const bool moves = job->augment != NULL;
     job->labels[i] = source->read(source->state, job->split, index, moves ? pixels : image);
     if (moves) {
@@ -294,17 +260,18 @@ static void *work(void *what)
 {
     batch_job *job = what;
     const size_t size = job->data->source.image_size;
-    char err[MESSAGE_SIZE];
+    char text[MESSAGE_SIZE];
+    const dataset_err err = {text, sizeof text};
     uint8_t *pixels = malloc(DATASET_CHANNELS * size * size);
     for (size_t i; (i = atomic_fetch_add(&job->next, 1)) < job->count;) {
-        const dataset_status status =
-            pixels == NULL ? dataset_fail(DATASET_NO_MEMORY, err, sizeof err, "out of memory")
-                           : make_image(job, i, pixels, err, sizeof err);
+        const dataset_status status = pixels == NULL
+                                          ? dataset_fail(DATASET_NO_MEMORY, &err, "out of memory")
+                                          : make_image(job, i, pixels, &err);
         if (status == DATASET_OK)
             continue;
         (void)pthread_mutex_lock(&job->lock);
         if (job->status == DATASET_OK)
-            job->status = dataset_fail(status, job->err, job->err_size, "%s", err);
+            job->status = dataset_fail(status, &job->err, "%s", text);
         (void)pthread_mutex_unlock(&job->lock);
         break;
     }
@@ -334,20 +301,20 @@ static void run(batch_job *job, size_t threads)
 }
 
 dataset_status dataset_batch(const dataset *data, dataset_split split, const uint32_t *indices,
-    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *err,
-    size_t err_size)
+    size_t count, const augment_options *augment, uint8_t *images, int32_t *labels, char *text,
+    size_t size)
 {
-    clear_message(err, err_size);
+    const dataset_err to = {text, size}, *err = &to;
+    clear_message(err);
     if (data == NULL || (split != DATASET_TRAIN && split != DATASET_TEST))
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "no such data set or split");
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "no such data set or split");
     if (count == 0)
         return DATASET_OK;
     if (indices == NULL || images == NULL || labels == NULL)
-        return dataset_fail(
-            DATASET_BAD_ARGUMENT, err, err_size, "%s: a buffer is NULL", data->source.name);
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: a buffer is NULL", data->source.name);
     for (size_t i = 0; i < count; ++i)
         if (indices[i] >= data->source.count[split])
-            return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+            return dataset_fail(DATASET_BAD_ARGUMENT, err,
                 "%s: index %lu, but the %s split has %lu images", data->source.name,
                 (unsigned long)indices[i], split == DATASET_TRAIN ? "train" : "test",
                 (unsigned long)data->source.count[split]);
@@ -361,8 +328,7 @@ dataset_status dataset_batch(const dataset *data, dataset_split split, const uin
         .labels = labels,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .status = DATASET_OK,
-        .err = err,
-        .err_size = err_size};
+        .err = to};
     run(&job, data->source.fetch != NULL ? threads_for(count) : 1);
     return job.status;
 }

@@ -35,7 +35,7 @@ typedef struct cifar_format {
 static const cifar_format formats[] = {
     {
         .name = "CIFAR-10",
-        .folder = "cifar-10-batches-bin",
+        .folder = "cifar-10-batches-bin/",
         .files = {{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                       "data_batch_5.bin"},
             {"test_batch.bin"}},
@@ -46,7 +46,7 @@ static const cifar_format formats[] = {
     },
     {
         .name = "CIFAR-100",
-        .folder = "cifar-100-binary",
+        .folder = "cifar-100-binary/",
         .files = {{"train.bin"}, {"test.bin"}},
         .classes = 100,
         .label_bytes = 2,
@@ -61,31 +61,19 @@ typedef struct cifar {
     uint8_t *records[2]; /* by split: (count, label_bytes + PIXELS) */
 } cifar;
 
-/* Where a set was found; join() makes the file names. */
+/* Where a set was found. */
 typedef struct cifar_place {
     const cifar_format *format;
-    const char *dir;
-    bool in_subfolder;
+    const char *dir, *folder; /* "", or the format's */
 } cifar_place;
-
-/* The caller frees the result; NULL if memory is out. */
-static char *join(cifar_place place, const char *file)
-{
-    const char *folder = place.in_subfolder ? place.format->folder : "";
-    const char *slash = place.in_subfolder ? "/" : "";
-    const size_t length = strlen(place.dir) + strlen(folder) + strlen(file) + sizeof "//";
-    char *path = malloc(length);
-    if (path != NULL)
-        (void)snprintf(path, length, "%s/%s%s%s", place.dir, folder, slash, file);
-    return path;
-}
 
 /* One file of the set is enough: the message can then name those that are missing. */
 static bool has_any_file(dataset_search *search, cifar_place place)
 {
     for (int split = 0; split < 2; ++split)
         for (int i = 0; i < MAX_FILES && place.format->files[split][i] != NULL; ++i)
-            if (dataset_search_file(search, join(place, place.format->files[split][i])))
+            if (dataset_search_file(
+                    search, path_join(place.dir, place.folder, place.format->files[split][i])))
                 return true;
     return false;
 }
@@ -96,7 +84,7 @@ static int find_places(dataset_search *search, cifar_place *found)
     int places = 0;
     for (int f = 0; f < FORMATS; ++f) {
         for (int sub = 1; sub >= 0; --sub) {
-            const cifar_place place = {&formats[f], search->dir, sub == 1};
+            const cifar_place place = {&formats[f], search->dir, sub == 1 ? formats[f].folder : ""};
             if (has_any_file(search, place)) {
                 *found = place;
                 ++places;
@@ -114,29 +102,29 @@ bool dataset_cifar_found(dataset_search *search)
 
 /* Number of whole records in a file of `bytes`. */
 static dataset_status count_records(
-    const char *path, uint64_t bytes, size_t record, uint32_t *count, char *err, size_t err_size)
+    const char *path, uint64_t bytes, size_t record, uint32_t *count, const dataset_err *err)
 {
     if (bytes == 0)
-        return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: is empty", path);
+        return dataset_fail(DATASET_BAD_FILE, err, "%s: is empty", path);
     if (bytes % record != 0)
-        return dataset_fail(DATASET_BAD_FILE, err, err_size,
+        return dataset_fail(DATASET_BAD_FILE, err,
             "%s: truncated or of another format: %llu bytes are no multiple of the record's %zu",
             path, (unsigned long long)bytes, record);
     if (bytes / record > INT32_MAX)
-        return dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %llu bytes are too many", path,
-            (unsigned long long)bytes);
+        return dataset_fail(
+            DATASET_BAD_FILE, err, "%s: %llu bytes are too many", path, (unsigned long long)bytes);
     *count = (uint32_t)(bytes / record);
     return DATASET_OK;
 }
 
 static dataset_status check_labels(const cifar_format *format, const uint8_t *records,
-    uint32_t count, const char *path, char *err, size_t err_size)
+    uint32_t count, const char *path, const dataset_err *err)
 {
     const size_t record = format->label_bytes + PIXELS;
     for (uint32_t i = 0; i < count; ++i) {
         const uint8_t label = records[i * record + format->label_bytes - 1];
         if (label >= format->classes)
-            return dataset_fail(DATASET_BAD_FILE, err, err_size,
+            return dataset_fail(DATASET_BAD_FILE, err,
                 "%s: record %lu has label %u, but %s has %lu classes", path, (unsigned long)i,
                 label, format->name, (unsigned long)format->classes);
     }
@@ -145,7 +133,7 @@ static dataset_status check_labels(const cifar_format *format, const uint8_t *re
 
 /* Appends at most `wanted` records of one file to *records, which holds *count of them. */
 static dataset_status append_file(cifar_place place, const char *file, uint32_t wanted,
-    uint8_t **records, uint32_t *count, char *err, size_t err_size)
+    uint8_t **records, uint32_t *count, const dataset_err *err)
 {
     const size_t record = place.format->label_bytes + PIXELS;
     dataset_status status;
@@ -154,17 +142,17 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
     uint8_t *grown = NULL;
     uint32_t here = 0;
     uint64_t bytes;
-    char *path = join(place, file);
+    char *path = path_join(place.dir, place.folder, file);
     if (path == NULL) {
-        status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", place.dir);
+        status = dataset_no_memory(err, place.dir);
         goto done;
     }
     stream = plain_file_open(path, &bytes, &why);
     if (stream == NULL) {
-        status = dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, why);
+        status = dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, why);
         goto done;
     }
-    status = count_records(path, bytes, record, &here, err, err_size);
+    status = count_records(path, bytes, record, &here, err);
     if (status != DATASET_OK)
         goto done;
     if (here > wanted)
@@ -172,16 +160,16 @@ static dataset_status append_file(cifar_place place, const char *file, uint32_t 
     if ((uint64_t)*count + here <= SIZE_MAX / record)
         grown = realloc(*records, ((size_t)*count + here) * record);
     if (grown == NULL) {
-        status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory for %lu images",
-            path, (unsigned long)*count + here);
+        status = dataset_fail(DATASET_NO_MEMORY, err, "%s: out of memory for %lu images", path,
+            (unsigned long)*count + here);
         goto done;
     }
     *records = grown;
     if (fread(grown + *count * record, record, here, stream) != here) {
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: reading it failed", path);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: reading it failed", path);
         goto done;
     }
-    status = check_labels(place.format, grown + *count * record, here, path, err, err_size);
+    status = check_labels(place.format, grown + *count * record, here, path, err);
     if (status == DATASET_OK)
         *count += here;
 done:
@@ -192,7 +180,7 @@ done:
 }
 
 static dataset_status read_split(cifar_place place, dataset_split split, uint32_t limit,
-    uint8_t **records, uint32_t *count, char *err, size_t err_size)
+    uint8_t **records, uint32_t *count, const dataset_err *err)
 {
     const uint32_t most = limit == 0 ? INT32_MAX : limit;
     dataset_status status = DATASET_OK;
@@ -200,7 +188,7 @@ static dataset_status read_split(cifar_place place, dataset_split split, uint32_
     for (int i = 0; i < MAX_FILES && status == DATASET_OK && *count < most; ++i)
         if (place.format->files[split][i] != NULL)
             status = append_file(
-                place, place.format->files[split][i], most - *count, records, count, err, err_size);
+                place, place.format->files[split][i], most - *count, records, count, err);
     return status;
 }
 
@@ -220,38 +208,37 @@ static void destroy(void *state)
     free(set);
 }
 
-dataset_status dataset_cifar(const char *dir, const dataset_options *options,
-    dataset_source *source, char *err, size_t err_size)
+dataset_status dataset_cifar(
+    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
 {
     cifar_place place = {0};
     dataset_search search = {dir, 0};
     const int places = find_places(&search, &place);
-    const dataset_status searched = dataset_search_status(&search, err, err_size);
+    const dataset_status searched = dataset_search_status(&search, err);
     if (searched != DATASET_OK)
         return searched;
     if (places > 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+        return dataset_fail(DATASET_BAD_ARGUMENT, err,
             "%s: holds more than one set; name the subfolder of the one you want", dir);
     if (places == 0) /* of any kind: CIFAR is looked for last */
-        return dataset_missing(dir, err, err_size);
+        return dataset_missing(dir, err);
     const cifar_format *format = place.format;
     if (options->image_size != 0 && options->image_size != SIDE)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
-            "%s: %s images are 32x32, not %lux%lu", dir, format->name,
-            (unsigned long)options->image_size, (unsigned long)options->image_size);
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: %s images are 32x32, not %lux%lu", dir,
+            format->name, (unsigned long)options->image_size, (unsigned long)options->image_size);
     if (options->classes != 0 && options->classes != format->classes)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "%s: %s has %lu classes, not %lu",
-            dir, format->name, (unsigned long)format->classes, (unsigned long)options->classes);
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: %s has %lu classes, not %lu", dir,
+            format->name, (unsigned long)format->classes, (unsigned long)options->classes);
 
     cifar *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", dir);
+        return dataset_no_memory(err, dir);
     set->label_bytes = format->label_bytes;
     dataset_status status = read_split(place, DATASET_TRAIN, options->train_limit,
-        &set->records[DATASET_TRAIN], &source->count[DATASET_TRAIN], err, err_size);
+        &set->records[DATASET_TRAIN], &source->count[DATASET_TRAIN], err);
     if (status == DATASET_OK)
         status = read_split(place, DATASET_TEST, options->test_limit, &set->records[DATASET_TEST],
-            &source->count[DATASET_TEST], err, err_size);
+            &source->count[DATASET_TEST], err);
     if (status != DATASET_OK) {
         destroy(set);
         return status;

@@ -124,11 +124,6 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static dataset_status out_of_memory(const char *path, char *err, size_t err_size)
-{
-    return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", path);
-}
-
 /* Sorts names by their bytes, so that the order does not depend on the file system. */
 static bool sort(names *n)
 {
@@ -154,7 +149,7 @@ static const struct dirent *next_entry(DIR *dir)
 /* The sorted names of a folder's classes. With `others` and `folders`: of its images, of files that
  * are none, and of folders in it. On failure the caller still closes these two. */
 static dataset_status list_folder(
-    const char *path, names *found, names *others, names *folders, char *err, size_t err_size)
+    const char *path, names *found, names *others, names *folders, const dataset_err *err)
 {
     const bool classes = others == NULL;
     const struct dirent *entry;
@@ -162,7 +157,7 @@ static dataset_status list_folder(
     DIR *dir = opendir(path);
     *found = (names){0};
     if (dir == NULL)
-        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, strerror(errno));
+        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, strerror(errno));
     while (status == DATASET_OK && (entry = next_entry(dir)) != NULL) {
         const char *name = entry->d_name;
         names *list = found;
@@ -173,33 +168,24 @@ static dataset_status list_folder(
             const bool seen = fstatat(dirfd(dir), name, &info, 0) == 0;
             const bool folder = seen && S_ISDIR(info.st_mode);
             if (classes && !seen) /* left out, it would number the classes behind it anew */
-                status = dataset_fail(
-                    DATASET_BAD_FILE, err, err_size, "%s/%s: %s", path, name, strerror(errno));
+                status =
+                    dataset_fail(DATASET_BAD_FILE, err, "%s/%s: %s", path, name, strerror(errno));
             if (classes && !folder)
                 continue;
             if (!classes)
                 list = folder ? folders : others;
         }
         if (!names_add(list, name))
-            status = out_of_memory(path, err, err_size);
+            status = dataset_no_memory(err, path);
     }
     if (status == DATASET_OK && errno != 0)
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %s", path, strerror(errno));
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: %s", path, strerror(errno));
     (void)closedir(dir);
     if (status == DATASET_OK && !(sort(found) && (classes || (sort(others) && sort(folders)))))
-        status = out_of_memory(path, err, err_size);
+        status = dataset_no_memory(err, path);
     if (status != DATASET_OK)
         names_close(found);
     return status;
-}
-
-static char *join(const char *dir, const char *name)
-{
-    const size_t length = strlen(dir) + strlen(name) + 2;
-    char *path = malloc(length);
-    if (path != NULL)
-        (void)snprintf(path, length, "%s/%s", dir, name);
-    return path;
 }
 
 static int32_t class_of(const names *classes, const char *name)
@@ -222,22 +208,22 @@ static int32_t class_of(const names *classes, const char *name)
 static bool leave_out(left_out *left, const char *class, const names *found)
 {
     if (left->count == 0 && found->count > 0)
-        left->first = join(class, name_at(found, 0));
+        left->first = path_join(class, "", name_at(found, 0));
     left->count += found->count;
     return left->count == 0 || left->first != NULL;
 }
 
 /* Adds the images of one class. */
 static dataset_status add_class(
-    split_files *split, const char *class, int32_t label, char *err, size_t err_size)
+    split_files *split, const char *class, int32_t label, const dataset_err *err)
 {
     names found = {0}, others = {0}, folders = {0};
-    char *path = join(split->folder, class);
+    char *path = path_join(split->folder, "", class);
     if (path == NULL)
-        return out_of_memory(split->folder, err, err_size);
-    dataset_status status = list_folder(path, &found, &others, &folders, err, err_size);
+        return dataset_no_memory(err, split->folder);
+    dataset_status status = list_folder(path, &found, &others, &folders, err);
     if (status == DATASET_OK && found.count == 0)
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
+        status = dataset_fail(DATASET_BAD_FILE, err,
             "%s: a class without .jpg, .jpeg or .png files; fill the folder, or remove it", path);
     int32_t *grown =
         status == DATASET_OK
@@ -247,11 +233,11 @@ static dataset_status add_class(
         split->label = grown;
     if (status == DATASET_OK && (grown == NULL || !leave_out(&split->others, class, &others) ||
                                     !leave_out(&split->folders, class, &folders)))
-        status = out_of_memory(path, err, err_size);
+        status = dataset_no_memory(err, path);
     for (size_t i = 0; status == DATASET_OK && i < found.count; ++i) {
-        char *file = join(class, name_at(&found, i));
+        char *file = path_join(class, "", name_at(&found, i));
         if (file == NULL || !names_add(&split->files, file))
-            status = out_of_memory(path, err, err_size);
+            status = dataset_no_memory(err, path);
         else
             split->label[split->files.count - 1] = label;
         free(file);
@@ -295,28 +281,28 @@ static void tell(
 
 /* Lists a split's files. The classes of train are those of the set. */
 static dataset_status list_split(folder_set *set, dataset_split which, const char *dir,
-    const char *name, const dataset_options *options, char *err, size_t err_size)
+    const char *name, const dataset_options *options, const dataset_err *err)
 {
     split_files *split = &set->split[which];
     names found = {0};
-    split->folder = join(dir, name);
+    split->folder = path_join(dir, "", name);
     if (split->folder == NULL)
-        return out_of_memory(dir, err, err_size);
+        return dataset_no_memory(err, dir);
     names *classes = which == DATASET_TRAIN ? &set->classes : &found;
-    dataset_status status = list_folder(split->folder, classes, NULL, NULL, err, err_size);
+    dataset_status status = list_folder(split->folder, classes, NULL, NULL, err);
     for (size_t i = 0; status == DATASET_OK && i < classes->count; ++i) {
         const int32_t label = class_of(&set->classes, name_at(classes, i));
         if (label < 0)
-            status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s/%s: train has no such class",
+            status = dataset_fail(DATASET_BAD_FILE, err, "%s/%s: train has no such class",
                 split->folder, name_at(classes, i));
         else
-            status = add_class(split, name_at(classes, i), label, err, err_size);
+            status = add_class(split, name_at(classes, i), label, err);
     }
     if (status == DATASET_OK && split->files.count == 0)
-        status = dataset_fail(DATASET_NOT_FOUND, err, err_size,
-            "%s: no folders with .jpg, .jpeg or .png files", split->folder);
+        status = dataset_fail(
+            DATASET_NOT_FOUND, err, "%s: no folders with .jpg, .jpeg or .png files", split->folder);
     else if (status == DATASET_OK && split->files.count > INT32_MAX)
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: too many files", split->folder);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: too many files", split->folder);
     if (status == DATASET_OK)
         tell(options, split, &set->classes, classes);
     names_close(&found);
@@ -398,7 +384,7 @@ static uint8_t *read_bytes(
 }
 
 static dataset_status fetch(const void *state, dataset_split which, uint32_t index,
-    const augment_options *augment, uint8_t *pixels, int32_t *label, char *err, size_t err_size)
+    const augment_options *augment, uint8_t *pixels, int32_t *label, const dataset_err *err)
 {
     const folder_set *set = state;
     const split_files *split = &set->split[which];
@@ -406,7 +392,7 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
     const size_t at = (size_t)((uint64_t)index * split->files.count / set->count[which]);
     chooser c = {augment, index};
     const char *why = image_file_no_memory;
-    char message[256], *path = join(split->folder, name_at(&split->files, at));
+    char message[256], *path = path_join(split->folder, "", name_at(&split->files, at));
     size_t count = 0;
     dataset_status status = DATASET_NO_MEMORY;
     uint8_t *bytes = path != NULL ? read_bytes(path, &count, &status, &why) : NULL;
@@ -420,8 +406,7 @@ static dataset_status fetch(const void *state, dataset_split which, uint32_t ind
                                                : DATASET_BAD_FILE;
     }
     if (status != DATASET_OK)
-        (void)dataset_fail(
-            status, err, err_size, "%s: %s", path != NULL ? path : split->folder, why);
+        (void)dataset_fail(status, err, "%s: %s", path != NULL ? path : split->folder, why);
     free(bytes);
     free(path);
     return status;
@@ -468,41 +453,40 @@ static void sum_up(const folder_set *set, dataset_source *source)
     }
 }
 
-dataset_status dataset_folder(const char *dir, const dataset_options *options,
-    dataset_source *source, char *err, size_t err_size)
+dataset_status dataset_folder(
+    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
 {
     const uint32_t limit[2] = {options->train_limit, options->test_limit};
     const uint32_t side = options->image_size != 0         ? options->image_size
                           : options->usual_image_size != 0 ? options->usual_image_size
                                                            : DEFAULT_SIDE;
     if (!image_file_readable())
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+        return dataset_fail(DATASET_BAD_ARGUMENT, err,
             "%s: this program was built without libturbojpeg and libpng (Debian: "
             "libturbojpeg0-dev, "
             "libpng-dev) and reads no JPEG or PNG files",
             dir);
     if (side > MOST_SIDE)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "%s: image size %lu is above %d",
-            dir, (unsigned long)side, MOST_SIDE);
+        return dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: image size %lu is above %d", dir,
+            (unsigned long)side, MOST_SIDE);
     folder_set *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return out_of_memory(dir, err, err_size);
+        return dataset_no_memory(err, dir);
     set->side = side;
     dataset_search search = {dir, 0};
     const char *test = is_folder(&search, "val") ? "val" : "test";
-    dataset_status status = dataset_search_status(&search, err, err_size);
+    dataset_status status = dataset_search_status(&search, err);
     if (status == DATASET_OK)
-        status = list_split(set, DATASET_TRAIN, dir, "train", options, err, err_size);
+        status = list_split(set, DATASET_TRAIN, dir, "train", options, err);
     if (status == DATASET_OK)
-        status = list_split(set, DATASET_TEST, dir, test, options, err, err_size);
+        status = list_split(set, DATASET_TEST, dir, test, options, err);
     const size_t classes = set->classes.count;
     if (status == DATASET_OK && classes < 2)
-        status = dataset_fail(
-            DATASET_BAD_FILE, err, err_size, "%s/train: one class is too few to learn", dir);
-    if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
         status =
-            dataset_fail(DATASET_BAD_ARGUMENT, err, err_size, "%s: train has %lu classes, not %lu",
-                dir, (unsigned long)classes, (unsigned long)options->classes);
+            dataset_fail(DATASET_BAD_FILE, err, "%s/train: one class is too few to learn", dir);
+    if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
+        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: train has %lu classes, not %lu", dir,
+            (unsigned long)classes, (unsigned long)options->classes);
     if (status != DATASET_OK) {
         destroy(set);
         return status;

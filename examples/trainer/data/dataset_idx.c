@@ -40,40 +40,24 @@ typedef struct idx {
     uint8_t *pixels[2], *labels[2]; /* by split */
 } idx;
 
-/* The caller frees the result; NULL if memory is out. */
-static char *join(const char *dir, const char *folder, const char *file)
-{
-    const size_t length = strlen(dir) + strlen(folder) + strlen(file) + 2;
-    char *path = malloc(length);
-    if (path != NULL)
-        (void)snprintf(path, length, "%s/%s%s", dir, folder, file);
-    return path;
-}
-
 /* The path of the first name that is there, else of the first one. */
 static char *find(const char *dir, const char *folder, const char *const names[2])
 {
     for (int i = 0; i < 2; ++i) {
-        char *path = join(dir, folder, names[i]);
+        char *path = path_join(dir, folder, names[i]);
         if (path == NULL || access(path, F_OK) == 0)
             return path;
         free(path);
     }
-    return join(dir, folder, names[0]);
-}
-
-static bool has_file(dataset_search *search, const char *folder, const char *name)
-{
-    return dataset_search_file(search, join(search->dir, folder, name));
+    return path_join(dir, folder, names[0]);
 }
 
 static bool has_any_file(dataset_search *search, const char *folder)
 {
-    for (int split = 0; split < 2; ++split)
-        for (int i = 0; i < 2; ++i)
-            if (has_file(search, folder, images[split][i]) ||
-                has_file(search, folder, labels[split][i]))
-                return true;
+    for (int i = 0; i < 4; ++i)
+        if (dataset_search_file(search, path_join(search->dir, folder, images[i / 2][i % 2])) ||
+            dataset_search_file(search, path_join(search->dir, folder, labels[i / 2][i % 2])))
+            return true;
     return false;
 }
 
@@ -92,7 +76,7 @@ static uint32_t big_endian(const uint8_t *bytes)
 
 /* Reads a whole file: `magic`, then its `sizes` sizes. */
 static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes,
-    uint32_t size[SIZES], uint8_t **data, char *err, size_t err_size)
+    uint32_t size[SIZES], uint8_t **data, const dataset_err *err)
 {
     const char *why;
     uint8_t header[4 * (1 + SIZES)];
@@ -100,10 +84,10 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
     dataset_status status = DATASET_OK;
     FILE *stream = plain_file_open(path, &file_bytes, &why);
     if (stream == NULL)
-        return dataset_fail(DATASET_NOT_FOUND, err, err_size, "%s: %s", path, why);
+        return dataset_fail(DATASET_NOT_FOUND, err, "%s: %s", path, why);
     const size_t length = 4 * (1 + (size_t)sizes);
     if (fread(header, 1, length, stream) != length) {
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: shorter than its header", path);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: shorter than its header", path);
         goto done;
     }
     if (big_endian(header) != magic) {
@@ -112,31 +96,29 @@ static dataset_status read_file(const char *path, uint32_t magic, unsigned sizes
                            : found == LABELS     ? ": these are labels"
                            : found == IMAGES     ? ": these are images"
                                                  : "";
-        status =
-            dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: begins with %08lx, expected %08lx%s",
-                path, (unsigned long)found, (unsigned long)magic, what);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: begins with %08lx, expected %08lx%s",
+            path, (unsigned long)found, (unsigned long)magic, what);
         goto done;
     }
     for (unsigned i = 0; i < sizes; ++i) {
         size[i] = big_endian(header + 4 * (1 + i));
         if (size[i] == 0 || size[i] > INT32_MAX || bytes > INT64_MAX / size[i]) {
-            status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: size %lu in its header",
-                path, (unsigned long)size[i]);
+            status = dataset_fail(
+                DATASET_BAD_FILE, err, "%s: size %lu in its header", path, (unsigned long)size[i]);
             goto done;
         }
         bytes *= size[i];
     }
     if (file_bytes != length + bytes) {
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
-            "%s: has %llu bytes, its header asks for %llu", path, (unsigned long long)file_bytes,
-            (unsigned long long)(length + bytes));
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: has %llu bytes, its header asks for %llu",
+            path, (unsigned long long)file_bytes, (unsigned long long)(length + bytes));
         goto done;
     }
     *data = bytes <= SIZE_MAX ? malloc((size_t)bytes) : NULL;
     if (*data == NULL)
-        status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", path);
+        status = dataset_no_memory(err, path);
     else if (fread(*data, 1, (size_t)bytes, stream) != bytes)
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: reading it failed", path);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: reading it failed", path);
 done:
     (void)fclose(stream);
     return status;
@@ -144,30 +126,30 @@ done:
 
 /* Reads both files of a split; *classes grows to what its labels need. */
 static dataset_status read_split(const char *dir, const char *folder, int split, idx *set,
-    uint32_t *count, uint32_t *classes, char *err, size_t err_size)
+    uint32_t *count, uint32_t *classes, const dataset_err *err)
 {
     uint32_t shape[SIZES], length[SIZES];
     char *image_path = find(dir, folder, images[split]),
          *label_path = find(dir, folder, labels[split]);
     dataset_status status = DATASET_OK;
     if (image_path == NULL || label_path == NULL) {
-        status = dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", dir);
+        status = dataset_no_memory(err, dir);
         goto done;
     }
-    status = read_file(image_path, IMAGES, 3, shape, &set->pixels[split], err, err_size);
+    status = read_file(image_path, IMAGES, 3, shape, &set->pixels[split], err);
     if (status == DATASET_OK)
-        status = read_file(label_path, LABELS, 1, length, &set->labels[split], err, err_size);
+        status = read_file(label_path, LABELS, 1, length, &set->labels[split], err);
     if (status != DATASET_OK)
         goto done;
     if (length[0] != shape[0])
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size, "%s: %lu labels for %lu images",
-            label_path, (unsigned long)length[0], (unsigned long)shape[0]);
+        status = dataset_fail(DATASET_BAD_FILE, err, "%s: %lu labels for %lu images", label_path,
+            (unsigned long)length[0], (unsigned long)shape[0]);
     else if (shape[1] != shape[2] || shape[1] > MOST_SIDE)
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
+        status = dataset_fail(DATASET_BAD_FILE, err,
             "%s: images are %lux%lu, expected squares of at most %dx%d", image_path,
             (unsigned long)shape[1], (unsigned long)shape[2], MOST_SIDE, MOST_SIDE);
     else if (set->side != 0 && set->side != shape[1])
-        status = dataset_fail(DATASET_BAD_FILE, err, err_size,
+        status = dataset_fail(DATASET_BAD_FILE, err,
             "%s: images are %lux%lu, those of the other split %lux%lu", image_path,
             (unsigned long)shape[1], (unsigned long)shape[1], (unsigned long)set->side,
             (unsigned long)set->side);
@@ -223,8 +205,8 @@ static void destroy(void *state)
     free(set);
 }
 
-dataset_status dataset_idx(const char *dir, const dataset_options *options, dataset_source *source,
-    char *err, size_t err_size)
+dataset_status dataset_idx(
+    const char *dir, const dataset_options *options, dataset_source *source, const dataset_err *err)
 {
     size_t place = 0, places = 0;
     uint32_t classes = 0;
@@ -235,29 +217,26 @@ dataset_status dataset_idx(const char *dir, const dataset_options *options, data
             place = i;
             ++places;
         }
-    const dataset_status searched = dataset_search_status(&search, err, err_size);
+    const dataset_status searched = dataset_search_status(&search, err);
     if (searched != DATASET_OK)
         return searched;
     if (places != 1)
-        return dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
+        return dataset_fail(DATASET_BAD_ARGUMENT, err,
             "%s: holds %s set of IDX files; name the folder of the one you want", dir,
             places == 0 ? "no" : "more than one");
     idx *set = calloc(1, sizeof *set);
     if (set == NULL)
-        return dataset_fail(DATASET_NO_MEMORY, err, err_size, "%s: out of memory", dir);
+        return dataset_no_memory(err, dir);
     dataset_status status = DATASET_OK;
     for (int split = 0; split < 2 && status == DATASET_OK; ++split)
-        status = read_split(
-            dir, folders[place], split, set, &source->count[split], &classes, err, err_size);
+        status = read_split(dir, folders[place], split, set, &source->count[split], &classes, err);
     if (status == DATASET_OK && options->image_size != 0 && options->image_size != set->side)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
-            "%s: its images are %lux%lu, not %lux%lu", dir, (unsigned long)set->side,
-            (unsigned long)set->side, (unsigned long)options->image_size,
-            (unsigned long)options->image_size);
+        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: its images are %lux%lu, not %lux%lu",
+            dir, (unsigned long)set->side, (unsigned long)set->side,
+            (unsigned long)options->image_size, (unsigned long)options->image_size);
     if (status == DATASET_OK && options->classes != 0 && options->classes < classes)
-        status = dataset_fail(DATASET_BAD_ARGUMENT, err, err_size,
-            "%s: its labels have %lu classes, not %lu", dir, (unsigned long)classes,
-            (unsigned long)options->classes);
+        status = dataset_fail(DATASET_BAD_ARGUMENT, err, "%s: its labels have %lu classes, not %lu",
+            dir, (unsigned long)classes, (unsigned long)options->classes);
     if (status != DATASET_OK) {
         destroy(set);
         return status;

@@ -1,18 +1,25 @@
 /*
  * dataset_source.h: private to dataset*.c: the interface between a source of images (CIFAR, IDX,
- * folders, generated) and dataset.c, which has the code that all sources share.
+ * folders, generated) and dataset.c, the roof over all of them; dataset_source.c is below the
+ * sources.
  */
 #ifndef TRAINER_DATASET_SOURCE_H
 #define TRAINER_DATASET_SOURCE_H
 
+#include "trainer/base/message.h"
 #include "trainer/data/dataset.h"
-#include "trainer/run/message.h"
 
 #if defined(__GNUC__)
 #define DATASET_PRINTF(string, first) __attribute__((format(printf, string, first)))
 #else
 #define DATASET_PRINTF(string, first)
 #endif
+
+/* Where a failure writes its line; text may be NULL. */
+typedef struct dataset_err {
+    char *text;
+    size_t size;
+} dataset_err;
 
 typedef struct dataset_source {
     const char *name;
@@ -32,8 +39,7 @@ typedef struct dataset_source {
     /* Instead of read, for images in files: crops and mirrors by itself (augment NULL: neither),
      * may fail (BAD_FILE, NO_MEMORY), and is called by several threads at once. */
     dataset_status (*fetch)(const void *state, dataset_split split, uint32_t index,
-        const augment_options *augment, uint8_t *pixels, int32_t *label, char *err,
-        size_t err_size);
+        const augment_options *augment, uint8_t *pixels, int32_t *label, const dataset_err *err);
     void (*destroy)(void *state);
 } dataset_source;
 
@@ -49,7 +55,7 @@ bool dataset_search_file(dataset_search *search, char *path);
 /* A question without the answer yes: remembers `error`, an errno, unless it means no. */
 void dataset_search_failed(dataset_search *search, int error);
 /* OK, or the failure of a search with an error. */
-dataset_status dataset_search_status(const dataset_search *search, char *err, size_t err_size);
+dataset_status dataset_search_status(const dataset_search *search, const dataset_err *err);
 
 /* Whether search->dir holds such a set. */
 bool dataset_cifar_found(dataset_search *search);
@@ -57,21 +63,23 @@ bool dataset_idx_found(dataset_search *search);
 bool dataset_folder_found(dataset_search *search);
 
 /* The error where no set was found; says what is missing. */
-dataset_status dataset_missing(const char *dir, char *err, size_t err_size);
+dataset_status dataset_missing(const char *dir, const dataset_err *err);
 
 /* All fill *source, which is zero, or fail and leave nothing to free. */
 dataset_status dataset_cifar(const char *dir, const dataset_options *options,
-    dataset_source *source, char *err, size_t err_size);
+    dataset_source *source, const dataset_err *err);
 dataset_status dataset_idx(const char *dir, const dataset_options *options, dataset_source *source,
-    char *err, size_t err_size);
+    const dataset_err *err);
 dataset_status dataset_folder(const char *dir, const dataset_options *options,
-    dataset_source *source, char *err, size_t err_size);
+    dataset_source *source, const dataset_err *err);
 dataset_status dataset_generated(
-    const dataset_options *options, dataset_source *source, char *err, size_t err_size);
+    const dataset_options *options, dataset_source *source, const dataset_err *err);
 
 /* Writes the message and returns status, so that a failure is one statement. */
-DATASET_PRINTF(4, 5)
-dataset_status dataset_fail(
-    dataset_status status, char *err, size_t err_size, const char *format, ...);
+DATASET_PRINTF(3, 4)
+dataset_status dataset_fail(dataset_status status, const dataset_err *err, const char *format, ...);
+
+/* The same for NO_MEMORY: "path: out of memory". */
+dataset_status dataset_no_memory(const dataset_err *err, const char *path);
 
 #endif

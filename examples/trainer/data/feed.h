@@ -11,8 +11,8 @@
 
 #include <clprune/clprune.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/data/dataset.h"
-#include "trainer/run/fault.h"
 
 typedef struct batch_feed {
     clprune_context *context; /* not owned */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trainer/base/open_output.h"
 #include "trainer/files/plain_file.h"
 
 enum { TEMPORARY_SUFFIX = sizeof ".12345678.tmp" - 1 };
@@ -39,33 +40,28 @@ static uint32_t draw(uint32_t attempt)
     return bits;
 }
 
-static int open_temporary(atomic_file *file)
+static FILE *open_temporary(atomic_file *file)
 {
     const size_t size = strlen(file->path) + TEMPORARY_SUFFIX + 1;
-    int descriptor = -1;
+    FILE *stream = NULL;
     file->temporary = malloc(size);
     if (file->temporary == NULL) {
         errno = ENOMEM;
-        return -1;
+        return NULL;
     }
     for (uint32_t i = 0; i < 100; ++i) {
         (void)snprintf(file->temporary, size, "%s.%08" PRIx32 ".tmp", file->path, draw(i));
-        descriptor =
-            open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (descriptor >= 0 || errno != EEXIST)
+        stream = open_output(file->temporary, O_CREAT | O_EXCL | O_NOFOLLOW);
+        if (stream != NULL || errno != EEXIST)
             break;
     }
-    return descriptor;
-}
-
-/* O_NONBLOCK only while opening: a pipe without a reader is an error then, not a wait. */
-static int open_device(const char *path)
-{
-    const int descriptor = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    const int flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
-    if (flags >= 0)
-        (void)fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK);
-    return descriptor;
+    if (stream == NULL) { /* a file of this name is another's */
+        const int cause = errno;
+        free(file->temporary);
+        file->temporary = NULL;
+        errno = cause;
+    }
+    return stream;
 }
 
 /* A descriptor, from standard output on, that has the file open for writing; -1: none. */
@@ -80,13 +76,26 @@ static int find_open(const struct stat *status)
     return -1;
 }
 
+/* A stream of a copy of a descriptor. */
+static FILE *duplicate(int descriptor)
+{
+    const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = copy >= 0 ? fdopen(copy, "wb") : NULL;
+    if (copy >= 0 && stream == NULL) {
+        const int cause = errno;
+        (void)close(copy);
+        errno = cause;
+    }
+    return stream;
+}
+
 /* Opens what is written directly: a device, a pipe, or what the process has open, behind what was
- * written there. *descriptor is -1 for other names. Fails for folders, named FIFOs and the like. */
-static bool open_direct(const char *path, int *descriptor, fault *f)
+ * written there. *stream is NULL for other names. Fails for folders, named FIFOs and the like. */
+static bool open_direct(const char *path, FILE **stream, fault *f)
 {
     struct stat status;
     const size_t length = strlen(path);
-    *descriptor = -1;
+    *stream = NULL;
     if (strcmp(path, "-") == 0)
         return fault_set(f, CODE_DATA,
             "cannot write -: standard output is /dev/stdout, and a file of this name ./-");
@@ -104,15 +113,15 @@ static bool open_direct(const char *path, int *descriptor, fault *f)
         return true;
     if (found >= 0) {
         (void)fflush(stdout);
-        *descriptor = fcntl(found, F_DUPFD_CLOEXEC, 0);
+        *stream = duplicate(found);
     } else if (S_ISCHR(status.st_mode) ||
                (S_ISFIFO(status.st_mode) && strncmp(path, "/dev/", 5) == 0)) {
-        *descriptor = open_device(path);
+        *stream = open_output(path, 0);
     } else {
         return fault_set(
             f, CODE_DATA, "cannot write %s: %s", path, plain_file_refusal(status.st_mode));
     }
-    return *descriptor >= 0 || fail("write", path, f);
+    return *stream != NULL || fail("write", path, f);
 }
 
 /* A link must not be replaced by the file: NULL, and errno, if the system cannot tell. */
@@ -126,26 +135,18 @@ static char *without_links(const char *path)
 
 bool atomic_file_open(const char *path, atomic_file *file, fault *f)
 {
-    int descriptor;
     *file = (atomic_file){0};
-    if (!open_direct(path, &descriptor, f))
+    if (!open_direct(path, &file->stream, f))
         return false;
-    const bool direct = descriptor >= 0;
+    const bool direct = file->stream != NULL;
     file->path = direct ? strdup(path) : without_links(path);
     if (file->path != NULL && !direct)
-        descriptor = open_temporary(file);
-    file->stream = file->path == NULL || descriptor < 0 ? NULL : fdopen(descriptor, "wb");
-    if (file->stream == NULL) {
-        (void)fail("write", path, f);
-        if (descriptor >= 0) {
-            (void)close(descriptor);
-            if (file->temporary != NULL)
-                (void)unlink(file->temporary);
-        }
-        forget(file);
-        return false;
-    }
-    return true;
+        file->stream = open_temporary(file);
+    if (file->path != NULL && file->stream != NULL)
+        return true;
+    (void)fail("write", path, f);
+    atomic_file_abandon(file);
+    return false;
 }
 
 void atomic_file_put(atomic_file *file, const void *data, size_t size)
@@ -190,16 +191,11 @@ void atomic_file_sweep(const char *folder, const char *name)
 /* The rename lasts only once the folder is on the disk, too. */
 static bool sync_folder(const char *path)
 {
-    char *folder = strdup(path);
+    char *folder = folder_of(path);
     if (folder == NULL) {
         errno = ENOMEM;
         return false;
     }
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        (void)snprintf(folder, strlen(folder) + 1, ".");
-    else
-        slash[slash == folder ? 1 : 0] = '\0';
     const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
     if (descriptor < 0)

@@ -15,7 +15,7 @@
 
 #include <stdio.h> /* FILE */
 
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 typedef struct atomic_file {
     FILE *stream;    /* write here */

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/files/atomic_file.h"
-#include "trainer/run/fault.h"
 
 typedef enum checkpoint_type {
     CHECKPOINT_BYTES = 1,

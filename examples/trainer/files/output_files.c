@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "trainer/files/checkpoint.h"
+#include "trainer/files/plain_file.h"
 
 static const char *const run_files[] = {
     "last.ckpt", "log.csv", "auto.keep", "auto.csv", "run.lock"};
@@ -17,20 +18,14 @@ typedef struct named_file {
     const char *option, *path; /* path is NULL if the option was not given */
 } named_file;
 
-static bool same_file(const struct stat *a, const struct stat *b)
+/* Whether two paths lie in one folder. */
+static bool same_folder(const char *a, const char *b)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool stat_folder(const char *path, struct stat *status)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = strdup(slash == NULL ? "." : path);
-    if (folder != NULL && slash != NULL)
-        folder[slash == path ? 1 : slash - path] = '\0';
-    const bool found = folder != NULL && stat(folder, status) == 0;
-    free(folder);
-    return found;
+    char *x = folder_of(a), *y = folder_of(b);
+    const bool same = x != NULL && y != NULL && same_file(x, y);
+    free(x);
+    free(y);
+    return same;
 }
 
 static const char *last_name(const char *path)
@@ -45,9 +40,8 @@ static bool same_place(const char *a, const char *b)
     struct stat x, y;
     const bool x_is = stat(a, &x) == 0, y_is = stat(b, &y) == 0;
     if (x_is || y_is)
-        return x_is && y_is && S_ISREG(x.st_mode) && same_file(&x, &y);
-    return strcmp(last_name(a), last_name(b)) == 0 && stat_folder(a, &x) && stat_folder(b, &y) &&
-           same_file(&x, &y);
+        return x_is && S_ISREG(x.st_mode) && same_file(a, b);
+    return strcmp(last_name(a), last_name(b)) == 0 && same_folder(a, b);
 }
 
 /* A run's file by its name, or a checkpoint by its first bytes: "log.csv"; NULL if it is neither.
@@ -76,11 +70,9 @@ static bool check_one(
         return fault_set(f, CODE_USAGE, "--%s %s: it is a run's own %s; name another file",
             output->option, output->path, found);
     for (size_t i = 0; folder != NULL && i < RUN_FILES; ++i) {
-        const size_t size = strlen(folder) + strlen(run_files[i]) + 2;
-        char *path = malloc(size);
+        char *path = path_join(folder, "", run_files[i]);
         if (path == NULL)
             return fault_set(f, CODE_MEMORY, "out of memory");
-        (void)snprintf(path, size, "%s/%s", folder, run_files[i]);
         const bool same = same_place(output->path, path);
         free(path);
         if (same)

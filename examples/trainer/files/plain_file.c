@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,4 +59,28 @@ FILE *plain_file_open(const char *path, uint64_t *bytes, const char **why)
         errno = error;
     }
     return stream;
+}
+
+char *path_join(const char *folder, const char *sub, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(sub) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL)
+        (void)snprintf(path, size, "%s/%s%s", folder, sub, name);
+    return path;
+}
+
+bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = strdup(slash == NULL ? "." : path);
+    if (folder != NULL && slash != NULL)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    return folder;
 }

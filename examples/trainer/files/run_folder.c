@@ -18,18 +18,9 @@ static const char *const run_files[] = {"last.ckpt", "auto.keep", "auto.csv", "l
 
 enum { RUN_FILES = sizeof run_files / sizeof *run_files, TRIES = 100 };
 
-static char *join(const char *folder, const char *name)
-{
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path != NULL)
-        (void)snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 char *run_folder_file(const run_folder *folder, const char *name)
 {
-    return join(folder->path, name);
+    return path_join(folder->path, "", name);
 }
 
 static bool fail(const char *doing, const char *path, fault *f)
@@ -96,25 +87,20 @@ static bool refuse_second(run_folder *folder, fault *f)
         folder->path, process);
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Whether the locked file still has its name: the run before may have removed it between open and
  * lock. */
 static bool is_named(const run_folder *folder)
 {
     struct stat locked, named;
     return fstat(folder->lock, &locked) == 0 && stat(folder->lock_path, &named) == 0 &&
-           same_file(&locked, &named);
+           locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
 static bool take_lock(run_folder *folder, fault *f)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    folder->lock_path = join(folder->path, "run.lock");
+    folder->lock_path = path_join(folder->path, "", "run.lock");
     if (folder->lock_path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     for (int i = 0; i < TRIES; ++i) {
@@ -167,21 +153,13 @@ static bool look_at(const char *path, bool *there, struct stat *status, fault *f
 /* Whether two paths are of one file or folder; both must be there. */
 static bool are_same(const char *a, const char *b, bool *same, fault *f)
 {
-    struct stat of_a, of_b;
-    if (stat(a, &of_a) != 0)
+    struct stat status;
+    if (stat(a, &status) != 0)
         return fail("read", a, f);
-    if (stat(b, &of_b) != 0)
+    if (stat(b, &status) != 0)
         return fail("read", b, f);
-    *same = same_file(&of_a, &of_b);
+    *same = same_file(a, b);
     return true;
-}
-
-/* Whether `other` is given and is this file. */
-static bool is_file(const char *path, const char *other)
-{
-    struct stat of_path, of_other;
-    return other != NULL && stat(path, &of_path) == 0 && stat(other, &of_other) == 0 &&
-           same_file(&of_path, &of_other);
 }
 
 /* *resumed: --resume continues this folder's run: it is last.ckpt, or lies there where there is
@@ -193,16 +171,13 @@ static bool compare_with_resume(const options *o, const run_folder *folder, bool
     *resumed = false;
     if (o->resume == NULL)
         return true;
-    char *last = run_folder_file(folder, "last.ckpt"), *parent = strdup(o->resume);
-    char *slash = parent == NULL ? NULL : strrchr(parent, '/');
-    if (slash != NULL)
-        slash[slash == parent ? 1 : 0] = '\0';
+    char *last = run_folder_file(folder, "last.ckpt"), *parent = folder_of(o->resume);
     bool good = (last != NULL && parent != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     good = good && look_at(last, &there, &status, f);
     if (good && there)
         good = are_same(o->resume, last, resumed, f);
     else
-        good = good && are_same(slash == NULL ? "." : parent, folder->path, resumed, f);
+        good = good && are_same(parent, folder->path, resumed, f);
     free(last);
     free(parent);
     return good;
@@ -274,7 +249,8 @@ void run_folder_clear(run_folder *folder, const options *o)
         if (path != NULL && strcmp(run_files[i], "last.ckpt") == 0)
             folder->has_replaced = !plain_file_exists(path, &there, &unknown) || there;
         else if (path != NULL && strcmp(run_files[i], "log.csv") != 0 &&
-                 !is_file(path, o->resume) && !is_file(path, o->keep_file))
+                 !(o->resume != NULL && same_file(path, o->resume)) &&
+                 !(o->keep_file != NULL && same_file(path, o->keep_file)))
             (void)unlink(path);
         free(path);
     }

@@ -13,8 +13,8 @@
 #ifndef TRAINER_RUN_FOLDER_H
 #define TRAINER_RUN_FOLDER_H
 
+#include "trainer/base/fault.h"
 #include "trainer/options/options.h"
-#include "trainer/run/fault.h"
 
 typedef struct run_folder {
     char *path; /* NULL: the run writes no files */

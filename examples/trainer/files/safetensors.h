@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/files/atomic_file.h"
-#include "trainer/run/fault.h"
 
 enum { SAFETENSORS_RANK = 8 };
 

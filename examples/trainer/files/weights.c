@@ -141,12 +141,6 @@ static bool take(clprune_context *context, const safetensors *file, const traine
                    f, context, clprune_mat_write(context, w->mat, ordered), "writing weights"));
 }
 
-static const trainer_count *counts_of(const trainer_model *type, void *model, size_t *count)
-{
-    *count = 0;
-    return type->counts == NULL ? NULL : type->counts(model, count);
-}
-
 /* Reads a count; TRAINER_NO_COUNT where the file has none. */
 static bool read_count(
     const trainer_model *type, const safetensors *file, const char *name, int64_t *value, fault *f)
@@ -174,7 +168,7 @@ static bool take_counts(
     const trainer_model *type, void *model, const safetensors *file, bool give, fault *f)
 {
     size_t count;
-    const trainer_count *counts = counts_of(type, model, &count);
+    const trainer_count *counts = trainer_counts(type, model, &count);
     for (size_t i = 0; i < count; ++i) {
         int64_t value;
         if (!read_count(type, file, counts[i].name, &value, f))
@@ -216,30 +210,27 @@ bool weights_import(const trainer_model *type, void *model, clprune_context *con
     return good;
 }
 
+/* Both begin with their name. */
+_Static_assert(
+    offsetof(trainer_weight, name) == 0 && offsetof(trainer_count, name) == 0, "by_name");
+
 static int by_name(const void *a, const void *b)
 {
-    const trainer_weight *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-static int by_count_name(const void *a, const void *b)
-{
-    const trainer_count *left = a, *right = b;
-    return strcmp(left->name, right->name);
+    return strcmp(a, b);
 }
 
 /* The model's counts that have a value, sorted by name, to be freed; NULL: no memory. */
 static trainer_count *list_counts(const trainer_model *type, void *model, size_t *count)
 {
     size_t all;
-    const trainer_count *counts = counts_of(type, model, &all);
+    const trainer_count *counts = trainer_counts(type, model, &all);
     trainer_count *listed = calloc(all + 1, sizeof *listed);
     *count = 0;
     for (size_t i = 0; listed != NULL && i < all; ++i)
         if (*counts[i].value != TRAINER_NO_COUNT)
             listed[(*count)++] = counts[i];
     if (listed != NULL)
-        qsort(listed, *count, sizeof *listed, by_count_name);
+        qsort(listed, *count, sizeof *listed, by_name);
     return listed;
 }
 

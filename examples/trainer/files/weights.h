@@ -5,8 +5,8 @@
 #ifndef TRAINER_WEIGHTS_H
 #define TRAINER_WEIGHTS_H
 
-#include "trainer/run/fault.h"
-#include "trainer/run/trainer_model.h"
+#include "trainer/base/fault.h"
+#include "trainer/model/trainer_model.h"
 
 /* Takes every weight of the model from a file, and its counts: a count that is not in the file is
  * TRAINER_NO_COUNT. Other tensors are ignored. The head keeps its values if the file's head has

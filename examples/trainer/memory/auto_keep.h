@@ -64,36 +64,37 @@ typedef struct auto_keep {
     double seconds;             /* spent on measuring and choosing */
 } auto_keep;
 
-/* Measures, chooses, plans; writes the choice to t->options->keep_text and t->automatic. If even
+/* Measures, chooses, plans; writes the choice to s->options->keep_text and s->automatic. If even
  * the fewest bytes exceed the limit, fails with CODE_MEMORY and names them. */
-bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+bool auto_keep_choose(session *s, const clprune_device_info *device, memory_plan *plan, fault *f);
 void auto_keep_close(auto_keep *a); /* accepts NULL */
 
 /* Write the measured errors to stdout; auto.keep and auto.csv to the run's folder, of which a
  * resumed run, without the errors, writes auto.keep if it is not there; the member "auto" to a JSON
- * object. All do nothing for a run of another preset. */
-void auto_keep_print(const trainer *t);
-bool auto_keep_save(const trainer *t, fault *f);
-void auto_keep_json(const trainer *t, json *j);
+ * object. All do nothing for a run of another preset. last: the path of the run's checkpoint. */
+void auto_keep_print(const session *s);
+bool auto_keep_save(const session *s, const char *last, fault *f);
+void auto_keep_json(const session *s, json *j);
 
 /* Fails if the folder of a resumed run has the auto.keep or auto.csv of another run. */
-bool auto_keep_check(const trainer *t, fault *f);
+bool auto_keep_check(const session *s, fault *f);
 
 /* Private to auto_*.c. */
 
 /* A dense copy of the run's model after its first steps. */
 typedef struct auto_probe {
-    trainer t;
-    float *params, *states; /* on the host, one tensor after the other */
-    float *exact;           /* gradients, batch after batch */
-    float *base;            /* gradients under a frame's rules, likewise */
-    float *got;             /* of one tensor */
-    double *squares;        /* (params) of exact, over the batches */
+    session s;
+    float *tensors;  /* parameters, then states, on the host, one after the other */
+    float *exact;    /* gradients, batch after batch */
+    float *base;     /* gradients under a frame's rules, likewise */
+    float *got;      /* of one tensor */
+    double *squares; /* (params) of exact, over the batches */
     size_t elements, batches;
 } auto_probe;
 
-/* Shuffles t->order, of the training images. Call auto_probe_close in any case. */
-bool auto_probe_open(trainer *t, auto_probe *probe, fault *f);
+/* Opens a session beside the run's, and shuffles the order of its training images. Call
+ * auto_probe_close in any case. */
+bool auto_probe_open(session *run, auto_probe *probe, fault *f);
 void auto_probe_close(auto_probe *probe);
 
 /* errors[i] = |g - beside|^2 / |dense|^2 of each parameter, with g the gradient under these rules.
@@ -105,9 +106,9 @@ bool auto_probe_errors(auto_probe *probe, const keep_rule *rules, const float *b
 bool auto_measure(auto_probe *probe, auto_keep *a, fault *f);
 
 /* Fills in slots and items. Faults: CODE_MEMORY. */
-bool auto_slots_make(const trainer *t, auto_keep *a, fault *f);
+bool auto_slots_make(const session *s, auto_keep *a, fault *f);
 
 /* The frame's letters; NULL past the last one. */
-const char *auto_frame(const trainer *t, size_t frame);
+const char *auto_frame(const session *s, size_t frame);
 
 #endif

@@ -35,9 +35,9 @@ static void label_of(const keep_rule *rule, char *text, size_t size)
     }
 }
 
-static void slot_name(const trainer *t, const auto_slot *slot, char *text, size_t size)
+static void slot_name(const session *s, const auto_slot *slot, char *text, size_t size)
 {
-    const keep_entry *entry = &t->type->keep->entries[slot->entry];
+    const keep_entry *entry = &s->type->keep->entries[slot->entry];
     if (entry->place == NULL)
         (void)snprintf(text, size, "blocks.%zu.%s", slot->block, entry->name);
     else
@@ -53,11 +53,11 @@ static bool is_chosen(const auto_keep *a, const auto_slot *slot, size_t item)
 static size_t columns_of(const auto_keep *a, size_t frame, char labels[COLUMNS][LABEL])
 {
     size_t count = 0;
-    for (size_t s = 0; s < a->slots_count; ++s)
-        for (size_t i = 1; a->slots[s].frame == frame && i < a->slots[s].count; ++i) {
+    for (size_t n = 0; n < a->slots_count; ++n)
+        for (size_t i = 1; a->slots[n].frame == frame && i < a->slots[n].count; ++i) {
             char label[LABEL];
             size_t k = 0;
-            label_of(&a->items[a->slots[s].first + i].rule, label, sizeof label);
+            label_of(&a->items[a->slots[n].first + i].rule, label, sizeof label);
             while (k < count && strcmp(labels[k], label) != 0)
                 ++k;
             if (k == count && count < COLUMNS)
@@ -67,11 +67,11 @@ static size_t columns_of(const auto_keep *a, size_t frame, char labels[COLUMNS][
 }
 
 static void print_slot(
-    const trainer *t, const auto_slot *slot, size_t columns, char labels[COLUMNS][LABEL])
+    const session *s, const auto_slot *slot, size_t columns, char labels[COLUMNS][LABEL])
 {
-    const auto_keep *a = t->automatic;
+    const auto_keep *a = s->automatic;
     char name[64];
-    slot_name(t, slot, name, sizeof name);
+    slot_name(s, slot, name, sizeof name);
     (void)printf("%-22s%c", name, is_chosen(a, slot, 0) ? '*' : ' ');
     for (size_t k = 0; k < columns; ++k) {
         size_t i = 1;
@@ -90,30 +90,30 @@ static void print_slot(
     (void)printf("\n");
 }
 
-static void print_frame(const trainer *t, size_t first, size_t end)
+static void print_frame(const session *s, size_t first, size_t end)
 {
-    const auto_keep *a = t->automatic;
-    const keep_table *table = t->type->keep;
+    const auto_keep *a = s->automatic;
+    const keep_table *table = s->type->keep;
     const size_t frame = a->slots[first].frame;
     char labels[COLUMNS][LABEL];
     const size_t columns = columns_of(a, frame, labels);
     (void)printf("\nrecomputed:");
     for (size_t i = 0; i < table->count; ++i)
-        if (auto_frame(t, frame)[i] == 'r')
+        if (auto_frame(s, frame)[i] == 'r')
             (void)printf(" %s%s%s", table->entries[i].place == NULL ? "" : table->entries[i].place,
                 table->entries[i].place == NULL ? "" : ".", table->entries[i].name);
     (void)printf("\n%-23s", "");
     for (size_t k = 0; k < columns; ++k)
         (void)printf(" %8s ", labels[k]);
     (void)printf("\n");
-    for (size_t s = first; s < end; ++s)
-        print_slot(t, &a->slots[s], columns, labels);
+    for (size_t n = first; n < end; ++n)
+        print_slot(s, &a->slots[n], columns, labels);
 }
 
-void auto_keep_print(const trainer *t)
+void auto_keep_print(const session *s)
 {
-    const auto_keep *a = t->automatic;
-    if (a == NULL || t->options->quiet)
+    const auto_keep *a = s->automatic;
+    if (a == NULL || s->options->quiet)
         return;
     if (a->exact != NULL) {
         (void)printf("activations auto: %s, with dense's gradients, is planned in %" PRIu64
@@ -127,75 +127,75 @@ void auto_keep_print(const trainer *t)
         end = first;
         while (end < a->slots_count && a->slots[end].frame == a->slots[first].frame)
             ++end;
-        print_frame(t, first, end);
+        print_frame(s, first, end);
     }
     (void)printf("\nactivations auto: %" PRIu64 " of %" PRIu64
                  " bytes are planned; error %.4f by the sum, %.4f measured; %.0f s\n\n",
         a->planned, a->limit, sqrt(a->predicted), sqrt(a->measured), a->seconds);
 }
 
-static void write_csv(const trainer *t, FILE *stream)
+static void write_csv(const session *s, FILE *stream)
 {
-    const auto_keep *a = t->automatic;
+    const auto_keep *a = s->automatic;
     (void)fprintf(stream, "frame,tensor,form,bytes,error,chosen\n");
-    for (size_t s = 0; s < a->slots_count; ++s)
-        for (size_t i = 0; i < a->slots[s].count; ++i) {
-            const auto_item *item = &a->items[a->slots[s].first + i];
+    for (size_t n = 0; n < a->slots_count; ++n)
+        for (size_t i = 0; i < a->slots[n].count; ++i) {
+            const auto_item *item = &a->items[a->slots[n].first + i];
             char name[64], form[128];
-            slot_name(t, &a->slots[s], name, sizeof name);
+            slot_name(s, &a->slots[n], name, sizeof name);
             keep_file_form(&item->rule, form, sizeof form);
-            (void)fprintf(stream, "%zu,%s,%s,%" PRIu64 ",%.9g,%d\n", a->slots[s].frame, name, form,
-                item->bytes, sqrt(item->error), is_chosen(a, &a->slots[s], i) ? 1 : 0);
+            (void)fprintf(stream, "%zu,%s,%s,%" PRIu64 ",%.9g,%d\n", a->slots[n].frame, name, form,
+                item->bytes, sqrt(item->error), is_chosen(a, &a->slots[n], i) ? 1 : 0);
         }
 }
 
-static void write_keep(const trainer *t, FILE *stream)
+static void write_keep(const session *s, FILE *stream)
 {
-    const auto_keep *a = t->automatic;
+    const auto_keep *a = s->automatic;
     if (a != NULL)
         (void)fprintf(stream,
             "# --activations auto --memory-limit %" PRIu64 ", batch %" PRIu64 ": %" PRIu64
             " bytes planned, error %.4f\n",
-            a->limit, t->options->batch_size, a->planned, sqrt(a->measured));
-    (void)fputs(t->options->keep_text, stream);
+            a->limit, s->options->batch_size, a->planned, sqrt(a->measured));
+    (void)fputs(s->options->keep_text, stream);
 }
 
 /* A resumed run did not choose: it leaves the file of its folder as it is. Without last.ckpt there,
  * the file may be another run's. */
-static bool save_one(
-    const trainer *t, const char *name, void (*write)(const trainer *t, FILE *stream), fault *f)
+static bool save_one(const session *s, const char *last, const char *name,
+    void (*write)(const session *s, FILE *stream), fault *f)
 {
-    char *path = run_folder_file(&t->folder, name);
+    char *path = run_folder_file(s->folder, name);
     atomic_file file;
     if (path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
     bool there = false, saved = false;
-    bool good = t->automatic != NULL || (plain_file_exists(path, &there, f) &&
-                                            plain_file_exists(t->checkpoint_path, &saved, f));
+    bool good = s->automatic != NULL ||
+                (plain_file_exists(path, &there, f) && plain_file_exists(last, &saved, f));
     const bool leave = there && saved;
     good = good && (leave || atomic_file_open(path, &file, f));
     if (good && !leave) {
-        write(t, file.stream);
+        write(s, file.stream);
         good = atomic_file_commit(&file, f);
     }
     free(path);
     return good;
 }
 
-bool auto_keep_save(const trainer *t, fault *f)
+bool auto_keep_save(const session *s, const char *last, fault *f)
 {
-    const auto_keep *a = t->automatic;
-    const options *o = t->options;
-    if (!keep_preset_chooses(t->type->keep, o->activations) || o->keep_text == NULL)
+    const auto_keep *a = s->automatic;
+    const options *o = s->options;
+    if (!keep_preset_chooses(s->type->keep, o->activations) || o->keep_text == NULL)
         return true;
-    return save_one(t, "auto.keep", write_keep, f) &&
-           (a == NULL || a->exact != NULL || save_one(t, "auto.csv", write_csv, f));
+    return save_one(s, last, "auto.keep", write_keep, f) &&
+           (a == NULL || a->exact != NULL || save_one(s, last, "auto.csv", write_csv, f));
 }
 
 /* Sets *there, and *same: it is the choice of this run. */
-static bool compare_keep(const trainer *t, const char *path, bool *there, bool *same, fault *f)
+static bool compare_keep(const session *s, const char *path, bool *there, bool *same, fault *f)
 {
-    const options *o = t->options;
+    const options *o = s->options;
     char *text = NULL;
     *same = false;
     if (!plain_file_exists(path, there, f))
@@ -204,32 +204,32 @@ static bool compare_keep(const trainer *t, const char *path, bool *there, bool *
         return true;
     if (!keep_file_read(path, &text, f))
         return false;
-    *same = keep_preset_chooses(t->type->keep, o->activations) && o->keep_text != NULL &&
+    *same = keep_preset_chooses(s->type->keep, o->activations) && o->keep_text != NULL &&
             keep_file_same(text, o->keep_text);
     free(text);
     return true;
 }
 
-bool auto_keep_check(const trainer *t, fault *f)
+bool auto_keep_check(const session *s, fault *f)
 {
-    char *keep = run_folder_file(&t->folder, "auto.keep");
-    char *csv = run_folder_file(&t->folder, "auto.csv");
+    char *keep = run_folder_file(s->folder, "auto.keep");
+    char *csv = run_folder_file(s->folder, "auto.csv");
     bool there = false, same = false, table = false;
     bool good = (keep != NULL && csv != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && compare_keep(t, keep, &there, &same, f) && plain_file_exists(csv, &table, f);
+    good = good && compare_keep(s, keep, &there, &same, f) && plain_file_exists(csv, &table, f);
     if (good && !same && (there || table))
         good = fault_set(f, CODE_USAGE,
             "%s: this is not of the run in %s; replace it with --overwrite, or give another "
             "--output-dir",
-            there ? keep : csv, t->options->resume);
+            there ? keep : csv, s->options->resume);
     free(keep);
     free(csv);
     return good;
 }
 
-void auto_keep_json(const trainer *t, json *j)
+void auto_keep_json(const session *s, json *j)
 {
-    const auto_keep *a = t->automatic;
+    const auto_keep *a = s->automatic;
     if (a == NULL)
         return;
     json_open(j, "auto");
@@ -240,12 +240,12 @@ void auto_keep_json(const trainer *t, json *j)
     json_real(j, "seconds", a->seconds);
     if (a->exact != NULL)
         json_text(j, "preset", a->exact);
-    for (size_t s = 0; s < a->slots_count; ++s) {
-        const auto_slot *slot = &a->slots[s];
+    for (size_t n = 0; n < a->slots_count; ++n) {
+        const auto_slot *slot = &a->slots[n];
         char name[64];
         if (a->frames[slot->block] != slot->frame)
             continue;
-        slot_name(t, slot, name, sizeof name);
+        slot_name(s, slot, name, sizeof name);
         json_open(j, name);
         for (size_t i = 1; i < slot->count; ++i) {
             char label[LABEL];

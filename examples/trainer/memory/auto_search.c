@@ -10,7 +10,7 @@
 enum { BISECTIONS = 30, TRIALS = 64 };
 
 typedef struct search {
-    trainer *t;
+    session *in; /* of the run */
     const clprune_device_info *device;
     auto_keep *a;
     uint64_t bytes; /* of the latest plan */
@@ -24,15 +24,13 @@ static const auto_item *chosen(const auto_keep *a, const auto_slot *slot)
 /* Writes the rules of the choice to `rules`; `frame` is scratch of the same size. */
 static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
 {
-    const keep_table *table = s->t->type->keep;
+    const keep_table *table = s->in->type->keep;
     const size_t blocks = s->a->blocks, count = keep_rules_count(table, blocks);
-    for (size_t i = 0; auto_frame(s->t, i) != NULL; ++i) {
-        keep_frame_rules(table, auto_frame(s->t, i), blocks, frame);
-        for (size_t at = 0; at < count; ++at) {
-            const size_t block = at < blocks * table->in_block ? at / table->in_block : blocks;
-            if (s->a->frames[block] == i)
+    for (size_t i = 0; auto_frame(s->in, i) != NULL; ++i) {
+        keep_frame_rules(table, auto_frame(s->in, i), blocks, frame);
+        for (size_t at = 0; at < count; ++at)
+            if (s->a->frames[keep_place_of(table, blocks, at).block] == i)
                 rules[at] = frame[at];
-        }
     }
     for (size_t i = 0; i < s->a->slots_count; ++i) {
         const auto_slot *slot = &s->a->slots[i];
@@ -44,15 +42,15 @@ static void choice_rules(const search *s, keep_rule *rules, keep_rule *frame)
 /* Writes the rules to the run's keep_text. */
 static bool take_rules(search *s, const keep_rule *rules, fault *f)
 {
-    options *o = s->t->options;
+    options *o = s->in->options;
     free(o->keep_text);
     o->keep_text = NULL;
-    return keep_file_write(s->t->type->keep, &s->t->sizes, rules, &o->keep_text, f);
+    return keep_file_write(s->in->type->keep, &s->in->sizes, rules, &o->keep_text, f);
 }
 
 static bool take_choice(search *s, fault *f)
 {
-    const size_t count = keep_rules_count(s->t->type->keep, s->a->blocks);
+    const size_t count = keep_rules_count(s->in->type->keep, s->a->blocks);
     keep_rule *rules = malloc(2 * count * sizeof *rules);
     bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
@@ -66,7 +64,7 @@ static bool take_choice(search *s, fault *f)
 static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 {
     memory_plan made;
-    if (!memory_plan_make(s->t, s->device, &made, f))
+    if (!memory_plan_make(s->in, s->device, &made, f))
         return false;
     s->bytes = memory_plan_bytes(&made);
     *fits = s->bytes <= s->a->limit;
@@ -83,7 +81,7 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 /* Tries the ladder's presets with dense's gradients, the mildest first. */
 static bool try_exact(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    const keep_table *table = s->t->type->keep;
+    const keep_table *table = s->in->type->keep;
     const size_t blocks = s->a->blocks;
     const keep_how how = {0};
     keep_rule *rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
@@ -161,7 +159,7 @@ static bool bisect(search *s, memory_plan *plan, fault *f)
         return fault_set(f, CODE_MEMORY,
             "--memory-limit %" PRIu64 ": activations auto, batch %" PRIu64 " take %" PRIu64
             " bytes at least; a smaller --batch-size takes fewer",
-            s->a->limit, s->t->options->batch_size, s->bytes);
+            s->a->limit, s->in->options->batch_size, s->bytes);
     double found = -1;
     for (int i = 0; i < BISECTIONS; ++i) {
         const double middle = sqrt(low * high);
@@ -228,14 +226,14 @@ static bool spend(search *s, memory_plan *plan, fault *f)
 /* Sums the errors of the chosen items (predicted) and measures them all together (measured). */
 static bool check_choice(search *s, auto_probe *probe, fault *f)
 {
-    const size_t count = keep_rules_count(s->t->type->keep, s->a->blocks);
+    const size_t count = keep_rules_count(s->in->type->keep, s->a->blocks);
     keep_rule *rules = malloc(2 * count * sizeof *rules);
-    double *errors = malloc(probe->t.params_count * sizeof *errors);
+    double *errors = malloc(probe->s.params_count * sizeof *errors);
     bool good = (rules != NULL && errors != NULL) || fault_set(f, CODE_MEMORY, "out of memory");
     if (good)
         choice_rules(s, rules, rules + count);
     good = good && auto_probe_errors(probe, rules, probe->exact, NULL, errors, f);
-    for (size_t i = 0; good && i < probe->t.params_count; ++i)
+    for (size_t i = 0; good && i < probe->s.params_count; ++i)
         s->a->measured += errors[i];
     for (size_t i = 0; i < s->a->slots_count; ++i)
         if (s->a->frames[s->a->slots[i].block] == s->a->slots[i].frame)
@@ -251,36 +249,36 @@ static bool measure_and_choose(search *s, memory_plan *plan, fault *f)
     auto_probe probe = {0};
     const double began = clock_seconds();
     bool fits;
-    if (!auto_slots_make(s->t, s->a, f) || !try_lambda(s, -1, plan, &fits, f))
+    if (!auto_slots_make(s->in, s->a, f) || !try_lambda(s, -1, plan, &fits, f))
         return false;
-    free(s->t->options->keep_text); /* without it the probe is dense */
-    s->t->options->keep_text = NULL;
+    free(s->in->options->keep_text); /* without it the probe is dense */
+    s->in->options->keep_text = NULL;
     if (fits)
-        progress_say(&s->t->progress,
+        progress_say(s->in->shown,
             "activations auto: measuring %zu forms of %zu tensors, each in a model beside a dense "
             "one",
             s->a->items_count, s->a->slots_count);
-    bool good = !fits || (auto_probe_open(s->t, &probe, f) && auto_measure(&probe, s->a, f));
+    bool good = !fits || (auto_probe_open(s->in, &probe, f) && auto_measure(&probe, s->a, f));
     good = good && bisect(s, plan, f) && spend(s, plan, f) && check_choice(s, &probe, f);
     auto_probe_close(&probe);
     s->a->seconds = clock_seconds() - began;
     return good;
 }
 
-bool auto_keep_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+bool auto_keep_choose(session *in, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
-    auto_keep *a = t->automatic = calloc(1, sizeof *a);
-    search s = {.t = t, .device = device, .a = a};
+    auto_keep *a = in->automatic = calloc(1, sizeof *a);
+    search s = {.in = in, .device = device, .a = a};
     bool fits = false;
     *plan = (memory_plan){0};
     if (a == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    a->limit = t->options->memory_limit;
-    a->blocks = t->sizes.blocks;
+    a->limit = in->options->memory_limit;
+    a->blocks = in->sizes.blocks;
     if (!try_exact(&s, plan, &fits, f) || (!fits && !measure_and_choose(&s, plan, f))) {
         memory_plan_close(plan);
         return false;
     }
-    auto_keep_print(t);
+    auto_keep_print(in);
     return true;
 }

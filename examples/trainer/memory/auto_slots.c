@@ -14,9 +14,9 @@ enum {
     ITEMS_MOST = 1 + 2 * BITS + SPARSITIES + CELLS
 };
 
-const char *auto_frame(const trainer *t, size_t frame)
+const char *auto_frame(const session *s, size_t frame)
 {
-    return t->type->keep->presets[t->options->activations].frames[frame];
+    return s->type->keep->presets[s->options->activations].frames[frame];
 }
 
 /* All forms, regardless of what a tensor allows. */
@@ -54,22 +54,22 @@ static bool offers(char letter, clprune_form form)
 
 /* Adds the items of a slot, under the frame's rules: the first one, then those with fewer bytes
  * than it. */
-static void add_items(const trainer *t, auto_keep *a, auto_slot *slot, keep_rule *rules)
+static void add_items(const session *s, auto_keep *a, auto_slot *slot, keep_rule *rules)
 {
-    const keep_table *table = t->type->keep;
-    const keep_shape shape = table->shape(&t->sizes, slot->block, slot->entry);
+    const keep_table *table = s->type->keep;
+    const keep_shape shape = table->shape(&s->sizes, slot->block, slot->entry);
     keep_rule all[ITEMS_MOST];
-    const size_t count = all_items(t->options, all);
+    const size_t count = all_items(s->options, all);
     char why[256];
     const keep_rule before = rules[slot->at];
     slot->first = a->items_count;
     for (size_t i = 0; i < count; ++i) {
         clprune_saved_sizes sizes;
         rules[slot->at] = all[i];
-        keep_set_grids(table, &t->sizes, rules);
-        if (offers(auto_frame(t, slot->frame)[slot->entry], all[i].keep.form) &&
-            keep_check(table, t->sizes.blocks, slot->block, rules, why, sizeof why) &&
-            clprune_saved_size_query(&rules[slot->at].keep, (size_t)t->options->batch_size,
+        keep_set_grids(table, &s->sizes, rules);
+        if (offers(auto_frame(s, slot->frame)[slot->entry], all[i].keep.form) &&
+            keep_check(table, s->sizes.blocks, slot->block, rules, why, sizeof why) &&
+            clprune_saved_size_query(&rules[slot->at].keep, (size_t)s->options->batch_size,
                 shape.rows, shape.cols, &sizes) == CLPRUNE_SUCCESS &&
             (a->items_count == slot->first || sizes.bytes < a->items[slot->first].bytes))
             a->items[a->items_count++] = (auto_item){.rule = rules[slot->at], .bytes = sizes.bytes};
@@ -78,11 +78,11 @@ static void add_items(const trainer *t, auto_keep *a, auto_slot *slot, keep_rule
     slot->count = a->items_count - slot->first;
 }
 
-static void add_slots(const trainer *t, auto_keep *a, size_t frame, keep_rule *rules)
+static void add_slots(const session *s, auto_keep *a, size_t frame, keep_rule *rules)
 {
-    const keep_table *table = t->type->keep;
-    const size_t blocks = t->sizes.blocks;
-    keep_frame_rules(table, auto_frame(t, frame), blocks, rules);
+    const keep_table *table = s->type->keep;
+    const size_t blocks = s->sizes.blocks;
+    keep_frame_rules(table, auto_frame(s, frame), blocks, rules);
     for (size_t block = 0; block <= blocks; ++block) {
         const size_t first = block < blocks ? 0 : table->in_block;
         const size_t end = block < blocks ? table->in_block : table->count;
@@ -91,29 +91,29 @@ static void add_slots(const trainer *t, auto_keep *a, size_t frame, keep_rule *r
                 .block = block,
                 .entry = entry,
                 .at = keep_rule_at(table, blocks, block, entry)};
-            if (strchr("kqc", auto_frame(t, frame)[entry]) == NULL ||
-                table->shape(&t->sizes, block, entry).rows == 0)
+            if (strchr("kqc", auto_frame(s, frame)[entry]) == NULL ||
+                table->shape(&s->sizes, block, entry).rows == 0)
                 continue;
-            add_items(t, a, &slot, rules);
+            add_items(s, a, &slot, rules);
             a->slots[a->slots_count++] = slot;
         }
     }
 }
 
-bool auto_slots_make(const trainer *t, auto_keep *a, fault *f)
+bool auto_slots_make(const session *s, auto_keep *a, fault *f)
 {
-    const size_t count = keep_rules_count(t->type->keep, t->sizes.blocks);
+    const size_t count = keep_rules_count(s->type->keep, s->sizes.blocks);
     size_t frames = 0;
-    while (auto_frame(t, frames) != NULL)
+    while (auto_frame(s, frames) != NULL)
         ++frames;
     keep_rule *rules = malloc(count * sizeof *rules);
-    a->blocks = t->sizes.blocks;
+    a->blocks = s->sizes.blocks;
     a->slots = calloc(frames * count, sizeof *a->slots);
     a->items = calloc(frames * count * ITEMS_MOST, sizeof *a->items);
     a->frames = calloc(a->blocks + 1, sizeof *a->frames);
     const bool good = rules != NULL && a->slots != NULL && a->items != NULL && a->frames != NULL;
     for (size_t i = 0; good && i < frames; ++i)
-        add_slots(t, a, i, rules);
+        add_slots(s, a, i, rules);
     free(rules);
     return good || fault_set(f, CODE_MEMORY, "out of memory");
 }

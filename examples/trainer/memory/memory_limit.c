@@ -8,7 +8,7 @@
 #include "trainer/memory/memory_plan.h"
 
 typedef struct search {
-    trainer *t;
+    session *in; /* of the run */
     const clprune_device_info *device;
     options wanted; /* as they were given */
     bool preset_open, batch_open;
@@ -20,8 +20,8 @@ typedef struct search {
  * --code-bits, quantising rungs except the last. */
 static bool take_rung(search *s, size_t rung)
 {
-    options *o = s->t->options;
-    const keep_table *table = s->t->type->keep;
+    options *o = s->in->options;
+    const keep_table *table = s->in->type->keep;
     const size_t preset = keep_preset_named(table, table->ladder[rung].preset);
     const bool quantises = keep_preset_quantises(table, preset), last = rung + 1 == table->rungs;
     *o = s->wanted;
@@ -32,15 +32,15 @@ static bool take_rung(search *s, size_t rung)
     return !quantises || last || !options_given(o, "code-bits");
 }
 
-/* Plans the run of t->options. *fits: the plan is within the limit; otherwise it is closed. */
+/* Plans the run of s->options. *fits: the plan is within the limit; otherwise it is closed. */
 static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    if (!memory_plan_make(s->t, s->device, plan, f))
+    if (!memory_plan_make(s->in, s->device, plan, f))
         return false;
     const uint64_t bytes = memory_plan_bytes(plan);
     if (s->bytes == 0 || bytes < s->bytes) {
         s->bytes = bytes;
-        s->least = *s->t->options;
+        s->least = *s->in->options;
     }
     *fits = bytes <= s->wanted.memory_limit;
     if (!*fits)
@@ -52,7 +52,7 @@ static bool try_plan(search *s, memory_plan *plan, bool *fits, fault *f)
  * most 65536, or the number of training images. */
 static bool largest_batch(search *s, memory_plan *plan, bool *fits, fault *f)
 {
-    options *o = s->t->options;
+    options *o = s->in->options;
     const uint64_t most = o->train_limit < 65536 ? o->train_limit : 65536;
     uint64_t good = 0, bad = most + 1;
     *fits = false;
@@ -84,8 +84,8 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
     if (!s->preset_open)
         return largest_batch(s, plan, fits, f);
     uint64_t best = 0;
-    options chosen = *s->t->options;
-    for (size_t rung = 0; rung < s->t->type->keep->rungs; ++rung) {
+    options chosen = *s->in->options;
+    for (size_t rung = 0; rung < s->in->type->keep->rungs; ++rung) {
         memory_plan found = {0};
         if (!take_rung(s, rung))
             continue;
@@ -93,16 +93,16 @@ static bool shrink_batch(search *s, memory_plan *plan, bool *fits, fault *f)
             memory_plan_close(plan);
             return false;
         }
-        if (*fits && s->t->options->batch_size > best) {
-            best = s->t->options->batch_size;
-            chosen = *s->t->options;
+        if (*fits && s->in->options->batch_size > best) {
+            best = s->in->options->batch_size;
+            chosen = *s->in->options;
             memory_plan_close(plan);
             *plan = found;
         } else {
             memory_plan_close(&found);
         }
     }
-    *s->t->options = chosen;
+    *s->in->options = chosen;
     *fits = best > 0;
     return true;
 }
@@ -123,10 +123,10 @@ static void choice_text(const options *o, char *text, size_t size)
 
 static void say_choice(const search *s, uint64_t bytes)
 {
-    const options *o = s->t->options;
+    const options *o = s->in->options;
     char choice[128];
     choice_text(o, choice, sizeof choice);
-    progress_say(&s->t->progress,
+    progress_say(s->in->shown,
         "memory limit %" PRIu64 " bytes: activations %s, batch %" PRIu64 ": %" PRIu64
         " bytes are planned",
         o->memory_limit, choice, o->batch_size, bytes);
@@ -176,15 +176,15 @@ static bool nothing_fits(const search *s, fault *f)
         fixed, is_fixed ? " one that fits is looked for" : "");
 }
 
-bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+bool memory_plan_choose(session *in, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
-    const options *o = t->options;
-    const size_t rungs = t->type->keep->rungs;
+    const options *o = in->options;
+    const size_t rungs = in->type->keep->rungs;
     if (o->memory_limit == 0)
-        return memory_plan_make(t, device, plan, f);
-    if (o->resume == NULL && keep_preset_chooses(t->type->keep, o->activations))
-        return auto_keep_choose(t, device, plan, f);
-    search s = {.t = t,
+        return memory_plan_make(in, device, plan, f);
+    if (o->resume == NULL && keep_preset_chooses(in->type->keep, o->activations))
+        return auto_keep_choose(in, device, plan, f);
+    search s = {.in = in,
         .device = device,
         .wanted = *o,
         .preset_open = o->resume == NULL && !options_given(o, "activations") && rungs > 0,

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "trainer/run/try.h"
+#include "trainer/base/try.h"
 
 /* A run without a device; the parts of its first step are noted as they are enqueued. */
 typedef struct dry_run {
-    trainer t;
+    session s;
     memory_plan *plan;
 } dry_run;
 
@@ -17,84 +17,67 @@ static void watch(void *user, const char *part, size_t block)
     memory_plan *plan = run->plan;
     if (plan->parts_count < plan->parts_room)
         plan->parts[plan->parts_count++] =
-            (memory_part){part, block, clprune_context_commands(run->t.context)};
+            (memory_part){part, block, clprune_context_commands(run->s.context)};
 }
 
-typedef clprune_status enqueue(trainer *t, size_t count, clprune_mat loss, clprune_mat hit);
+typedef clprune_status enqueue(session *s, size_t count, clprune_mat loss, clprune_mat hit);
 
 /* Enqueues the kinds of step of an epoch over `images`: one of a whole batch, if there is one, and
  * the smaller last one. */
 static clprune_status enqueue_epoch(dry_run *run, enqueue *part, uint64_t images)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    trainer *t = &run->t;
-    const uint64_t batch = t->options->batch_size;
+    session *s = &run->s;
+    const uint64_t batch = s->options->batch_size;
     const size_t counts[] = {images < batch ? 0 : (size_t)batch, (size_t)(images % batch)};
     for (int i = 0; i < 2; ++i) {
         const size_t count = counts[i];
         if (count == 0)
             continue;
-        TRY(part(t, count, clprune_mat_rows(t->tally.loss, 0, count),
-            clprune_mat_rows(t->tally.hit, 0, count)));
+        TRY(part(s, count, clprune_mat_rows(s->tally.loss, 0, count),
+            clprune_mat_rows(s->tally.hit, 0, count)));
         if (run->plan->commands == 0) {
-            run->plan->commands = clprune_context_commands(t->context);
-            run->plan->programs = clprune_context_cache_stats(t->context).builds;
+            run->plan->commands = clprune_context_commands(s->context);
+            run->plan->programs = clprune_context_cache_stats(s->context).builds;
         }
-        trainer_watch(t, NULL, NULL); /* only the first step is watched */
+        session_watch(s, NULL, NULL); /* only the first step is watched */
     }
-done:
-    return status;
+    return CLPRUNE_SUCCESS;
 }
 
 /* Every kind of step that the run will take. */
 static clprune_status enqueue_all(dry_run *run)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
-    const options *o = run->t.options;
-    TRY(enqueue_epoch(run, trainer_enqueue_step, o->train_limit));
-    TRY(enqueue_epoch(run, trainer_enqueue_test, o->test_limit));
-done:
-    return status;
-}
-
-static void close_dry(trainer *t)
-{
-    tally_close(&t->tally);
-    feed_close(&t->feed);
-    clprune_optimizer_destroy(t->optimizer);
-    t->type->destroy(t->model);
-    free(t->rules);
-    clprune_context_destroy(t->context);
+    const options *o = run->s.options;
+    TRY(enqueue_epoch(run, session_enqueue_step, o->train_limit));
+    return enqueue_epoch(run, session_enqueue_test, o->test_limit);
 }
 
 bool memory_plan_make(
-    const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f)
+    const session *s, const clprune_device_info *device, memory_plan *plan, fault *f)
 {
-    dry_run run = {
-        .t = {.options = t->options, .data = t->data, .type = t->type, .sizes = t->sizes},
-        .plan = plan};
-    const clprune_context_options wanted = {.precision = t->context != NULL
-                                                             ? clprune_context_precision(t->context)
-                                                             : options_precision(t->options)};
-    const size_t parts = 2 * t->sizes.blocks + 16;
+    dry_run run = {.s = session_beside(s), .plan = plan};
+    const clprune_context_options wanted = {.precision = s->context != NULL
+                                                             ? clprune_context_precision(s->context)
+                                                             : options_precision(s->options)};
+    const size_t parts = 2 * s->sizes.blocks + 16;
     *plan = (memory_plan){.parts = calloc(parts, sizeof *plan->parts), .parts_room = parts};
     bool good = plan->parts != NULL || fault_set(f, CODE_MEMORY, "out of memory");
     good = good && fault_check_signal(f, "planning memory");
-    good = good && fault_check(f, NULL, clprune_context_create_dry(device, &wanted, &run.t.context),
+    good = good && fault_check(f, NULL, clprune_context_create_dry(device, &wanted, &run.s.context),
                        "planning memory");
-    good = good && trainer_create_feed(&run.t, f) &&
-           fault_check(f, run.t.context, clprune_plan_begin(run.t.context), "planning memory") &&
-           trainer_create_model(&run.t, f);
+    good = good && session_create_feed(&run.s, f) &&
+           fault_check(f, run.s.context, clprune_plan_begin(run.s.context), "planning memory") &&
+           session_create_model(&run.s, f);
     if (good) {
-        trainer_watch(&run.t, watch, &run);
-        good = fault_check(f, run.t.context, enqueue_all(&run), "planning memory") &&
-               fault_check(f, run.t.context, clprune_plan_create(run.t.context, &plan->plan),
+        session_watch(&run.s, watch, &run);
+        good = fault_check(f, run.s.context, enqueue_all(&run), "planning memory") &&
+               fault_check(f, run.s.context, clprune_plan_create(run.s.context, &plan->plan),
                    "planning memory");
     }
     plan->totals = clprune_plan_sizes(plan->plan);
     for (int i = 0; good && i < CLPRUNE_MEMORY_CATEGORIES; ++i)
-        plan->live[i] = clprune_memory_query(run.t.context, (clprune_memory_category)i).live;
-    close_dry(&run.t);
+        plan->live[i] = clprune_memory_query(run.s.context, (clprune_memory_category)i).live;
+    session_close(&run.s);
     if (!good)
         memory_plan_close(plan);
     return good;

@@ -6,7 +6,7 @@
 #ifndef TRAINER_MEMORY_PLAN_H
 #define TRAINER_MEMORY_PLAN_H
 
-#include "trainer/run/trainer.h"
+#include "trainer/session/session.h"
 
 /* A part of a training step: the commands from `first` up to the next part's. */
 typedef struct memory_part {
@@ -25,15 +25,15 @@ typedef struct memory_plan {
     uint64_t programs; /* that this step needs, without CLBlast's own */
 } memory_plan;
 
-/* Plans the run of t->options, whose data and architecture are known, on a device such as that
+/* Plans the run of s->options, whose data and architecture are known, on a device such as that
  * (NULL: a CPU like this machine's). On failure *plan needs no closing. */
 bool memory_plan_make(
-    const trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+    const session *s, const clprune_device_info *device, memory_plan *plan, fault *f);
 
 /* The same. With --memory-limit it first chooses what was not given, the mildest preset of
- * --activations that fits or the largest batch, changes t->options and reports the choice. If
+ * --activations that fits or the largest batch, changes s->options and reports the choice. If
  * nothing fits, the fault is CODE_MEMORY. */
-bool memory_plan_choose(trainer *t, const clprune_device_info *device, memory_plan *plan, fault *f);
+bool memory_plan_choose(session *s, const clprune_device_info *device, memory_plan *plan, fault *f);
 
 void memory_plan_close(memory_plan *plan);
 

@@ -6,7 +6,9 @@
 #include "trainer/files/atomic_file.h"
 #include "trainer/files/checkpoint.h"
 #include "trainer/files/output_files.h"
+#include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
+#include "trainer/memory/memory_report.h"
 
 /* Live bytes of a tensor at each command of the training step: "x2" adds up all blocks and all
  * buffers of x2. */
@@ -102,11 +104,6 @@ static uint64_t live_at(const timeline *line, uint64_t k, clprune_memory_categor
     return sum;
 }
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / 1048576.0;
-}
-
 static uint64_t part_end(const memory_plan *plan, size_t i)
 {
     return i + 1 < plan->parts_count ? plan->parts[i + 1].first : plan->commands;
@@ -142,15 +139,10 @@ static void print_timeline(const memory_plan *plan, const timeline *line)
         if (first == end)
             continue;
         (void)printf("%-22s %9" PRIu64 " %12.2f %12.2f %12.2f %12.2f\n", name, end - first,
-            mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
-            mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)), mib(line->scratch[fullest]),
-            mib(most));
+            memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_ACTIVATIONS)),
+            memory_mib(live_at(line, fullest, CLPRUNE_MEMORY_WORKSPACE)),
+            memory_mib(line->scratch[fullest]), memory_mib(most));
     }
-}
-
-static void print_line(const char *name, uint64_t bytes)
-{
-    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
 }
 
 static void print_totals(const memory_plan *plan)
@@ -160,12 +152,13 @@ static void print_totals(const memory_plan *plan)
     for (int i = 0; i < CLPRUNE_MEMORY_CATEGORIES; ++i)
         if (i != CLPRUNE_MEMORY_ACTIVATIONS && i != CLPRUNE_MEMORY_ARENA &&
             i != CLPRUNE_MEMORY_WORKSPACE)
-            print_line(clprune_memory_category_name((clprune_memory_category)i), plan->live[i]);
-    print_line("saved activations", plan->live[CLPRUNE_MEMORY_ACTIVATIONS]);
-    print_line("activations and workspace, side by side", totals->buffer_bytes);
-    print_line("  live at once, at most", totals->live_bytes);
-    print_line("  arena: the peak of both", totals->arena_bytes);
-    print_line("peak of everything", memory_plan_bytes(plan));
+            memory_print_line(
+                clprune_memory_category_name((clprune_memory_category)i), plan->live[i]);
+    memory_print_line("saved activations", plan->live[CLPRUNE_MEMORY_ACTIVATIONS]);
+    memory_print_line("activations and workspace, side by side", totals->buffer_bytes);
+    memory_print_line("  live at once, at most", totals->live_bytes);
+    memory_print_line("  arena: the peak of both", totals->arena_bytes);
+    memory_print_line("peak of everything", memory_plan_bytes(plan));
 }
 
 /* A tensor's name, and its category where another tensor has the same name. */
@@ -209,7 +202,7 @@ static bool find_device(const options *o, clprune_device_info *device, bool *fou
     clprune_context *context = NULL;
     fault none = {0};
     const clprune_context_options wanted = {.device = o->device, .cache_dir = "off"};
-    const clprune_status status = trainer_create_context(&wanted, &context, &none);
+    const clprune_status status = session_create_context(&wanted, &context, &none);
     *found = status == CLPRUNE_SUCCESS;
     if (*found)
         *device = clprune_context_device_info(context);
@@ -220,21 +213,22 @@ static bool find_device(const options *o, clprune_device_info *device, bool *fou
 
 bool memory_plan_run(options *o, fault *f)
 {
-    trainer t;
+    progress shown = progress_begin(o->quiet);
+    run_folder none = {.lock = -1};
+    session s = {.options = o, .shown = &shown, .folder = &none};
     checkpoint c = {0};
     memory_plan plan = {0};
     timeline line = {0};
     clprune_device_info device;
     bool found;
-    t = (trainer){0};
     bool good = output_files_check(o, o->output_dir, f) &&
                 (o->plan_csv == NULL || atomic_file_probe(o->plan_csv, f)) &&
-                trainer_prepare(o, &t, &c, f) && find_device(o, &device, &found, f) &&
-                memory_plan_choose(&t, found ? &device : NULL, &plan, f) &&
+                session_prepare(&s, &c, f) && find_device(o, &device, &found, f) &&
+                memory_plan_choose(&s, found ? &device : NULL, &plan, f) &&
                 timeline_make(&plan, &line, f);
     if (good) {
         (void)printf("%s, %zu px, batch %" PRIu64 ", activations %s; for %s\n\n",
-            trainer_arch_name(&t), t.sizes.image, o->batch_size, options_preset(o),
+            session_arch_name(&s), s.sizes.image, o->batch_size, options_preset(o),
             found ? device.device : "a CPU like this machine's: no OpenCL device was found");
         print_totals(&plan);
         print_timeline(&plan, &line);
@@ -243,6 +237,8 @@ bool memory_plan_run(options *o, fault *f)
     timeline_close(&line);
     memory_plan_close(&plan);
     checkpoint_close(&c);
-    trainer_close(&t);
+    progress_end(&shown);
+    auto_keep_close(s.automatic);
+    session_close(&s);
     return good;
 }

@@ -71,19 +71,24 @@ static void visit(void *user, const clprune_memory_entry *entry)
     found->count += 1;
 }
 
-static double mib(uint64_t bytes)
+double memory_mib(uint64_t bytes)
 {
     return (double)bytes / 1048576.0;
+}
+
+void memory_print_line(const char *name, uint64_t bytes)
+{
+    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, memory_mib(bytes));
 }
 
 static void print_usage(const char *name, clprune_memory_usage usage, uint64_t earlier_peak)
 {
     const uint64_t peak = usage.peak > earlier_peak ? usage.peak : earlier_peak;
     (void)printf("%-46s %6" PRIu64 " %15" PRIu64 " %10.2f %15" PRIu64 " %10.2f\n", name,
-        usage.count, usage.live, mib(usage.live), peak, mib(peak));
+        usage.count, usage.live, memory_mib(usage.live), peak, memory_mib(peak));
 }
 
-static void print_categories(const trainer *t)
+static void print_categories(const session *s)
 {
     (void)printf("\n%-46s %6s %15s %10s %15s %10s\n", "device memory", "count", "live bytes", "MiB",
         "peak bytes", "MiB");
@@ -91,7 +96,7 @@ static void print_categories(const trainer *t)
         const clprune_memory_category category = (clprune_memory_category)i;
         const bool total = category == CLPRUNE_MEMORY_TOTAL;
         print_usage(clprune_memory_category_name(category),
-            clprune_memory_query(t->context, category), total ? t->at.peak_bytes : 0);
+            clprune_memory_query(s->context, category), total ? s->earlier_peak : 0);
     }
 }
 
@@ -104,7 +109,7 @@ static void print_tensors(const ledger *l)
         for (size_t k = 0; k < l->count; ++k)
             if (l->groups[k].category == category)
                 (void)printf("  %-44s %6" PRIu64 " %15" PRIu64 " %10.2f\n", l->groups[k].name,
-                    l->groups[k].count, l->groups[k].bytes, mib(l->groups[k].bytes));
+                    l->groups[k].count, l->groups[k].bytes, memory_mib(l->groups[k].bytes));
     }
 }
 
@@ -119,13 +124,13 @@ typedef struct kept_bytes {
     uint64_t masks;           /* signs */
 } kept_bytes;
 
-static bool add_tensor(const trainer *t, const keep_entry *entry, const keep_rule *rule,
+static bool add_tensor(const session *s, const keep_entry *entry, const keep_rule *rule,
     keep_shape shape, kept_bytes *bytes, fault *f)
 {
     clprune_saved_sizes sizes;
     if (!fault_check(f, NULL,
             clprune_saved_size_query(
-                &rule->keep, (size_t)t->options->batch_size, shape.rows, shape.cols, &sizes),
+                &rule->keep, (size_t)s->options->batch_size, shape.rows, shape.cols, &sizes),
             "adding up the kept activations"))
         return false;
     if (entry->only == 0 || (entry->only & KEEP_SET(CLPRUNE_FORM_DENSE)) != 0)
@@ -156,16 +161,17 @@ static bool add_tensor(const trainer *t, const keep_entry *entry, const keep_rul
     return true;
 }
 
-static bool add_up(const trainer *t, kept_bytes *bytes, fault *f)
+static bool add_up(const session *s, kept_bytes *bytes, fault *f)
 {
-    const keep_table *table = t->type->keep;
-    const size_t blocks = t->sizes.blocks;
-    bytes->dense = bytes->as_is = t->options->batch_size * t->sizes.fixed * sizeof(float);
-    for (size_t i = 0; i < table->count; ++i)
-        for (size_t block = 0; block < (i < table->in_block ? blocks : 1); ++block)
-            if (!add_tensor(t, &table->entries[i], &t->rules[keep_rule_at(table, blocks, block, i)],
-                    table->shape(&t->sizes, block, i), bytes, f))
-                return false;
+    const keep_table *table = s->type->keep;
+    const size_t blocks = s->sizes.blocks;
+    bytes->dense = bytes->as_is = s->options->batch_size * s->sizes.fixed * sizeof(float);
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at) {
+        const keep_place place = keep_place_of(table, blocks, at);
+        if (!add_tensor(s, &table->entries[place.entry], &s->rules[at],
+                table->shape(&s->sizes, place.block, place.entry), bytes, f))
+            return false;
+    }
     return true;
 }
 
@@ -190,20 +196,20 @@ static void form_text(const keep_rule *rule, char *text, size_t size)
 }
 
 /* One line for each form of an entry, with the number of blocks that keep it so. */
-static void print_entry(const trainer *t, size_t entry)
+static void print_entry(const session *s, size_t entry)
 {
-    const keep_table *table = t->type->keep;
+    const keep_table *table = s->type->keep;
     const keep_entry *e = &table->entries[entry];
-    const size_t blocks = entry < table->in_block ? t->sizes.blocks : 1;
+    const size_t blocks = entry < table->in_block ? s->sizes.blocks : 1;
     char name[64], text[32], other[32];
     (void)snprintf(
         name, sizeof name, "%s%s%s", e->place == NULL ? "blocks.*" : e->place, ".", e->name);
     for (size_t i = 0; i < blocks; ++i) {
         size_t count = 0, first = blocks;
-        form_text(&t->rules[keep_rule_at(table, t->sizes.blocks, i, entry)], text, sizeof text);
+        form_text(&s->rules[keep_rule_at(table, s->sizes.blocks, i, entry)], text, sizeof text);
         for (size_t k = 0; k < blocks; ++k) {
             form_text(
-                &t->rules[keep_rule_at(table, t->sizes.blocks, k, entry)], other, sizeof other);
+                &s->rules[keep_rule_at(table, s->sizes.blocks, k, entry)], other, sizeof other);
             if (strcmp(text, other) != 0)
                 continue;
             first = first < k ? first : k;
@@ -214,16 +220,11 @@ static void print_entry(const trainer *t, size_t entry)
     }
 }
 
-static void print_forms(const trainer *t)
+static void print_forms(const session *s)
 {
     (void)printf("\n%-46s %6s   %s\n", "tensors of a block", "count", "kept as");
-    for (size_t i = 0; i < t->type->keep->count; ++i)
-        print_entry(t, i);
-}
-
-static void print_line(const char *name, uint64_t bytes)
-{
-    (void)printf("%-46s %22" PRIu64 " %10.2f\n", name, bytes, mib(bytes));
+    for (size_t i = 0; i < s->type->keep->count; ++i)
+        print_entry(s, i);
 }
 
 /* `kept`: live on the ledger, where a tensor's bytes are rounded up. */
@@ -231,40 +232,40 @@ static void print_kept(const kept_bytes *bytes, uint64_t kept)
 {
     const uint64_t all_dense = bytes->dense;
     (void)printf("\n%-46s %22s %10s\n", "kept activations", "bytes", "MiB");
-    print_line("kept dense", bytes->as_is);
-    print_line("pruned: blocks (values, scales)", bytes->values);
-    print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
+    memory_print_line("kept dense", bytes->as_is);
+    memory_print_line("pruned: blocks (values, scales)", bytes->values);
+    memory_print_line("pruned: indices (crow, col, bitmap)", bytes->indices);
     if (bytes->codes != 0)
-        print_line("codes of GELU's derivative", bytes->codes);
+        memory_print_line("codes of GELU's derivative", bytes->codes);
     if (bytes->quantised != 0)
-        print_line("quantised: codes, scales, zeros", bytes->quantised);
+        memory_print_line("quantised: codes, scales, zeros", bytes->quantised);
     if (bytes->pooled != 0)
-        print_line("pooled: means of cells", bytes->pooled);
+        memory_print_line("pooled: means of cells", bytes->pooled);
     if (bytes->masks != 0)
-        print_line("masks: signs as bits", bytes->masks);
-    print_line("together", kept);
-    print_line("all dense they would be", all_dense);
+        memory_print_line("masks: signs as bits", bytes->masks);
+    memory_print_line("together", kept);
+    memory_print_line("all dense they would be", all_dense);
     if (all_dense >= kept)
-        print_line("less than dense", all_dense - kept);
+        memory_print_line("less than dense", all_dense - kept);
     else
-        print_line("more than dense", kept - all_dense);
+        memory_print_line("more than dense", kept - all_dense);
     (void)printf("%-46s %33.1f\n", "saved, % of dense",
         100.0 * ((double)all_dense - (double)kept) / (double)all_dense);
 }
 
-bool memory_report_print(const trainer *t, fault *f)
+bool memory_report_print(const session *s, fault *f)
 {
     ledger l = {0};
     kept_bytes bytes = {0};
-    clprune_memory_visit(t->context, visit, &l);
+    clprune_memory_visit(s->context, visit, &l);
     bool good = !l.failed || fault_set(f, CODE_MEMORY, "out of memory");
-    good = good && add_up(t, &bytes, f);
+    good = good && add_up(s, &bytes, f);
     if (good) {
-        print_categories(t);
+        print_categories(s);
         print_tensors(&l);
         (void)printf("(Buffers are made once: the peak of a tensor is its live bytes.)\n");
-        print_forms(t);
-        print_kept(&bytes, clprune_memory_query(t->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
+        print_forms(s);
+        print_kept(&bytes, clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live);
     }
     free(l.groups);
     return good;

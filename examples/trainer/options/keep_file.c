@@ -394,15 +394,12 @@ bool keep_file_write(const keep_table *table, const trainer_sizes *sizes, const 
         return fault_set(f, CODE_MEMORY, "out of memory");
     (*text)[0] = '\0';
     for (size_t at = 0; at < count; ++at) {
-        const bool inside = at < sizes->blocks * table->in_block;
-        const size_t block = inside ? at / table->in_block : 0;
-        const size_t entry =
-            inside ? at % table->in_block : at - (sizes->blocks - 1) * table->in_block;
-        const keep_entry *e = &table->entries[entry];
+        const keep_place place = keep_place_of(table, sizes->blocks, at);
+        const keep_entry *e = &table->entries[place.entry];
         char where[32], form[LINE_MOST / 4];
-        if (table->shape(sizes, block, entry).rows == 0)
+        if (table->shape(sizes, place.block, place.entry).rows == 0)
             continue;
-        (void)snprintf(where, sizeof where, "blocks.%zu", block);
+        (void)snprintf(where, sizeof where, "blocks.%zu", place.block);
         keep_file_form(&rules[at], form, sizeof form);
         used += (size_t)snprintf(*text + used, room - used, "%-10s %-10s %s\n",
             e->place == NULL ? where : e->place, e->name, form);

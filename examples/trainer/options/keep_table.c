@@ -3,7 +3,7 @@
 #include <stdio.h> /* snprintf */
 #include <string.h>
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 size_t keep_rules_count(const keep_table *table, size_t blocks)
 {
@@ -14,6 +14,13 @@ size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t
 {
     return entry < table->in_block ? block * table->in_block + entry
                                    : blocks * table->in_block + entry - table->in_block;
+}
+
+keep_place keep_place_of(const keep_table *table, size_t blocks, size_t at)
+{
+    const size_t inside = blocks * table->in_block;
+    return at < inside ? (keep_place){at / table->in_block, at % table->in_block}
+                       : (keep_place){blocks, at - inside + table->in_block};
 }
 
 bool keep_has_form(const keep_rule *rule, clprune_form form)
@@ -260,11 +267,8 @@ keep_rule keep_preset_rule(
 void keep_preset_rules(
     const keep_table *table, size_t preset, const keep_how *how, size_t blocks, keep_rule *rules)
 {
-    for (size_t block = 0; block < blocks; ++block)
-        for (size_t i = 0; i < table->in_block; ++i)
-            rules[keep_rule_at(table, blocks, block, i)] = keep_preset_rule(table, preset, i, how);
-    for (size_t i = table->in_block; i < table->count; ++i)
-        rules[keep_rule_at(table, blocks, 0, i)] = keep_preset_rule(table, preset, i, how);
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at)
+        rules[at] = keep_preset_rule(table, preset, keep_place_of(table, blocks, at).entry, how);
 }
 
 static keep_rule frame_rule(char letter)
@@ -280,24 +284,21 @@ static keep_rule frame_rule(char letter)
 
 void keep_frame_rules(const keep_table *table, const char *frame, size_t blocks, keep_rule *rules)
 {
-    for (size_t block = 0; block < blocks; ++block)
-        for (size_t i = 0; i < table->in_block; ++i)
-            rules[keep_rule_at(table, blocks, block, i)] = frame_rule(frame[i]);
-    for (size_t i = table->in_block; i < table->count; ++i)
-        rules[keep_rule_at(table, blocks, 0, i)] = frame_rule(frame[i]);
+    for (size_t at = 0; at < keep_rules_count(table, blocks); ++at)
+        rules[at] = frame_rule(frame[keep_place_of(table, blocks, at).entry]);
 }
 
 void keep_set_grids(const keep_table *table, const trainer_sizes *sizes, keep_rule *rules)
 {
-    for (size_t i = 0; i < table->count; ++i)
-        for (size_t block = 0; block < (i < table->in_block ? sizes->blocks : 1); ++block) {
-            keep_rule *rule = &rules[keep_rule_at(table, sizes->blocks, block, i)];
-            const keep_shape shape = table->shape(sizes, block, i);
-            if (!keep_has_form(rule, CLPRUNE_FORM_POOLED) &&
-                (!keep_has_form(rule, CLPRUNE_FORM_PRUNED) ||
-                    rule->keep.centre != CLPRUNE_CENTRE_CELLS))
-                continue;
-            rule->keep.grid_height = (unsigned)shape.grid_height;
-            rule->keep.grid_width = (unsigned)shape.grid_width;
-        }
+    for (size_t at = 0; at < keep_rules_count(table, sizes->blocks); ++at) {
+        const keep_place place = keep_place_of(table, sizes->blocks, at);
+        const keep_shape shape = table->shape(sizes, place.block, place.entry);
+        keep_rule *rule = &rules[at];
+        if (!keep_has_form(rule, CLPRUNE_FORM_POOLED) &&
+            (!keep_has_form(rule, CLPRUNE_FORM_PRUNED) ||
+                rule->keep.centre != CLPRUNE_CENTRE_CELLS))
+            continue;
+        rule->keep.grid_height = (unsigned)shape.grid_height;
+        rule->keep.grid_width = (unsigned)shape.grid_width;
+    }
 }

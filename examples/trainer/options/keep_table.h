@@ -112,6 +112,12 @@ typedef struct keep_table {
 size_t keep_rules_count(const keep_table *table, size_t blocks);
 size_t keep_rule_at(const keep_table *table, size_t blocks, size_t block, size_t entry);
 
+/* The other way round: what the rule at a position is of; block is `blocks` outside of them. */
+typedef struct keep_place {
+    size_t block, entry;
+} keep_place;
+keep_place keep_place_of(const keep_table *table, size_t blocks, size_t at);
+
 /* Whether the rules of a block (block < blocks) or those outside of the blocks (block == blocks) go
  * together. If not, *why receives a phrase that names the tensors. */
 bool keep_check(const keep_table *table, size_t blocks, size_t block, const keep_rule *rules,

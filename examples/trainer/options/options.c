@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/learning_rate.h"
+#include "trainer/files/plain_file.h"
 #include "trainer/options/options_table.h"
-#include "trainer/run/learning_rate.h"
 
 enum {
     TEXT_MOST = 4096 + 64, /* of one "name=value" string: PATH_MAX and a name */
@@ -251,12 +252,9 @@ static bool choose_folder(options *o, fault *f)
     o->new_folder = o->resume == NULL;
     if (o->new_folder)
         return true;
-    const char *slash = strrchr(o->resume, '/');
-    const size_t length = slash == NULL ? 1 : slash == o->resume ? 1 : (size_t)(slash - o->resume);
-    o->folder = calloc(length + 1, 1);
+    o->folder = folder_of(o->resume);
     if (o->folder == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    memcpy(o->folder, slash == NULL ? "." : o->resume, length);
     o->output_dir = o->folder;
     return true;
 }

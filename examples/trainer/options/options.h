@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <stdio.h> /* FILE */
 
-#include "trainer/run/fault.h"
-#include "trainer/run/trainer_model.h"
+#include "trainer/base/fault.h"
+#include "trainer/model/trainer_model.h"
 
 enum {
     OPTIONS_MOST = 60, /* at most this many options */

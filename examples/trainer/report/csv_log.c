@@ -1,10 +1,12 @@
 #include "trainer/report/csv_log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/base/open_output.h"
 #include "trainer/files/atomic_file.h"
 
 static const char header[] = "epoch,step,lr,train_loss,test_loss,top1,images_per_second,step_ms,"
@@ -102,7 +104,7 @@ bool csv_log_write(csv_log *log, const char *path, fault *f)
     log->path = strdup(path);
     if (log->path == NULL)
         return fault_set(f, CODE_MEMORY, "out of memory");
-    log->stream = fopen(path, "ab");
+    log->stream = open_output(path, O_CREAT | O_APPEND);
     if (log->stream == NULL)
         return fault_set(f, CODE_DATA, "cannot write %s: %s", path, strerror(errno));
     return true;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h> /* FILE */
 
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 /* The columns. Whole numbers are exact below 2^53. */
 typedef struct csv_row {

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h> /* isatty */
 
-#include "trainer/run/stop.h"
+#include "trainer/base/stop.h"
 
 double clock_seconds(void)
 {

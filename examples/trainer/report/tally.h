@@ -10,7 +10,7 @@
 
 #include <clprune/clprune.h>
 
-#include "trainer/run/fault.h"
+#include "trainer/base/fault.h"
 
 enum { TALLY_SLOTS = 16 };
 

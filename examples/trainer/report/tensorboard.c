@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "trainer/base/open_output.h"
 #include "trainer/files/atomic_file.h"
 
 enum { MOST_EVENT = 1024 };
@@ -131,12 +132,9 @@ bool tensorboard_open(const char *folder, tensorboard *board, fault *f)
         return fault_set(f, CODE_MEMORY, "out of memory");
     (void)snprintf(board->path, size, "%s/events.out.tfevents.%lld.%s.%ld", folder,
         (long long)time(NULL), host, (long)getpid());
-    const int file = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    board->stream = file >= 0 ? fdopen(file, "wb") : NULL;
+    board->stream = open_output(board->path, O_CREAT | O_EXCL);
     bool good = board->stream != NULL ||
                 fault_set(f, CODE_DATA, "cannot write %s: %s", board->path, strerror(errno));
-    if (file >= 0 && board->stream == NULL)
-        (void)close(file);
     buffer first = event(0);
     put_bytes(&first, 3, version, sizeof version - 1);
     good = good && write_record(board, &first, f);

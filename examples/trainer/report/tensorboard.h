@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
+#include "trainer/base/fault.h"
 #include "trainer/report/csv_log.h"
-#include "trainer/run/fault.h"
 
 typedef struct tensorboard {
     FILE *stream; /* NULL: nothing is written */

@@ -1,29 +1,31 @@
-/* A training program in the order of events. Reading order: this file; trainer_loop.c (a step, an
+/* A training program in the order of events. Reading order: this file; run_loop.c (a step, an
  * epoch); trainer_model.h and a model's own files; then the includes as needed. */
 #include "trainer/run/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h> /* strlen */
 #include <unistd.h>
 
+#include "trainer/base/stop.h"
 #include "trainer/files/weights.h"
 #include "trainer/memory/auto_keep.h"
 #include "trainer/memory/memory_plan.h"
 #include "trainer/memory/memory_report.h"
 #include "trainer/options/options.h"
-#include "trainer/report/summary.h"
-#include "trainer/run/stop.h"
-#include "trainer/run/trainer.h"
+#include "trainer/run/run.h"
+#include "trainer/run/summary.h"
 
-static void say_start(trainer *t)
+static void say_start(training_run *r)
 {
-    const options *o = t->options;
+    session *s = &r->s;
+    const options *o = s->options;
     char device[256], block[64], kept[512], extras[128] = "";
-    summary_device(t, device, sizeof device);
+    summary_device(r, device, sizeof device);
     options_block_text(o->block, block, sizeof block);
     const bool random = o->criterion == CLPRUNE_CRITERION_RANDOM;
     if (o->sparsity > 0)
@@ -39,48 +41,48 @@ static void say_start(trainer *t)
             kept, sizeof kept, ", centred by cells of %zux%zu", (size_t)o->pool, (size_t)o->pool);
     if (o->values != CLPRUNE_VALUES_FP32)
         options_append(kept, sizeof kept, ", values in %s", options_values[o->values]);
-    const char *exact = t->automatic != NULL ? t->automatic->exact : NULL;
+    const char *exact = s->automatic != NULL ? s->automatic->exact : NULL;
     if (options_index_type(o) != CLPRUNE_INDEX_INT32 && exact == NULL)
         options_append(kept, sizeof kept, ", indices in %s",
             options_index_type(o) == CLPRUNE_INDEX_SMALLEST ? "the fewest bytes"
                                                             : options_indices[o->indices]);
-    const clprune_precision precision = clprune_context_precision(t->context);
+    const clprune_precision precision = clprune_context_precision(s->context);
     if (precision != CLPRUNE_PRECISION_FP32)
         options_append(kept, sizeof kept, ", multiplied in %s", clprune_precision_name(precision));
-    if (keep_preset_codes(t->type->keep, o->activations))
+    if (keep_preset_codes(s->type->keep, o->activations))
         options_append(
             kept, sizeof kept, ", GELU's derivative in %u bits", options_gelu_code_bits(o));
-    if (keep_preset_quantises(t->type->keep, o->activations))
+    if (keep_preset_quantises(s->type->keep, o->activations))
         options_append(kept, sizeof kept, ", codes of %u bits in groups of %u, %s rounding",
             options_quantised_bits(o), options_quantised_group(o), options_roundings[o->rounding]);
-    if (keep_preset_pools(t->type->keep, o->activations))
+    if (keep_preset_pools(s->type->keep, o->activations))
         options_append(kept, sizeof kept, ", cells of %llu x %llu", (unsigned long long)o->pool,
             (unsigned long long)o->pool);
     if (exact != NULL)
         options_append(kept, sizeof kept, ", %s fits", exact);
-    else if (t->automatic != NULL)
+    else if (s->automatic != NULL)
         options_append(kept, sizeof kept, ", chosen by measured errors");
     else if (o->keep_text != NULL)
         options_append(kept, sizeof kept, ", overridden by %s",
             o->keep_file != NULL ? o->keep_file : o->resume);
-    for (size_t i = 0; i < t->type->extras_count; ++i)
-        options_append(extras, sizeof extras, ", %s %llu", t->type->extras[i].name,
-            (unsigned long long)t->sizes.extra[i]);
-    progress_say(&t->progress, "%s, %llu parameters, %zu px%s, %zu classes", trainer_arch_name(t),
-        (unsigned long long)t->sizes.parameters, t->sizes.image, extras, t->sizes.classes);
-    progress_say(&t->progress, "data %s, %u train and %u test images; device %s",
-        dataset_name(t->data), (unsigned)dataset_count(t->data, DATASET_TRAIN),
-        (unsigned)dataset_count(t->data, DATASET_TEST), device);
-    progress_say(&t->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
+    for (size_t i = 0; i < s->type->extras_count; ++i)
+        options_append(extras, sizeof extras, ", %s %llu", s->type->extras[i].name,
+            (unsigned long long)s->sizes.extra[i]);
+    progress_say(&r->progress, "%s, %llu parameters, %zu px%s, %zu classes", session_arch_name(s),
+        (unsigned long long)s->sizes.parameters, s->sizes.image, extras, s->sizes.classes);
+    progress_say(&r->progress, "data %s, %u train and %u test images; device %s",
+        dataset_name(s->data), (unsigned)dataset_count(s->data, DATASET_TRAIN),
+        (unsigned)dataset_count(s->data, DATASET_TEST), device);
+    progress_say(&r->progress, "activations %s; %s, lr %g, weight decay %g, batch %llu, seed %llu",
         kept, options_optimizers[o->optimizer], o->lr, o->weight_decay,
         (unsigned long long)o->batch_size, (unsigned long long)o->seed);
-    if (t->folder.path != NULL)
-        progress_say(&t->progress, "files in %s", t->folder.path);
-    if (t->at.step > 0)
-        progress_say(&t->progress, "going on after epoch %llu, step %llu",
-            (unsigned long long)t->at.epoch, (unsigned long long)t->at.step);
-    if (t->at.epoch >= o->epochs && !o->test_only)
-        progress_say(&t->progress, "all %llu epochs are done; a higher --epochs goes on",
+    if (r->folder.path != NULL)
+        progress_say(&r->progress, "files in %s", r->folder.path);
+    if (s->step > 0)
+        progress_say(&r->progress, "going on after epoch %llu, step %llu",
+            (unsigned long long)r->at.epoch, (unsigned long long)s->step);
+    if (r->at.epoch >= o->epochs && !o->test_only)
+        progress_say(&r->progress, "all %llu epochs are done; a higher --epochs goes on",
             (unsigned long long)o->epochs);
 }
 
@@ -99,86 +101,87 @@ static bool check_output(fault *f)
 
 /* Data that cannot be read, or output that cannot be written, end a run; the steps before it are
  * saved, as after a signal. */
-static bool save_what_was_done(trainer *t, fault *f)
+static bool save_what_was_done(training_run *r, fault *f)
 {
     fault unsaved = {0};
     const size_t used = strlen(f->text);
-    if (f->code == CODE_DATA && t->checkpoint_path != NULL && t->options->checkpoint_every != 0 &&
-        t->at.step > 0 && trainer_save(t, &unsaved))
+    if (f->code == CODE_DATA && r->checkpoint_path != NULL && r->s.options->checkpoint_every != 0 &&
+        r->s.step > 0 && run_save(r, &unsaved))
         (void)snprintf(
-            f->text + used, sizeof f->text - used, "; go on with --resume %s", t->checkpoint_path);
+            f->text + used, sizeof f->text - used, "; go on with --resume %s", r->checkpoint_path);
     return false;
 }
 
-static bool has_checkpoint(const trainer *t)
+static bool has_checkpoint(const training_run *r)
 {
-    return t->checkpoint_path == NULL ||
-           (!t->folder.has_replaced && access(t->checkpoint_path, F_OK) == 0);
+    return r->checkpoint_path == NULL ||
+           (!r->folder.has_replaced && access(r->checkpoint_path, F_OK) == 0);
 }
 
-static bool train(trainer *t, fault *f)
+static bool train(training_run *r, fault *f)
 {
-    const options *o = t->options;
-    while (t->at.epoch < o->epochs && !trainer_must_stop(t)) {
-        if (!trainer_epoch(t, f))
-            return save_what_was_done(t, f);
-        if (trainer_must_stop(t))
+    const options *o = r->s.options;
+    while (r->at.epoch < o->epochs && !run_must_stop(r)) {
+        if (!run_epoch(r, f))
+            return save_what_was_done(r, f);
+        if (run_must_stop(r))
             break; /* the epoch may be over: the resumed run makes its test */
-        if (trainer_tests_at(t, t->at.epoch + 1) && !trainer_test(t, f))
-            return save_what_was_done(t, f);
-        if (trainer_must_stop(t))
+        if (run_tests_at(r, r->at.epoch + 1) && !run_evaluate(r, f))
+            return save_what_was_done(r, f);
+        if (run_must_stop(r))
             break;
-        if (!trainer_finish_epoch(t, f))
-            return save_what_was_done(t, f);
-        const bool last = t->at.epoch >= o->epochs;
+        if (!run_finish_epoch(r, f))
+            return save_what_was_done(r, f);
+        const bool last = r->at.epoch >= o->epochs;
         const bool due =
-            o->checkpoint_every != 0 && (last || t->at.epoch % o->checkpoint_every == 0);
-        if (due && !trainer_save(t, f))
+            o->checkpoint_every != 0 && (last || r->at.epoch % o->checkpoint_every == 0);
+        if (due && !run_save(r, f))
             return false;
         if (!check_output(f))
-            return save_what_was_done(t, f);
+            return save_what_was_done(r, f);
     }
     /* A finished run has a checkpoint, unless it was resumed into another folder. */
-    const bool unsaved = t->at.epoch < o->epochs ? t->at.step > 0 : !has_checkpoint(t);
-    if (unsaved && o->checkpoint_every != 0 && !trainer_save(t, f))
+    const bool unsaved = r->at.epoch < o->epochs ? r->s.step > 0 : !has_checkpoint(r);
+    if (unsaved && o->checkpoint_every != 0 && !run_save(r, f))
         return false;
-    if (t->at.epoch >= o->epochs)
-        run_folder_drop_replaced(&t->folder);
-    const bool trial = o->steps != 0 && stop_signal() == 0 && t->at.epoch < o->epochs;
-    return !trial || !options_given(o, "test-limit") || trainer_test(t, f);
+    if (r->at.epoch >= o->epochs)
+        run_folder_drop_replaced(&r->folder);
+    const bool trial = o->steps != 0 && stop_signal() == 0 && r->at.epoch < o->epochs;
+    return !trial || !options_given(o, "test-limit") || run_evaluate(r, f);
 }
 
 /* Whether a signal ended training before its end; testing alone changes no weights. */
-static bool is_stopped(const trainer *t)
+static bool is_stopped(const training_run *r)
 {
-    return stop_signal() != 0 && !t->options->test_only && t->at.epoch < t->options->epochs;
+    return stop_signal() != 0 && !r->s.options->test_only && r->at.epoch < r->s.options->epochs;
 }
 
-static void say_end(trainer *t)
+static void say_end(training_run *r)
 {
-    const meter *m = trainer_meter(t);
-    if (t->at.skipped > 0)
-        progress_say(&t->progress,
+    session *s = &r->s;
+    const meter *m = run_meter(r);
+    if (r->at.skipped > 0)
+        progress_say(&r->progress,
             "--skip-broken: images that could not be read were replaced %llu times",
-            (unsigned long long)t->at.skipped);
-    if (is_stopped(t) || (stop_signal() != 0 && t->options->test_only))
-        progress_say(&t->progress, "stopped by a signal after step %llu%s%s",
-            (unsigned long long)t->at.step,
-            t->saved ? "; go on with --resume " : "; no checkpoint was written",
-            t->saved ? t->checkpoint_path : "");
-    if (is_stopped(t) && t->options->export_file != NULL)
-        progress_say(&t->progress, "--export: %s is not written before the end of the run",
-            t->options->export_file);
-    if (stop_signal() == 0 && t->options->steps != 0 && t->steps_here > 0)
-        progress_say(&t->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
-            (unsigned long long)t->at.step, t->train_loss, meter_images_per_second(m),
+            (unsigned long long)r->at.skipped);
+    if (is_stopped(r) || (stop_signal() != 0 && s->options->test_only))
+        progress_say(&r->progress, "stopped by a signal after step %llu%s%s",
+            (unsigned long long)s->step,
+            r->saved ? "; go on with --resume " : "; no checkpoint was written",
+            r->saved ? r->checkpoint_path : "");
+    if (is_stopped(r) && s->options->export_file != NULL)
+        progress_say(&r->progress, "--export: %s is not written before the end of the run",
+            s->options->export_file);
+    if (stop_signal() == 0 && s->options->steps != 0 && s->steps_here > 0)
+        progress_say(&r->progress, "step %llu: train loss %.4f, %.1f img/s, %.1f ms/step",
+            (unsigned long long)s->step, r->train_loss, meter_images_per_second(m),
             meter_step_ms(m));
     /* top1 may be older: of an epoch before the last step, or from before a signal ended the
      * test. */
     const bool tested =
-        t->at.step_in_epoch == 0 || (options_given(t->options, "test-limit") && stop_signal() == 0);
-    if (t->top1 >= 0 && (t->options->test_only || (t->options->steps != 0 && tested)))
-        progress_say(&t->progress, "test loss %.4f, top-1 %.2f %%", t->test_loss, t->top1);
+        r->at.step_in_epoch == 0 || (options_given(s->options, "test-limit") && stop_signal() == 0);
+    if (r->top1 >= 0 && (s->options->test_only || (s->options->steps != 0 && tested)))
+        progress_say(&r->progress, "test loss %.4f, top-1 %.2f %%", r->test_loss, r->top1);
 }
 
 /* Adds to a fault of too little memory what takes less; a resumed run has no choice. */
@@ -195,41 +198,41 @@ static void advise(const options *o, fault *f)
 }
 
 /* The summary of a run is written, too, if the comparison of gradients fails or is stopped. */
-static bool compare_and_summarise(trainer *t, gradient_check *check, fault *f)
+static bool compare_and_summarise(training_run *r, gradient_check *check, fault *f)
 {
     fault unwritten = {0};
     const bool stopped = stop_signal() != 0;
-    if (stopped && t->options->gradient_check != 0)
-        progress_say(&t->progress, "--gradient-check: left out after the signal");
-    const bool compared = stopped || gradient_check_run(t, check, f);
-    progress_end(&t->progress); /* kernels of the comparison */
-    gradient_check_print(check, t);
-    return summary_write(t, check, compared ? f : &unwritten) && compared;
+    if (stopped && r->s.options->gradient_check != 0)
+        progress_say(&r->progress, "--gradient-check: left out after the signal");
+    const bool compared = stopped || gradient_check_run(&r->s, r->at.epoch, check, f);
+    progress_end(&r->progress); /* kernels of the comparison */
+    gradient_check_print(check, &r->s);
+    return summary_write(r, check, compared ? f : &unwritten) && compared;
 }
 
-static bool run(options *o, fault *f)
+static bool train_or_test(options *o, fault *f)
 {
-    trainer t;
+    training_run r;
     gradient_check check = {0};
-    if (!trainer_open(o, &t, f)) {
+    if (!run_open(o, &r, f)) {
         advise(o, f);
         return false;
     }
-    say_start(&t);
+    say_start(&r);
     stop_hold(!o->test_only);
-    bool good = o->test_only ? trainer_test(&t, f) : train(&t, f);
+    bool good = o->test_only ? run_evaluate(&r, f) : train(&r, f);
     stop_hold(false);
     if (good) {
-        say_end(&t);
-        good = !o->memory_report || memory_report_print(&t, f);
+        say_end(&r);
+        good = !o->memory_report || memory_report_print(&r.s, f);
         /* before gradient_check_run, which changes states */
-        if (o->export_file != NULL && !is_stopped(&t))
-            good = good && weights_export(t.type, t.model, t.context, o->export_file, f);
-        good = good && compare_and_summarise(&t, &check, f);
+        if (o->export_file != NULL && !is_stopped(&r))
+            good = good && weights_export(r.s.type, r.s.model, r.s.context, o->export_file, f);
+        good = good && compare_and_summarise(&r, &check, f);
     }
     advise(o, f);
     gradient_check_close(&check);
-    trainer_close(&t);
+    run_close(&r);
     return good;
 }
 
@@ -278,7 +281,7 @@ static bool act(const trainer_model *model, int argc, char **argv, options *o, f
         return printf("%s (clprune) %s\n", model->program, CLPRUNE_VERSION) >= 0;
     if (o->list_devices)
         return list_devices(f);
-    return o->plan ? memory_plan_run(o, f) : run(o, f);
+    return o->plan ? memory_plan_run(o, f) : train_or_test(o, f);
 }
 
 int program_main(const trainer_model *model, int argc, char **argv)
@@ -286,6 +289,7 @@ int program_main(const trainer_model *model, int argc, char **argv)
     options o;
     fault f = {0};
     fill_closed_streams();
+    (void)signal(SIGPIPE, SIG_IGN); /* writing fails if the reader of the output goes away */
     stop_install();
     (void)act(model, argc, argv, &o, &f); /* failures are in f */
     (void)check_output(&f);

@@ -2,7 +2,7 @@
 #ifndef TRAINER_PROGRAM_H
 #define TRAINER_PROGRAM_H
 
-#include "trainer/run/trainer_model.h"
+#include "trainer/model/trainer_model.h"
 
 /* Runs the program of a model: reads the command line, trains, tests, plans or reports. Prints to
  * stdout, failures to stderr as one line that begins with model->program; likewise a note if a

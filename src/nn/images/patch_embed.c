@@ -191,10 +191,10 @@ static clprune_status backward(clprune_context *context, const clprune_patch_emb
         TRY(clprune__scratch_mat(context, s.rows, s.cols, &patches));
     if (want_dw) {
         TRY(copy_patches(context, desc, &s, &in->images, patches, CLPRUNE_NO_MAT, NULL));
-        TRY(clprune_gemm(context, true, false, 1, beta, in->dy, patches, dw, NULL));
+        TRY(clprune__gemm_single(context, true, false, 1, beta, in->dy, patches, dw, NULL));
     }
     if (want_dimages) {
-        TRY(clprune_gemm(context, false, false, 1, 0, in->dy, in->w, patches, NULL));
+        TRY(clprune__gemm_single(context, false, false, 1, 0, in->dy, in->w, patches, NULL));
         TRY(copy_patches(context, desc, &s, NULL, patches, dimages, NULL));
     }
     if (want_db)

@@ -1,8 +1,6 @@
 #include "clprune/activation.h"
 
-#include "clprune/gelu.h"
-#include "clprune/gelu_code.h"
-#include "clprune/relu.h"
+#include "nn/layers/activation_private.h"
 #include "nn/store/chunks.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
@@ -11,16 +9,15 @@
 /* Fails unless the store holds the samples of `range`, and if its form keeps the derivative of the
  * other activation. */
 static clprune_status check(clprune_context *context, clprune_activation activation,
-    const clprune_saved *saved, clprune__range range, clprune_saved_info *info)
+    const clprune_saved *saved, clprune__range range, const clprune__kept **kept)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__saved_check_range(context, saved, range));
-    *info = clprune_saved_describe(saved);
-    REQUIRE(info->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
-                                                                      : CLPRUNE_FORM_MASK),
+    *kept = clprune__saved_kept(saved);
+    REQUIRE((*kept)->keep.form != (activation == CLPRUNE_ACTIVATION_RELU ? CLPRUNE_FORM_GELU_CODE
+                                                                         : CLPRUNE_FORM_MASK),
         CLPRUNE_INVALID_ARGUMENT,
-        "saved has form %s, which keeps the derivative of another activation",
-        clprune_form_name(info->keep.form));
+        "saved has form %s, which keeps the derivative of another activation", (*kept)->form->name);
 done:
     return status;
 }
@@ -36,24 +33,29 @@ done:
 }
 
 /* Whether the activation writes the store in its own pass. */
-static bool is_fused(clprune_form form)
+static bool is_fused(const clprune__kept *kept)
 {
-    return form == CLPRUNE_FORM_GELU_CODE || form == CLPRUNE_FORM_MASK;
+    return kept->form->packing != NULL;
+}
+
+static bool is_dense(const clprune__kept *kept)
+{
+    return kept->keep.form == CLPRUNE_FORM_DENSE;
 }
 
 /* Checks that nothing is overwritten before it is stored (x of GELU, y of ReLU), and that x, b and
  * y do not overlap the store, unless it is DENSE and the matrix that it keeps is its samples. */
 static clprune_status check_memory(clprune_context *context, bool relu, const clprune_saved *saved,
-    clprune_form form, clprune__range range, clprune_mat x, clprune_mat b, clprune_mat y)
+    clprune__range range, clprune_mat x, clprune_mat b, clprune_mat y)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    if (!relu && !is_fused(form)) {
+    const clprune__kept *kept = clprune__saved_kept(saved);
+    if (!relu && !is_fused(kept)) {
         REQUIRE(!clprune__same_mat(x, y), CLPRUNE_INVALID_ARGUMENT,
-            "y is x, but a store of form %s keeps x; use another matrix for y",
-            clprune_form_name(form));
+            "y is x, but a store of form %s keeps x; use another matrix for y", kept->form->name);
         TRY(clprune__check_apart(context, "y", y, "x", x));
     }
-    const clprune_mat own = clprune_saved_dense(saved, range.first, range.count);
+    const clprune_mat own = is_dense(kept) ? kept->form->mat(kept, range) : CLPRUNE_NO_MAT;
     const bool in_own = clprune__same_mat(relu ? y : x, own); /* false unless DENSE */
     if (!in_own || !relu)
         TRY(clprune__saved_check_apart(context, saved, "y", y));
@@ -70,31 +72,31 @@ clprune_status clprune_activation_forward(clprune_context *context, clprune_acti
 {
     ENTER_WITH(context, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_saved_info info = {0};
+    const clprune__kept *kept = NULL;
+    const clprune__range range = {first, count};
     TRY(check_activation(context, activation));
     if (saved != NULL) {
-        TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
-        TRY(clprune__check_mat(context, "x", x, count * info.rows, info.cols));
-        TRY(clprune__check_mat(context, "y", y, count * info.rows, info.cols));
+        TRY(check(context, activation, saved, range, &kept));
+        TRY(clprune__check_mat(context, "x", x, count * kept->rows, kept->cols));
+        TRY(clprune__check_mat(context, "y", y, count * kept->rows, kept->cols));
         if (!clprune__is_absent(b))
-            TRY(clprune__check_mat(context, "b", b, 1, info.cols));
+            TRY(clprune__check_mat(context, "b", b, 1, kept->cols));
     }
     const bool relu = activation == CLPRUNE_ACTIVATION_RELU;
-    const bool fused = saved != NULL && is_fused(info.keep.form);
+    const bool fused = saved != NULL && is_fused(kept);
     if (saved != NULL)
-        TRY(check_memory(
-            context, relu, saved, info.keep.form, (clprune__range){first, count}, x, b, y));
+        TRY(check_memory(context, relu, saved, range, x, b, y));
+    const clprune_mat packed = fused ? kept->form->mat(kept, range) : CLPRUNE_NO_MAT;
     cl_event *last = saved == NULL || fused ? event : NULL;
     if (relu)
-        TRY(clprune_relu_forward(context, x, b, y,
-            fused ? clprune_saved_mask(saved, first, count) : CLPRUNE_NO_MAT, last));
+        TRY(clprune__relu_forward(context, x, b, y, packed, last));
     else if (fused)
-        TRY(clprune_gelu_code_forward(
-            context, info.keep.bits, x, b, y, clprune_saved_codes(saved, first, count), last));
+        TRY(clprune__gelu_code_forward(context, kept->keep.bits, x, b, y, packed, last));
     else
-        TRY(clprune_gelu_forward(context, x, b, y, last));
+        TRY(clprune__gelu_forward(context, x, b, y, last));
     if (saved != NULL && !fused)
-        TRY(clprune_saved_store(saved, first, count, relu ? y : x, event));
+        TRY(clprune__saved_store(
+            saved, first, count, (clprune__region){NULL, 0}, relu ? y : x, event));
 done:
     return status;
 }
@@ -110,8 +112,8 @@ static clprune_status backward_relu(clprune_context *context, float beta, clprun
     status = clprune_relu_mask_size_query(y.rows, y.cols, &sizes);
     REQUIRE(status == CLPRUNE_SUCCESS, status, "%s", clprune_last_error(NULL));
     TRY(clprune__scratch_mat(context, y.rows, sizes.cols, &bits));
-    TRY(clprune_relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
-    TRY(clprune_relu_backward(context, beta, dy, bits, dx, db, event));
+    TRY(clprune__relu_forward(context, y, CLPRUNE_NO_MAT, again, bits, NULL));
+    TRY(clprune__relu_backward(context, beta, dy, bits, dx, db, event));
 done:
     clprune__scratch_end(context, mark);
     return status;
@@ -124,22 +126,23 @@ static clprune_status backward_chunks(clprune_context *context, clprune_activati
     clprune_mat db, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const clprune_saved_info info = clprune_saved_describe(saved);
+    const clprune__kept *store = clprune__saved_kept(saved);
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     clprune__chunks chunks;
-    TRY(clprune__chunks_begin(context, info.rows, info.cols, range, &chunks));
+    TRY(clprune__chunks_begin(context, store->rows, store->cols, range, &chunks));
     while (clprune__chunks_next(&chunks)) {
         const size_t first = chunks.range.first, count = chunks.range.count;
-        const clprune_mat kept = clprune_saved_target(saved, first, count, chunks.room);
-        const clprune_mat part_dy = clprune__chunk_of(&chunks, dy, info.rows);
-        const clprune_mat part_dx = clprune__chunk_of(&chunks, dx, info.rows);
+        const clprune_mat kept =
+            is_dense(store) ? store->form->mat(store, chunks.range) : chunks.room;
+        const clprune_mat part_dy = clprune__chunk_of(&chunks, dy, store->rows);
+        const clprune_mat part_dx = clprune__chunk_of(&chunks, dx, store->rows);
         const float part_beta = chunks.before == 0 ? beta : 1.0f;
         cl_event *last = chunks.last ? event : NULL;
-        TRY(clprune_saved_restore(saved, first, count, kept, NULL)); /* DENSE: a no-op */
+        TRY(clprune__saved_restore(saved, first, count, kept, NULL)); /* DENSE: a no-op */
         if (activation == CLPRUNE_ACTIVATION_RELU)
             TRY(backward_relu(context, part_beta, kept, chunks.room, part_dy, part_dx, db, last));
         else
-            TRY(clprune_gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
+            TRY(clprune__gelu_backward(context, part_beta, kept, part_dy, part_dx, db, last));
     }
 done:
     clprune__scratch_end(context, mark);
@@ -153,29 +156,28 @@ clprune_status clprune_activation_backward(clprune_context *context, clprune_act
 {
     ENTER_WITH(context, "saved", clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
-    clprune_saved_info info;
+    const clprune__kept *kept;
+    const clprune__range range = {first, count};
     TRY(check_activation(context, activation));
-    TRY(check(context, activation, saved, (clprune__range){first, count}, &info));
-    const size_t rows = count * info.rows, cols = info.cols;
+    TRY(check(context, activation, saved, range, &kept));
+    const size_t rows = count * kept->rows, cols = kept->cols;
     enum { DY, DX, DB, ALL };
     const clprune__operand operands[ALL] = {{"dy", dy, rows, cols},
         {"dx", dx, rows, cols, .in_place = 1u << DY}, {"db", db, 1, cols, .optional = true}};
     TRY(clprune__check_operands(context, operands, DX, ALL));
-    TRY(clprune__saved_check_stored(context, saved, (clprune__range){first, count}));
+    TRY(clprune__saved_check_stored(context, saved, range));
     TRY(clprune__saved_check_apart(context, saved, "dx", dx));
     TRY(clprune__saved_check_apart(context, saved, "db", db));
-    if (info.keep.form == CLPRUNE_FORM_GELU_CODE)
-        TRY(clprune_gelu_code_backward(context, info.keep.bits, beta, dy,
-            clprune_saved_codes(saved, first, count), dx, db, event));
-    else if (info.keep.form == CLPRUNE_FORM_MASK)
-        TRY(clprune_relu_backward(
-            context, beta, dy, clprune_saved_mask(saved, first, count), dx, db, event));
-    else if (info.keep.form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU)
-        TRY(clprune_gelu_backward(
-            context, beta, clprune_saved_dense(saved, first, count), dy, dx, db, event));
+    const clprune_form form = kept->keep.form;
+    if (form == CLPRUNE_FORM_GELU_CODE)
+        TRY(clprune__gelu_code_backward(
+            context, kept->keep.bits, beta, dy, kept->form->mat(kept, range), dx, db, event));
+    else if (form == CLPRUNE_FORM_MASK)
+        TRY(clprune__relu_backward(context, beta, dy, kept->form->mat(kept, range), dx, db, event));
+    else if (form == CLPRUNE_FORM_DENSE && activation == CLPRUNE_ACTIVATION_GELU)
+        TRY(clprune__gelu_backward(context, beta, kept->form->mat(kept, range), dy, dx, db, event));
     else
-        TRY(backward_chunks(
-            context, activation, (clprune__range){first, count}, beta, saved, dy, dx, db, event));
+        TRY(backward_chunks(context, activation, range, beta, saved, dy, dx, db, event));
 done:
     return status;
 }

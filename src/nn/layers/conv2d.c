@@ -5,10 +5,8 @@
 #include "core/checked.h"
 #include "nn/layers/biased_product.h"
 #include "nn/layers/sums.h"
-#include "nn/store/chunks.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
-#include "runtime/memory/scratch.h"
 
 struct clprune_conv2d {
     clprune_context *context;
@@ -134,7 +132,7 @@ clprune_status clprune_conv2d_saved_create(clprune_conv2d *layer, size_t batch,
         keep.grid_height = (unsigned)image.height;
         keep.grid_width = (unsigned)image.width;
     }
-    TRY(clprune_saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
+    TRY(clprune__saved_create(context, name, &keep, batch, pixels, layer->desc.in, saved));
 done:
     return status;
 }
@@ -160,7 +158,7 @@ clprune_status clprune_conv2d_forward(clprune_conv2d *layer, size_t batch, clpru
         TRY(clprune__saved_fit(
             context, saved, batch, image.height * image.width, desc->in, ALL, operands));
         if (batch > 0) /* an empty batch does not change the store, not even its shape */
-            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+            TRY(clprune__saved_store(saved, 0, batch, (clprune__region){NULL, 0}, x, NULL));
     }
     if (batch == 0)
         TRY(clprune__empty_event(context, event));
@@ -209,42 +207,19 @@ clprune_status clprune_conv2d_backward(clprune_conv2d *layer, size_t batch, clpr
     if (want_dw && batch == 0)
         TRY(clprune__scale(context, beta, dw, last));
     else if (want_dw && linear)
-        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
+        TRY(clprune__saved_product(saved, (clprune__range){0, batch}, false, beta, dy, dw, last));
     else if (want_dw)
         TRY(clprune__saved_product_conv(saved, &conv, beta, dy, dw, last));
     /* ... and dx[n, p, q] = sum over the taps that reach the pixel of w_ab^T * dy. */
     if (want_dx && batch == 0)
         TRY(clprune__empty_event(context, event)); /* dx is empty */
     else if (want_dx && linear)
-        TRY(clprune_gemm(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, dx_beta, dy, w, dx, event));
     else if (want_dx)
         TRY(clprune__conv_dx(context, &conv, dx_beta, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)
         TRY(clprune__empty_event(context, event));
 done:
-    return status;
-}
-
-clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
-    cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__form *form = clprune__form_of(kept->keep.form);
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune__chunks chunks;
-    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
-    while (clprune__chunks_next(&chunks)) {
-        clprune__conv part = *conv;
-        part.batch = chunks.range.count;
-        const clprune_mat part_dy =
-            clprune__chunk_of(&chunks, dy, conv->output.height * conv->output.width);
-        TRY(form->restore(context, kept, chunks.range, chunks.room, NULL));
-        TRY(clprune__conv_dw(context, &part, chunks.before == 0 ? beta : 1.0f, chunks.room, part_dy,
-            dw, chunks.last ? event : NULL));
-    }
-done:
-    clprune__scratch_end(context, mark);
     return status;
 }
 

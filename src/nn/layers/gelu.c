@@ -1,5 +1,6 @@
 #include "clprune/gelu.h"
 
+#include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
@@ -8,10 +9,9 @@
 static const clprune__kernel_def gelu_forward_kernel = {"layers/gelu.cl", "gelu_forward"};
 static const clprune__kernel_def gelu_backward_kernel = {"layers/gelu.cl", "gelu_backward"};
 
-clprune_status clprune_gelu_forward(
+clprune_status clprune__gelu_forward(
     clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     enum { B, H, G, ALL }; /* with a bias, h is an output */
@@ -24,6 +24,13 @@ clprune_status clprune_gelu_forward(
     TRY(clprune__rowwise_run(context, &gelu_forward_kernel, &plan, ALL, mats, event));
 done:
     return status;
+}
+
+clprune_status clprune_gelu_forward(
+    clprune_context *context, clprune_mat h, clprune_mat b, clprune_mat g, cl_event *event)
+{
+    ENTER(context);
+    return clprune__gelu_forward(context, h, b, g, event);
 }
 
 /* Forward: g = h * Phi(h). With `again`, g is recomputed as an output. */
@@ -56,11 +63,17 @@ done:
     return status;
 }
 
+clprune_status clprune__gelu_backward(clprune_context *context, float beta, clprune_mat h,
+    clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    return backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
+}
+
 clprune_status clprune_gelu_backward(clprune_context *context, float beta, clprune_mat h,
     clprune_mat dg, clprune_mat dh, clprune_mat db, cl_event *event)
 {
     ENTER(context);
-    return backward(context, beta, false, h, dg, CLPRUNE_NO_MAT, dh, db, event);
+    return clprune__gelu_backward(context, beta, h, dg, dh, db, event);
 }
 
 clprune_status clprune_gelu_backward_recompute(clprune_context *context, float beta, clprune_mat h,

@@ -1,6 +1,7 @@
 #include "clprune/gelu_code.h"
 
 #include "core/checked.h"
+#include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
@@ -37,10 +38,9 @@ clprune_status clprune_gelu_code_size_query(
     return check_sizes(NULL, rows, cols, bits, sizes);
 }
 
-clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
+clprune_status clprune__gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
     clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b);
     clprune_gelu_code_sizes sizes;
@@ -60,11 +60,17 @@ done:
     return status;
 }
 
-/* Forward: g = h * Phi(h), whose slope was kept as a code. */
-clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, float beta,
-    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
+clprune_status clprune_gelu_code_forward(clprune_context *context, unsigned bits, clprune_mat h,
+    clprune_mat b, clprune_mat g, clprune_mat codes, cl_event *event)
 {
     ENTER(context);
+    return clprune__gelu_code_forward(context, bits, h, b, g, codes, event);
+}
+
+/* Forward: g = h * Phi(h), whose slope was kept as a code. */
+clprune_status clprune__gelu_code_backward(clprune_context *context, unsigned bits, float beta,
+    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
+{
     clprune_status status = CLPRUNE_SUCCESS;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -90,4 +96,11 @@ clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bit
 done:
     clprune__scratch_end(context, mark);
     return status;
+}
+
+clprune_status clprune_gelu_code_backward(clprune_context *context, unsigned bits, float beta,
+    clprune_mat dg, clprune_mat codes, clprune_mat dh, clprune_mat db, cl_event *event)
+{
+    ENTER(context);
+    return clprune__gelu_code_backward(context, bits, beta, dg, codes, dh, db, event);
 }

@@ -51,7 +51,7 @@ clprune_status clprune_linear_saved_create(
         return clprune__fail(NULL, CLPRUNE_INVALID_ARGUMENT, __FILE__, __LINE__, "layer is NULL");
     const clprune_linear_desc *desc = &layer->desc;
     const bool features = desc->axis == CLPRUNE_AXIS_FEATURES;
-    return clprune_saved_create(layer->context, name, &desc->keep, batch,
+    return clprune__saved_create(layer->context, name, &desc->keep, batch,
         features ? size : desc->in, features ? desc->in : size, saved);
 }
 
@@ -119,7 +119,7 @@ clprune_status clprune_linear_forward(clprune_linear *layer, size_t batch, clpru
             TRY(clprune__saved_store(saved, 0, batch, scores.to, x, event));
     } else {
         if (stores)
-            TRY(clprune_saved_store(saved, 0, batch, x, NULL));
+            TRY(clprune__saved_store(saved, 0, batch, scores.to, x, NULL));
         if (batch > 0)
             TRY(clprune__product_tokens(context, batch, x, w, b, y, event));
         else
@@ -137,7 +137,7 @@ static clprune_status back_through_rows(clprune_linear *layer, size_t batch, clp
     const clprune_linear_desc *desc = &layer->desc;
     if (batch == 0)
         return clprune__empty_event(layer->context, event);
-    return clprune_gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
+    return clprune__gemm_batched(layer->context, batch, true, false, 1.0f, 0.0f, w, 0,
         clprune_mat_rows(dy, 0, desc->out), desc->out * dy.ld, clprune_mat_rows(dx, 0, desc->in),
         desc->in * dx.ld, event);
 }
@@ -178,13 +178,12 @@ clprune_status clprune_linear_backward(clprune_linear *layer, size_t batch, floa
     last = want_dx ? NULL : event;
     if (want_dw && batch == 0) /* the store may have another shape */
         TRY(clprune__scale(context, beta, dw, last));
-    else if (want_dw && features)
-        TRY(clprune_saved_product_tn(saved, 0, batch, beta, dy, dw, last));
     else if (want_dw)
-        TRY(clprune_saved_product_nt(saved, 0, batch, beta, dy, dw, last));
+        TRY(clprune__saved_product(
+            saved, (clprune__range){0, batch}, !features, beta, dy, dw, last));
     /* ... and dx = dy * w, or dx_n = w^T * dy_n. */
     if (want_dx && features)
-        TRY(clprune_gemm(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
+        TRY(clprune__gemm_single(context, false, false, 1.0f, 0.0f, dy, w, dx, event));
     else if (want_dx)
         TRY(back_through_rows(layer, batch, dy, w, dx, event));
     if (!want_db && !want_dw && !want_dx)

@@ -1,6 +1,7 @@
 #include "clprune/relu.h"
 
 #include "core/checked.h"
+#include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
@@ -37,10 +38,9 @@ static clprune__rowwise plan_bytes(
     return clprune__sums_plan_of(context, rows, cols, sums, 1, 0, width);
 }
 
-clprune_status clprune_relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
+clprune_status clprune__relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
     clprune_mat y, clprune_mat mask, cl_event *event)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     const bool bias = !clprune__is_absent(b), keep = !clprune__is_absent(mask);
     clprune_relu_mask_sizes sizes;
@@ -60,11 +60,17 @@ done:
     return status;
 }
 
-/* Forward: y = max(x, 0). */
-clprune_status clprune_relu_backward(clprune_context *context, float beta, clprune_mat dy,
-    clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
+clprune_status clprune_relu_forward(clprune_context *context, clprune_mat x, clprune_mat b,
+    clprune_mat y, clprune_mat mask, cl_event *event)
 {
     ENTER(context);
+    return clprune__relu_forward(context, x, b, y, mask, event);
+}
+
+/* Forward: y = max(x, 0). */
+clprune_status clprune__relu_backward(clprune_context *context, float beta, clprune_mat dy,
+    clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
+{
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_relu_mask_sizes sizes;
     const clprune__scratch_mark mark = clprune__scratch_begin(context);
@@ -89,4 +95,11 @@ clprune_status clprune_relu_backward(clprune_context *context, float beta, clpru
 done:
     clprune__scratch_end(context, mark);
     return status;
+}
+
+clprune_status clprune_relu_backward(clprune_context *context, float beta, clprune_mat dy,
+    clprune_mat mask, clprune_mat dx, clprune_mat db, cl_event *event)
+{
+    ENTER(context);
+    return clprune__relu_backward(context, beta, dy, mask, dx, db, event);
 }

@@ -51,7 +51,7 @@ static clprune_status back_through_tokens(
     const size_t tokens = w.rows;
     if (batch == 0)
         return CLPRUNE_SUCCESS;
-    return clprune_gemm_batched(context, batch, true, false, 1.0f, 0.0f, w, 0,
+    return clprune__gemm_batched(context, batch, true, false, 1.0f, 0.0f, w, 0,
         clprune_mat_rows(dy, 0, tokens), tokens * dy.ld, clprune_mat_rows(u, 0, tokens),
         tokens * u.ld, NULL);
 }

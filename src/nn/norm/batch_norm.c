@@ -4,6 +4,7 @@
 #include "nn/layers/sums.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__kernel_def partial_kernel = {
@@ -27,8 +28,8 @@ static clprune_status no_rows(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     if (rows_before == 0) {
-        TRY(clprune_mat_fill(context, 0.0f, mean, NULL));
-        TRY(clprune_mat_fill(context, 0.0f, m2, event));
+        TRY(clprune__mat_fill(context, 0.0f, mean, NULL));
+        TRY(clprune__mat_fill(context, 0.0f, m2, event));
     } else {
         TRY(clprune__empty_event(context, event));
     }

@@ -9,8 +9,11 @@
 #include "ops/conv/conv_private.h"
 #include "ops/products/gemm_private.h"
 
+typedef struct clprune__form clprune__form;
+
 /* A store as its form sees it. */
 typedef struct clprune__kept {
+    const clprune__form *form;
     clprune_keep keep; /* settled: see clprune__form.settle */
     size_t batch, rows, cols;
     cl_mem buffer; /* the blob begins at byte `offset`, a multiple of CLPRUNE_SAVED_ALIGN */
@@ -21,7 +24,7 @@ typedef struct clprune__kept {
 typedef struct clprune__packing clprune__packing; /* nn/packed_form.h */
 
 /* A form. Callers have checked that ranges lie inside the store and matrices have their shapes. */
-typedef struct clprune__form {
+struct clprune__form {
     const char *name;
 
     /* Fills in the defaults of the fields that the form reads; fails for invalid values. NULL: the
@@ -64,23 +67,9 @@ typedef struct clprune__form {
 
     /* For forms of activations, whose functions are clprune__packed_...; else NULL. */
     const clprune__packing *packing;
-} clprune__form;
+};
 
-/* Every form, in the order of clprune_form. */
-#define CLPRUNE__FORMS(FORM)                                                                       \
-    FORM(dense)                                                                                    \
-    FORM(pruned)                                                                                   \
-    FORM(mean)                                                                                     \
-    FORM(gelu_code)                                                                                \
-    FORM(quantised)                                                                                \
-    FORM(pooled)                                                                                   \
-    FORM(mask)
-
-#define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
-CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
-
-/* NULL if `form` is not a clprune_form. */
-const clprune__form *clprune__form_of(clprune_form form);
+/* Below the forms: kept_cells.c and restored_product.c. */
 
 /* Fails unless `keep` describes cells: a side, and a grid with both sides or none. */
 clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep);
@@ -99,13 +88,43 @@ clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range)
 bool clprune__kept_conv_pools(
     const clprune_context *context, const clprune__kept *kept, const clprune__conv *conv);
 
+/* dw = product + beta * dw from restored samples, some at a time: dy^T * x or, with nt, the sum
+ * over the samples of dy_n * x_n^T; and dw of a convolution. */
+clprune_status clprune__restored_product(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, bool nt, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
+    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
+
+/* The forms: form_*.c. */
+
+/* Every form, in the order of clprune_form. */
+#define CLPRUNE__FORMS(FORM)                                                                       \
+    FORM(dense)                                                                                    \
+    FORM(pruned)                                                                                   \
+    FORM(mean)                                                                                     \
+    FORM(gelu_code)                                                                                \
+    FORM(quantised)                                                                                \
+    FORM(pooled)                                                                                   \
+    FORM(mask)
+
+#define CLPRUNE__DECLARE_FORM(name) extern const clprune__form clprune__form_##name;
+CLPRUNE__FORMS(CLPRUNE__DECLARE_FORM)
+
 /* The BSR matrix of a store of form PRUNED, and the sizes of its parts. */
 clprune_status clprune__pruned_bsr(clprune_context *context, const clprune__kept *kept,
     clprune_bsr *bsr, clprune_saved_sizes *sizes);
 
-/* dw of a convolution from restored images, some at a time. */
-clprune_status clprune__restored_product_conv(clprune_context *context, const clprune__kept *kept,
-    clprune__range range, const clprune__conv *conv, float beta, clprune_mat dy, clprune_mat dw,
-    cl_event *event);
+/* Above them: form.c. */
+
+/* NULL if `form` is not a clprune_form. */
+const clprune__form *clprune__form_of(clprune_form form);
+
+/* *settled = *keep with all defaults filled in; fails for invalid settings. */
+clprune_status clprune__keep_settle(
+    clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
+
+/* Fails for GELU_CODE and MASK, which keep derivatives: dw cannot be computed from them. */
+clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
 
 #endif

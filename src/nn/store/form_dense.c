@@ -1,6 +1,7 @@
 /* DENSE: x as it is. */
 #include "nn/store/form.h"
 #include "runtime/context/check.h"
+#include "runtime/memory/matrix_private.h"
 
 static clprune_mat dense_mat(const clprune__kept *kept, clprune__range range)
 {
@@ -23,7 +24,7 @@ static clprune_status copy_unless_same(
 {
     if (clprune__same_mat(from, to))
         return clprune__empty_event(context, event);
-    return clprune_mat_copy(context, from, to, event);
+    return clprune__mat_copy(context, from, to, event);
 }
 
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
@@ -42,7 +43,8 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
 static clprune_status product_tn(clprune_context *context, const clprune__kept *kept,
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    return clprune_gemm(context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
+    return clprune__gemm_single(
+        context, true, false, 1.0f, beta, dy, dense_mat(kept, range), dw, event);
 }
 
 static clprune_status product_nt(clprune_context *context, const clprune__kept *kept,

@@ -1,5 +1,6 @@
 /* GELU_CODE: GELU's derivative at x, as codes; see clprune/gelu_code.h. */
 #include "clprune/gelu_code.h"
+#include "nn/layers/activation_private.h"
 #include "nn/store/packed_form.h"
 #include "runtime/context/fail.h"
 
@@ -24,13 +25,13 @@ static clprune_status sizes(size_t rows, size_t cols, unsigned bits, size_t *wor
 static clprune_status forward(clprune_context *context, unsigned bits, clprune_mat x, clprune_mat y,
     clprune_mat packed, cl_event *event)
 {
-    return clprune_gelu_code_forward(context, bits, x, CLPRUNE_NO_MAT, y, packed, event);
+    return clprune__gelu_code_forward(context, bits, x, CLPRUNE_NO_MAT, y, packed, event);
 }
 
 static clprune_status backward(
     clprune_context *context, unsigned bits, clprune_mat packed, clprune_mat dx, cl_event *event)
 {
-    return clprune_gelu_code_backward(context, bits, 0.0f, dx, packed, dx, CLPRUNE_NO_MAT, event);
+    return clprune__gelu_code_backward(context, bits, 0.0f, dx, packed, dx, CLPRUNE_NO_MAT, event);
 }
 
 static const clprune__packing packing = {sizes, forward, backward};

@@ -1,5 +1,6 @@
 /* MASK: one bit an element, set where x is positive or NaN; see clprune/relu.h. */
 #include "clprune/relu.h"
+#include "nn/layers/activation_private.h"
 #include "nn/store/packed_form.h"
 
 static clprune_status sizes(size_t rows, size_t cols, unsigned bits, size_t *words, size_t *bytes)
@@ -16,14 +17,14 @@ static clprune_status forward(clprune_context *context, unsigned bits, clprune_m
     clprune_mat packed, cl_event *event)
 {
     (void)bits;
-    return clprune_relu_forward(context, x, CLPRUNE_NO_MAT, y, packed, event);
+    return clprune__relu_forward(context, x, CLPRUNE_NO_MAT, y, packed, event);
 }
 
 static clprune_status backward(
     clprune_context *context, unsigned bits, clprune_mat packed, clprune_mat dx, cl_event *event)
 {
     (void)bits;
-    return clprune_relu_backward(context, 0.0f, dx, packed, dx, CLPRUNE_NO_MAT, event);
+    return clprune__relu_backward(context, 0.0f, dx, packed, dx, CLPRUNE_NO_MAT, event);
 }
 
 static const clprune__packing packing = {sizes, forward, backward};

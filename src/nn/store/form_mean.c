@@ -49,7 +49,8 @@ static clprune_status product_tn(clprune_context *context, const clprune__kept *
     clprune_mat sums;
     TRY(clprune__scratch_mat(context, range.count, dy.cols, &sums));
     TRY(clprune__token_sum(context, range.count, kept->rows, 1.0f, dy, sums, NULL));
-    TRY(clprune_gemm(context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
+    TRY(clprune__gemm_single(
+        context, true, false, 1.0f, beta, sums, means(kept, range), dw, event));
 done:
     clprune__scratch_end(context, mark);
     return status;

@@ -1,53 +1,9 @@
 /* POOLED: the means of cells of neighbouring rows, fp32. */
-#include "core/checked.h"
 #include "nn/store/form.h"
-#include "runtime/context/check.h"
-
-clprune_status clprune__check_cells(clprune_context *context, const clprune_keep *keep)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(keep->cell > 0, CLPRUNE_INVALID_ARGUMENT, "cell is 0, expected 1 or more");
-    REQUIRE((keep->grid_height == 0) == (keep->grid_width == 0), CLPRUNE_INVALID_ARGUMENT,
-        "a grid of %u x %u has one side of 0, expected two sides of at least 1, or 0 x 0 for none",
-        keep->grid_height, keep->grid_width);
-done:
-    return status;
-}
 
 static clprune_status settle(clprune_context *context, clprune_keep *keep)
 {
     return clprune__check_cells(context, keep);
-}
-
-/* Without a grid, the rows lie in one line. The cell is at most as long as the grid, so that
- * kernels can add it to a coordinate. */
-clprune__pool_grid clprune__kept_grid(const clprune__kept *kept)
-{
-    const clprune_keep *keep = &kept->keep;
-    const bool in_line = keep->cell == 0 || keep->grid_height == 0;
-    clprune__pool_grid grid = {1, kept->rows, 0};
-    if (!in_line)
-        grid = (clprune__pool_grid){keep->grid_height, keep->grid_width, 0};
-    const size_t longest = clprune__max(1, clprune__max(grid.height, grid.width));
-    grid.cell = keep->cell == 0 ? longest : clprune__min(keep->cell, longest);
-    return grid;
-}
-
-clprune_status clprune__kept_cells_bytes(
-    clprune_context *context, const clprune__kept *kept, size_t *bytes)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__pool_grid grid = clprune__kept_grid(kept);
-    size_t rows;
-    REQUIRE(clprune__mul(grid.height, grid.width, &rows) && rows == kept->rows,
-        CLPRUNE_INVALID_SIZE, "samples have %zu rows, expected those of a grid of %zu x %zu",
-        kept->rows, grid.height, grid.width);
-    REQUIRE(clprune__mul3(kept->batch, clprune__pool_cells(&grid), kept->cols, bytes) &&
-                clprune__mul(*bytes, sizeof(float), bytes),
-        CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
-        kept->cols);
-done:
-    return status;
 }
 
 static clprune_status sizes(
@@ -56,15 +12,6 @@ static clprune_status sizes(
     clprune_status status = clprune__kept_cells_bytes(context, kept, &found->bytes);
     found->values_bytes = found->bytes;
     return status;
-}
-
-clprune_mat clprune__kept_cells(const clprune__kept *kept, clprune__range range)
-{
-    const clprune__pool_grid grid = clprune__kept_grid(kept);
-    const size_t count = clprune__pool_cells(&grid);
-    clprune_mat all = clprune_mat_of(kept->buffer, kept->batch * count, kept->cols);
-    all.offset = kept->offset / sizeof(float);
-    return clprune_mat_rows(all, range.first * count, range.count * count);
 }
 
 static clprune_status store(clprune_context *context, const clprune__kept *kept,
@@ -97,14 +44,6 @@ static clprune_status product_nt(clprune_context *context, const clprune__kept *
     const clprune__pool_grid grid = clprune__kept_grid(kept);
     return clprune__pool_nt(
         context, &grid, range.count, beta, dy, clprune__kept_cells(kept, range), dw, event);
-}
-
-bool clprune__kept_conv_pools(
-    const clprune_context *context, const clprune__kept *kept, const clprune__conv *conv)
-{
-    const clprune__pool_grid grid = clprune__kept_grid(kept);
-    return grid.height == conv->image.height && grid.width == conv->image.width &&
-           clprune__conv_pools(context, conv, grid.cell);
 }
 
 static clprune_status product_conv(clprune_context *context, const clprune__kept *kept,

@@ -1,11 +1,11 @@
 /* PRUNED: the kept blocks of each sample, as BSR. With a centre, the means come first and the
  * blocks are of x - mean. */
-#include "clprune/bspmm.h"
-#include "clprune/token_mean.h"
 #include "core/checked.h"
+#include "nn/images/token_mean_private.h"
 #include "nn/store/chunks.h"
 #include "nn/store/form.h"
 #include "ops/prune/prune_private.h"
+#include "ops/sparse/bspmm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/memory/scratch.h"
 
@@ -159,7 +159,8 @@ static clprune_status store(clprune_context *context, const clprune__kept *kept,
     }
     const clprune_mat means = centred ? clprune__kept_cells(kept, range) : CLPRUNE_NO_MAT;
     if (centred && kept->rows > 0)
-        TRY(clprune_token_mean_forward(context, range.count, kept->rows, x, means, NULL));
+        TRY(clprune__token_sum(
+            context, range.count, kept->rows, 1 / (float)kept->rows, x, means, NULL));
     TRY(samples(context, kept, range, &bsr));
     TRY(clprune__prune(context, kept->keep.norm, kept->keep.criterion, kept->seed, scores, x,
         centred ? &means : NULL, &bsr, event));
@@ -173,7 +174,7 @@ static clprune_status restore(clprune_context *context, const clprune__kept *kep
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
-    TRY(clprune_bsr_unpack(context, &bsr, x, is_centred(kept) ? NULL : event));
+    TRY(clprune__bsr_unpack(context, &bsr, x, is_centred(kept) ? NULL : event));
     if (is_centred(kept)) {
         const clprune__pool_grid grid = clprune__kept_grid(kept);
         TRY(clprune__pool_shift(
@@ -183,7 +184,6 @@ done:
     return status;
 }
 
-/* clprune_bspmm_tn or _nt. */
 typedef clprune_status (*bspmm)(clprune_context *context, float alpha, float beta, clprune_mat dy,
     const clprune_bsr *xs, clprune_mat dw, cl_event *event);
 
@@ -192,7 +192,7 @@ static clprune_status product(bool nt, clprune_context *context, const clprune__
     clprune__range range, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const bspmm multiply = nt ? clprune_bspmm_nt : clprune_bspmm_tn;
+    const bspmm multiply = nt ? clprune__bspmm_nt : clprune__bspmm_tn;
     clprune_bsr bsr;
     TRY(samples(context, kept, range, &bsr));
     if (is_centred(kept)) {

@@ -3,11 +3,12 @@
 #include "core/checked.h"
 #include "nn/store/chunks.h"
 #include "runtime/context/fail.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/scratch.h"
 
 static const clprune__packing *packing_of(const clprune__kept *kept)
 {
-    return clprune__form_of(kept->keep.form)->packing;
+    return kept->form->packing;
 }
 
 static clprune_status measure(
@@ -67,7 +68,7 @@ clprune_status clprune__packed_restore(clprune_context *context, const clprune__
     clprune__range range, clprune_mat x, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    TRY(clprune_mat_fill(context, 1.0f, x, NULL));
+    TRY(clprune__mat_fill(context, 1.0f, x, NULL));
     TRY(packing_of(kept)->backward(
         context, kept->keep.bits, clprune__packed_mat(kept, range), x, event));
 done:

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 
 #include "core/checked.h"
-#include "nn/store/chunks.h"
 #include "nn/store/form.h"
 #include "nn/store/saved_private.h"
 #include "runtime/context/check.h"
-#include "runtime/memory/scratch.h"
+#include "runtime/memory/ledger.h"
 
 struct clprune_saved {
     clprune_context *context;
-    const clprune__form *form;
     clprune__kept kept;
     size_t bytes;           /* capacity for the blob */
     bool lent;              /* the buffer is the caller's */
@@ -24,49 +22,7 @@ struct clprune_saved {
  * write the matrix directly. */
 static bool is_guarded(const clprune_saved *saved)
 {
-    return saved->form->mat == NULL;
-}
-
-#define ADDRESS(name) &clprune__form_##name,
-static const clprune__form *const forms[] = {CLPRUNE__FORMS(ADDRESS)};
-
-const clprune__form *clprune__form_of(clprune_form form)
-{
-    return (unsigned)form < sizeof forms / sizeof forms[0] ? forms[form] : NULL;
-}
-
-const char *clprune_form_name(clprune_form form)
-{
-    const clprune__form *found = clprune__form_of(form);
-    return found != NULL ? found->name : "unknown";
-}
-
-clprune_status clprune__keep_settle(
-    clprune_context *context, const clprune_keep *keep, clprune_keep *settled)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
-    const clprune__form *form = clprune__form_of(keep->form);
-    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
-        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
-    TRY(clprune__check_reserved(context, "keep", keep->reserved, sizeof keep->reserved));
-    *settled = *keep;
-    if (form->settle != NULL)
-        TRY(form->settle(context, settled));
-done:
-    return status;
-}
-
-clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const clprune__form *form = clprune__form_of(keep->form);
-    REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
-        "form is %s, which does not restore a layer's input; it is for activations "
-        "(clprune/activation.h)",
-        form->name);
-done:
-    return status;
+    return saved->kept.form->mat == NULL;
 }
 
 /* The sizes of a settled store. */
@@ -81,7 +37,7 @@ static clprune_status sizes_of(
                 found.dense_bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN,
         CLPRUNE_SIZE_OVERFLOW, "%zu samples of %zu x %zu overflow size_t", kept->batch, kept->rows,
         kept->cols);
-    TRY(clprune__form_of(kept->keep.form)->sizes(context, kept, &found));
+    TRY(kept->form->sizes(context, kept, &found));
     REQUIRE(found.bytes <= SIZE_MAX - CLPRUNE_SAVED_ALIGN, CLPRUNE_SIZE_OVERFLOW,
         "a blob of %zu bytes overflows size_t", found.bytes);
     found.bytes = clprune__round_up(found.bytes, CLPRUNE_SAVED_ALIGN);
@@ -99,6 +55,7 @@ clprune_status clprune_saved_size_query(
     REQUIRE(sizes != NULL, CLPRUNE_INVALID_ARGUMENT, "sizes is NULL");
     *sizes = (clprune_saved_sizes){0};
     TRY(clprune__keep_settle(context, keep, &kept.keep));
+    kept.form = clprune__form_of(kept.keep.form);
     TRY(sizes_of(context, &kept, sizes));
 done:
     return status;
@@ -115,9 +72,28 @@ static clprune_status begin(clprune_context *context, const clprune_keep *keep, 
     made->context = context;
     made->kept = (clprune__kept){.batch = batch, .rows = rows, .cols = cols};
     TRY(clprune__keep_settle(context, keep, &made->kept.keep));
+    made->kept.form = clprune__form_of(made->kept.keep.form);
     TRY(sizes_of(context, &made->kept, &sizes));
-    made->form = clprune__form_of(made->kept.keep.form);
     *bytes = sizes.bytes;
+    *saved = made;
+    made = NULL;
+done:
+    free(made);
+    return status;
+}
+
+clprune_status clprune__saved_create(clprune_context *context, const char *name,
+    const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_saved *made = NULL;
+    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
+    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
+    size_t bytes;
+    TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
+    made->bytes = bytes;
+    TRY(clprune__buffer_create(
+        context, CLPRUNE_MEMORY_ACTIVATIONS, name, bytes, &made->kept.buffer));
     *saved = made;
     made = NULL;
 done:
@@ -129,20 +105,7 @@ clprune_status clprune_saved_create(clprune_context *context, const char *name,
     const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved)
 {
     ENTER_CREATE(context, saved);
-    clprune_status status = CLPRUNE_SUCCESS;
-    clprune_saved *made = NULL;
-    REQUIRE(saved != NULL, CLPRUNE_INVALID_ARGUMENT, "saved is NULL");
-    REQUIRE(context != NULL && name != NULL, CLPRUNE_INVALID_ARGUMENT, "context or name is NULL");
-    size_t bytes;
-    TRY(begin(context, keep, batch, rows, cols, &made, &bytes));
-    made->bytes = bytes;
-    TRY(clprune_buffer_create(
-        context, CLPRUNE_MEMORY_ACTIVATIONS, name, bytes, &made->kept.buffer));
-    *saved = made;
-    made = NULL;
-done:
-    clprune_saved_destroy(made);
-    return status;
+    return clprune__saved_create(context, name, keep, batch, rows, cols, saved);
 }
 
 clprune_status clprune_saved_create_in(clprune_context *context, const clprune_keep *keep,
@@ -186,7 +149,7 @@ void clprune_saved_destroy(clprune_saved *saved)
     if (saved == NULL || clprune__is_forked(saved->context))
         return;
     if (!saved->lent)
-        clprune_buffer_release(saved->context, saved->kept.buffer);
+        clprune__buffer_release(saved->context, saved->kept.buffer);
     clprune__stored_clear(&saved->stored);
     free(saved);
 }
@@ -210,6 +173,12 @@ done:
     return status;
 }
 
+static void take_shape(clprune_saved *saved, const clprune__kept *kept)
+{
+    clprune__stored_clear(&saved->stored);
+    saved->kept = *kept;
+}
+
 clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t rows, size_t cols)
 {
     ENTER(clprune__saved_context(saved));
@@ -219,8 +188,7 @@ clprune_status clprune_saved_reshape(clprune_saved *saved, size_t batch, size_t 
     clprune__kept kept;
     size_t bytes = 0;
     TRY(shape(context, saved, batch, rows, cols, &kept, &bytes));
-    clprune__stored_clear(&saved->stored);
-    saved->kept = kept;
+    take_shape(saved, &kept);
 done:
     return status;
 }
@@ -261,8 +229,8 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     TRY(shape(context, saved, fits ? kept.batch : batch, fits ? kept.rows : rows,
         fits ? kept.cols : cols, &kept, &bytes));
     const clprune__bytes blob = {kept.buffer, kept.offset, bytes};
-    const bool dense = saved->form == &clprune__form_dense;
-    const clprune_mat own = dense ? saved->form->mat(&kept, (clprune__range){0, batch}) : x;
+    const bool dense = saved->kept.form == &clprune__form_dense;
+    const clprune_mat own = dense ? saved->kept.form->mat(&kept, (clprune__range){0, batch}) : x;
     for (size_t i = 1; i < count; i++)
         TRY(clprune__check_bytes_apart(
             context, operands[i].name, clprune__bytes_of(operands[i].mat), "saved", blob));
@@ -271,7 +239,7 @@ clprune_status clprune__saved_fit(clprune_context *context, clprune_saved *saved
     else if (!clprune__same_mat(x, own))
         TRY(clprune__check_apart(context, "x", x, "saved", own));
     if (!fits)
-        TRY(clprune_saved_reshape(saved, batch, rows, cols));
+        take_shape(saved, &kept);
 done:
     return status;
 }
@@ -312,14 +280,19 @@ clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores)
 {
     *scores = (clprune__gemm_scores){.to.buffer = NULL};
-    if (saved->form->scores == NULL)
+    if (saved->kept.form->scores == NULL)
         return CLPRUNE_SUCCESS;
-    return saved->form->scores(saved->context, &saved->kept, batch, scores);
+    return saved->kept.form->scores(saved->context, &saved->kept, batch, scores);
 }
 
 clprune_context *clprune__saved_context(const clprune_saved *saved)
 {
     return saved != NULL ? saved->context : NULL;
+}
+
+const clprune__kept *clprune__saved_kept(const clprune_saved *saved)
+{
+    return &saved->kept;
 }
 
 clprune_status clprune__saved_check_range(
@@ -349,7 +322,7 @@ done:
 
 static bool is_form(const clprune_saved *saved, const clprune__form *form)
 {
-    return saved != NULL && saved->form == form;
+    return saved != NULL && saved->kept.form == form;
 }
 
 /* Samples [first, first + count), clipped to the batch; CLPRUNE_NO_MAT unless the store has form
@@ -397,7 +370,7 @@ clprune_mat clprune_saved_target(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat scratch)
 {
     ENTER_QUIETLY(clprune__saved_context(saved));
-    return is_form(saved, &clprune__form_dense) ? clprune_saved_dense(saved, first, count)
+    return is_form(saved, &clprune__form_dense) ? view(saved, &clprune__form_dense, first, count)
                                                 : scratch;
 }
 
@@ -415,7 +388,7 @@ static clprune_status check_dense(
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "x", x, count * saved->kept.rows, saved->kept.cols));
-    if (saved->form != &clprune__form_dense)
+    if (saved->kept.form != &clprune__form_dense)
         TRY(clprune__saved_check_apart(context, saved, "x", x));
 done:
     return status;
@@ -434,7 +407,7 @@ clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t c
             "no memory for the list of stored samples");
         clprune__stored_remove(&saved->stored, range);
     }
-    TRY(saved->form->store(context, &saved->kept, range, scores, x, event));
+    TRY(saved->kept.form->store(context, &saved->kept, range, scores, x, event));
     if (is_guarded(saved))
         clprune__stored_add(&saved->stored, range);
 done:
@@ -448,47 +421,38 @@ clprune_status clprune_saved_store(
     return clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, x, event);
 }
 
-clprune_status clprune_saved_restore(
+clprune_status clprune__saved_restore(
     const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
 {
-    ENTER(clprune__saved_context(saved));
     clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = clprune__saved_context(saved);
     const clprune__range range = {first, count};
     TRY(clprune__saved_check_range(context, saved, range));
     TRY(check_dense(context, saved, count, x));
     TRY(clprune__saved_check_stored(context, saved, range));
-    TRY(saved->form->restore(context, &saved->kept, range, x, event));
+    TRY(saved->kept.form->restore(context, &saved->kept, range, x, event));
 done:
     return status;
 }
 
-/* The product of a form without its own: restores some samples at a time and multiplies them as
- * dense ones. */
-static clprune_status product_of_restored(const clprune_saved *saved, clprune__range range, bool nt,
+clprune_status clprune_saved_restore(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event)
+{
+    ENTER(clprune__saved_context(saved));
+    return clprune__saved_restore(saved, first, count, x, event);
+}
+
+clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
-    clprune_status status = CLPRUNE_SUCCESS;
     clprune_context *context = saved->context;
     const clprune__kept *kept = &saved->kept;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    clprune__chunks chunks;
-    TRY(clprune__chunks_begin(context, kept->rows, kept->cols, range, &chunks));
-    while (clprune__chunks_next(&chunks)) {
-        const clprune_mat x = chunks.room;
-        const clprune_mat part = clprune__chunk_of(&chunks, dy, nt ? dw.rows : kept->rows);
-        const float part_beta = chunks.before == 0 ? beta : 1.0f;
-        cl_event *last = chunks.last ? event : NULL;
-        TRY(saved->form->restore(context, kept, chunks.range, x, NULL));
-        if (nt)
-            TRY(clprune__gemm_sum_nt(
-                context, chunks.range.count, part_beta, part, x, NULL, dw, last));
-        else
-            TRY(clprune_gemm(context, true, false, 1.0f, part_beta, part, x, dw, last));
-    }
-done:
-    clprune__scratch_end(context, mark);
-    return status;
+    const clprune__form *form = kept->form;
+    if (nt && form->product_nt != NULL)
+        return form->product_nt(context, kept, range, beta, dy, dw, event);
+    if (!nt && form->product_tn != NULL)
+        return form->product_tn(context, kept, range, beta, dy, dw, event);
+    return clprune__restored_product(context, kept, range, nt, beta, dy, dw, event);
 }
 
 clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first, size_t count,
@@ -505,10 +469,7 @@ clprune_status clprune_saved_product_tn(const clprune_saved *saved, size_t first
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    if (saved->form->product_tn != NULL)
-        TRY(saved->form->product_tn(context, kept, range, beta, dy, dw, event));
-    else
-        TRY(product_of_restored(saved, range, false, beta, dy, dw, event));
+    TRY(clprune__saved_product(saved, range, false, beta, dy, dw, event));
 done:
     return status;
 }
@@ -530,10 +491,7 @@ clprune_status clprune_saved_product_nt(const clprune_saved *saved, size_t first
     TRY(clprune__check_apart(context, "dw", dw, "dy", dy));
     TRY(clprune__saved_check_apart(context, saved, "dw", dw));
     TRY(clprune__saved_check_stored(context, saved, range));
-    if (saved->form->product_nt != NULL)
-        TRY(saved->form->product_nt(context, kept, range, beta, dy, dw, event));
-    else
-        TRY(product_of_restored(saved, range, true, beta, dy, dw, event));
+    TRY(clprune__saved_product(saved, range, true, beta, dy, dw, event));
 done:
     return status;
 }
@@ -542,9 +500,9 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clp
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
 {
     const clprune__range range = {0, conv->batch};
-    if (saved->form->product_conv == NULL)
+    if (saved->kept.form->product_conv == NULL)
         return clprune__restored_product_conv(
             saved->context, &saved->kept, range, conv, beta, dy, dw, event);
-    return saved->form->product_conv(
+    return saved->kept.form->product_conv(
         saved->context, &saved->kept, range, conv, beta, dy, dw, event);
 }

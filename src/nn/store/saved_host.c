@@ -14,9 +14,9 @@ static clprune_status measure(clprune_context *context, const clprune_saved *sav
 {
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__saved_check_range(context, saved, (clprune__range){first, count}));
-    const clprune_saved_info info = clprune_saved_describe(saved);
-    *rows = count * info.rows;
-    *cols = info.cols;
+    const clprune__kept *kept = clprune__saved_kept(saved);
+    *rows = count * kept->rows;
+    *cols = kept->cols;
 done:
     return status;
 }
@@ -28,11 +28,11 @@ static clprune_status unwrap(clprune_context *context, clprune_mat *mat, clprune
     if (mat->buffer == NULL)
         return status;
     if (status == CLPRUNE_SUCCESS)
-        return clprune_mat_unwrap(context, mat);
+        return clprune__mat_unwrap(context, mat->buffer);
     char text[CLPRUNE__ERROR_TEXT];
     strcpy(text, clprune__error_text(context));
     clprune__wrap_keep_host(context, *mat);
-    (void)clprune_mat_unwrap(context, mat);
+    (void)clprune__mat_unwrap(context, mat->buffer);
     strcpy(clprune__error_text(context), text);
     return status;
 }
@@ -52,8 +52,8 @@ clprune_status clprune_saved_store_host(
     clprune_mat mat = CLPRUNE_NO_MAT;
     size_t rows, cols;
     TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune_mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
-    TRY(clprune_saved_store(saved, first, count, mat, NULL));
+    TRY(clprune__mat_wrap(context, readable(x), rows, cols, x_ld, CLPRUNE_ACCESS_READ, &mat));
+    TRY(clprune__saved_store(saved, first, count, (clprune__region){NULL, 0}, mat, NULL));
 done:
     return unwrap(context, &mat, status);
 }
@@ -67,8 +67,8 @@ clprune_status clprune_saved_restore_host(
     clprune_mat mat = CLPRUNE_NO_MAT;
     size_t rows, cols;
     TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune_mat_wrap(context, x, rows, cols, x_ld, CLPRUNE_ACCESS_WRITE, &mat));
-    TRY(clprune_saved_restore(saved, first, count, mat, NULL));
+    TRY(clprune__mat_wrap(context, x, rows, cols, x_ld, CLPRUNE_ACCESS_WRITE, &mat));
+    TRY(clprune__saved_restore(saved, first, count, mat, NULL));
 done:
     return unwrap(context, &mat, status);
 }
@@ -82,8 +82,8 @@ clprune_status clprune_saved_product_tn_host(const clprune_saved *saved, size_t 
     clprune_mat in = CLPRUNE_NO_MAT, out = CLPRUNE_NO_MAT;
     size_t rows, cols;
     TRY(measure(context, saved, first, count, &rows, &cols));
-    TRY(clprune_mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
-    TRY(clprune_mat_wrap(context, dw, o, cols, dw_ld,
+    TRY(clprune__mat_wrap(context, readable(dy), rows, o, dy_ld, CLPRUNE_ACCESS_READ, &in));
+    TRY(clprune__mat_wrap(context, dw, o, cols, dw_ld,
         beta != 0.0f ? CLPRUNE_ACCESS_READ_WRITE : CLPRUNE_ACCESS_WRITE, &out));
     TRY(clprune_saved_product_tn(saved, first, count, beta, in, out, NULL));
 done:

@@ -10,12 +10,12 @@
 /* The context of a store; NULL for NULL. */
 clprune_context *clprune__saved_context(const clprune_saved *saved);
 
-/* *settled = *keep with all defaults filled in; fails for invalid settings. */
-clprune_status clprune__keep_settle(
-    clprune_context *context, const clprune_keep *keep, clprune_keep *settled);
+/* What the forms see of a store, not NULL. */
+const clprune__kept *clprune__saved_kept(const clprune_saved *saved);
 
-/* Fails for GELU_CODE and MASK, which keep derivatives: dw cannot be computed from them. */
-clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep);
+/* As clprune_saved_create, within a call; *saved is NULL. */
+clprune_status clprune__saved_create(clprune_context *context, const char *name,
+    const clprune_keep *keep, size_t batch, size_t rows, size_t cols, clprune_saved **saved);
 
 /* The checks of a store; public functions have refused one of another context (ENTER_WITH). */
 
@@ -48,6 +48,11 @@ clprune_status clprune__saved_check_apart(
 clprune_status clprune__saved_scores(
     const clprune_saved *saved, size_t batch, clprune__gemm_scores *scores);
 
+/* dw = dy^T * x + beta * dw or, with nt, the sum over the samples of dy_n * x_n^T + beta * dw. The
+ * operands are checked, and the store holds the samples. */
+clprune_status clprune__saved_product(const clprune_saved *saved, clprune__range range, bool nt,
+    float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
 /* dw of a convolution of samples [0, conv->batch), which the store holds in this shape. */
 clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clprune__conv *conv,
     float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
@@ -55,5 +60,9 @@ clprune_status clprune__saved_product_conv(const clprune_saved *saved, const clp
 /* As clprune_saved_store; scores: the scores of x, or a NULL buffer. */
 clprune_status clprune__saved_store(clprune_saved *saved, size_t first, size_t count,
     clprune__region scores, clprune_mat x, cl_event *event);
+
+/* As clprune_saved_restore, within a call. */
+clprune_status clprune__saved_restore(
+    const clprune_saved *saved, size_t first, size_t count, clprune_mat x, cl_event *event);
 
 #endif

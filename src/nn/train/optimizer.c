@@ -10,6 +10,8 @@
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/rowwise.h"
+#include "runtime/memory/ledger.h"
+#include "runtime/memory/matrix_private.h"
 #include "runtime/memory/transfer.h"
 
 /* Elements of a work-group. */
@@ -180,7 +182,7 @@ static clprune_status create_state(clprune_optimizer *optimizer, size_t b, size_
         bytes += t->count * sizeof(float);
         count++;
     }
-    TRY(clprune_mats_create(
+    TRY(clprune__mats_create(
         context, CLPRUNE_MEMORY_OPTIMIZER, count, (const char *const *)names, mats));
     made->state[slot] = mats[0].buffer;
     const float zero = 0;
@@ -247,7 +249,7 @@ static clprune_status create_table(clprune_optimizer *optimizer)
         b->groups += groups;
         optimizer->groups += groups;
     }
-    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
+    TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_OPTIMIZER, "optimizer.table",
         optimizer->rows * sizeof *table, &optimizer->table));
     TRY(clprune__transfer_write(
         context, table, optimizer->table, 0, optimizer->rows * sizeof *table));
@@ -310,8 +312,8 @@ void clprune_optimizer_destroy(clprune_optimizer *optimizer)
         return;
     for (size_t b = 0; b < optimizer->bundle_count; b++)
         for (size_t slot = 0; slot < optimizer->slots; slot++)
-            clprune_buffer_release(optimizer->context, optimizer->bundles[b].state[slot]);
-    clprune_buffer_release(optimizer->context, optimizer->table);
+            clprune__buffer_release(optimizer->context, optimizer->bundles[b].state[slot]);
+    clprune__buffer_release(optimizer->context, optimizer->table);
     free(optimizer->bundles);
     free(optimizer->tensors);
     free(optimizer);

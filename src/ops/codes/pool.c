@@ -1,6 +1,5 @@
 #include "ops/codes/pool_private.h"
 
-#include "clprune/gemm.h"
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
@@ -162,7 +161,7 @@ clprune_status clprune__pool_tn(clprune_context *context, const clprune__pool_gr
         const clprune_mat part = clprune_mat_rows(sums, 0, count * cells);
         TRY(pool_rows(
             context, grid, false, clprune_mat_rows(dy, n * sample, count * sample), part, NULL));
-        TRY(clprune_gemm(context, true, false, 1.0f, n == 0 ? beta : 1.0f, part,
+        TRY(clprune__gemm_single(context, true, false, 1.0f, n == 0 ? beta : 1.0f, part,
             clprune_mat_rows(p, n * cells, count * cells), dw, n + count == batch ? event : NULL));
     }
 done:

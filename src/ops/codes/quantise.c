@@ -1,7 +1,6 @@
 #include "ops/codes/quantise_private.h"
 
 #include "core/checked.h"
-#include "ops/products/gemm_private.h"
 #include "runtime/context/check.h"
 #include "runtime/launch/rowwise.h"
 
@@ -163,23 +162,4 @@ clprune_status clprune__dequantise(
     TRY(clprune__launch_enqueue(&launch, 1, &plan.global, &plan.local, event));
 done:
     return status;
-}
-
-clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
-    const clprune__quantised *q, clprune_mat dw, cl_event *event)
-{
-    clprune__gemm_job job = {.batch = 1,
-        .transpose_a = true,
-        .alpha = 1.0f,
-        .beta = beta,
-        .a = dy,
-        .quantised_b = q,
-        .c = dw};
-    return clprune__gemm(context, &job, event);
-}
-
-clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
-    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event)
-{
-    return clprune__gemm_sum_nt(context, batch, beta, dy, CLPRUNE_NO_MAT, q, dw, event);
 }

@@ -1,5 +1,5 @@
-/* Quantised matrices: codes of 2, 4 or 8 bits with a scale and a zero for each group of columns,
- * and the products that read them without a dense copy. */
+/* Quantised matrices: codes of 2, 4 or 8 bits with a scale and a zero for each group of columns.
+ */
 #ifndef CLPRUNE_OPS_QUANTISE_PRIVATE_H
 #define CLPRUNE_OPS_QUANTISE_PRIVATE_H
 
@@ -62,16 +62,6 @@ clprune_status clprune__quantise(clprune_context *context, const uint64_t *seed,
 /* y = q. y: rows x cols, apart from q. */
 clprune_status clprune__dequantise(
     clprune_context *context, const clprune__quantised *q, clprune_mat y, cl_event *event);
-
-/* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
- * the bits are those of clprune_gemm with the dequantised matrix. */
-clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
-    const clprune__quantised *q, clprune_mat dw, cl_event *event);
-
-/* dw = sum over the samples of dy_n * q_n^T + beta * dw. dy: (batch * o) x cols; dw: o x p; q has
- * batch * p rows. */
-clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
-    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 /* Fails unless bits, group and both parts are legal. */
 clprune_status clprune__check_quantised(

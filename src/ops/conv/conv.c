@@ -1,105 +1,10 @@
-/* Products of convolutions: shapes, and which kernels make them. */
+/* Products of convolutions: which kernels make them. */
 #include "ops/conv/conv_private.h"
 
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
-
-/* Sizes along one axis. */
-typedef struct axis {
-    size_t image, output, kernel, stride, padding, dilation;
-} axis;
-
-static axis vertical(const clprune__conv *c)
-{
-    return (axis){c->image.height, c->output.height, c->kernel.height, c->stride.height,
-        c->padding.height, c->dilation.height};
-}
-
-static axis horizontal(const clprune__conv *c)
-{
-    return (axis){c->image.width, c->output.width, c->kernel.width, c->stride.width,
-        c->padding.width, c->dilation.width};
-}
-
-/* Positions and sums of a few sides have 31 bits in the kernels. */
-static bool in_range(axis a)
-{
-    size_t reach;
-    return a.image <= CLPRUNE__CONV_SIDE && a.padding <= CLPRUNE__CONV_SIDE &&
-           a.stride <= CLPRUNE__CONV_SIDE && clprune__mul(a.dilation, a.kernel - 1, &reach) &&
-           reach < CLPRUNE__CONV_SIDE;
-}
-
-bool clprune__conv_in_range(const clprune__conv *conv)
-{
-    return in_range(vertical(conv)) && in_range(horizontal(conv));
-}
-
-/* (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; 0 if the kernel does not fit.
- */
-static size_t output_of(axis a)
-{
-    const size_t padded = a.image + 2 * a.padding, reach = a.dilation * (a.kernel - 1) + 1;
-    return a.image == 0 || reach > padded ? 0 : (padded - reach) / a.stride + 1;
-}
-
-bool clprune__conv_settle(clprune__conv *conv)
-{
-    conv->output = (clprune_extent){output_of(vertical(conv)), output_of(horizontal(conv))};
-    return conv->output.height > 0 && conv->output.width > 0;
-}
-
-bool clprune__conv_is_linear(const clprune__conv *c)
-{
-    return c->kernel.height == 1 && c->kernel.width == 1 && c->stride.height == 1 &&
-           c->stride.width == 1 && c->padding.height == 0 && c->padding.width == 0;
-}
-
-void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv)
-{
-    clprune__arg_uint(launch, (uint32_t)conv->image.height);
-    clprune__arg_uint(launch, (uint32_t)conv->image.width);
-    clprune__arg_uint(launch, (uint32_t)conv->output.height);
-    clprune__arg_uint(launch, (uint32_t)conv->output.width);
-    clprune__arg_uint(launch, (uint32_t)(conv->kernel.height * conv->kernel.width));
-    clprune__arg_uint(launch, (uint32_t)conv->kernel.width);
-    const clprune_extent pairs[] = {conv->stride, conv->padding, conv->dilation};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        clprune__arg_uint(launch, (uint32_t)pairs[i].height);
-        clprune__arg_uint(launch, (uint32_t)pairs[i].width);
-    }
-}
-
-void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job)
-{
-    const clprune_extent pairs[] = {
-        job->grid, job->source, job->result, job->step, job->spread, job->shift};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        clprune__arg_uint(launch, (uint32_t)pairs[i].height);
-        clprune__arg_uint(launch, (uint32_t)pairs[i].width);
-    }
-    clprune__arg_uint(launch, (uint32_t)job->taps.width);
-    clprune__arg_uint(launch, (uint32_t)job->first_y);
-    clprune__arg_uint(launch, (uint32_t)job->first_x);
-    clprune__arg_uint(launch, (uint32_t)job->tap_step_y);
-    clprune__arg_uint(launch, (uint32_t)job->tap_step_x);
-}
-
-void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job)
-{
-    clprune__arg_uint(launch, (uint32_t)job->kernel_width);
-    clprune__arg_uint(launch, (uint32_t)job->weight_first.height);
-    clprune__arg_uint(launch, (uint32_t)job->weight_first.width);
-    clprune__arg_uint(launch, (uint32_t)job->weight_step.height);
-    clprune__arg_uint(launch, (uint32_t)job->weight_step.width);
-}
-
-bool clprune__conv_uses_vectors(const clprune_context *context)
-{
-    return context->kernels == CLPRUNE_KERNELS_VECTOR || !clprune__gemm_tiled_fits(context);
-}
 
 static clprune_status gather(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
@@ -113,104 +18,104 @@ static clprune_status gather(
 clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
     clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event)
 {
-    const clprune__conv_gather job = {.batch = conv->batch,
-        .n = conv->out,
-        .k = conv->in,
-        .grid = conv->output,
-        .source = conv->image,
-        .result = conv->output,
-        .step = conv->stride,
-        .spread = {1, 1},
-        .taps = conv->kernel,
-        .first_y = -(ptrdiff_t)conv->padding.height,
-        .first_x = -(ptrdiff_t)conv->padding.width,
-        .tap_step_y = (ptrdiff_t)conv->dilation.height,
-        .tap_step_x = (ptrdiff_t)conv->dilation.width,
-        .weight_step = {1, 1},
-        .kernel_width = conv->kernel.width,
-        .from = x,
-        .w = w,
-        .bias = b,
-        .to = y};
+    clprune__conv_gather job = clprune__conv_forward_job(conv);
+    job.from = x;
+    job.w = w;
+    job.bias = b;
+    job.to = y;
     return gather(context, &job, event);
-}
-
-clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
-    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
-{
-    const clprune__conv_source from = {.x = x, .cell = 1};
-    return clprune__conv_uses_vectors(context)
-               ? clprune__conv_dw_vector(context, conv, &from, beta, dy, dw, event)
-               : clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
-}
-
-/* The taps that reach the pixels p = u * stride + shift of an axis:
- *     u * stride + shift = i * stride + a * dilation - padding
- * so i = u + (shift + padding - a * dilation) / stride for those a where that is whole. */
-typedef struct reach {
-    size_t pixels; /* u < pixels */
-    size_t taps, first_tap, tap_step;
-    ptrdiff_t first, step; /* i = u + first + (number of the tap) * step */
-} reach;
-
-static reach reach_of(axis a, size_t shift)
-{
-    reach r = {.pixels = a.image > shift ? (a.image - shift - 1) / a.stride + 1 : 0};
-    const ptrdiff_t stride = (ptrdiff_t)a.stride, dilation = (ptrdiff_t)a.dilation,
-                    from = (ptrdiff_t)(shift + a.padding);
-    for (size_t tap = 0; tap < a.kernel; tap++) {
-        const ptrdiff_t distance = from - (ptrdiff_t)tap * dilation;
-        if (distance % stride != 0)
-            continue;
-        if (r.taps == 0) {
-            r.first_tap = tap;
-            r.first = distance / stride;
-        } else if (r.taps == 1) {
-            r.tap_step = tap - r.first_tap;
-            r.step = distance / stride - r.first;
-        }
-        r.taps++;
-    }
-    return r;
 }
 
 clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
     clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event)
 {
     clprune_status status = CLPRUNE_SUCCESS;
-    const axis down = vertical(conv), across = horizontal(conv);
     /* One launch for each phase (y, x) of the strides: the same taps reach all its pixels. */
-    const size_t phases_y = clprune__min(down.stride, down.image),
-                 phases_x = clprune__min(across.stride, across.image);
+    const size_t phases_y = clprune__min(conv->stride.height, conv->image.height),
+                 phases_x = clprune__min(conv->stride.width, conv->image.width);
     for (size_t y = 0; y < phases_y; y++)
         for (size_t x = 0; x < phases_x; x++) {
-            const reach ry = reach_of(down, y), rx = reach_of(across, x);
-            const bool none = ry.taps == 0 || rx.taps == 0,
-                       last = y + 1 == phases_y && x + 1 == phases_x;
-            const clprune__conv_gather job = {.batch = conv->batch,
-                .back = true,
-                .beta = beta,
-                .n = conv->in,
-                .k = conv->out,
-                .grid = {ry.pixels, rx.pixels},
-                .source = conv->output,
-                .result = conv->image,
-                .step = {1, 1},
-                .spread = conv->stride,
-                .shift = {y, x},
-                .taps = {none ? 0 : ry.taps, none ? 0 : rx.taps},
-                .first_y = ry.first,
-                .first_x = rx.first,
-                .tap_step_y = ry.step,
-                .tap_step_x = rx.step,
-                .weight_first = {ry.first_tap, rx.first_tap},
-                .weight_step = {ry.tap_step, rx.tap_step},
-                .kernel_width = conv->kernel.width,
-                .from = dy,
-                .w = w,
-                .to = dx};
+            const bool last = y + 1 == phases_y && x + 1 == phases_x;
+            clprune__conv_gather job = clprune__conv_dx_job(conv, y, x);
+            job.beta = beta;
+            job.from = dy;
+            job.w = w;
+            job.to = dx;
             TRY(gather(context, &job, last ? event : NULL));
         }
+done:
+    return status;
+}
+
+static clprune_status dw_from(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    return clprune__conv_uses_vectors(context)
+               ? clprune__conv_dw_vector(context, conv, from, beta, dy, dw, event)
+               : clprune__conv_dw_tiled(context, conv, from, beta, dy, dw, event);
+}
+
+clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    const clprune__conv_source from = {.x = x, .cell = 1};
+    return dw_from(context, conv, &from, beta, dy, dw, event);
+}
+
+bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell)
+{
+    clprune__conv coarse;
+    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
+    if (!clprune__conv_uses_vectors(context) || side == cell)
+        return true;
+    return clprune__conv_dw_vector_pools(context, &coarse, cell / side);
+}
+
+clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune__conv coarse;
+    const size_t side = clprune__conv_share_taps(conv, cell, &coarse);
+    const clprune__conv_source from = {
+        .x = p, .cell = cell / side, .of = side > 1 ? conv : NULL, .side = side};
+    return dw_from(context, &coarse, &from, beta, dy, dw, event);
+}
+
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    const clprune__conv_source from = {.q = q, .cell = 1};
+    return clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
+}
+
+bool clprune__conv_prunes(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs)
+{
+    if (context->kernels == CLPRUNE_KERNELS_VECTOR)
+        return clprune__conv_dw_pruned_vector_fits(context, conv, xs);
+    /* tiled_tn.clh numbers the pixels of an image, and its results, in 31 bits */
+    return conv->image.height <= INT32_MAX / conv->image.width &&
+           conv->output.height <= INT32_MAX / conv->output.width;
+}
+
+clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
+    cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR, kept = xs->desc.keep > 0;
+    if (means != NULL && !(vector && kept)) {
+        TRY(clprune__conv_dw_mean(context, conv, beta, *means, dy, dw, kept ? NULL : event));
+        beta = 1.0f;
+    } else if (!kept) {
+        TRY(clprune__scale(context, beta, dw, event));
+    }
+    if (kept && vector)
+        TRY(clprune__conv_dw_pruned_vector(context, conv, beta, xs, &sizes, means, dy, dw, event));
+    else if (kept)
+        TRY(clprune__conv_dw_pruned_tiled(context, conv, beta, xs, &sizes, dy, dw, event));
 done:
     return status;
 }

@@ -1,6 +1,6 @@
 /* dw of a convolution from one vector for each image, the value of all of its pixels. */
-#include "clprune/gemm.h"
 #include "ops/conv/conv_private.h"
+#include "ops/products/gemm_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/rowwise.h"
 #include "runtime/memory/scratch.h"
@@ -62,7 +62,7 @@ clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__co
             sums.buffer, sums.offset + o * taps, conv->batch, joined * taps, sums.ld};
         const clprune_mat to = {
             dw.buffer, dw.offset + o * dw.ld, joined * taps, conv->in, conv->in};
-        TRY(clprune_gemm(
+        TRY(clprune__gemm_single(
             context, true, false, 1.0f, beta, from, m, to, o + joined == conv->out ? event : NULL));
     }
 done:

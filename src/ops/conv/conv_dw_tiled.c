@@ -65,11 +65,9 @@ done:
     return status;
 }
 
-clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event)
+static void arg_pixels(clprune__launch *launch, const void *pixels)
 {
-    const clprune__conv_source from = {.q = q, .cell = 1};
-    return clprune__conv_dw_tiled(context, conv, &from, beta, dy, dw, event);
+    clprune__arg_conv(launch, pixels);
 }
 
 /* As bspmm_tn, whose rows are pixels here: dy is replaced by the results under a tap, and one
@@ -88,7 +86,8 @@ clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clp
     plan.groups *= taps;
     plan.splits = clprune__tiled_splits(
         context, &plan, context->ops->tuning.tiled_tn.groups_per_unit, conv->batch);
-    const clprune__bspmm_operands operands = {dy, conv->out, xs, sizes, &scratch, conv};
+    const clprune__bspmm_operands operands = {
+        dy, conv->out, xs, sizes, &scratch, .arg_pixels = arg_pixels, .pixels = conv};
     TRY(clprune__bsr_values(context, xs, &scratch.values));
     TRY(clprune__bsr_read_index(context, xs, sizes, &scratch.index));
     TRY(clprune__bspmm_take_scratch(context, xs, sizes, &plan, &scratch));

@@ -19,6 +19,8 @@ typedef struct clprune__conv {
 /* The largest side of an image, its padding, a stride and the reach of a kernel's taps. */
 #define CLPRUNE__CONV_SIDE ((size_t)INT32_MAX / 4)
 
+/* Floor: conv_shape.c. */
+
 /* Whether no side, except that of the output, is above CLPRUNE__CONV_SIDE. */
 bool clprune__conv_in_range(const clprune__conv *conv);
 
@@ -28,43 +30,9 @@ bool clprune__conv_settle(clprune__conv *conv);
 /* Whether the layer is a matrix product of the rows of x: 1 x 1 taps, stride 1, no padding. */
 bool clprune__conv_is_linear(const clprune__conv *conv);
 
-/* y = x * w + b; b may be CLPRUNE_NO_MAT. */
-clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
-    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
-
-/* dx = product + beta * dx, from dy. */
-clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
-    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event);
-
-/* dw = product + beta * dw, from dense images, ... */
-clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
-    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
-
-/* ... or from p, the means of cells of cell x cell pixels, as if upsampled. Only if
- * clprune__conv_pools says true. */
-bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
-clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
-    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
-
-/* dw from m, batch x in, one vector for all pixels of an image. Only if clprune__conv_sums_taps
- * says true: at most 256 taps, whose sums a work-item holds. */
-bool clprune__conv_sums_taps(const clprune__conv *conv);
-clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
-    float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
-
-/* dw from codes; only if clprune__conv_uses_vectors says false. */
-clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
-
-/* Whether clprune__conv_dw_pruned has kernels for these blocks; ... */
-bool clprune__conv_prunes(
-    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
-
-/* ... then dw from the kept blocks, whose rows are pixels. means: batch x in, added to all pixels
- * of their image; NULL: none. */
-clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
-    cl_event *event);
+/* The grid that dw is summed over: the cells of an image or, if a cell is a pixel (1), the result
+ * pixels. */
+clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
 
 /* One launch of an implicit product, to = product + beta * to: for each result pixel (u, v) of
  * grid.height x grid.width in each image, the sum over `taps` of the source pixel (u * step + first
@@ -84,36 +52,10 @@ typedef struct clprune__conv_gather {
     clprune_mat from, w, bias, to;
 } clprune__conv_gather;
 
-/* Kernel arguments: the sizes of a layer without its channels; the images and taps of a gathered
- * product; the indices of its weights. */
-void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
-void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
-void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
-
-/* Whether the vector kernels are used: on CPUs, and on devices without work-groups of the tiled
- * kernels' size. */
-bool clprune__conv_uses_vectors(const clprune_context *context);
-
-/* Scratch for the partial results of a plan. */
-clprune_status clprune__conv_take_partial(
-    clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
-
-/* Whether a vector kernel of dw can write dw itself (direct.clh): one split, in a multiple of 16, a
- * tile that divides 16, and local memory for 16 columns beside the segment. padded: channels of
- * whole blocks. */
-bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
-    const clprune__bspmm_plan *plan, size_t padded);
-
-/* Enqueues such a kernel, a group for each run of panels and split: dw = sum + beta * dw if the
- * plan is direct, else partial results. */
-clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
-    float beta, clprune_mat dw, cl_event *event);
-
-/* Adds up the partial results of kept blocks: dw = sum + beta * dw. A tap has `padded` rows of each
- * panel, those of whole blocks, at least conv->in. */
-clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
-    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
-    clprune_mat dw, cl_event *event);
+/* The product of a forward pass, and of dx at the pixels (y, x) + multiples of the strides, which
+ * the same taps reach; without matrices, bias and beta. */
+clprune__conv_gather clprune__conv_forward_job(const clprune__conv *conv);
+clprune__conv_gather clprune__conv_dx_job(const clprune__conv *conv, size_t y, size_t x);
 
 /* With cells and strides of multiples of `side` pixels, taps of pooled images read the same cells
  * wherever floor((tap * dilation - padding) / side) is equal, because
@@ -127,9 +69,20 @@ clprune_status clprune__conv_finish(clprune_context *context, const clprune__con
 size_t clprune__conv_share_taps(const clprune__conv *conv, size_t cell, clprune__conv *coarse);
 size_t clprune__conv_shared_tap(size_t tap, size_t dilation, size_t padding, size_t side);
 
-/* The grid that dw is summed over: the cells of an image or, if a cell is a pixel (1), the result
- * pixels. */
-clprune_extent clprune__conv_grid(const clprune__conv *conv, size_t cell);
+/* Whether the vector kernels are used: on CPUs, and on devices without work-groups of the tiled
+ * kernels' size. */
+bool clprune__conv_uses_vectors(const clprune_context *context);
+
+/* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
+size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
+
+/* Kernel arguments: the sizes of a layer without its channels; the images and taps of a gathered
+ * product; the indices of its weights. */
+void clprune__arg_conv(clprune__launch *launch, const clprune__conv *conv);
+void clprune__arg_gather_pixels(clprune__launch *launch, const clprune__conv_gather *job);
+void clprune__arg_gather_weights(clprune__launch *launch, const clprune__conv_gather *job);
+
+/* Floor of weight gradients: conv_dw_sums.c. */
 
 /* The input of dw's product: images, pooled cells, or codes. */
 typedef struct clprune__conv_source {
@@ -140,23 +93,34 @@ typedef struct clprune__conv_source {
     size_t side;                 /* of the shared cells, from clprune__conv_share_taps */
 } clprune__conv_source;
 
+/* Whether a vector kernel of dw can write dw itself (direct.clh): one split, in a multiple of 16, a
+ * tile that divides 16, and local memory for 16 columns beside the segment. padded: channels of
+ * whole blocks. */
+bool clprune__conv_direct(const clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded);
+
+/* Scratch for the partial results of a plan. */
+clprune_status clprune__conv_take_partial(
+    clprune_context *context, const clprune__bspmm_plan *plan, clprune__bspmm_scratch *scratch);
+
+/* Enqueues such a kernel, a group for each run of panels and split: dw = sum + beta * dw if the
+ * plan is direct, else partial results. */
+clprune_status clprune__conv_enqueue_dw(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    float beta, clprune_mat dw, cl_event *event);
+
+/* Adds up the partial results of kept blocks: dw = sum + beta * dw. A tap has `padded` rows of each
+ * panel, those of whole blocks, at least conv->in. */
+clprune_status clprune__conv_finish(clprune_context *context, const clprune__conv *conv,
+    const clprune__bspmm_plan *plan, size_t padded, float beta, clprune__bspmm_scratch scratch,
+    clprune_mat dw, cl_event *event);
+
 /* dw = sum + beta * dw from the partial results of a product, of the coarse convolution `conv` if
  * taps share cells. */
 clprune_status clprune__conv_finish_source(clprune_context *context, const clprune__conv *conv,
     const clprune__conv_source *from, const clprune__bspmm_plan *plan, float beta,
     clprune__bspmm_scratch scratch, clprune_mat dw, cl_event *event);
 
-/* Floats that the tiled kernels read at once of rows that begin at multiples of `unit` elements. */
-size_t clprune__conv_row_vector(clprune_mat mat, size_t unit);
-
-/* conv_dw_vector.cl and conv_dw_tiled.cl, and for kept blocks bspmm_tn_tiled.cl. */
-clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
-    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
-clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
-    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
-clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
-    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
-    clprune_mat dw, cl_event *event);
+/* The engines. */
 
 /* The weights of a product in panels of 16 * vectors results, in scratch: conv_weights.cl. Terms of
  * a panel are in the order of taps, then channels, or the other way round. `zeros` zeros follow
@@ -174,5 +138,66 @@ clprune_status clprune__conv_gather_vector(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event);
+
+/* conv_dw_vector.cl and conv_dw_tiled.cl. The former takes cells of more than a pixel only if
+ * clprune__conv_dw_vector_pools says true: a row of cells fits local memory. */
+bool clprune__conv_dw_vector_pools(
+    const clprune_context *context, const clprune__conv *conv, size_t cell);
+clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_tiled(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* From kept blocks, at least one: conv_dw_pruned_vector.cl, which adds `means` as
+ * clprune__conv_dw_pruned does, if clprune__conv_dw_pruned_vector_fits says true; and
+ * bspmm_tn_tiled.cl. */
+bool clprune__conv_dw_pruned_vector_fits(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
+clprune_status clprune__conv_dw_pruned_vector(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, const clprune_mat *means,
+    clprune_mat dy, clprune_mat dw, cl_event *event);
+clprune_status clprune__conv_dw_pruned_tiled(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_bsr_sizes *sizes, clprune_mat dy,
+    clprune_mat dw, cl_event *event);
+
+/* dw from m, batch x in, one vector for all pixels of an image. Only if clprune__conv_sums_taps
+ * says true: at most 256 taps, whose sums a work-item holds. */
+bool clprune__conv_sums_taps(const clprune__conv *conv);
+clprune_status clprune__conv_dw_mean(clprune_context *context, const clprune__conv *conv,
+    float beta, clprune_mat m, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* Roof: conv.c. */
+
+/* y = x * w + b; b may be CLPRUNE_NO_MAT. */
+clprune_status clprune__conv_forward(clprune_context *context, const clprune__conv *conv,
+    clprune_mat x, clprune_mat w, clprune_mat b, clprune_mat y, cl_event *event);
+
+/* dx = product + beta * dx, from dy. */
+clprune_status clprune__conv_dx(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat dy, clprune_mat w, clprune_mat dx, cl_event *event);
+
+/* dw = product + beta * dw, from dense images, ... */
+clprune_status clprune__conv_dw(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* ... or from p, the means of cells of cell x cell pixels, as if upsampled. Only if
+ * clprune__conv_pools says true. */
+bool clprune__conv_pools(const clprune_context *context, const clprune__conv *conv, size_t cell);
+clprune_status clprune__conv_dw_pooled(clprune_context *context, const clprune__conv *conv,
+    size_t cell, float beta, clprune_mat p, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* dw from codes; only if clprune__conv_uses_vectors says false. */
+clprune_status clprune__conv_dw_quantised(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune__quantised *q, clprune_mat dy, clprune_mat dw, cl_event *event);
+
+/* Whether clprune__conv_dw_pruned has kernels for these blocks; ... */
+bool clprune__conv_prunes(
+    const clprune_context *context, const clprune__conv *conv, const clprune_bsr *xs);
+
+/* ... then dw from the kept blocks, whose rows are pixels. means: batch x in, added to all pixels
+ * of their image; NULL: none. */
+clprune_status clprune__conv_dw_pruned(clprune_context *context, const clprune__conv *conv,
+    float beta, const clprune_bsr *xs, const clprune_mat *means, clprune_mat dy, clprune_mat dw,
+    cl_event *event);
 
 #endif

@@ -7,7 +7,6 @@
 #include "runtime/context/context_private.h"
 #include "runtime/memory/scratch.h"
 
-static const clprune__kernel_def conv_weights_kernel = {"conv/conv_weights.cl", "conv_weights"};
 static const clprune__kernel_def conv_strip_kernel = {
     "conv/conv_strip_vector.cl", "conv_strip_vector"};
 
@@ -126,40 +125,6 @@ static bool make_plan(
     plan.panel_run = clprune__ceil_div(plan.panels, runs);
     *made = plan;
     return true;
-}
-
-clprune_status clprune__conv_pack_weights(clprune_context *context, const clprune__conv_gather *job,
-    size_t vectors, bool taps_first, size_t zeros, clprune__region *packed)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t taps = job->taps.height * job->taps.width, panel = 16 * vectors;
-    const size_t panels = clprune__ceil_div(job->n, panel);
-    size_t floats, all;
-    REQUIRE(clprune__mul3(panels, panel, taps, &floats) && clprune__mul(floats, job->k, &floats) &&
-                clprune__add(floats, zeros, &all),
-        CLPRUNE_SIZE_OVERFLOW, "the packed weights overflow size_t");
-    TRY(clprune__scratch_array(context, all, sizeof(float), packed));
-    if (floats == 0) /* no taps, so the zeros are not read either */
-        goto done;
-    const size_t local[2] = {1, 1}, global[2] = {panels, taps};
-    clprune__defines defines = {0};
-    clprune__define(&defines, "PANEL", panel);
-    clprune__define(&defines, "BACK", job->back);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &conv_weights_kernel, &defines, &launch));
-    clprune__arg_uint(&launch, (uint32_t)job->n);
-    clprune__arg_uint(&launch, (uint32_t)job->k);
-    clprune__arg_uint(&launch, (uint32_t)taps);
-    clprune__arg_uint(&launch, (uint32_t)job->taps.width);
-    clprune__arg_gather_weights(&launch, job);
-    clprune__arg_uint(&launch, (uint32_t)(taps_first ? 1 : taps));
-    clprune__arg_uint(&launch, (uint32_t)(taps_first ? job->k : 1));
-    clprune__arg_uint(&launch, (uint32_t)zeros);
-    clprune__arg_mat(&launch, job->w);
-    clprune__arg_region(&launch, *packed);
-    TRY(clprune__launch_enqueue(&launch, 2, global, local, NULL));
-done:
-    return status;
 }
 
 bool clprune__conv_strips(const clprune_context *context, const clprune__conv_gather *job)

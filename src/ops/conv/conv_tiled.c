@@ -6,11 +6,6 @@
 
 static const clprune__kernel_def conv_tiled_kernel = {"conv/conv_tiled.cl", "conv_tiled"};
 
-size_t clprune__conv_row_vector(clprune_mat mat, size_t unit)
-{
-    return mat.offset % 4 == 0 && mat.ld % 4 == 0 && unit % 4 == 0 ? 4 : 1;
-}
-
 clprune_status clprune__conv_gather_tiled(
     clprune_context *context, const clprune__conv_gather *job, cl_event *event)
 {

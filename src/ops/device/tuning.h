@@ -14,8 +14,8 @@
  *     # gemm: 1.07 times as fast as the built-in row
  *     end
  *
- * A new parameter is a field here, a line of the table in tuning.c with its legal range, and a
- * value in each built-in row there. */
+ * A new parameter is a field here, a line in tuning_table.c with its legal range, and a value in
+ * each built-in row of tuning.c. */
 #ifndef CLPRUNE_OPS_TUNING_H
 #define CLPRUNE_OPS_TUNING_H
 

@@ -2,6 +2,7 @@
 #include "ops/products/gemm_private.h"
 
 #include <clblast_c.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/backend.h"
+#include "runtime/memory/ledger.h"
 
 /* CLBlast has global state: compiled programs, and a database of parameters that its first call
  * fills without a lock. So all calls of all contexts are serialised. */
@@ -112,7 +114,7 @@ done:
 void clprune__gemm_blast_close(clprune_context *context)
 {
     clprune__ops *ops = context->ops;
-    clprune_buffer_release(context, ops->blast_temp);
+    clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
     if (!ops->blast_ready || !blast_lock())
         return;
@@ -131,10 +133,10 @@ static clprune_status grow_temporary(clprune_context *context, size_t bytes)
 {
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ops *ops = context->ops;
-    clprune_buffer_release(context, ops->blast_temp);
+    clprune__buffer_release(context, ops->blast_temp);
     ops->blast_temp = NULL;
     ops->blast_temp_bytes = 0;
-    TRY(clprune_buffer_create(
+    TRY(clprune__buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, "gemm temporary", bytes, &ops->blast_temp));
     ops->blast_temp_bytes = bytes;
 done:
@@ -199,6 +201,46 @@ static clprune_status enqueue(clprune_context *context, const void *of, cl_event
         }
 done:
     return status;
+}
+
+/* Adds to *sum the elements of CLBlast's copy of an operand, padded to whole tiles; false on
+ * overflow. */
+static bool add_padded(size_t rows, size_t cols, size_t tile, size_t *sum)
+{
+    size_t padded;
+    return clprune__mul(clprune__round_up(rows, tile), clprune__round_up(cols, tile), &padded) &&
+           clprune__add(*sum, padded, sum);
+}
+
+/* An upper bound of the sides of CLBlast's tiles: 128 in its own parameters, maybe more in tuned
+ * ones. */
+static size_t blast_tile(const clprune_context *context)
+{
+    const clprune__blast_tuning tuned = clprune__tuning_blast(&context->ops->tuning, 0);
+    size_t tile = 128;
+    for (size_t i = 0; i < tuned.count; i++)
+        tile = clprune__max(tile, tuned.values[i]);
+    return tile;
+}
+
+/* Whether the indices of all elements of an operand in its buffer are below 2^31. */
+static bool ends_early(clprune_mat mat, size_t batch, size_t stride)
+{
+    return mat.offset + (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols <= INT_MAX;
+}
+
+/* CLBlast indexes the operands' buffers and its temporary with ints; larger indices would wrap and
+ * reach other memory. */
+bool clprune__gemm_blast_reaches(const clprune_context *context, const clprune__gemm_job *job)
+{
+    const size_t tile = blast_tile(context);
+    size_t temporary = 0;
+    return ends_early(job->a, job->batch, job->stride_a) &&
+           ends_early(job->b, job->batch, job->stride_b) &&
+           ends_early(job->c, job->batch, job->stride_c) &&
+           add_padded(job->m, job->k, tile, &temporary) &&
+           add_padded(job->k, job->n, tile, &temporary) &&
+           add_padded(job->m, job->n, tile, &temporary) && temporary <= INT_MAX;
 }
 
 /* A dry context notes the operands, but not the temporary: only CLBlast knows its size. */

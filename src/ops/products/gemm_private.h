@@ -1,4 +1,5 @@
-/* The engines behind clprune_gemm. All take checked operands without a size of zero. */
+/* Dense products, and the engines behind them, which take checked operands without a size of
+ * zero. */
 #ifndef CLPRUNE_OPS_GEMM_PRIVATE_H
 #define CLPRUNE_OPS_GEMM_PRIVATE_H
 
@@ -40,10 +41,63 @@ typedef struct clprune__gemm_job {
     clprune__gemm_scores scores;
 } clprune__gemm_job;
 
-/* As clprune_gemm_batched; fills in m, n and k. A bias and scores are fused if the engine can.
+/* Floor: gemm_shape.c and mat_scale.c. */
+
+/* Checks the sizes of a, b and c, and fills in m, n, k and the stride of a quantised
+ * b. */
+clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job);
+
+/* Fails unless all samples of a settled job, none of whose sizes is 0, lie in their buffers, and
+ * those of c apart from each other and from a and b. */
+clprune_status clprune__gemm_check_samples(clprune_context *context, const clprune__gemm_job *job);
+
+/* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
+void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
+
+/* Whether the device allows the work-groups of gemm_tiled.cl, 64 work-items. */
+bool clprune__gemm_tiled_fits(const clprune_context *context);
+
+/* The rows of a panel of `width` floats in local memory: `most`, halved until the panel and 1 KiB
+ * for the compiler fit. Few values, so that few programs are built. */
+size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);
+
+/* c = beta * c, the result of a product whose sum is empty. beta 0 does not read c. */
+clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
+
+/* The engines. */
+
+/* gemm_vector.cl, one launch for the batch: the engine of CPUs. It scores blocks that do not cross
+ * a depth of its panels; otherwise it sets job->scores.to.buffer to NULL. */
+clprune_status clprune__gemm_vector(
+    clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* gemm_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for products of samples. */
+clprune_status clprune__gemm_tiled(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* CLBlast, one product a sample: the engine of GPUs for single products. */
+clprune_status clprune__gemm_blast(
+    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
+
+/* Whether CLBlast's indices, which are ints, reach all elements. */
+bool clprune__gemm_blast_reaches(const clprune_context *context, const clprune__gemm_job *job);
+
+/* Releases what CLBlast holds for a context whose commands have finished. */
+void clprune__gemm_blast_close(clprune_context *context);
+
+/* Roof: gemm.c, gemm_sum.c and quantised_product.c. */
+
+/* As clprune_gemm_batched; settles the job. A bias and scores are fused if the engine can.
  * Otherwise bias is CLPRUNE__NO_BIAS or scores.to.buffer NULL on return, and the caller must add or
  * compute them. */
 clprune_status clprune__gemm(clprune_context *context, clprune__gemm_job *job, cl_event *event);
+
+/* As clprune_gemm and clprune_gemm_batched. */
+clprune_status clprune__gemm_single(clprune_context *context, bool transpose_a, bool transpose_b,
+    float alpha, float beta, clprune_mat a, clprune_mat b, clprune_mat c, cl_event *event);
+clprune_status clprune__gemm_batched(clprune_context *context, size_t batch, bool transpose_a,
+    bool transpose_b, float alpha, float beta, clprune_mat a, size_t stride_a, clprune_mat b,
+    size_t stride_b, clprune_mat c, size_t stride_c, cl_event *event);
 
 /* The engine of a context: the switch, else that of its kernel family. */
 clprune__gemm_engine clprune__gemm_choose(
@@ -58,33 +112,14 @@ bool clprune__gemm_fuses_bias(const clprune_context *context, bool of_samples);
 clprune_status clprune__gemm_sum_nt(clprune_context *context, size_t batch, float beta,
     clprune_mat dy, clprune_mat x, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
-/* c = beta * c, the result of a product whose sum is empty. beta 0 does not read c. */
-clprune_status clprune__scale(clprune_context *context, float beta, clprune_mat c, cl_event *event);
+/* dw = dy^T * q + beta * dw. dy: rows x o; dw: o x cols. On CPUs, where our own kernels multiply,
+ * the bits are those of clprune_gemm with the dequantised matrix. */
+clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
+    const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
-/* CLBlast, one product a sample: the engine of GPUs for single products. */
-clprune_status clprune__gemm_blast(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
-
-/* Releases what CLBlast holds for a context whose commands have finished. */
-void clprune__gemm_blast_close(clprune_context *context);
-
-/* gemm_tiled.cl, a launch for up to 65535 samples: the engine of GPUs for products of samples. */
-clprune_status clprune__gemm_tiled(
-    clprune_context *context, const clprune__gemm_job *job, cl_event *event);
-
-/* Whether the device allows the work-groups of gemm_tiled.cl, 64 work-items. */
-bool clprune__gemm_tiled_fits(const clprune_context *context);
-
-/* gemm_vector.cl, one launch for the batch: the engine of CPUs. It scores blocks that do not cross
- * a depth of its panels; otherwise it sets job->scores.to.buffer to NULL. */
-clprune_status clprune__gemm_vector(
-    clprune_context *context, clprune__gemm_job *job, cl_event *event);
-
-/* The last parameters of our own kernels: factors, operands with their strides, and a bias. */
-void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job);
-
-/* The rows of a panel of `width` floats in local memory: `most`, halved until the panel and 1 KiB
- * for the compiler fit. Few values, so that few programs are built. */
-size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width);
+/* dw = sum over the samples of dy_n * q_n^T + beta * dw. dy: (batch * o) x cols; dw: o x p; q has
+ * batch * p rows. */
+clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event);
 
 #endif

@@ -2,7 +2,6 @@
 #include "core/checked.h"
 #include "ops/products/gemm_private.h"
 #include "ops/products/gemm_tile.h"
-#include "runtime/context/context_private.h"
 #include "runtime/context/fail.h"
 #include "runtime/launch/launch.h"
 
@@ -17,11 +16,6 @@ enum { MOST_SAMPLES = 65535 };
 static size_t row_vector(clprune_mat mat, size_t stride)
 {
     return mat.offset % 4 == 0 && mat.ld % 4 == 0 && mat.cols % 4 == 0 && stride % 4 == 0 ? 4 : 1;
-}
-
-bool clprune__gemm_tiled_fits(const clprune_context *context)
-{
-    return context->facts.max_work_group >= CLPRUNE__TILE_LOCAL;
 }
 
 /* One launch; job->batch <= MOST_SAMPLES. */

@@ -9,18 +9,6 @@ static const clprune__kernel_def gemm_vector_kernel = {"products/gemm_vector.cl"
 static const clprune__kernel_def gemm_vector_quantised_kernel = {
     "products/gemm_vector.cl", "gemm_vector_quantised"};
 
-size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
-{
-    const size_t spare = 1024;
-    const size_t budget = context->facts.local_memory > 2 * spare
-                              ? (size_t)context->facts.local_memory - spare
-                              : spare;
-    size_t rows = most;
-    while (rows > 1 && rows * width * sizeof(float) > budget)
-        rows /= 2;
-    return rows;
-}
-
 /* The rows of op(a) that a group multiplies with a panel: whole tiles and, if a transposed a is
  * packed, whole vectors of 16. */
 static size_t block_rows(size_t most, size_t tile_rows, bool packed)

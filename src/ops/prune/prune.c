@@ -1,3 +1,4 @@
+/* Pruning: its steps one by one, and as a whole. */
 #include "clprune/prune.h"
 
 #include <limits.h>
@@ -6,103 +7,6 @@
 #include "ops/prune/prune_private.h"
 #include "ops/sparse/bsr_private.h"
 #include "runtime/context/check.h"
-#include "runtime/context/context_private.h"
-#include "runtime/launch/launch.h"
-#include "runtime/launch/rowwise.h"
-#include "runtime/memory/transfer.h"
-
-static const clprune__kernel_def prune_score_kernel = {"prune/prune_score.cl", "prune_score"};
-static const clprune__kernel_def prune_select_kernel = {"prune/prune_select.cl", "prune_select"};
-static const clprune__kernel_def prune_select_vector_kernel = {
-    "prune/prune_select_vector.cl", "prune_select_vector"};
-
-/* Bits of a digit of the radix selection. Few, since many work-items count in one histogram. */
-#define RADIX 8
-
-void clprune__score_defines(
-    clprune_norm norm, clprune_block block, size_t local, clprune__defines *defines)
-{
-    clprune__define(defines, "LOCAL", local);
-    clprune__define(defines, "VW", clprune__row_vector(block.cols));
-    clprune__define(defines, "BR", block.rows);
-    clprune__define(defines, "BC", block.cols);
-    clprune__define(defines, "NORM", norm);
-}
-
-static clprune_status score(clprune_context *context, clprune_norm norm,
-    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
-    const clprune_mat *centre, clprune__region scores, cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t local = clprune__group_size(context, 32);
-    const size_t run = clprune__block_row_run(local, desc);
-    const size_t groups = desc->batch * clprune__ceil_div(sizes->block_rows, run);
-    const size_t global = sizes->blocks > 0 ? groups * local : 0;
-    clprune__defines defines = {0};
-    clprune__score_defines(norm, desc->block, local, &defines);
-    if (centre != NULL)
-        clprune__define(&defines, "CENTRED", 1);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(context, &prune_score_kernel, &defines, &launch));
-    launch.least_group = 1;
-    clprune__arg_ulong(&launch, desc->rows);
-    clprune__arg_ulong(&launch, desc->cols);
-    clprune__arg_ulong(&launch, sizes->block_rows);
-    clprune__arg_ulong(&launch, run);
-    clprune__arg_ulong(&launch, sizes->block_cols);
-    clprune__arg_mat(&launch, x);
-    if (centre != NULL)
-        clprune__arg_mat(&launch, *centre);
-    clprune__arg_region(&launch, scores);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    return status;
-}
-
-/* Writes the mask of the `keep` highest scores of each sample, and the highest dropped one to
- * thresholds unless its buffer is NULL. */
-static clprune_status select_best(clprune_context *context, size_t batch, size_t blocks,
-    size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
-    cl_event *event)
-{
-    clprune_status status = CLPRUNE_SUCCESS;
-    const size_t bytes = batch * blocks;
-    const clprune__scratch_mark mark = clprune__scratch_begin(context);
-    if (keep == 0 || keep == blocks) {
-        const unsigned char flag = keep > 0;
-        TRY(clprune__transfer_fill(context, &flag, 1, mask.buffer, mask.offset, bytes, event));
-        goto done;
-    }
-    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
-    const size_t local = clprune__group_size(context, 256);
-    const size_t global = batch * local;
-    clprune__defines defines = {0};
-    if (!vector) {
-        clprune__define(&defines, "LOCAL", local);
-        clprune__define(&defines, "RADIX", RADIX);
-    }
-    clprune__define(&defines, "THRESHOLD", thresholds.buffer != NULL);
-    clprune__launch launch;
-    TRY(clprune__launch_begin(
-        context, vector ? &prune_select_vector_kernel : &prune_select_kernel, &defines, &launch));
-    launch.least_group = 1;
-    clprune__arg_ulong(&launch, blocks);
-    clprune__arg_uint(&launch, (uint32_t)keep);
-    clprune__arg_region(&launch, scores);
-    clprune__arg_region(&launch, mask);
-    if (vector) {
-        clprune__region digits;
-        const size_t padded = clprune__round_up(blocks, 64);
-        TRY(clprune__scratch_array(context, batch * padded, sizeof(cl_short), &digits));
-        clprune__arg_region(&launch, digits);
-    }
-    if (thresholds.buffer != NULL)
-        clprune__arg_region(&launch, thresholds);
-    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
-done:
-    clprune__scratch_end(context, mark);
-    return status;
-}
 
 static bool is_norm(clprune_norm norm)
 {
@@ -124,7 +28,8 @@ clprune_status clprune_prune_score(clprune_context *context, clprune_norm norm,
     const clprune__bytes written = {scores, 0, blocks * sizeof(float)};
     TRY(clprune__check_buffer(context, "scores", scores, blocks, sizeof(float)));
     TRY(clprune__check_bytes_apart(context, "scores", written, "x", clprune__bytes_of(x)));
-    TRY(score(context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event));
+    TRY(clprune__prune_score(
+        context, norm, desc, &sizes, x, NULL, (clprune__region){scores, 0}, event));
 done:
     return status;
 }
@@ -145,7 +50,7 @@ clprune_status clprune_prune_select(clprune_context *context, size_t batch, size
     TRY(clprune__check_buffer(context, "mask", mask, count, 1));
     TRY(clprune__check_bytes_apart(context, "mask", (clprune__bytes){mask, 0, count}, "scores",
         (clprune__bytes){scores, 0, count * sizeof(float)}));
-    TRY(select_best(context, batch, blocks, keep, (clprune__region){scores, 0},
+    TRY(clprune__prune_select(context, batch, blocks, keep, (clprune__region){scores, 0},
         (clprune__region){mask, 0}, (clprune__region){NULL, 0}, event));
 done:
     return status;
@@ -179,13 +84,13 @@ clprune_status clprune__prune(clprune_context *context, clprune_norm norm,
     priorities = scores;
     const bool drawn = rule->prioritise != NULL && desc->keep > 0;
     if (rule->norms && desc->keep > 0 && !scored)
-        TRY(score(context, norm, desc, &sizes, x, centre, scores, NULL));
+        TRY(clprune__prune_score(context, norm, desc, &sizes, x, centre, scores, NULL));
     if (drawn) {
         TRY(clprune__scratch_array(context, blocks, sizeof(float), &priorities));
         TRY(clprune__scratch_array(context, desc->batch, sizeof(float), &thresholds));
         TRY(rule->prioritise(context, bsr, sizes.blocks, seed, scores, priorities, thresholds));
     }
-    TRY(select_best(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
+    TRY(clprune__prune_select(context, desc->batch, sizes.blocks, desc->keep, priorities, mask,
         rule->limits ? thresholds : none, NULL));
     const clprune__weights weights = {scores, thresholds};
     TRY(clprune__bsr_pack(context, x, centre, mask, drawn ? &weights : NULL, bsr, &sizes, event));

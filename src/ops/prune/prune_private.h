@@ -11,6 +11,17 @@
 void clprune__score_defines(
     clprune_norm norm, clprune_block block, size_t local, clprune__defines *defines);
 
+/* Writes the norms of the blocks of x, checked, to scores. centre: as in clprune__prune. */
+clprune_status clprune__prune_score(clprune_context *context, clprune_norm norm,
+    const clprune_bsr_desc *desc, const clprune_bsr_sizes *sizes, clprune_mat x,
+    const clprune_mat *centre, clprune__region scores, cl_event *event);
+
+/* Writes the mask of the `keep` highest scores of each sample, and the highest dropped one to
+ * thresholds unless its buffer is NULL. */
+clprune_status clprune__prune_select(clprune_context *context, size_t batch, size_t blocks,
+    size_t keep, clprune__region scores, clprune__region mask, clprune__region thresholds,
+    cl_event *event);
+
 /* A criterion ranks blocks by priority; it may scale the kept ones. */
 typedef struct clprune__criterion {
     bool norms;  /* it reads the norms of the blocks */

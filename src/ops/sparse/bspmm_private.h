@@ -35,8 +35,6 @@ typedef struct clprune__bspmm_scratch {
                        index.crow is not read */
 } clprune__bspmm_scratch;
 
-struct clprune__conv; /* ops/conv_private.h */
-
 /* The operands of a launch. */
 typedef struct clprune__bspmm_operands {
     clprune_mat dy;
@@ -44,8 +42,20 @@ typedef struct clprune__bspmm_operands {
     const clprune_bsr *xs;
     const clprune_bsr_sizes *sizes;
     const clprune__bspmm_scratch *scratch;
-    const struct clprune__conv *conv; /* of tn's tiled kernel: the rows are pixels; else NULL */
+    /* Of tn's tiled kernel, if the rows are pixels of a convolution: sets the parameters that
+     * describe them, from `pixels`. Else NULL. */
+    void (*arg_pixels)(clprune__launch *launch, const void *pixels);
+    const void *pixels;
 } clprune__bspmm_operands;
+
+/* Floor: bspmm_shape.c. */
+
+/* Vector kernels run a multiple of this many groups: most CPUs have a multiple of 4 compute
+ * units. */
+enum { CLPRUNE__EVEN_GROUPS = 4 };
+
+/* The largest divisor of n that is at most `limit`. */
+size_t clprune__largest_divisor(size_t n, size_t limit);
 
 /* The number of 16-wide vectors, V, of a register tile of `tile` rows that wastes least on
  * `outputs` columns. It counts the padding beyond the columns, the loads beside the tile * V
@@ -56,6 +66,17 @@ size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators,
 /* The number of parts, 1 to `most`, that a vector kernel's sum is cut into so that there are
  * `wanted` groups. It does not depend on the number of compute units, so neither do results. */
 size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most);
+
+/* The parameters that kernels of tn begin with, sizes, and those that they end with, operands. */
+void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands);
+
+/* All parameters of a kernel of nt. */
+void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
+    const clprune__bspmm_operands *operands);
+
+/* bspmm_steps.c. */
 
 /* Takes the scratch of a product with xs, inside of the caller's clprune__scratch_begin. */
 clprune_status clprune__bspmm_take_scratch(clprune_context *context, const clprune_bsr *xs,
@@ -73,17 +94,7 @@ clprune_status clprune__bspmm_finish(clprune_context *context, const clprune__bs
     float alpha, float beta, const clprune__bspmm_scratch *scratch, clprune_mat dw,
     cl_event *event);
 
-/* The parameters that kernels of tn begin with, sizes, and those that they end with, operands. */
-void clprune__arg_tn_sizes(clprune__launch *launch, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands);
-void clprune__arg_tn_operands(clprune__launch *launch, const clprune__bspmm_operands *operands);
-
-/* All parameters of a kernel of nt. */
-void clprune__arg_nt(clprune__launch *launch, const clprune__bspmm_plan *plan,
-    const clprune__bspmm_operands *operands);
-
-/* The largest divisor of n that is at most `limit`. */
-size_t clprune__largest_divisor(size_t n, size_t limit);
+/* bspmm_teams.c, for the tiled and mma kernels. */
 
 /* Rows of a segment: at most `most`, no more than fit local memory at row_bytes each beside
  * fixed_bytes, and at least 1. */
@@ -107,6 +118,8 @@ void clprune__team_defines(const clprune__bspmm_plan *plan, const clprune__bspmm
 
 /* Enqueues a kernel for GPUs: a group of `teams` teams for each panel, part and split. */
 clprune_status clprune__enqueue_teams(clprune__launch *launch, const clprune__bspmm_plan *plan);
+
+/* The engines. */
 
 /* bspmm_tn_vector.cl and bspmm_nt_vector.cl, for CPUs. */
 clprune__bspmm_plan clprune__plan_tn_vector(const clprune_context *context, const clprune_bsr *xs,
@@ -137,5 +150,11 @@ clprune_status clprune__multiply_tn_mma(clprune_context *context, const clprune_
     const clprune__bspmm_operands *operands);
 clprune_status clprune__multiply_nt_mma(clprune_context *context, const clprune__bspmm_plan *plan,
     const clprune__bspmm_operands *operands);
+
+/* Roof: bspmm.c. As clprune_bspmm_tn and clprune_bspmm_nt, within a call. */
+clprune_status clprune__bspmm_tn(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
+clprune_status clprune__bspmm_nt(clprune_context *context, float alpha, float beta, clprune_mat dy,
+    const clprune_bsr *xs, clprune_mat dw, cl_event *event);
 
 #endif

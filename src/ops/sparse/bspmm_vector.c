@@ -11,39 +11,6 @@ static const clprune__kernel_def bspmm_tn_vector_kernel = {
 static const clprune__kernel_def bspmm_nt_vector_kernel = {
     "sparse/bspmm_nt_vector.cl", "bspmm_nt_vector"};
 
-/* Most CPUs have a multiple of 4 compute units. */
-enum { EVEN = 4 };
-
-/* The widest tile that the kernels are written for. */
-#define MAX_VECTORS 8
-
-size_t clprune__choose_vectors(size_t outputs, size_t tile, size_t accumulators, size_t wanted)
-{
-    size_t best = 1;
-    double best_rate = 0.0;
-    for (size_t v = 1; v <= MAX_VECTORS && v * tile <= accumulators; v++) {
-        const size_t panels = clprune__ceil_div(outputs, 16 * v);
-        const size_t paid = panels < wanted ? panels : clprune__round_up(panels, EVEN);
-        const double work = (double)(v * tile);
-        const double rate =
-            (double)outputs / (double)(paid * 16 * v) * work / (work + (double)v + 2.0);
-        if (rate > best_rate * 1.001) {
-            best_rate = rate;
-            best = v;
-        }
-    }
-    return best;
-}
-
-/* Partial results cost memory, and time to add up: if the groups are a multiple of EVEN, half of
- * those wanted are enough. */
-size_t clprune__vector_splits(size_t wanted, size_t groups, size_t most)
-{
-    if (groups % EVEN == 0 && 2 * groups >= wanted)
-        return 1;
-    return clprune__max(1, clprune__min(most, clprune__ceil_div(wanted, clprune__max(groups, 1))));
-}
-
 /* Plans tn's vector kernel with tiles of `columns` (or of narrower blocks) and segments whose panel
  * of dy fits the first-level cache. `longer`: size panels as if tiles were up to twice as wide, so
  * segments stay long; this uses at least half of the accumulators, enough to hide the latency of an
@@ -70,13 +37,13 @@ static clprune__bspmm_plan plan_tn_tiles(const clprune_context *context, const c
 }
 
 /* Panels that a group takes in turn: the most that results_bytes allow and that leave a multiple of
- * EVEN groups, as all panels are equal work; else one. */
+ * CLPRUNE__EVEN_GROUPS groups, as all panels are equal work; else one. */
 static size_t choose_panel_run(const clprune_context *context, const clprune__bspmm_plan *plan)
 {
     const size_t results = plan->inner * plan->panel * sizeof(float);
     const size_t most = context->ops->tuning.bspmm_tn.results_bytes / results;
     for (size_t run = clprune__min(plan->panels, most); run > 1; run--)
-        if (plan->panels % run == 0 && plan->panels / run % EVEN == 0)
+        if (plan->panels % run == 0 && plan->panels / run % CLPRUNE__EVEN_GROUPS == 0)
             return run;
     return 1;
 }

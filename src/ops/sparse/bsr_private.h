@@ -86,4 +86,8 @@ clprune_status clprune__bsr_pack(clprune_context *context, clprune_mat x, const 
     clprune__region mask, const clprune__weights *weights, const clprune_bsr *bsr,
     const clprune_bsr_sizes *sizes, cl_event *event);
 
+/* As clprune_bsr_unpack, within a call. */
+clprune_status clprune__bsr_unpack(
+    clprune_context *context, const clprune_bsr *bsr, clprune_mat y, cl_event *event);
+
 #endif

@@ -26,6 +26,7 @@ struct clprune_context {
     void *log_user;
 
     struct clprune__ledger *ledger;
+    const clprune_memory_usage *total; /* of the ledger, which messages quote */
     struct clprune__scratch *scratch;
     struct clprune__arena *arena;
     struct clprune__program_cache *cache;

@@ -162,7 +162,7 @@ clprune_status clprune__fail_cl(
         (void)snprintf(memory, sizeof memory,
             "; the context holds %llu bytes of device memory, the device has %llu, "
             "its largest buffer %llu",
-            (unsigned long long)clprune_memory_query(context, CLPRUNE_MEMORY_TOTAL).live,
+            (unsigned long long)context->total->live,
             (unsigned long long)context->facts.global_memory,
             (unsigned long long)context->facts.max_allocation);
     return clprune__fail(context, status, file, line, "%.*s%s%.*s failed with %s (%d)%s",

@@ -171,17 +171,22 @@ done:
     return status;
 }
 
-clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
+clprune_status clprune__buffer_create(clprune_context *context, clprune_memory_category category,
     const char *name, size_t bytes, cl_mem *buffer)
 {
-    ENTER_CREATE(context, buffer);
     const clprune__ledger_part part = {name, bytes};
     return clprune__buffer_create_shared(context, category, 1, &part, buffer);
 }
 
-void clprune_buffer_release(clprune_context *context, cl_mem buffer)
+clprune_status clprune_buffer_create(clprune_context *context, clprune_memory_category category,
+    const char *name, size_t bytes, cl_mem *buffer)
 {
-    ENTER_QUIETLY(context);
+    ENTER_CREATE(context, buffer);
+    return clprune__buffer_create(context, category, name, bytes, buffer);
+}
+
+void clprune__buffer_release(clprune_context *context, cl_mem buffer)
+{
     if (context == NULL || buffer == NULL || clprune__is_forked(context))
         return;
     clprune__ledger *ledger = context->ledger;
@@ -207,6 +212,12 @@ void clprune_buffer_release(clprune_context *context, cl_mem buffer)
         (void)clReleaseMemObject(buffer);
     else if (known)
         context->allocator.release(context->allocator.user, buffer);
+}
+
+void clprune_buffer_release(clprune_context *context, cl_mem buffer)
+{
+    ENTER_QUIETLY(context);
+    clprune__buffer_release(context, buffer);
 }
 
 clprune_memory_usage clprune_memory_query(
@@ -316,7 +327,7 @@ void clprune__ledger_close(clprune_context *context)
 {
     clprune__ledger *ledger = context->ledger;
     while (ledger->count > 0)
-        clprune_buffer_release(context, ledger->entries[ledger->count - 1].buffer);
+        clprune__buffer_release(context, ledger->entries[ledger->count - 1].buffer);
     free(ledger->entries);
     ledger->entries = NULL;
     ledger->capacity = 0;

@@ -34,6 +34,11 @@ typedef struct clprune__ledger_part {
     size_t bytes;
 } clprune__ledger_part;
 
+/* As clprune_buffer_create and clprune_buffer_release, within a call. */
+clprune_status clprune__buffer_create(clprune_context *context, clprune_memory_category category,
+    const char *name, size_t bytes, cl_mem *buffer);
+void clprune__buffer_release(clprune_context *context, cl_mem buffer);
+
 /* As clprune_buffer_create: one buffer for `count` >= 1 parts, each booked as an entry of its
  * own. */
 clprune_status clprune__buffer_create_shared(clprune_context *context,

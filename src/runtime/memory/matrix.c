@@ -1,4 +1,4 @@
-#include "clprune/matrix.h"
+#include "runtime/memory/matrix_private.h"
 
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ clprune_status clprune_mat_create(clprune_context *context, clprune_memory_categ
     REQUIRE(clprune__mul3(rows, cols, sizeof(float), &bytes), CLPRUNE_SIZE_OVERFLOW,
         "the bytes of a %zu x %zu matrix overflow size_t", rows, cols);
     cl_mem buffer;
-    TRY(clprune_buffer_create(context, category, name, bytes, &buffer));
+    TRY(clprune__buffer_create(context, category, name, bytes, &buffer));
     *mat = clprune_mat_of(buffer, rows, cols);
 done:
     return status;
@@ -32,12 +32,9 @@ done:
 /* Floats of a cache line: matrices that start on one have aligned vectors of any width. */
 #define LINE 16
 
-clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
+clprune_status clprune__mats_create(clprune_context *context, clprune_memory_category category,
     size_t count, const char *const *names, clprune_mat *mats)
 {
-    for (size_t i = 0; mats != NULL && i < count; i++)
-        mats[i].buffer = NULL;
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__ledger_part *parts = NULL;
     REQUIRE(context != NULL, CLPRUNE_INVALID_ARGUMENT, "context is NULL");
@@ -73,6 +70,15 @@ done:
     return status;
 }
 
+clprune_status clprune_mats_create(clprune_context *context, clprune_memory_category category,
+    size_t count, const char *const *names, clprune_mat *mats)
+{
+    for (size_t i = 0; mats != NULL && i < count; i++)
+        mats[i].buffer = NULL;
+    ENTER(context);
+    return clprune__mats_create(context, category, count, names, mats);
+}
+
 static clprune__rect rect_of(clprune_mat mat)
 {
     const size_t bytes = sizeof(float);
@@ -80,9 +86,8 @@ static clprune__rect rect_of(clprune_mat mat)
         mat.buffer, mat.offset * bytes, mat.rows, mat.cols * bytes, mat.ld * bytes};
 }
 
-clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
+clprune_status clprune__mat_write(clprune_context *context, clprune_mat mat, const float *host)
 {
-    ENTER(context);
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
@@ -94,9 +99,14 @@ done:
     return status;
 }
 
-clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
+clprune_status clprune_mat_write(clprune_context *context, clprune_mat mat, const float *host)
 {
     ENTER(context);
+    return clprune__mat_write(context, mat, host);
+}
+
+clprune_status clprune__mat_read(clprune_context *context, clprune_mat mat, float *host)
+{
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     if (mat.rows == 0 || mat.cols == 0)
@@ -108,12 +118,17 @@ done:
     return status;
 }
 
-/* A kernel: clEnqueueCopyBufferRect needs equal pitches within one buffer, and crashes on
- * sub-buffers in PoCL 3.1. */
-clprune_status clprune_mat_copy(
-    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+clprune_status clprune_mat_read(clprune_context *context, clprune_mat mat, float *host)
 {
     ENTER(context);
+    return clprune__mat_read(context, mat, host);
+}
+
+/* A kernel: clEnqueueCopyBufferRect needs equal pitches within one buffer, and crashes on
+ * sub-buffers in PoCL 3.1. */
+clprune_status clprune__mat_copy(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
+{
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "from", from, from.rows, from.cols));
     TRY(clprune__check_mat(context, "to", to, from.rows, from.cols));
@@ -125,10 +140,16 @@ done:
     return status;
 }
 
-clprune_status clprune_mat_fill(
-    clprune_context *context, float value, clprune_mat mat, cl_event *event)
+clprune_status clprune_mat_copy(
+    clprune_context *context, clprune_mat from, clprune_mat to, cl_event *event)
 {
     ENTER(context);
+    return clprune__mat_copy(context, from, to, event);
+}
+
+clprune_status clprune__mat_fill(
+    clprune_context *context, float value, clprune_mat mat, cl_event *event)
+{
     clprune_status status = CLPRUNE_SUCCESS;
     TRY(clprune__check_mat(context, "mat", mat, mat.rows, mat.cols));
     const clprune__rowwise plan = clprune__rowwise_plan(context, mat.rows, mat.cols);
@@ -139,4 +160,11 @@ clprune_status clprune_mat_fill(
     TRY(clprune__rowwise_end(&launch, &plan, event));
 done:
     return status;
+}
+
+clprune_status clprune_mat_fill(
+    clprune_context *context, float value, clprune_mat mat, cl_event *event)
+{
+    ENTER(context);
+    return clprune__mat_fill(context, value, mat, event);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
+#include "runtime/memory/ledger.h"
 #include "runtime/memory/plan_private.h"
 #include "runtime/memory/scratch.h"
 
@@ -45,7 +46,7 @@ static clprune_status add_slab(clprune_context *context, size_t bytes)
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__arena *arena = context->arena;
     clprune__slab *slab = &arena->slabs[arena->slabs_count];
-    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena", bytes, &slab->buffer));
+    TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_ARENA, "arena", bytes, &slab->buffer));
     arena->slabs_count++;
     cl_mem parent = NULL;
     TRY_CL(clGetMemObjectInfo(
@@ -116,7 +117,7 @@ done:
     if (status != CLPRUNE_SUCCESS && began) {
         clprune__arena_close(context);
         for (size_t i = 0; i < context->arena->slabs_count; i++)
-            clprune_buffer_release(context, context->arena->slabs[i].buffer);
+            clprune__buffer_release(context, context->arena->slabs[i].buffer);
         *context->arena = (clprune__arena){0};
     }
     return status;

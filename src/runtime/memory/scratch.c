@@ -28,7 +28,7 @@ static void release_idle(clprune_context *context)
     clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
         if (is_idle(&scratch->chunk[i])) {
-            clprune_buffer_release(context, scratch->chunk[i].buffer);
+            clprune__buffer_release(context, scratch->chunk[i].buffer);
             scratch->chunk[i] = (clprune__scratch_chunk){0};
         }
     while (scratch->chunks > scratch->open && scratch->chunk[scratch->chunks - 1].size == 0)
@@ -80,7 +80,7 @@ static bool has_idle(const clprune__scratch *scratch)
 static clprune_status try_chunk(clprune_context *context, size_t size, cl_mem *buffer)
 {
     context->quiet = true;
-    const clprune_status status = clprune_buffer_create(
+    const clprune_status status = clprune__buffer_create(
         context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, buffer);
     context->quiet = false;
     return status;
@@ -117,7 +117,7 @@ static clprune_status open_chunk(clprune_context *context, size_t bytes)
     REQUIRE(scratch->chunks < CLPRUNE__SCRATCH_CHUNKS, CLPRUNE_INTERNAL_ERROR,
         "more than %d scratch chunks are open", CLPRUNE__SCRATCH_CHUNKS);
     if (buffer == NULL)
-        TRY(clprune_buffer_create(
+        TRY(clprune__buffer_create(
             context, CLPRUNE_MEMORY_WORKSPACE, CLPRUNE__SCRATCH_NAME, size, &buffer));
     const bool placed = clprune__ledger_next(context->ledger, buffer, NULL)->placed;
     scratch->chunk[scratch->chunks] = (clprune__scratch_chunk){buffer, size, 0, placed};
@@ -212,6 +212,6 @@ void clprune__scratch_close(clprune_context *context)
 {
     clprune__scratch *scratch = context->scratch;
     for (size_t i = 0; i < scratch->chunks; i++)
-        clprune_buffer_release(context, scratch->chunk[i].buffer);
+        clprune__buffer_release(context, scratch->chunk[i].buffer);
     *scratch = (clprune__scratch){0};
 }

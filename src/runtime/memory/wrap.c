@@ -8,6 +8,8 @@
 #include "runtime/context/check.h"
 #include "runtime/context/context_private.h"
 #include "runtime/launch/backend.h"
+#include "runtime/memory/ledger.h"
+#include "runtime/memory/matrix_private.h"
 
 struct clprune__wrap {
     clprune__wrap *next;
@@ -42,7 +44,7 @@ static clprune_status copy(clprune_context *context, const clprune__wrap *w, boo
     const size_t row_bytes = w->cols * sizeof(float);
     float *dense = w->host, *packed = NULL;
     if (!context->backend->runs) {
-        TRY(clprune_mat_write(context, mat, dense));
+        TRY(clprune__mat_write(context, mat, dense));
         goto done;
     }
     if (w->ld != w->cols) {
@@ -54,9 +56,9 @@ static clprune_status copy(clprune_context *context, const clprune__wrap *w, boo
     for (size_t r = 0; packed != NULL && to_device && r < w->rows; r++)
         memcpy(packed + r * w->cols, w->host + r * w->ld, row_bytes);
     if (to_device)
-        TRY(clprune_mat_write(context, mat, dense));
+        TRY(clprune__mat_write(context, mat, dense));
     else
-        TRY(clprune_mat_read(context, mat, dense));
+        TRY(clprune__mat_read(context, mat, dense));
     for (size_t r = 0; packed != NULL && !to_device && r < w->rows; r++)
         memcpy(w->host + r * w->ld, packed + r * w->cols, row_bytes);
 done:
@@ -120,7 +122,7 @@ static clprune_status stage(clprune_context *context, clprune__wrap *w)
     clprune_status status = CLPRUNE_SUCCESS;
     w->staged = true;
     w->bytes = w->rows * w->cols * sizeof(float);
-    TRY(clprune_buffer_create(context, CLPRUNE_MEMORY_INPUT, "wrapped", w->bytes, &w->buffer));
+    TRY(clprune__buffer_create(context, CLPRUNE_MEMORY_INPUT, "wrapped", w->bytes, &w->buffer));
     w->is_host = true;
     TRY(to_device(context, w));
 done:
@@ -132,7 +134,7 @@ static void release(clprune_context *context, clprune__wrap *w)
     if (w == NULL)
         return;
     if (w->staged)
-        clprune_buffer_release(context, w->buffer);
+        clprune__buffer_release(context, w->buffer);
     else if (w->buffer != NULL)
         (void)clReleaseMemObject(w->buffer);
     free(w);
@@ -156,10 +158,9 @@ done:
     return status;
 }
 
-clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t rows, size_t cols,
+clprune_status clprune__mat_wrap(clprune_context *context, float *host, size_t rows, size_t cols,
     size_t ld, clprune_access access, clprune_mat *mat)
 {
-    ENTER_CREATE(context, mat);
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
     size_t last, bytes;
@@ -194,6 +195,13 @@ clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t ro
 done:
     release(context, w);
     return status;
+}
+
+clprune_status clprune_mat_wrap(clprune_context *context, float *host, size_t rows, size_t cols,
+    size_t ld, clprune_access access, clprune_mat *mat)
+{
+    ENTER_CREATE(context, mat);
+    return clprune__mat_wrap(context, host, rows, cols, ld, access, mat);
 }
 
 /* hand_over: to_host or to_device. */
@@ -239,15 +247,10 @@ static void unlink_wrap(clprune_context *context, const clprune__wrap *w)
     *at = w->next;
 }
 
-clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
+clprune_status clprune__mat_unwrap(clprune_context *context, cl_mem buffer)
 {
-    const cl_mem buffer = mat != NULL ? mat->buffer : NULL;
-    ENTER_CREATE(context, mat); /* clears *mat */
     clprune_status status = CLPRUNE_SUCCESS;
     clprune__wrap *w = NULL;
-    REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
-    if (buffer == NULL)
-        goto done;
     TRY(find(context, buffer, &w));
     unlink_wrap(context, w);
     TRY(to_host(context, w));
@@ -259,6 +262,18 @@ done:
     if (status != CLPRUNE_SUCCESS && w != NULL && context->queue != NULL)
         (void)clFinish(context->queue); /* the first error counts */
     release(context, w);
+    return status;
+}
+
+clprune_status clprune_mat_unwrap(clprune_context *context, clprune_mat *mat)
+{
+    const cl_mem buffer = mat != NULL ? mat->buffer : NULL;
+    ENTER_CREATE(context, mat); /* clears *mat */
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(context != NULL && mat != NULL, CLPRUNE_INVALID_ARGUMENT, "context or mat is NULL");
+    if (buffer != NULL)
+        TRY(clprune__mat_unwrap(context, buffer));
+done:
     return status;
 }
 

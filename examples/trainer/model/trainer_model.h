@@ -1,0 +1,146 @@
+/*
+ * trainer_model.h: a model as the trainer sees it: one struct of functions and tables. A program
+ * fills in a trainer_model and passes it to program_main (program.h).
+ *
+ * batch: the samples of a pass, at most as many as the model was created for. Passes enqueue and
+ * return. All device memory is taken in create.
+ */
+#ifndef TRAINER_MODEL_H
+#define TRAINER_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <clprune/clprune.h>
+
+#include "trainer/options/keep_table.h"
+
+enum { TRAINER_EXTRAS = 4 };
+
+/* An option that only this model has: a whole number, such as --patch-size. Checkpoints and
+ * summaries have it, too. */
+typedef struct trainer_extra {
+    const char *name; /* without dashes */
+    const char *key;  /* in --summary-json */
+    double low, high; /* both included */
+    const char *help;
+} trainer_extra;
+
+/* An architecture with its sizes. */
+typedef struct trainer_sizes {
+    size_t arch;                    /* position in trainer_model.archs */
+    size_t image;                   /* pixels per side; 0: the architecture's */
+    size_t classes;                 /* 0: the architecture's */
+    uint64_t extra[TRAINER_EXTRAS]; /* values of the extras; 0: the architecture's */
+    /* filled in by settle */
+    size_t blocks;       /* number of blocks, for the rules of a keep_table */
+    uint64_t parameters; /* elements */
+    uint64_t fixed;      /* elements per sample that are kept dense beside the keep_table's */
+} trainer_sizes;
+
+/* State that is no parameter, such as running statistics: checkpoints have it. Its name is unique
+ * among the model's states and shorter than 80 bytes. */
+typedef struct trainer_state {
+    const char *name;
+    clprune_mat mat;
+} trainer_state;
+
+/* A whole number, 0 or more, that the forward passes of training count: checkpoints have it, and
+ * files of other programs (weights.h) as an I64 tensor of shape [] with the same name. Names are
+ * unique among the model's counts. TRAINER_NO_COUNT: neither file has it, and passes leave it
+ * alone. */
+typedef struct trainer_count {
+    char name[80];
+    int64_t *value; /* on the host */
+} trainer_count;
+
+enum { TRAINER_NO_COUNT = -1 };
+
+/* A parameter or state in files of other programs (weights.h): its name and shape there.
+ * channels_last: the model has it as shape[0] x (shape[2] * shape[3] * shape[1]), see
+ * <clprune/conv2d.h>; else in the file's order. head: its first size is the number of classes. */
+typedef struct trainer_weight {
+    char name[80];
+    size_t rank, shape[4];
+    clprune_mat mat;
+    bool channels_last, head;
+} trainer_weight;
+
+/* Told that a part of a pass begins: "forward block" 3 and so on. */
+typedef void trainer_watch_fn(void *user, const char *part, size_t block);
+
+typedef struct trainer_model {
+    const char *program;         /* "NAME-train": for --version, messages */
+    const char *about;           /* for --help: what it trains, whole lines */
+    const char *const *archs;    /* the choices of --arch; ends with NULL */
+    size_t arch;                 /* the default one */
+    const trainer_extra *extras; /* (extras_count), at most TRAINER_EXTRAS */
+    size_t extras_count;
+    const keep_table *keep;
+
+    /* Fills in the sizes that are 0, and the last fields of *sizes. NULL if the sizes fit each
+     * other, else one phrase that says what is wrong. */
+    const char *(*settle)(trainer_sizes *sizes);
+
+    /* sizes are settled; rules: keep_rules_count(keep, sizes->blocks) of them. *model is NULL on
+     * failure. Errors: INVALID_ARGUMENT, OUT_OF_DEVICE_MEMORY, OUT_OF_HOST_MEMORY. */
+    clprune_status (*create)(clprune_context *context, const trainer_sizes *sizes,
+        const keep_rule *rules, size_t batch, void **model);
+    void (*destroy)(void *model); /* accepts NULL */
+
+    /* Writes initial parameters and states: the same for the same seed on any device. Blocking.
+     * Should write from the host, without kernels: the announced number of kernels of the first
+     * step (progress.h) counts only passes and optimizer. */
+    clprune_status (*init)(void *model, uint64_t seed);
+
+    /* Parameters, *count of them, which the model owns: one order for one architecture. */
+    clprune_param *(*params)(void *model, size_t *count);
+
+    /* States likewise; NULL: the model has none. */
+    const trainer_state *(*states)(void *model, size_t *count);
+
+    /* Counts likewise. */
+    const trainer_count *(*counts)(void *model, size_t *count);
+
+    /* The weights of files of other programs, one by one: false past the last one. NULL: no
+     * --import or --export. */
+    bool (*weight)(void *model, size_t index, trainer_weight *weight);
+    /* Pairs: a part of a name, and that part in other programs; ends with NULL. NULL: none. */
+    const char *const (*renames)[2];
+
+    /* The seed of everything random in the next forward pass. */
+    void (*set_seed)(void *model, uint64_t seed);
+
+    /* images: batch of 3 x image x image bytes, normalised as they are read. `training` keeps
+     * activations for one backward pass. */
+    clprune_status (*forward)(void *model, size_t batch, clprune_image_bytes images, bool training);
+
+    /* loss: batch x 1, one per sample; hit: batch x 1, 1 where the prediction is right. labels:
+     * int32, on the device. Needs the logits of forward. */
+    clprune_status (*loss)(void *model, size_t batch, cl_mem labels, float smoothing,
+        clprune_mat loss, clprune_mat hit);
+
+    /* Writes the gradient of the mean loss to each parameter's grad, from what forward and loss
+     * kept; the arguments must be the same as there. */
+    clprune_status (*backward)(
+        void *model, size_t batch, clprune_image_bytes images, cl_mem labels, float smoothing);
+
+    /* Makes the passes call `watch` at the start of each part; NULL stops that. */
+    void (*watch)(void *model, trainer_watch_fn *watch, void *user);
+} trainer_model;
+
+/* States and counts of a model whose type may have none: then *count is 0. */
+static inline const trainer_state *trainer_states(
+    const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->states == NULL ? NULL : type->states(model, count);
+}
+static inline const trainer_count *trainer_counts(
+    const trainer_model *type, void *model, size_t *count)
+{
+    *count = 0;
+    return type->counts == NULL ? NULL : type->counts(model, count);
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* Opening and closing a run. */
+#include "trainer/run/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trainer/files/atomic_file.h"
+#include "trainer/files/output_files.h"
+#include "trainer/files/plain_file.h"
+#include "trainer/files/weights.h"
+#include "trainer/memory/auto_keep.h"
+#include "trainer/memory/memory_plan.h"
+
+static bool import_weights(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    const char *path = s->options->import_file;
+    if (path == NULL)
+        return true;
+    if (!weights_import(s->type, s->model, s->context, path, &r->head_left, f))
+        return false;
+    if (r->head_left)
+        (void)fprintf(stderr,
+            "%s: note: the head in %s has another number of classes: the model's has its initial "
+            "values\n",
+            s->type->program, path);
+    return true;
+}
+
+static bool start(training_run *r, const checkpoint *c, fault *f)
+{
+    session *s = &r->s;
+    if (c != NULL)
+        return run_restore(r, c, f);
+    r->at.sums = tally_zero;
+    return csv_log_open(&r->log, NULL, 0, f) &&
+           fault_check(f, s->context, s->type->init(s->model, s->options->seed),
+               "initialising the model") &&
+           import_weights(r, f);
+}
+
+static bool check_log(const training_run *r, const char *csv, fault *f)
+{
+    bool begins;
+    return csv_log_begins(&r->log, csv, &begins, f) &&
+           (begins ||
+               fault_set(f, CODE_USAGE,
+                   "%s: these are not the epochs of the run in %s; replace them with --overwrite, "
+                   "or give another --output-dir",
+                   csv, r->s.options->resume));
+}
+
+/* A checkpoint that lies in a folder without last.ckpt may be of another run than the other files
+ * there. */
+static bool check_folder(const training_run *r, const char *csv, fault *f)
+{
+    const options *o = r->s.options;
+    bool there;
+    if (o->resume == NULL || o->overwrite)
+        return true;
+    return plain_file_exists(r->checkpoint_path, &there, f) &&
+           (there || (check_log(r, csv, f) && auto_keep_check(&r->s, f)));
+}
+
+static bool open_output(training_run *r, fault *f)
+{
+    const options *o = r->s.options;
+    const bool files = r->folder.path != NULL;
+    char *csv = files ? run_folder_file(&r->folder, "log.csv") : NULL;
+    r->checkpoint_path = files ? run_folder_file(&r->folder, "last.ckpt") : NULL;
+    bool good = !files || (csv != NULL && r->checkpoint_path != NULL) ||
+                fault_set(f, CODE_MEMORY, "out of memory");
+    good = good && (!files || check_folder(r, csv, f)) &&
+           (o->tensorboard == NULL || tensorboard_open(o->tensorboard, &r->board, f));
+    if (good && files) {
+        run_folder_clear(&r->folder, o);
+        good = csv_log_write(&r->log, csv, f) && auto_keep_save(&r->s, r->checkpoint_path, f);
+    }
+    if (good && r->folder.has_replaced)
+        progress_say(&r->progress, "last.ckpt is the checkpoint of the replaced run until this run "
+                                   "has written one");
+    free(csv);
+    return good;
+}
+
+/* The checkpoint has the precision that the device gave, so a resumed run uses the same. */
+static bool open_device(session *s, fault *f)
+{
+    const bool unset = options_precision(s->options) == CLPRUNE_PRECISION_DEFAULT;
+    if (!session_open_device(s, s, f))
+        return false;
+    if (unset)
+        s->options->precision = clprune_context_precision(s->context) - CLPRUNE_PRECISION_FP32;
+    return true;
+}
+
+/* Plans the run and makes the arena for all that dies within a step. */
+static bool use_plan(session *s, fault *f)
+{
+    const clprune_device_info device = clprune_context_device_info(s->context);
+    memory_plan plan;
+    const bool good = memory_plan_choose(s, &device, &plan, f) &&
+                      fault_check(f, s->context, clprune_context_use_plan(s->context, plan.plan),
+                          "making the arena of activations and workspace");
+    if (good && !s->options->test_only)
+        s->programs = session_programs(s) + plan.programs;
+    memory_plan_close(&plan);
+    return good;
+}
+
+bool run_open(options *o, training_run *r, fault *f)
+{
+    checkpoint c = {0};
+    session *s = &r->s;
+    *r = (training_run){
+        .s = {.options = o, .shown = &r->progress, .folder = &r->folder},
+        .progress = progress_begin(o->quiet),
+        .began = clock_seconds(),
+        .train_loss = (double)NAN,
+        .test_loss = (double)NAN,
+        .top1 = (double)NAN,
+    };
+    if (!run_folder_open(o, &r->folder, f))
+        return false;
+    /* The folder is locked before the checkpoint is read, so no other run changes it. */
+    const bool good = output_files_check(o, r->folder.path, f) &&
+                      (o->summary_json == NULL || atomic_file_probe(o->summary_json, f)) &&
+                      (o->export_file == NULL || atomic_file_probe(o->export_file, f)) &&
+                      session_prepare(s, &c, f) && open_device(s, f) && use_plan(s, f) &&
+                      session_create_feed(s, f) && session_create_model(s, f) &&
+                      start(r, o->resume == NULL ? NULL : &c, f) && open_output(r, f);
+    checkpoint_close(&c);
+    /* The plan counts the programs of a step on a whole batch; this run's first step may be
+     * smaller. */
+    if (r->at.step_in_epoch > 0 && r->at.step_in_epoch + 1 >= s->steps_per_epoch)
+        s->programs = 0;
+    if (!good)
+        run_close(r);
+    return good;
+}
+
+void run_close(training_run *r)
+{
+    progress_end(&r->progress);
+    csv_log_close(&r->log);
+    tensorboard_close(&r->board);
+    auto_keep_close(r->s.automatic);
+    session_close(&r->s);
+    free(r->checkpoint_path);
+    run_folder_close(&r->folder);
+    *r = (training_run){0};
+}
+
+const meter *run_meter(const training_run *r)
+{
+    return r->all.steps > 0 ? &r->all : &r->first;
+}

@@ -1,0 +1,89 @@
+/*
+ * run.h: a training run: a session (session.h), and beside it files, epochs, log, checkpoints,
+ * progress.
+ *
+ *     run_open(&options, &r, &fault);      also resumes
+ *     run_epoch(&r, &fault);               the rest of the present epoch
+ *     run_evaluate(&r, &fault);                loss and accuracy on the test images
+ *     run_finish_epoch(&r, &fault);        a row in the log
+ *     run_save(&r, &fault);                a checkpoint
+ *     run_close(&r);
+ *
+ * All random numbers are functions of the seed and of epoch, image or step. So a resumed run needs
+ * only parameters, optimizer moments, the model's states and counts, and the position.
+ */
+#ifndef TRAINER_RUN_H
+#define TRAINER_RUN_H
+
+#include "trainer/report/csv_log.h"
+#include "trainer/report/tensorboard.h"
+#include "trainer/session/session.h"
+
+/* The position of a run, besides session.step; a resumed run continues it. */
+typedef struct run_position {
+    uint64_t epoch;         /* epochs finished */
+    uint64_t step_in_epoch; /* steps done in the next one */
+    tally_sums sums;        /* of the steps done in the next epoch */
+    double seconds;         /* spent before this process began */
+    double cpu_seconds;     /* CPU seconds, likewise */
+    uint64_t skipped;       /* broken images replaced in steps and tests, in all */
+} run_position;
+
+typedef struct training_run {
+    session s;
+    csv_log log;
+    tensorboard board;
+    run_folder folder;
+    char *checkpoint_path; /* NULL: none is written */
+    bool saved;            /* this process wrote a checkpoint */
+    uint64_t next_skipped; /* in the batch made last, which no step has used yet */
+    bool head_left;        /* --import left the head at its initial values */
+    progress progress;
+
+    run_position at;
+    double began;                    /* clock at run_open */
+    double mark;                     /* clock when the latest step was read back */
+    bool timed_whole, timed_smaller; /* this process did a step of a whole batch, of fewer images */
+    meter first;                     /* the first step of each, which builds kernels */
+    meter epoch;                     /* the other steps of the latest epoch */
+    meter all;           /* all other steps; starts anew after the first of several epochs */
+    double test_seconds; /* of the latest test */
+
+    /* results; NaN where there is none yet */
+    double train_loss, test_loss, top1;
+} training_run;
+
+/* Makes and locks the output folder; checks that --summary-json and --export can be written; opens
+ * data, device, model; initialises parameters or takes them from --resume. On failure *r needs no
+ * closing. A run that is open must not move. */
+bool run_open(options *o, training_run *r, fault *f);
+void run_close(training_run *r);
+
+/* Trains until the epoch is over or the run has to stop. Faults: CODE_DATA if a batch could not be
+ * made, after which run_save saves the steps before it; CODE_DIVERGED and others. */
+bool run_epoch(training_run *r, fault *f);
+
+/* Whether a signal came or --steps are done. */
+bool run_must_stop(const training_run *r);
+
+/* Whether the run tests after that many epochs. */
+bool run_tests_at(const training_run *r, uint64_t epochs);
+
+/* Sets test_loss and top1. If a signal comes before its end, leaves them unchanged. */
+bool run_evaluate(training_run *r, fault *f);
+
+/* Writes the log's row and goes on to the next epoch. */
+bool run_finish_epoch(training_run *r, fault *f);
+
+/* Writes a checkpoint, if there is a folder for it. Refuses parameters that are no numbers
+ * (CODE_DIVERGED): the last good checkpoint stays. */
+bool run_save(training_run *r, fault *f);
+
+/* Private to run*.c: restores parameters, moments, states, counts and position from an opened
+ * checkpoint. Checks all of it before anything of the model changes. */
+bool run_restore(training_run *r, const checkpoint *c, fault *f);
+
+/* The meter to report: `all`, or the first steps if there are no others. */
+const meter *run_meter(const training_run *r);
+
+#endif

@@ -1,0 +1,584 @@
+/*
+ * Saves a run to a checkpoint and restores it. Records that a program does not know are refused, so
+ * new ones may be added:
+ *
+ *     options               the settings of the run, "name=value" strings
+ *     keep                  the text of --keep-file; only if there is one
+ *     dataset               name of the data set
+ *     checksum              of the data set, where its name does not identify it (dataset.h)
+ *     sizes                 a checksum of the sizes of its files, if it is a folder of images
+ *     device                what decides on the bits of results besides the settings, as a text:
+ *                           kernels, device, driver, compute units, a hash of the tuning parameters
+ *                           and, for reading, their source; without it: not known
+ *     streams               the random streams of the run (session.h); without it: 1
+ *     position              epoch, step in the epoch, step, images and hits summed in the epoch,
+ *                           steps of the optimizer, peak bytes, saved activation bytes, steps and
+ *                           images that were timed in the epoch, broken images that were
+ *                           replaced
+ *     sums                  loss summed in the epoch, seconds, seconds that were timed in the
+ *                           epoch, CPU seconds
+ *     log                   the rows of log.csv so far
+ *     param/NAME            each parameter
+ *     state0/NAME, state1/NAME
+ *                           the optimizer's moments
+ *     model/NAME            each state of the model that is not a parameter
+ *     count/NAME            each count of the model, unless it has none; older programs wrote none
+ */
+#include "trainer/run/run.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/data/fnv.h"
+#include "trainer/files/checkpoint.h"
+
+enum { POSITION_NUMBERS = 11, SUM_NUMBERS = 4, RECORD_NAME = 96 };
+
+/* The record `device` without the tuning's source, and with it (PATH_MAX). */
+enum { DEVICE_TEXT = 512, DEVICE_RECORD = DEVICE_TEXT + 4096 };
+
+/* Older checkpoints have fewer numbers; the first programs, which did not time epochs, wrote this
+ * many. */
+enum { FIRST_POSITION_NUMBERS = 7, FIRST_SUM_NUMBERS = 2 };
+
+/* No run has more bytes or images (csv_log.h), or seconds: 30,000 years. */
+#define MOST_COUNT   (UINT64_C(1) << 53)
+#define MOST_SECONDS 1e12
+
+static size_t learned_count(const session *s)
+{
+    return s->params_count * (1 + clprune_optimizer_slots(s->optimizer));
+}
+
+/* The tensors of a run: parameters first, then each slot of the optimizer, then states. */
+static size_t tensor_count(const session *s)
+{
+    size_t states;
+    (void)trainer_states(s->type, s->model, &states);
+    return learned_count(s) + states;
+}
+
+static clprune_mat tensor_at(const session *s, size_t index, char name[RECORD_NAME])
+{
+    const size_t learned = learned_count(s);
+    size_t states;
+    if (index >= learned) {
+        const trainer_state *state = trainer_states(s->type, s->model, &states) + index - learned;
+        (void)snprintf(name, RECORD_NAME, "model/%s", state->name);
+        return state->mat;
+    }
+    const size_t kind = index / s->params_count, i = index % s->params_count;
+    const clprune_param *param = &s->params[i];
+    if (kind == 0) {
+        (void)snprintf(name, RECORD_NAME, "param/%s", param->name);
+        return param->value;
+    }
+    (void)snprintf(name, RECORD_NAME, "state%zu/%s", kind - 1, param->name);
+    return clprune_optimizer_state(s->optimizer, i, kind - 1);
+}
+
+static size_t largest_tensor(const session *s)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < tensor_count(s); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(s, i, name);
+        if (mat.rows * mat.cols > most)
+            most = mat.rows * mat.cols;
+    }
+    return most;
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+static bool put_tensors(const session *s, checkpoint_writer *writer, fault *f)
+{
+    float *values = malloc(largest_tensor(s) * sizeof *values);
+    bool good = values != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    for (size_t i = 0; good && i < tensor_count(s); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(s, i, name);
+        good = fault_check(
+            f, s->context, clprune_mat_read(s->context, mat, values), "reading parameters back");
+        if (good && !all_finite(values, mat.rows * mat.cols))
+            good = fault_set(f, CODE_DIVERGED,
+                "diverged: %s is not finite any more; no checkpoint is written", name);
+        if (good)
+            checkpoint_put(writer, name, CHECKPOINT_F32, mat.rows, mat.cols, values);
+    }
+    free(values);
+    return good;
+}
+
+static void put_counts(const session *s, checkpoint_writer *writer)
+{
+    size_t count;
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
+    for (size_t i = 0; i < count; ++i) {
+        const uint64_t value = (uint64_t)*counts[i].value;
+        char name[RECORD_NAME];
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        if (*counts[i].value != TRAINER_NO_COUNT)
+            checkpoint_put(writer, name, CHECKPOINT_U64, 1, 1, &value);
+    }
+}
+
+/* A hash of the tuning parameters: a file of the same name may have been edited. */
+static bool tuning_hash(const session *s, uint64_t *hash, fault *f)
+{
+    size_t count = 0;
+    if (!fault_check(f, NULL, clprune_context_tuning(s->context, 0, NULL, &count), "tuning"))
+        return false;
+    clprune_tuning_parameter *all = calloc(count + 1, sizeof *all);
+    bool good = all != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    good = good &&
+           fault_check(f, NULL, clprune_context_tuning(s->context, count, all, &count), "tuning");
+    *hash = FNV_START;
+    for (size_t i = 0; good && i < count; ++i) {
+        char text[128];
+        const int length = snprintf(text, sizeof text, "%s.%s = %" PRIu32 "\n", all[i].section,
+            all[i].key, all[i].is_set ? all[i].value : 0);
+        *hash = fnv1a(*hash, text, (size_t)length);
+    }
+    free(all);
+    return good;
+}
+
+/* The tiled kernels and those of tensor cores split sums by the number of compute units; the other
+ * vector kernels do not. */
+static bool device_text(const session *s, char text[DEVICE_TEXT], fault *f)
+{
+    const clprune_device_info device = clprune_context_device_info(s->context);
+    const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
+    uint64_t hash;
+    if (!tuning_hash(s, &hash, f))
+        return false;
+    (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s", tiled ? "tiled" : "vector",
+        device.device, device.driver);
+    if (tiled || clprune_context_precision(s->context) != CLPRUNE_PRECISION_FP32)
+        options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
+    options_append(text, DEVICE_TEXT, ", tuning %016" PRIx64, hash);
+    return true;
+}
+
+/* The record of older programs, which had the name of the tuning in place of a hash. */
+static void old_device_text(const session *s, char text[DEVICE_TEXT])
+{
+    const clprune_device_info device = clprune_context_device_info(s->context);
+    const bool tiled = clprune_context_kernels(s->context) == CLPRUNE_KERNELS_TILED;
+    (void)snprintf(text, DEVICE_TEXT, "%s kernels on %s, driver %s, tuning %s",
+        tiled ? "tiled" : "vector", device.device, device.driver,
+        clprune_context_tuning_source(s->context));
+    if (tiled)
+        options_append(text, DEVICE_TEXT, ", compute units: %" PRIu32, device.compute_units);
+}
+
+static bool put_run(const training_run *r, checkpoint_writer *writer, fault *f)
+{
+    const session *s = &r->s;
+    const run_position *at = &r->at;
+    /* Of an epoch of first steps alone, their times are better than none. */
+    const bool whole = at->step_in_epoch == s->steps_per_epoch;
+    const meter *m = whole && r->epoch.steps == 0 ? &r->first : &r->epoch;
+    const uint64_t position[POSITION_NUMBERS] = {at->epoch, at->step_in_epoch, s->step,
+        at->sums.images, at->sums.hits, clprune_optimizer_steps(s->optimizer),
+        session_peak_bytes(s), s->saved_activation_bytes, m->steps, m->images, at->skipped};
+    const double sums[SUM_NUMBERS] = {at->sums.loss, at->seconds + clock_seconds() - r->began,
+        m->seconds, at->cpu_seconds + cpu_seconds()};
+    const char *name = dataset_name(s->data);
+    const uint64_t checksum = dataset_checksum(s->data), sizes = dataset_sizes(s->data);
+    char *text, device[DEVICE_RECORD];
+    size_t size;
+    if (!device_text(s, device, f) || !options_save(s->options, false, &text, &size, f))
+        return false;
+    options_append(device, sizeof device, " (%s)", clprune_context_tuning_source(s->context));
+    checkpoint_put(writer, "options", CHECKPOINT_BYTES, 1, size, text);
+    if (s->options->keep_text != NULL)
+        checkpoint_put(writer, "keep", CHECKPOINT_BYTES, 1, strlen(s->options->keep_text) + 1,
+            s->options->keep_text);
+    checkpoint_put(writer, "dataset", CHECKPOINT_BYTES, 1, strlen(name) + 1, name);
+    if (checksum != 0)
+        checkpoint_put(writer, "checksum", CHECKPOINT_U64, 1, 1, &checksum);
+    if (sizes != 0)
+        checkpoint_put(writer, "sizes", CHECKPOINT_U64, 1, 1, &sizes);
+    checkpoint_put(writer, "device", CHECKPOINT_BYTES, 1, strlen(device) + 1, device);
+    checkpoint_put(writer, "streams", CHECKPOINT_U64, 1, 1, &s->streams);
+    checkpoint_put(writer, "position", CHECKPOINT_U64, 1, POSITION_NUMBERS, position);
+    checkpoint_put(writer, "sums", CHECKPOINT_F64, 1, SUM_NUMBERS, sums);
+    checkpoint_put(
+        writer, "log", CHECKPOINT_F64, r->log.count, CSV_COLUMNS, (const double *)r->log.rows);
+    free(text);
+    return true;
+}
+
+bool run_save(training_run *r, fault *f)
+{
+    checkpoint_writer writer;
+    if (r->checkpoint_path == NULL)
+        return true;
+    if (!checkpoint_create(r->checkpoint_path, &writer, f))
+        return false;
+    if (!put_run(r, &writer, f) || !put_tensors(&r->s, &writer, f)) {
+        checkpoint_abandon(&writer);
+        return false;
+    }
+    put_counts(&r->s, &writer);
+    if (!checkpoint_commit(&writer, f))
+        return false;
+    r->folder.has_replaced = false;
+    return r->saved = true;
+}
+
+/* Reads a number; without a record, of no need or of an older program, it stays. */
+static bool take_number(const checkpoint *c, const char *name, uint64_t *value, fault *f)
+{
+    if (checkpoint_find(c, name) == NULL)
+        return true;
+    const uint64_t *kept = checkpoint_get(c, name, CHECKPOINT_U64, 1, 1, f);
+    if (kept != NULL)
+        *value = *kept;
+    return kept != NULL;
+}
+
+/* Says on stderr if files were replaced, also by others of the same names; that is no fault: a
+ * broken file may have been mended. */
+static bool check_sizes(const session *s, const checkpoint *c, fault *f)
+{
+    uint64_t sizes = dataset_sizes(s->data);
+    if (!take_number(c, "sizes", &sizes, f))
+        return false;
+    if (sizes != dataset_sizes(s->data))
+        (void)fprintf(stderr,
+            "%s: note: --data %s: training files have other sizes than those of the run in %s\n",
+            s->type->program, s->options->data, c->path);
+    return true;
+}
+
+/* The data set must be the run's, also with --test-only. */
+static bool check_data(const session *s, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, "dataset");
+    const char *now = dataset_name(s->data);
+    const size_t size = strlen(now) + 1;
+    if (record == NULL || record->type != CHECKPOINT_BYTES)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without the name of its data", c->path);
+    if (record->rows * record->cols != size || memcmp(record->data, now, size) != 0)
+        return fault_set(f, CODE_USAGE,
+            "--data %s: these images are %s, not those of the run in %s", s->options->data, now,
+            c->path);
+    uint64_t checksum = dataset_checksum(s->data);
+    if (!take_number(c, "checksum", &checksum, f))
+        return false;
+    if (!dataset_has_checksum(s->data, checksum))
+        return fault_set(f, CODE_USAGE, "--data %s: these images are not those of the run in %s%s",
+            s->options->data, c->path,
+            options_given(s->options, "train-limit") ? ", or --train-limit is another" : "");
+    return check_sizes(s, c, f);
+}
+
+/* Checks the tensors, or also gives them to the model. */
+static bool take_tensors(const session *s, const checkpoint *c, bool give, fault *f)
+{
+    for (size_t i = 0; i < tensor_count(s); ++i) {
+        char name[RECORD_NAME];
+        const clprune_mat mat = tensor_at(s, i, name);
+        const float *values = checkpoint_get(c, name, CHECKPOINT_F32, mat.rows, mat.cols, f);
+        if (values == NULL)
+            return false;
+        if (!all_finite(values, mat.rows * mat.cols))
+            return fault_set(
+                f, CODE_DATA, "%s: '%s' has a value that is not finite", c->path, name);
+        if (give && !fault_check(f, s->context, clprune_mat_write(s->context, mat, values),
+                        "writing parameters"))
+            return false;
+    }
+    return true;
+}
+
+/* Likewise the counts: none where the checkpoint has none. */
+static bool take_counts(const session *s, const checkpoint *c, bool give, fault *f)
+{
+    size_t count;
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t value = 0;
+        char name[RECORD_NAME];
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        if (!take_number(c, name, &value, f))
+            return false;
+        if (value > INT64_MAX)
+            return fault_set(f, CODE_DATA, "%s: '%s' is %" PRIu64 ", not 0 to %" PRId64, c->path,
+                name, value, INT64_MAX);
+        if (give)
+            *counts[i].value = checkpoint_find(c, name) != NULL ? (int64_t)value : TRAINER_NO_COUNT;
+    }
+    return true;
+}
+
+/* A number of a position, and the range that it can have in a run. */
+typedef struct expectation {
+    const char *name;
+    uint64_t value, low, high;
+} expectation;
+
+static bool check_position(
+    const session *s, const checkpoint *c, const uint64_t position[POSITION_NUMBERS], fault *f)
+{
+    const options *o = s->options;
+    const uint64_t epoch = position[0], done = position[1];
+    const uint64_t seen =
+        done * o->batch_size < o->train_limit ? done * o->batch_size : o->train_limit;
+    const uint64_t step = epoch * s->steps_per_epoch + done, timed = position[8];
+    const uint64_t room = timed < done ? timed * o->batch_size : seen; /* in the timed steps */
+    /* The order matters: later limits are computed from numbers that passed. */
+    const expectation numbers[] = {
+        {"epochs done", epoch, 0, OPTIONS_EPOCHS_MOST},
+        {"step in the epoch", done, 0, s->steps_per_epoch},
+        {"step", position[2], step, step},
+        {"images seen in the epoch", position[3], seen, seen},
+        {"hits in the epoch", position[4], 0, seen},
+        {"steps of the optimizer", position[5], step, step},
+        {"peak bytes", position[6], 0, MOST_COUNT},
+        {"saved activation bytes", position[7], 0, MOST_COUNT},
+        {"steps timed in the epoch", timed, 0, done},
+        {"images timed in the epoch", position[9], timed, room},
+        {"images replaced", position[10], 0, MOST_COUNT},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
+        const expectation *n = &numbers[i];
+        char low[32] = "";
+        if (n->low != n->high)
+            (void)snprintf(low, sizeof low, "%" PRIu64 " to ", n->low);
+        if (n->value < n->low || n->value > n->high)
+            return fault_set(f, CODE_DATA,
+                "%s: not a position of this run: %s: %" PRIu64 ", not %s%" PRIu64, c->path, n->name,
+                n->value, low, n->high);
+    }
+    return true;
+}
+
+/* NaN is not. */
+static bool is_within(double value, double most)
+{
+    return value >= 0 && value <= most;
+}
+
+static bool check_sums(const checkpoint *c, const uint64_t position[POSITION_NUMBERS],
+    const double sums[SUM_NUMBERS], fault *f)
+{
+    /* the loss of an image is a float */
+    const struct {
+        const char *name;
+        double most;
+    } numbers[SUM_NUMBERS] = {
+        {"the loss summed in the epoch", FLT_MAX * (double)position[3]},
+        {"the seconds of the run", MOST_SECONDS},
+        {"the seconds of the epoch", position[8] > 0 ? MOST_SECONDS : 0},
+        {"the seconds of processors", MOST_SECONDS},
+    };
+    for (size_t i = 0; i < SUM_NUMBERS; ++i)
+        if (!is_within(sums[i], numbers[i].most))
+            return fault_set(f, CODE_DATA, "%s: not a position of this run: %s: %g, not 0 to %g",
+                c->path, numbers[i].name, sums[i], numbers[i].most);
+    return true;
+}
+
+/* Whether a row's times and bytes are numbers that a run can have; its speed is NaN if no step was
+ * timed. */
+static bool is_measured(const csv_row *row)
+{
+    const double most = (double)MOST_COUNT;
+    const bool timed = !isnan(row->step_ms);
+    const bool fast = isnan(row->images_per_second)
+                          ? !(row->step_ms > 0)
+                          : timed && is_within(row->images_per_second, most);
+    return fast && (!timed || is_within(row->step_ms, 1e3 * MOST_SECONDS)) &&
+           is_within(row->seconds, MOST_SECONDS) && is_within(row->saved_activation_bytes, most) &&
+           is_within(row->peak_bytes, most);
+}
+
+/* A row for each finished epoch. */
+static bool check_log(const session *s, const checkpoint *c, uint64_t epochs, fault *f)
+{
+    const checkpoint_record *log = checkpoint_find(c, "log");
+    if (log == NULL || log->type != CHECKPOINT_F64 || log->cols != CSV_COLUMNS)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without its log", c->path);
+    if (log->rows != epochs)
+        return fault_set(f, CODE_DATA,
+            "%s: its log has %" PRIu64 " rows, not one for each of %" PRIu64 " epochs", c->path,
+            log->rows, epochs);
+    const csv_row *rows = log->data;
+    for (uint64_t i = 0; i < epochs; ++i) {
+        const double late_epoch = rows[i].epoch - (double)(i + 1);
+        const double late = rows[i].step - (double)((i + 1) * s->steps_per_epoch);
+        const bool good = fabs(late_epoch) < 0.5 && fabs(late) < 0.5 && isfinite(rows[i].lr) &&
+                          isfinite(rows[i].train_loss) && !isinf(rows[i].test_loss) &&
+                          !isinf(rows[i].top1) && isnan(rows[i].test_loss) == isnan(rows[i].top1) &&
+                          is_measured(&rows[i]);
+        if (!good)
+            return fault_set(f, CODE_DATA,
+                "%s: row %" PRIu64 " of its log is not that of epoch %" PRIu64, c->path, i + 1,
+                i + 1);
+    }
+    return true;
+}
+
+/* --epochs may be changed, but not to less than the current epoch. */
+static bool check_epochs(const session *s, const checkpoint *c, const uint64_t *position, fault *f)
+{
+    const uint64_t begun = position[0] + (position[1] > 0);
+    if (s->options->test_only || begun <= s->options->epochs)
+        return true;
+    return fault_set(f, options_given(s->options, "epochs") ? CODE_USAGE : CODE_DATA,
+        "--epochs %" PRIu64 ": the run in %s is in epoch %" PRIu64 " already", s->options->epochs,
+        c->path, begun);
+}
+
+/* Marks the record, if there is one: the first of this name. */
+static void mark(const checkpoint *c, bool *known, const char *name)
+{
+    const checkpoint_record *record = checkpoint_find(c, name);
+    if (record != NULL)
+        known[record - c->records] = true;
+}
+
+/* Refuses unknown records, which may say something of the run that would be ignored, and second
+ * ones of a name. */
+static bool check_records(const session *s, const checkpoint *c, fault *f)
+{
+    static const char *const names[] = {"options", "keep", "dataset", "checksum", "sizes", "device",
+        "streams", "position", "sums", "log"};
+    size_t count, first = 0;
+    const trainer_count *counts = trainer_counts(s->type, s->model, &count);
+    bool *known = calloc(c->count + 1, sizeof *known);
+    char name[RECORD_NAME];
+    if (known == NULL)
+        return fault_set(f, CODE_MEMORY, "%s: out of memory", c->path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        mark(c, known, names[i]);
+    for (size_t i = 0; i < tensor_count(s); ++i) {
+        (void)tensor_at(s, i, name);
+        mark(c, known, name);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        (void)snprintf(name, sizeof name, "count/%s", counts[i].name);
+        mark(c, known, name);
+    }
+    while (first < c->count && known[first])
+        ++first;
+    free(known);
+    if (first == c->count)
+        return true;
+    const checkpoint_record *record = &c->records[first];
+    if (checkpoint_find(c, record->name) != record)
+        return fault_set(f, CODE_DATA, "%s: the record '%s' is there twice", c->path, record->name);
+    return fault_set(f, CODE_DATA, "%s: the record '%s' is unknown; a newer %s may have written it",
+        c->path, record->name, s->type->program);
+}
+
+static bool take_streams(session *s, const checkpoint *c, fault *f)
+{
+    s->streams = 1;
+    if (!take_number(c, "streams", &s->streams, f))
+        return false;
+    return (s->streams >= 1 && s->streams <= SESSION_STREAMS) ||
+           fault_set(f, CODE_DATA,
+               "%s: its random streams, %" PRIu64 ", are unknown; a newer %s may "
+               "have written it",
+               c->path, s->streams, s->type->program);
+}
+
+/* Says on stderr if a run goes on where results have other bits; that is no fault. */
+static bool check_device(const session *s, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, "device");
+    char now[DEVICE_TEXT], old[DEVICE_TEXT];
+    if (record == NULL || s->options->test_only) /* an older program; nothing goes on */
+        return true;
+    const char *before = record->data;
+    const uint64_t size = record->rows * record->cols;
+    if (record->type != CHECKPOINT_BYTES || size == 0 || before[size - 1] != '\0')
+        return fault_set(f, CODE_DATA, "%s: its device is no text", c->path);
+    if (!device_text(s, now, f))
+        return false;
+    old_device_text(s, old);
+    const size_t length = strlen(now);
+    const bool same = strncmp(before, now, length) == 0 && before[length] == ' ';
+    if (!same && strcmp(before, old) != 0)
+        (void)fprintf(stderr,
+            "%s: note: the run in %s had %s; it goes on with %s (%s), so its bits may differ from "
+            "an uninterrupted run's\n",
+            s->type->program, c->path, before, now, clprune_context_tuning_source(s->context));
+    return true;
+}
+
+/* Reads a record of `count` numbers of 8 bytes. A record of an older program may have fewer, at
+ * least `first`; the rest of `numbers` is left as it is. */
+static bool take_numbers(const checkpoint *c, const char *name, checkpoint_type type,
+    uint64_t count, uint64_t first, void *numbers, fault *f)
+{
+    const checkpoint_record *record = checkpoint_find(c, name);
+    const uint64_t cols = record != NULL ? record->cols : count;
+    const uint64_t has = cols >= first && cols < count ? cols : count;
+    const void *data = checkpoint_get(c, name, type, 1, has, f);
+    if (data != NULL)
+        memcpy(numbers, data, (size_t)has * 8);
+    return data != NULL;
+}
+
+bool run_restore(training_run *r, const checkpoint *c, fault *f)
+{
+    session *s = &r->s;
+    uint64_t position[POSITION_NUMBERS] = {0};
+    double sums[SUM_NUMBERS] = {0};
+    if (!take_numbers(
+            c, "position", CHECKPOINT_U64, POSITION_NUMBERS, FIRST_POSITION_NUMBERS, position, f) ||
+        !take_numbers(c, "sums", CHECKPOINT_F64, SUM_NUMBERS, FIRST_SUM_NUMBERS, sums, f))
+        return false;
+    /* check_position comes after check_data: the limits of a position depend on the data. */
+    if (!take_streams(s, c, f) || !check_records(s, c, f) || !check_data(s, c, f) ||
+        !session_check_limit(s, f) || !check_position(s, c, position, f) ||
+        !check_sums(c, position, sums, f) || !check_log(s, c, position[0], f) ||
+        !check_epochs(s, c, position, f) || !take_tensors(s, c, false, f) ||
+        !take_counts(s, c, false, f) || !check_device(s, c, f))
+        return false;
+    const checkpoint_record *log = checkpoint_find(c, "log");
+
+    r->at = (run_position){
+        .epoch = position[0],
+        .step_in_epoch = position[1],
+        .sums = {.loss = sums[0],
+            .images = position[3],
+            .hits = position[4],
+            .last = (double)NAN,
+            .finite = true},
+        .seconds = sums[1],
+        .cpu_seconds = sums[3],
+        .skipped = position[10],
+    };
+    s->step = position[2];
+    s->earlier_peak = position[6];
+    s->saved_activation_bytes = position[7];
+    r->epoch = (meter){.seconds = sums[2], .steps = position[8], .images = position[9]};
+    clprune_optimizer_set_steps(s->optimizer, position[5]);
+    if (!csv_log_open(&r->log, log->data, (size_t)log->rows, f))
+        return false;
+    if (r->log.count > 0) {
+        const csv_row *last = &r->log.rows[r->log.count - 1];
+        r->train_loss = last->train_loss;
+        if (!s->options->test_only) { /* --test-only makes its own, or none if a signal comes */
+            r->test_loss = last->test_loss;
+            r->top1 = last->top1;
+        }
+    }
+    return take_tensors(s, c, true, f) && take_counts(s, c, true, f);
+}

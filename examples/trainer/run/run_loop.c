@@ -1,0 +1,238 @@
+/* Steps, epochs, tests. */
+#include "trainer/run/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "trainer/base/stop.h"
+
+bool run_must_stop(const training_run *r)
+{
+    const uint64_t limit = r->s.options->steps;
+    return stop_signal() != 0 || (limit != 0 && r->s.steps_here >= limit);
+}
+
+/* The number of tests in the first `epochs` epochs. */
+static uint64_t tests_until(const options *o, uint64_t epochs)
+{
+    if (o->test_every == 0)
+        return epochs == o->epochs;
+    return epochs / o->test_every + (epochs == o->epochs && epochs % o->test_every != 0);
+}
+
+static void show(training_run *r)
+{
+    session *s = &r->s;
+    const options *o = s->options;
+    /* without the first steps, which build the kernels */
+    const meter *m = r->epoch.steps > 0 ? &r->epoch : &r->all;
+    uint64_t steps_left = s->steps_per_epoch * o->epochs - s->step;
+    if (o->steps != 0 && o->steps - s->steps_here < steps_left)
+        steps_left = o->steps - s->steps_here;
+    const uint64_t tests_left =
+        o->steps != 0 ? 0 : tests_until(o, o->epochs) - tests_until(o, r->at.epoch);
+    const progress_values values = {
+        .epoch = r->at.epoch + 1,
+        .epochs = o->epochs,
+        .step = r->at.step_in_epoch,
+        .steps = s->steps_per_epoch,
+        .loss = s->tally.sums.last,
+        .images_per_second = meter_images_per_second(m),
+        .step_ms = meter_step_ms(m),
+        .eta = 1e-3 * meter_step_ms(m) * (double)steps_left + r->test_seconds * (double)tests_left,
+    };
+    progress_show(&r->progress, &values);
+}
+
+/* Waits for the steps enqueued so far; takes their time and their losses. `builds`: they built
+ * kernels, so their time is left out. */
+static bool catch_up(training_run *r, uint64_t *steps, uint64_t *images, bool builds, fault *f)
+{
+    session *s = &r->s;
+    if (*steps == 0)
+        return true;
+    if (!tally_read(&s->tally, f))
+        return false;
+    const double now = clock_seconds(), taken = now - r->mark;
+    r->mark = now;
+    if (builds) {
+        meter_add(&r->first, taken, *steps, *images);
+    } else {
+        meter_add(&r->epoch, taken, *steps, *images);
+        meter_add(&r->all, taken, *steps, *images);
+    }
+    *steps = *images = 0;
+    if (!s->tally.sums.finite)
+        return fault_set(f, CODE_DIVERGED,
+            "diverged: the loss is no finite number (epoch %" PRIu64 ", by step %" PRIu64
+            "); try a lower --lr, or --clip-norm 1",
+            r->at.epoch + 1, s->step);
+    return true;
+}
+
+static size_t train_count(const training_run *r)
+{
+    return session_count_at(&r->s, r->at.step_in_epoch, r->s.options->train_limit);
+}
+
+/* Makes the batch of the next step of the epoch. */
+static bool make_batch(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    const options *o = s->options;
+    const augment_options augment = {.seed = o->seed, .epoch = (uint32_t)r->at.epoch};
+    const uint64_t skipped = dataset_skipped(s->data);
+    const bool good =
+        feed_make(&s->feed, DATASET_TRAIN, s->order + r->at.step_in_epoch * o->batch_size,
+            train_count(r), o->no_augment ? NULL : &augment, f);
+    r->next_skipped = dataset_skipped(s->data) - skipped;
+    return good;
+}
+
+/* Waits for the first step of `count` images. */
+static bool wait_for_first(training_run *r, size_t count, fault *f)
+{
+    char step[64] = "first step";
+    if (count < r->s.options->batch_size)
+        (void)snprintf(step, sizeof step, "first step of %zu images", count);
+    return session_wait(&r->s, step, f);
+}
+
+bool run_epoch(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    const options *o = s->options;
+    uint64_t steps = 0, images = 0; /* enqueued and not read back */
+    bool made = false;              /* the next batch */
+    bool fed = true;                /* each batch could be made */
+    bool builds = false;            /* the step that was enqueued last */
+    double shown = clock_seconds();
+
+    dataset_shuffle(o->seed, (uint32_t)r->at.epoch, (uint32_t)o->train_limit, s->order);
+    tally_reset(&s->tally, r->at.sums);
+    r->mark = shown;
+    while (r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r)) {
+        const size_t count = train_count(r);
+        bool *timed = count < o->batch_size ? &r->timed_smaller : &r->timed_whole;
+        clprune_mat loss, hit;
+        builds = !*timed;
+        if ((builds || s->tally.used == TALLY_SLOTS) && !catch_up(r, &steps, &images, false, f))
+            return false;
+        if (!made && !(fed = make_batch(r, f)))
+            break;
+        *timed = true;
+        if (!feed_send(&s->feed, f) || !tally_next(&s->tally, count, &loss, &hit, f) ||
+            !fault_check(f, s->context, session_enqueue_step(s, count, loss, hit), "training") ||
+            !fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "training"))
+            return false;
+        r->at.skipped += r->next_skipped;
+        ++r->at.step_in_epoch;
+        ++s->step;
+        ++s->steps_here;
+        ++steps;
+        images += count;
+        /* Before the losses are read: the device works meanwhile. */
+        made = r->at.step_in_epoch < s->steps_per_epoch && !run_must_stop(r);
+        if (made && !(fed = make_batch(r, f)))
+            break;
+        /* The first step of each size is timed alone. Later ones are read back together: each
+         * reading makes the device wait for the host. */
+        const double now = clock_seconds();
+        if (builds || now - shown >= 0.5) {
+            if ((builds && !wait_for_first(r, count, f)) ||
+                !catch_up(r, &steps, &images, builds, f))
+                return false;
+            shown = now;
+            if (progress_due(&r->progress))
+                show(r);
+        }
+    }
+    fault unread = {0}; /* worse than data: what was done is not known, so it is not saved */
+    if (!catch_up(r, &steps, &images, builds, &unread)) {
+        *f = unread;
+        return false;
+    }
+    r->at.sums = s->tally.sums;
+    if (r->at.sums.images > 0)
+        r->train_loss = r->at.sums.loss / (double)r->at.sums.images;
+    return fed;
+}
+
+bool run_tests_at(const training_run *r, uint64_t epochs)
+{
+    const options *o = r->s.options;
+    return epochs == o->epochs || (o->test_every != 0 && epochs % o->test_every == 0);
+}
+
+bool run_evaluate(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    const options *o = s->options;
+    const double start = clock_seconds();
+    const uint64_t skipped = dataset_skipped(s->data);
+    for (uint32_t i = 0; i < (uint32_t)o->test_limit; ++i)
+        s->order[i] = i;
+    tally_reset(&s->tally, tally_zero);
+    for (uint64_t i = 0; i * o->batch_size < o->test_limit; ++i) {
+        const size_t count = session_count_at(s, i, o->test_limit);
+        clprune_mat loss, hit;
+        if (stop_signal() != 0)
+            return true;
+        if (!feed_batch(&s->feed, DATASET_TEST, s->order + i * o->batch_size, count, NULL, f) ||
+            !tally_next(&s->tally, count, &loss, &hit, f) ||
+            !fault_check(f, s->context, session_enqueue_test(s, count, loss, hit), "testing") ||
+            !fault_check_cl(f, clFlush(clprune_context_queue(s->context)), "testing") ||
+            (i == 0 && s->steps_here == 0 && !session_wait(s, "first test step", f)))
+            return false;
+    }
+    if (!tally_read(&s->tally, f))
+        return false;
+    const tally_sums *sums = &s->tally.sums;
+    if (!sums->finite)
+        return fault_set(f, CODE_DIVERGED,
+            "diverged: the loss on the test images is no finite number (after step %" PRIu64
+            "); try a lower --lr, or --clip-norm 1",
+            s->step);
+    r->test_loss = sums->loss / (double)sums->images;
+    r->top1 = 100.0 * (double)sums->hits / (double)sums->images;
+    r->test_seconds = clock_seconds() - start;
+    r->at.skipped += dataset_skipped(s->data) - skipped; /* a test that was stopped is made again */
+    return true;
+}
+
+bool run_finish_epoch(training_run *r, fault *f)
+{
+    session *s = &r->s;
+    const meter *m = r->epoch.steps > 0 ? &r->epoch : run_meter(r);
+    const bool tested = run_tests_at(r, r->at.epoch + 1);
+    char test[96] = "";
+    if (!tested)
+        r->test_loss = r->top1 = (double)NAN;
+    else
+        (void)snprintf(test, sizeof test, "test loss %.4f  top-1 %.2f %%  ", r->test_loss, r->top1);
+    const csv_row row = {
+        .epoch = (double)(r->at.epoch + 1),
+        .step = (double)s->step,
+        .lr = learning_rate_at(&s->rate, s->step - 1),
+        .train_loss = r->train_loss,
+        .test_loss = r->test_loss,
+        .top1 = r->top1,
+        .images_per_second = meter_images_per_second(m),
+        .step_ms = meter_step_ms(m),
+        .seconds = r->at.seconds + clock_seconds() - r->began,
+        .saved_activation_bytes = (double)s->saved_activation_bytes,
+        .peak_bytes = (double)session_peak_bytes(s),
+    };
+    r->at.epoch += 1;
+    r->at.step_in_epoch = 0;
+    r->at.sums = tally_zero;
+    r->epoch = (meter){0};
+    if (s->steps_here <= s->steps_per_epoch && r->at.epoch < s->options->epochs)
+        r->all = (meter){0}; /* the first epoch warms up */
+    progress_say(&r->progress,
+        "epoch %" PRIu64 "/%" PRIu64 "  train loss %.4f  %s%.1f img/s  %.1f ms/step  %.0f s",
+        r->at.epoch, s->options->epochs, r->train_loss, test, row.images_per_second, row.step_ms,
+        row.seconds);
+    return csv_log_add(&r->log, &row, f) && tensorboard_add(&r->board, &row, f);
+}

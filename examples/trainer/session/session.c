@@ -1,0 +1,246 @@
+/* Making a session on a device, and its steps. */
+#include "trainer/session/session.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h> /* _exit */
+
+#include "trainer/base/stop.h"
+#include "trainer/base/try.h"
+#include "trainer/data/rng.h"
+#include "trainer/options/keep_file.h"
+
+clprune_status session_create_context(
+    const clprune_context_options *wanted, clprune_context **context, fault *f)
+{
+    const clprune_status status = clprune_context_create(NULL, wanted, context);
+    if (status == CLPRUNE_INVALID_ARGUMENT) /* a bad environment variable */
+        (void)fault_set(f, CODE_USAGE, "opening a device: %s", fault_detail(NULL));
+    else
+        (void)fault_check(f, NULL, status,
+            status == CLPRUNE_NO_DEVICE && wanted->device != NULL ? "--device"
+                                                                  : "opening a device");
+    return status;
+}
+
+/* Ends the program in or before its first step, between two builds of kernels. Nothing is lost: a
+ * resumed checkpoint is unchanged. */
+static void quit_untrained(session *s, const char *when, const char *step)
+{
+    progress_say(s->shown, "stopped by a signal %s%s; nothing was trained", when, step);
+    run_folder_undo(s->folder);
+    (void)fflush(stdout);
+    _exit(128 + stop_signal());
+}
+
+uint64_t session_programs(const session *s)
+{
+    const clprune_cache_stats stats = clprune_context_cache_stats(s->context);
+    return stats.builds + stats.disk_hits;
+}
+
+/* The log hook of contexts; `user` is the run's session. */
+static void hear(void *user, clprune_log_level level, const char *message)
+{
+    session *s = user;
+    const clprune_precision precision = options_precision(s->options);
+    const bool rounds = precision == CLPRUNE_PRECISION_TF32 || precision == CLPRUNE_PRECISION_BF16;
+    if (level == CLPRUNE_LOG_WARNING && rounds) /* why --precision is not available */
+        progress_say(s->shown, "%s", message);
+    if (level != CLPRUNE_LOG_INFO || strncmp(message, "built ", 6) != 0)
+        return;
+    if (stop_signal() != 0 && s->steps_here == 0)
+        quit_untrained(s, "while kernels were built", "");
+    ++s->built;
+    progress_built(s->shown, s->programs > 0 ? session_programs(s) : s->built, s->programs);
+}
+
+bool session_wait(session *s, const char *step, fault *f)
+{
+    const double start = clock_seconds();
+    const cl_command_queue queue = clprune_context_queue(s->context);
+    cl_event end = NULL;
+    cl_int state = CL_QUEUED, code = clEnqueueMarkerWithWaitList(queue, 0, NULL, &end);
+    if (code == CL_SUCCESS)
+        code = clFlush(queue);
+    while (code == CL_SUCCESS && state > CL_COMPLETE) {
+        code = clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (code != CL_SUCCESS || state <= CL_COMPLETE)
+            break;
+        if (stop_signal() != 0 && s->steps_here <= 1)
+            quit_untrained(s, "in the ", step);
+        progress_waiting(s->shown, step, clock_seconds() - start);
+        (void)poll(NULL, 0, 1);
+    }
+    if (end != NULL)
+        (void)clReleaseEvent(end);
+    return fault_check_cl(f, state < CL_COMPLETE ? state : code, "waiting for a step");
+}
+
+bool session_open_device(session *s, session *of, fault *f)
+{
+    const clprune_context_options wanted = {.device = s->options->device,
+        .precision = options_precision(s->options),
+        .log = hear,
+        .log_user = of};
+    return session_create_context(&wanted, &s->context, f) == CLPRUNE_SUCCESS;
+}
+
+static bool create_model(session *s, fault *f)
+{
+    const options *o = s->options;
+    const keep_table *table = s->type->keep;
+    const size_t blocks = s->sizes.blocks;
+    const char *source = o->keep_file != NULL ? o->keep_file
+                         : o->resume != NULL  ? o->resume
+                                              : "activations auto";
+    const keep_how how = options_how(o);
+    keep_rule *rules = s->rules = malloc(keep_rules_count(table, blocks) * sizeof *rules);
+    bool good = rules != NULL || fault_set(f, CODE_MEMORY, "out of memory");
+    if (good)
+        keep_preset_rules(table, o->activations, &how, blocks, rules);
+    if (good && o->keep_text != NULL)
+        good = keep_file_apply(o->keep_text, source, o, &s->sizes, rules, f);
+    if (good)
+        keep_set_grids(table, &s->sizes, rules);
+    good =
+        good && fault_check(f, s->context,
+                    s->type->create(s->context, &s->sizes, rules, (size_t)o->batch_size, &s->model),
+                    "creating the model");
+    if (good)
+        s->params = s->type->params(s->model, &s->params_count);
+    return good;
+}
+
+static bool create_optimizer(session *s, fault *f)
+{
+    static const clprune_optimizer_kind kinds[] = {
+        [OPTIONS_SGD] = CLPRUNE_OPTIMIZER_SGD,
+        [OPTIONS_ADAMW] = CLPRUNE_OPTIMIZER_ADAMW,
+        [OPTIONS_LAMB] = CLPRUNE_OPTIMIZER_LAMB,
+    };
+    const options *o = s->options;
+    const clprune_optimizer_desc desc = {
+        .kind = kinds[o->optimizer],
+        .momentum = 0.9f,
+        .beta1 = 0.9f,
+        .beta2 = 0.999f,
+        .eps = o->optimizer == OPTIONS_LAMB ? 1e-6f : 1e-8f,
+        .weight_decay = (float)o->weight_decay,
+    };
+    return fault_check(f, s->context,
+        clprune_optimizer_create(s->context, &desc, s->params_count, s->params, &s->optimizer),
+        "creating the optimizer");
+}
+
+static bool plan_schedule(session *s, fault *f)
+{
+    const options *o = s->options;
+    const uint64_t total_images = o->train_limit;
+    s->steps_per_epoch = (total_images + o->batch_size - 1) / o->batch_size;
+    const uint64_t total = s->steps_per_epoch * o->epochs;
+    const double warmup = floor(o->warmup_epochs * (double)s->steps_per_epoch + 0.5);
+    s->rate.schedule = (clprune_schedule){
+        .base = o->lr, .warmup = warmup < (double)total ? (uint64_t)warmup : total, .total = total};
+    return o->schedule == OPTIONS_COSINE || learning_rate_milestones(o->milestones, &s->rate, f);
+}
+
+bool session_create_feed(session *s, fault *f)
+{
+    const size_t batch = (size_t)s->options->batch_size;
+    return feed_open(s->context, s->data, batch, &s->feed, f) &&
+           tally_open(s->context, batch, &s->tally, f);
+}
+
+bool session_create_model(session *s, fault *f)
+{
+    return plan_schedule(s, f) && create_model(s, f) && create_optimizer(s, f);
+}
+
+void session_watch(session *s, trainer_watch_fn *watch, void *user)
+{
+    s->watch = watch;
+    s->watch_user = user;
+    s->type->watch(s->model, watch, user);
+}
+
+static void begin_part(const session *s, const char *part)
+{
+    if (s->watch != NULL)
+        s->watch(s->watch_user, part, 0);
+}
+
+clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit)
+{
+    const options *o = s->options;
+    const float smoothing = (float)o->label_smoothing;
+    const float lr = (float)learning_rate_at(&s->rate, s->step);
+
+    const rng_domain domain = s->streams == 1 ? RNG_INIT : RNG_PRUNE;
+    rng r = rng_open(o->seed, domain, (uint32_t)s->step, (uint32_t)(s->step >> 32));
+    const uint64_t high = rng_next(&r);
+    s->type->set_seed(s->model, high << 32 | rng_next(&r));
+    TRY(s->type->forward(s->model, count, s->feed.images, true));
+    begin_part(s, "loss");
+    TRY(s->type->loss(s->model, count, s->feed.labels, smoothing, loss, hit));
+    s->saved_activation_bytes = clprune_memory_query(s->context, CLPRUNE_MEMORY_ACTIVATIONS).live;
+    TRY(s->type->backward(s->model, count, s->feed.images, s->feed.labels, smoothing));
+    begin_part(s, "update");
+    if (o->clip_norm > 0)
+        TRY(clprune_optimizer_clip(s->optimizer, (float)o->clip_norm, CLPRUNE_NO_MAT, NULL));
+    TRY(clprune_optimizer_step(s->optimizer, lr, NULL));
+    return clprune_plan_end_step(s->context);
+}
+
+clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit)
+{
+    TRY(s->type->forward(s->model, count, s->feed.images, false));
+    TRY(s->type->loss(s->model, count, s->feed.labels, 0.0f, loss, hit));
+    return clprune_plan_end_step(s->context);
+}
+
+size_t session_count_at(const session *s, uint64_t index, uint64_t images)
+{
+    const uint64_t batch = s->options->batch_size, left = images - index * batch;
+    return (size_t)(left < batch ? left : batch);
+}
+
+size_t session_tensors(const session *s)
+{
+    size_t states;
+    (void)trainer_states(s->type, s->model, &states);
+    return s->params_count + states;
+}
+
+clprune_mat session_tensor(const session *s, void *model, size_t index)
+{
+    size_t count;
+    if (index < s->params_count)
+        return s->type->params(model, &count)[index].value;
+    return trainer_states(s->type, model, &count)[index - s->params_count].mat;
+}
+
+uint64_t session_peak_bytes(const session *s)
+{
+    const uint64_t here = clprune_memory_query(s->context, CLPRUNE_MEMORY_TOTAL).peak;
+    return here > s->earlier_peak ? here : s->earlier_peak;
+}
+
+void session_close(session *s)
+{
+    tally_close(&s->tally);
+    feed_close(&s->feed);
+    clprune_optimizer_destroy(s->optimizer);
+    if (s->type != NULL)
+        s->type->destroy(s->model);
+    clprune_context_destroy(s->context);
+    free(s->rules);
+    if (!s->beside) {
+        dataset_close(s->data);
+        free(s->order);
+    }
+    *s = (session){0};
+}

@@ -1,0 +1,126 @@
+/*
+ * session.h: a model on a device with its optimizer and the feed of its images: all that a step
+ * takes. A run (run.h) has one, the memory plan makes one without a device, and --activations auto
+ * measures in one beside the run's.
+ *
+ *     session s = {.options = &options, .shown = &progress, .folder = &folder};
+ *     session_prepare(&s, &checkpoint, &fault);    options of the checkpoint, data, sizes
+ *     session_open_device(&s, &s, &fault);
+ *     session_create_feed(&s, &fault);
+ *     session_create_model(&s, &fault);
+ *     session_enqueue_step(&s, count, loss, hit);
+ *     session_close(&s);
+ */
+#ifndef TRAINER_SESSION_H
+#define TRAINER_SESSION_H
+
+#include <clprune/clprune.h>
+
+#include "trainer/base/fault.h"
+#include "trainer/base/learning_rate.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/feed.h"
+#include "trainer/files/checkpoint.h"
+#include "trainer/files/run_folder.h"
+#include "trainer/model/trainer_model.h"
+#include "trainer/options/options.h"
+#include "trainer/report/progress.h"
+#include "trainer/report/tally.h"
+
+/* The random streams of a run; a resumed run keeps those that it began with.
+ *     1   sampled pruning at step i and the initial values of tensor i shared one stream
+ *     2   each has its own: rng.h */
+enum { SESSION_STREAMS = 2 };
+
+typedef struct session {
+    options *options;   /* not owned; session_prepare fills in the sizes that were not given */
+    progress *shown;    /* not owned: of the run */
+    run_folder *folder; /* not owned: likewise; undone if a signal ends the program untrained */
+    bool beside;        /* data and order belong to another session */
+    dataset *data;
+    uint32_t *order; /* of images in an epoch, train or test; has room for the longer one */
+    const trainer_model *type;
+    trainer_sizes sizes;
+    struct auto_keep *automatic; /* not owned: what --activations auto chose; NULL: nothing */
+
+    clprune_context *context;
+    void *model;
+    keep_rule *rules;      /* how it keeps its tensors */
+    clprune_param *params; /* (params_count) the model's */
+    size_t params_count;
+    trainer_watch_fn *watch; /* called at the parts of a step; NULL: none */
+    void *watch_user;
+    clprune_optimizer *optimizer;
+    learning_rate rate;
+    batch_feed feed;
+    tally tally;
+
+    uint64_t streams; /* SESSION_STREAMS, or those of a run of an older program */
+    uint64_t steps_per_epoch;
+    uint64_t step;                   /* optimisation steps done */
+    uint64_t steps_here;             /* done by this process */
+    uint64_t earlier_peak;           /* bytes reached before this process began */
+    uint64_t built;                  /* kernels built so far */
+    uint64_t programs;               /* in the context after the first step; 0: not known */
+    uint64_t saved_activation_bytes; /* live at the end of a forward pass */
+} session;
+
+/* Takes options and overrides from the checkpoint of --resume, opens the data, settles the sizes;
+ * opens no device. On failure the caller still closes *s and *c. */
+bool session_prepare(session *s, checkpoint *c, fault *f);
+
+/* Another session of the same options, data and sizes, without context, model and feed. */
+session session_beside(const session *s);
+
+/* Closes what is open. Accepts {0}. */
+void session_close(session *s);
+
+/* Fails if a given --train-limit is not that of the resumed run. */
+bool session_check_limit(const session *s, fault *f);
+
+/* The name of the architecture. */
+const char *session_arch_name(const session *s);
+
+/* A context on the device of *wanted (NULL: the library's choice). Returns the status of
+ * clprune_context_create. Faults: CODE_USAGE for a bad environment variable, and others. */
+clprune_status session_create_context(
+    const clprune_context_options *wanted, clprune_context **context, fault *f);
+
+/* s->context, on the device and with the precision of the options. While it builds kernels, `of`,
+ * the run's session, counts and shows them, says why --precision is not available, and ends the
+ * program between two builds if a signal came before its first step. */
+bool session_open_device(session *s, session *of, fault *f);
+
+/* Make what a run needs on the device of s->context: the feed and the tally; the model and the
+ * optimizer. On failure the caller still closes *s. */
+bool session_create_feed(session *s, fault *f);
+bool session_create_model(session *s, fault *f);
+
+/* Images of step `index` of an epoch over `images`: the last one may have fewer. */
+size_t session_count_at(const session *s, uint64_t index, uint64_t images);
+
+/* Calls `watch` at the start of each part of the coming steps: the model's parts, "loss" and
+ * "update". NULL stops that. */
+void session_watch(session *s, trainer_watch_fn *watch, void *user);
+
+/* Enqueue one optimisation step, or the test of a batch, on the images and labels in s->feed;
+ * nothing is waited for. */
+clprune_status session_enqueue_step(session *s, size_t count, clprune_mat loss, clprune_mat hit);
+clprune_status session_enqueue_test(session *s, size_t count, clprune_mat loss, clprune_mat hit);
+
+/* Waits for what was enqueued, and shows for how long. `step` says what that is, as "first step"; a
+ * driver may still compile for it. A signal meanwhile ends the program if this process has done no
+ * step before it: nothing is lost. */
+bool session_wait(session *s, const char *step, fault *f);
+
+/* The parameters, then the states, of a model of the session's type. */
+size_t session_tensors(const session *s);
+clprune_mat session_tensor(const session *s, void *model, size_t index);
+
+/* Programs that the context has built or taken from its cache. */
+uint64_t session_programs(const session *s);
+
+/* Peak bytes of all categories, earlier processes of a resumed run included. */
+uint64_t session_peak_bytes(const session *s);
+
+#endif

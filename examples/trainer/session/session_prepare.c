@@ -1,0 +1,159 @@
+/* What a session has before it opens a device: options, data, sizes. */
+#include "trainer/session/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h> /* access */
+
+#include "trainer/files/output_files.h"
+#include "trainer/options/keep_file.h"
+
+bool session_check_limit(const session *s, fault *f)
+{
+    const options *o = s->options;
+    return o->run_images == 0 || o->run_images == o->train_limit ||
+           fault_set(f, CODE_USAGE,
+               "--train-limit %" PRIu64 ": the run in %s has %" PRIu64
+               "; leave it out, or train anew",
+               o->given_limit, o->resume, o->run_images);
+}
+
+static void hear_data(void *user, const char *note)
+{
+    session *s = user;
+    char line[MESSAGE_SIZE];
+    (void)snprintf(line, sizeof line, "%s", note);
+    for (char *p = line; *p != '\0'; ++p)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    if (s->shown->dirty) {
+        progress_end(s->shown);
+        (void)fflush(stdout);
+    }
+    (void)fprintf(stderr, "%s: note: --data: %s\n", s->type->program, line);
+}
+
+static bool open_data(session *s, fault *f)
+{
+    options *o = s->options;
+    const bool generated = strcmp(o->data, "generated") == 0;
+    trainer_sizes usual = {.arch = o->arch};
+    (void)s->type->settle(&usual);
+    /* Files know their sizes; generated images can have those of the architecture. */
+    const uint64_t size = o->image_size == 0 && generated ? usual.image : o->image_size;
+    const uint64_t classes = o->classes == 0 && generated ? usual.classes : o->classes;
+    const dataset_options wanted = {
+        .image_size = (uint32_t)size,
+        .classes = (uint32_t)classes,
+        .train_limit = (uint32_t)o->train_limit,
+        .test_limit = (uint32_t)o->test_limit,
+        .seed = 1, /* runs of different --seed see the same images */
+        .usual_image_size = (uint32_t)usual.image,
+        .skip_broken = o->skip_broken,
+        .hear = hear_data,
+        .hear_user = s,
+    };
+    char message[MESSAGE_SIZE];
+    if (!feed_check(
+            f, dataset_open(o->data, &wanted, &s->data, message, sizeof message), message)) {
+        if (o->resume != NULL && !options_given(o, "data") && access(o->data, F_OK) != 0)
+            options_append(f->text, sizeof f->text,
+                "; the run in %s has its data there, --data DIR names another place", o->resume);
+        return false;
+    }
+    o->image_size = dataset_image_size(s->data);
+    o->classes = dataset_classes(s->data);
+    o->train_limit = dataset_count(s->data, DATASET_TRAIN);
+    o->test_limit = dataset_count(s->data, DATASET_TEST);
+    if (o->plan && !session_check_limit(s, f)) /* a run looks at its data first */
+        return false;
+    const size_t most = (size_t)(o->train_limit > o->test_limit ? o->train_limit : o->test_limit);
+    s->order = malloc(most * sizeof *s->order);
+    return s->order != NULL || fault_set(f, CODE_MEMORY, "no memory for %zu indices", most);
+}
+
+static bool choose_sizes(session *s, fault *f)
+{
+    options *o = s->options;
+    char extras[256] = "";
+    s->sizes = (trainer_sizes){
+        .arch = o->arch, .image = (size_t)o->image_size, .classes = (size_t)o->classes};
+    memcpy(s->sizes.extra, o->extra, sizeof s->sizes.extra);
+    const char *wrong = s->type->settle(&s->sizes);
+    memcpy(o->extra, s->sizes.extra, sizeof s->sizes.extra);
+    if (wrong == NULL)
+        return true;
+    for (size_t i = 0; i < s->type->extras_count; ++i) {
+        const size_t used = strlen(extras);
+        (void)snprintf(extras + used, sizeof extras - used, ", --%s %" PRIu64,
+            s->type->extras[i].name, s->sizes.extra[i]);
+    }
+    return fault_set(f, CODE_USAGE, "--image-size %zu%s: %s", s->sizes.image, extras, wrong);
+}
+
+const char *session_arch_name(const session *s)
+{
+    return s->type->archs[s->sizes.arch];
+}
+
+/* Comes first: data and model follow from the checkpoint's options. */
+static bool take_options(options *o, checkpoint *c, fault *f)
+{
+    if (o->resume == NULL)
+        return true;
+    if (!checkpoint_open(o->resume, c, f))
+        return false;
+    const checkpoint_record *record = checkpoint_find(c, "options");
+    if (record == NULL || record->type != CHECKPOINT_BYTES)
+        return fault_set(f, CODE_DATA, "%s: a checkpoint without options", o->resume);
+    return options_restore(o, record->data, (size_t)(record->rows * record->cols), f);
+}
+
+/* A resumed run has the overrides of its checkpoint; a given --keep-file must be the same. */
+static bool take_keep_file(options *o, const checkpoint *c, fault *f)
+{
+    const checkpoint_record *record = o->resume != NULL ? checkpoint_find(c, "keep") : NULL;
+    const char *kept = record != NULL ? record->data : "";
+    if (o->keep_file != NULL && !keep_file_read(o->keep_file, &o->keep_text, f))
+        return false;
+    if (o->resume == NULL)
+        return true;
+    if (record != NULL && (record->type != CHECKPOINT_BYTES || record->rows * record->cols == 0 ||
+                              kept[record->rows * record->cols - 1] != '\0'))
+        return fault_set(f, CODE_DATA, "%s: its overrides of activations are no text", o->resume);
+    if (o->keep_file != NULL && !keep_file_same(o->keep_text, kept))
+        return fault_set(f, CODE_USAGE,
+            "--keep-file %s: the run in %s has other overrides; leave it out, or train anew",
+            o->keep_file, o->resume);
+    if (record != NULL) {
+        free(o->keep_text);
+        o->keep_text = strdup(kept);
+        if (o->keep_text == NULL)
+            return fault_set(f, CODE_MEMORY, "out of memory");
+    }
+    return true;
+}
+
+bool session_prepare(session *s, checkpoint *c, fault *f)
+{
+    options *o = s->options;
+    s->type = o->model;
+    s->streams = SESSION_STREAMS;
+    return take_options(o, c, f) && output_files_check_data(o, f) && take_keep_file(o, c, f) &&
+           open_data(s, f) && choose_sizes(s, f);
+}
+
+session session_beside(const session *s)
+{
+    return (session){.options = s->options,
+        .shown = s->shown,
+        .folder = s->folder,
+        .beside = true,
+        .data = s->data,
+        .order = s->order,
+        .type = s->type,
+        .sizes = s->sizes,
+        .streams = SESSION_STREAMS};
+}

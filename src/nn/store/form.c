@@ -1,0 +1,45 @@
+/* The list of forms. */
+#include "nn/store/form.h"
+#include "runtime/context/check.h"
+
+#define ADDRESS(name) &clprune__form_##name,
+static const clprune__form *const forms[] = {CLPRUNE__FORMS(ADDRESS)};
+
+const clprune__form *clprune__form_of(clprune_form form)
+{
+    return (unsigned)form < sizeof forms / sizeof forms[0] ? forms[form] : NULL;
+}
+
+const char *clprune_form_name(clprune_form form)
+{
+    const clprune__form *found = clprune__form_of(form);
+    return found != NULL ? found->name : "unknown";
+}
+
+clprune_status clprune__keep_settle(
+    clprune_context *context, const clprune_keep *keep, clprune_keep *settled)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    REQUIRE(keep != NULL, CLPRUNE_INVALID_ARGUMENT, "keep is NULL");
+    const clprune__form *form = clprune__form_of(keep->form);
+    REQUIRE(form != NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %d, expected a clprune_form (clprune/keep.h)", (int)keep->form);
+    TRY(clprune__check_reserved(context, "keep", keep->reserved, sizeof keep->reserved));
+    *settled = *keep;
+    if (form->settle != NULL)
+        TRY(form->settle(context, settled));
+done:
+    return status;
+}
+
+clprune_status clprune__keep_restores(clprune_context *context, const clprune_keep *keep)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__form *form = clprune__form_of(keep->form);
+    REQUIRE(form->packing == NULL, CLPRUNE_INVALID_ARGUMENT,
+        "form is %s, which does not restore a layer's input; it is for activations "
+        "(clprune/activation.h)",
+        form->name);
+done:
+    return status;
+}

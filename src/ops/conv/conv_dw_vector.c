@@ -1,0 +1,183 @@
+/* Weight gradients of convolutions on CPUs, from dense images and from pooled cells. */
+#include "core/checked.h"
+#include "ops/conv/conv_private.h"
+#include "ops/device/ops_state.h"
+#include "ops/products/gemm_private.h"
+#include "ops/sparse/bspmm_private.h"
+#include "runtime/context/context_private.h"
+#include "runtime/context/fail.h"
+#include "runtime/memory/matrix_private.h"
+#include "runtime/memory/scratch.h"
+
+static const clprune__kernel_def conv_dw_vector_kernel = {
+    "conv/conv_dw_vector.cl", "conv_dw_vector"};
+static const clprune__kernel_def conv_dw_pooled_vector_kernel = {
+    "conv/conv_dw_pooled_vector.cl", "conv_dw_pooled_vector"};
+
+/* How conv_dw_vector.cl divides the result pixels, and conv_dw_pooled_vector.cl the cells, into
+ * segments. */
+typedef struct dw_plan {
+    clprune__bspmm_plan sums;
+    size_t height, width; /* of a segment: rows and columns */
+    size_t images;        /* of a segment; above 1 only if they are whole */
+} dw_plan;
+
+/* rows x cols: result pixels of an image, or cells, whose rows are not divided. */
+static dw_plan plan_dw(
+    const clprune_context *context, const clprune__conv *conv, size_t rows, size_t cols)
+{
+    const clprune__tuning *tuning = &context->ops->tuning;
+    const size_t narrow = tuning->bspmm_tn.long_list_columns;
+    clprune__bspmm_plan sums = {.inner = conv->kernel.height * conv->kernel.width * conv->in};
+    /* Tiles of few channels and a wide panel; with few outputs, tiles of more channels, so that
+     * there are enough sums. */
+    const size_t wide = clprune__min(4, clprune__ceil_div(conv->out, 16));
+    sums.tile = clprune__largest_divisor(conv->in, 4 * narrow / wide);
+    if (sums.tile < narrow)
+        sums.tile = clprune__largest_divisor(conv->in, tuning->bspmm_tn.tile_columns);
+    sums.vectors = clprune__choose_vectors(
+        conv->out, sums.tile, tuning->bspmm_tn.accumulators, tuning->bspmm_tn.groups);
+    sums.panel = 16 * sums.vectors;
+    sums.panels = clprune__ceil_div(conv->out, sums.panel);
+    /* Segments of as many pixels as the nearest cache holds, at least a row: equal parts of an
+     * image, or whole images. Twice as many if a panel of results does not stay in the caches
+     * between segments. */
+    const bool far = sums.inner > tuning->bspmm_tn.results_bytes / (sums.panel * sizeof(float));
+    const size_t near = (far ? 2 : 1) * tuning->bspmm_tn.panel_bytes / (sums.panel * sizeof(float));
+    const size_t fits = clprune__min(
+        clprune__panel_rows(context, 1024, sums.panel), clprune__max(near, clprune__max(cols, 1)));
+    sums.segment_most = fits; /* pixels */
+    dw_plan plan = {.width = cols, .height = rows, .images = 1};
+    if (cols > fits) {
+        plan.height = 1;
+        plan.width = clprune__ceil_div(cols, clprune__ceil_div(cols, fits));
+    } else if (rows * cols > fits) {
+        const size_t most = fits / cols;
+        plan.height = clprune__ceil_div(rows, clprune__ceil_div(rows, most));
+    } else {
+        plan.images = clprune__min(conv->batch, fits / (rows * cols));
+    }
+    /* A group takes one panel, so that its results stay near. */
+    sums.panel_run = 1;
+    sums.splits = clprune__vector_splits(
+        tuning->bspmm_tn.groups, sums.panels, clprune__ceil_div(conv->batch, plan.images));
+    plan.images = clprune__min(plan.images, clprune__ceil_div(conv->batch, sums.splits));
+    sums.direct = clprune__conv_direct(context, conv, &sums, conv->in);
+    plan.sums = sums;
+    return plan;
+}
+
+static clprune_status multiply(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const bool pooled = from->cell > 1;
+    const clprune_extent grid = clprune__conv_grid(conv, from->cell);
+    dw_plan plan = plan_dw(context, conv, grid.height, grid.width);
+    plan.sums.direct = plan.sums.direct && from->of == NULL;
+    const clprune__bspmm_plan *sums = &plan.sums;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    clprune__bspmm_scratch scratch = {.even_rows = false};
+    TRY(clprune__conv_take_partial(context, sums, &scratch));
+    clprune__defines defines = {0};
+    clprune__define(&defines, "V", sums->vectors);
+    clprune__define(&defines, "CB", sums->tile);
+    clprune__define(&defines, "SEG", sums->segment_most);
+    clprune__define(&defines, "DIRECT", sums->direct);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context,
+        pooled ? &conv_dw_pooled_vector_kernel : &conv_dw_vector_kernel, &defines, &launch));
+    clprune__arg_ulong(&launch, conv->batch);
+    clprune__arg_uint(&launch, (uint32_t)conv->in);
+    clprune__arg_uint(&launch, (uint32_t)conv->out);
+    clprune__arg_conv(&launch, conv);
+    clprune__arg_uint(&launch, (uint32_t)plan.height);
+    clprune__arg_uint(&launch, (uint32_t)(pooled ? from->cell : plan.width));
+    clprune__arg_ulong(&launch, plan.images);
+    clprune__arg_ulong(&launch, sums->panels);
+    clprune__arg_ulong(&launch, sums->panel_run);
+    clprune__arg_mat(&launch, from->x);
+    clprune__arg_mat(&launch, dy);
+    clprune__arg_region(&launch, scratch.partial);
+    TRY(clprune__conv_enqueue_dw(&launch, sums, beta, dw, event));
+    if (!sums->direct)
+        TRY(clprune__conv_finish_source(context, conv, from, sums, beta, scratch, dw, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+/* Channels up to which the taps of a row are joined; bytes of images copied at a time, and images
+ * at least; floats of a copied row for each of the image's row, at most. */
+enum { FEW_CHANNELS = 15, JOINED_BYTES = 4 << 20, JOINED_LEAST = 4, JOINED_MOST = 16 };
+
+/* Floats of a copied row: the padding and pixels that are read, rounded up to whole steps. */
+static size_t joined_row(const clprune__conv *conv)
+{
+    const size_t row = (conv->padding.width + conv->image.width) * conv->in,
+                 step = conv->stride.width * conv->in;
+    const size_t reached = (conv->output.width - 1) * step + conv->kernel.width * conv->in;
+    return clprune__round_up(clprune__max(row, reached), step);
+}
+
+/* Joins the taps of a kernel row into one tap of kernel.width * in channels: with few channels,
+ * neighbouring taps read neighbouring floats. The pixels of the joined product lie stride.width *
+ * in floats apart and overlap. Images are copied with their padding, some at a time. */
+static clprune_status join_taps(clprune_context *context, const clprune__conv *conv, float beta,
+    clprune_mat x, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    const size_t before = conv->padding.width * conv->in, row = conv->image.width * conv->in,
+                 step = conv->stride.width * conv->in;
+    const size_t length = joined_row(conv);
+    const size_t image = conv->image.height * length * sizeof(float);
+    const size_t count = clprune__min(
+        conv->batch, clprune__max(JOINED_LEAST, JOINED_BYTES / clprune__max(image, 1)));
+    clprune__conv joined = *conv;
+    joined.in = conv->kernel.width * conv->in;
+    joined.image.width = length / step;
+    joined.kernel.width = joined.stride.width = joined.dilation.width = 1;
+    joined.padding.width = 0;
+    clprune_mat padded;
+    TRY(clprune__scratch_mat(context, count * conv->image.height, length, &padded));
+    TRY(clprune__mat_fill(context, 0.0f, padded, NULL));
+    for (size_t n = 0; n < conv->batch; n += joined.batch) {
+        joined.batch = clprune__min(count, conv->batch - n);
+        const size_t rows = joined.batch * conv->image.height;
+        const size_t results = conv->output.height * conv->output.width;
+        const bool last = n + joined.batch == conv->batch;
+        /* One row per image row. Rows of x have no gaps here: x.ld is conv->in. */
+        const clprune_mat from = {
+            x.buffer, x.offset + n * conv->image.height * row, rows, row, row};
+        clprune_mat inside = clprune_mat_rows(padded, 0, rows);
+        inside.offset += before;
+        inside.cols = row;
+        clprune__conv_source pixels = {.x = padded, .cell = 1};
+        pixels.x.ld = step;
+        TRY(clprune__mat_copy(context, from, inside, NULL));
+        TRY(multiply(context, &joined, &pixels, n == 0 ? beta : 1.0f,
+            clprune_mat_rows(dy, n * results, joined.batch * results), dw, last ? event : NULL));
+    }
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
+
+clprune_status clprune__conv_dw_vector(clprune_context *context, const clprune__conv *conv,
+    const clprune__conv_source *from, float beta, clprune_mat dy, clprune_mat dw, cl_event *event)
+{
+    const bool joins = from->of == NULL && from->cell == 1 && conv->in <= FEW_CHANNELS &&
+                       conv->kernel.width > 1 && conv->dilation.width == 1 &&
+                       from->x.ld == conv->in &&
+                       joined_row(conv) / JOINED_MOST <= conv->image.width * conv->in;
+    return joins ? join_taps(context, conv, beta, from->x, dy, dw, event)
+                 : multiply(context, conv, from, beta, dy, dw, event);
+}
+
+bool clprune__conv_dw_vector_pools(
+    const clprune_context *context, const clprune__conv *conv, size_t cell)
+{
+    const clprune_extent grid = clprune__conv_grid(conv, cell);
+    return plan_dw(context, conv, grid.height, grid.width).width == grid.width;
+}

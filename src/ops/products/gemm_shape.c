@@ -1,0 +1,127 @@
+/* Dense products: their operands, the parameters of kernels, and what fits a device. */
+#include "core/checked.h"
+#include "ops/products/gemm_private.h"
+#include "ops/products/gemm_tile.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/launch.h"
+
+/* Checks b: k x n, or n x k if it is transposed. A quantised b holds all samples; its stride then
+ * counts rows. */
+static clprune_status check_b(
+    clprune_context *context, clprune__gemm_job *job, size_t rows, size_t cols)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune__quantised *q = job->quantised_b;
+    size_t all_rows;
+    if (q == NULL) {
+        TRY(clprune__check_mat(context, "b", job->b, rows, cols));
+        goto done;
+    }
+    TRY(clprune__check_quantised(context, "b", q));
+    REQUIRE(clprune__mul(job->batch, rows, &all_rows), CLPRUNE_SIZE_OVERFLOW,
+        "b: the rows of %zu samples overflow size_t", job->batch);
+    REQUIRE(q->desc.rows == all_rows && q->desc.cols == cols, CLPRUNE_INVALID_SIZE,
+        "quantised b is %zu x %zu, expected %zu x %zu", q->desc.rows, q->desc.cols, all_rows, cols);
+    job->stride_b = rows;
+done:
+    return status;
+}
+
+clprune_status clprune__gemm_settle(clprune_context *context, clprune__gemm_job *job)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat a = job->a, c = job->c;
+    const size_t m = c.rows, n = c.cols, k = job->transpose_a ? a.rows : a.cols;
+    job->m = m;
+    job->n = n;
+    job->k = k;
+    TRY(clprune__check_mat(context, "a", a, job->transpose_a ? k : m, job->transpose_a ? m : k));
+    TRY(check_b(context, job, job->transpose_b ? n : k, job->transpose_b ? k : n));
+    TRY(clprune__check_mat(context, "c", c, m, n));
+done:
+    return status;
+}
+
+/* Checks that sample `batch - 1` of an operand still lies in its buffer. */
+static clprune_status check_last_sample(
+    clprune_context *context, const char *name, clprune_mat mat, size_t batch, size_t stride)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    size_t shift;
+    REQUIRE(clprune__mul(batch - 1, stride, &shift) && clprune__add(mat.offset, shift, &mat.offset),
+        CLPRUNE_SIZE_OVERFLOW, "the offset of the last of %zu samples of %s overflows size_t",
+        batch, name);
+    TRY(clprune__check_mat(context, name, mat, mat.rows, mat.cols));
+done:
+    return status;
+}
+
+/* A matrix that holds all samples of a checked operand: rows of the same ld where the stride allows
+ * it, else one row from the first element to the last. */
+static clprune_mat all_samples(clprune_mat mat, size_t batch, size_t stride)
+{
+    if (mat.rows == 0 || mat.cols == 0)
+        return CLPRUNE_NO_MAT;
+    if (batch == 1 || stride % mat.ld == 0) {
+        mat.rows += (batch - 1) * (stride / mat.ld);
+        return mat;
+    }
+    const size_t span = (batch - 1) * stride + (mat.rows - 1) * mat.ld + mat.cols;
+    return (clprune_mat){mat.buffer, mat.offset, 1, span, span};
+}
+
+clprune_status clprune__gemm_check_samples(clprune_context *context, const clprune__gemm_job *job)
+{
+    clprune_status status = CLPRUNE_SUCCESS;
+    const clprune_mat a = job->a, b = job->b, c = job->c;
+    const size_t batch = job->batch, m = job->m, n = job->n;
+    TRY(check_last_sample(context, "a", a, batch, job->stride_a));
+    if (job->quantised_b == NULL)
+        TRY(check_last_sample(context, "b", b, batch, job->stride_b));
+    TRY(check_last_sample(context, "c", c, batch, job->stride_c));
+    REQUIRE(batch == 1 || job->stride_c >= (m - 1) * c.ld + n, CLPRUNE_INVALID_ARGUMENT,
+        "stride_c is %zu: the samples of c overlap", job->stride_c);
+    const clprune_mat all_c = all_samples(c, batch, job->stride_c);
+    TRY(clprune__check_apart(context, "c", all_c, "a", all_samples(a, batch, job->stride_a)));
+    if (job->quantised_b == NULL)
+        TRY(clprune__check_apart(context, "c", all_c, "b", all_samples(b, batch, job->stride_b)));
+    else
+        TRY(clprune__check_quantised_apart(context, "c", all_c, job->quantised_b));
+done:
+    return status;
+}
+
+void clprune__arg_gemm(clprune__launch *launch, const clprune__gemm_job *job)
+{
+    clprune__arg_float(launch, job->alpha);
+    clprune__arg_float(launch, job->beta);
+    clprune__arg_mat(launch, job->a);
+    clprune__arg_ulong(launch, job->stride_a);
+    if (job->quantised_b != NULL)
+        clprune__arg_quantised(launch, job->quantised_b);
+    else
+        clprune__arg_mat(launch, job->b);
+    clprune__arg_ulong(launch, job->stride_b);
+    clprune__arg_mat(launch, job->c);
+    clprune__arg_ulong(launch, job->stride_c);
+    if (job->bias != CLPRUNE__NO_BIAS)
+        clprune__arg_mat(launch, job->bias_values);
+}
+
+bool clprune__gemm_tiled_fits(const clprune_context *context)
+{
+    return context->facts.max_work_group >= CLPRUNE__TILE_LOCAL;
+}
+
+size_t clprune__panel_rows(const clprune_context *context, size_t most, size_t width)
+{
+    const size_t spare = 1024;
+    const size_t budget = context->facts.local_memory > 2 * spare
+                              ? (size_t)context->facts.local_memory - spare
+                              : spare;
+    size_t rows = most;
+    while (rows > 1 && rows * width * sizeof(float) > budget)
+        rows /= 2;
+    return rows;
+}

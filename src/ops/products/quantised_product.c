@@ -1,0 +1,21 @@
+/* Products that read codes without a dense copy. */
+#include "ops/products/gemm_private.h"
+
+clprune_status clprune__quantised_tn(clprune_context *context, float beta, clprune_mat dy,
+    const clprune__quantised *q, clprune_mat dw, cl_event *event)
+{
+    clprune__gemm_job job = {.batch = 1,
+        .transpose_a = true,
+        .alpha = 1.0f,
+        .beta = beta,
+        .a = dy,
+        .quantised_b = q,
+        .c = dw};
+    return clprune__gemm(context, &job, event);
+}
+
+clprune_status clprune__quantised_nt(clprune_context *context, size_t batch, float beta,
+    clprune_mat dy, const clprune__quantised *q, clprune_mat dw, cl_event *event)
+{
+    return clprune__gemm_sum_nt(context, batch, beta, dy, CLPRUNE_NO_MAT, q, dw, event);
+}

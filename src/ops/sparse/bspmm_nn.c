@@ -1,0 +1,59 @@
+/* Dense results from kept blocks. */
+#include "clprune/bspmm.h"
+
+#include "ops/products/gemm_private.h"
+#include "ops/sparse/bsr_private.h"
+#include "runtime/context/check.h"
+#include "runtime/context/context_private.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/rowwise.h"
+
+static const clprune__kernel_def bspmm_nn_kernel = {"sparse/bspmm_nn.cl", "bspmm_nn"};
+
+clprune_status clprune_bspmm_nn(clprune_context *context, float alpha, float beta,
+    const clprune_bsr *xs, clprune_mat w, clprune_mat y, cl_event *event)
+{
+    ENTER(context);
+    clprune_status status = CLPRUNE_SUCCESS;
+    clprune_bsr_sizes sizes;
+    const clprune__scratch_mark mark = clprune__scratch_begin(context);
+    TRY(clprune__check_bsr(context, xs, &sizes));
+    const clprune_bsr_desc *desc = &xs->desc;
+    TRY(clprune__check_mat(context, "w", w, desc->cols, w.cols));
+    TRY(clprune__check_mat(context, "y", y, desc->batch * desc->rows, w.cols));
+    TRY(clprune__check_apart(context, "y", y, "w", w));
+    TRY(clprune__check_bsr_apart(context, "y", clprune__bytes_of(y), xs));
+    if (alpha == 0.0f || desc->keep == 0 || y.rows == 0 || y.cols == 0)
+        return clprune__scale(context, beta, y, event);
+    clprune__region values;
+    clprune__index index;
+    TRY(clprune__bsr_values(context, xs, &values));
+    TRY(clprune__bsr_read_index(context, xs, &sizes, &index));
+    const bool vector = context->kernels == CLPRUNE_KERNELS_VECTOR;
+    const size_t local = clprune__group_size(context, 64);
+    const size_t global = desc->batch * sizes.block_rows * local;
+    clprune__defines defines = {0};
+    clprune__define(&defines, "LOCAL", local);
+    clprune__define(&defines, "VW", vector ? 16 : 1);
+    clprune__define(&defines, "BR", desc->block.rows);
+    clprune__define(&defines, "BC", desc->block.cols);
+    clprune__define(&defines, "READ_Y", beta != 0.0f);
+    clprune__launch launch;
+    TRY(clprune__launch_begin(context, &bspmm_nn_kernel, &defines, &launch));
+    launch.least_group = 1;
+    clprune__arg_ulong(&launch, desc->rows);
+    clprune__arg_ulong(&launch, desc->cols);
+    clprune__arg_ulong(&launch, w.cols);
+    clprune__arg_ulong(&launch, sizes.block_rows);
+    clprune__arg_ulong(&launch, desc->keep);
+    clprune__arg_float(&launch, alpha);
+    clprune__arg_float(&launch, beta);
+    clprune__arg_region(&launch, values);
+    clprune__arg_index(&launch, &index);
+    clprune__arg_mat(&launch, w);
+    clprune__arg_mat(&launch, y);
+    TRY(clprune__launch_enqueue(&launch, 1, &global, &local, event));
+done:
+    clprune__scratch_end(context, mark);
+    return status;
+}
