@@ -1,5 +1,8 @@
 /* Bad matrices and buffers, by loops over functions, operands and faults: each operand is broken in
- * each way that it has. The exact status, a message that names the operands, nothing written. */
+ * each way that it has. The exact status, a message that names the operands, nothing written.
+ *
+ * 68 functions. Faults: shapes, absent operands, offsets, short, foreign, dry and image buffers,
+ * overlaps by handles and by sub-buffers, overlaps with a store, no context. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

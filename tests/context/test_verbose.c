@@ -1,4 +1,9 @@
-/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, refused values; silence without it. */
+/* CLPRUNE_VERBOSE: the lines of calls, commands and errors, refused values; silence without it.
+ *
+ * A line has eight fields, also in a locale with a decimal comma, and so have the texts of errors.
+ * It names operands, kernels and where programs came from: `build`, then `disk`. Its time is the
+ * time of the event. Results have the same bits. Without the variable calls that fail print nothing
+ * either. */
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>

@@ -1,7 +1,8 @@
 /* One cache folder, many processes at once, some of them killed: every result is right. This
  * program runs itself: without arguments as the parent, with a folder as a child, with a folder and
  * "write" as a child that only stores. CLPRUNE_TEST_LONG=1 has more of each (tests/long_runs.md).
- */
+ *
+ * Processes are killed also in a write; the temporary files of dead processes go. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,10 @@
 /* Devices with small work-groups, and drivers that refuse a kernel's group size
  * (support/device_layer.c). If the kernel allows smaller groups, they give the same results; else
- * the text names the kernel. CTest loads the layer; without it the test is skipped. */
+ * the text names the kernel. CTest loads the layer; without it the test is skipped.
+ *
+ * The smaller group is remembered and logged. A convolution takes no more local memory than the
+ * device has. Many rows, columns, pixels or samples take no more groups along the second and third
+ * dimension than the device has. */
 #include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>

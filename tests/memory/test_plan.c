@@ -1,4 +1,6 @@
-/* Dry contexts and memory plans: lives, places, what is refused. */
+/* Dry contexts and memory plans: lives, places, what is refused.
+ *
+ * Lives and places are planned by hand and at random. A dry context counts each program once. */
 #include <string.h>
 
 #include "support/test_folder.h"

@@ -1,5 +1,9 @@
 /* Programs that run in the arena of a plan: their bits, their bytes, and which buffers have a
- * place. */
+ * place.
+ *
+ * A planned program gives the bits of an unplanned one in the planned bytes, also in small slabs
+ * and in sub-buffers of an allocator. Larger operations, done or refused, leave scratch in the
+ * arena. Forgotten contents may be NaN. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* A plan is used only in contexts that enqueue the same commands, with the same scratch, as its dry
- * context. */
+ * context.
+ *
+ * A refused plan says what differs: kernels, precision, tuning, engine or device. With an accepted
+ * plan, also one for other compute units on CPUs, scratch overwrites no live buffer. */
 #include <string.h>
 
 #include "support/test_device.h"
