@@ -59,14 +59,6 @@ typedef struct clprune_batch_norm {
 CLPRUNE_API clprune_status clprune_batch_norm_moments(clprune_context *context, size_t rows_before,
     clprune_mat x, clprune_mat mean, clprune_mat m2, cl_event *event);
 
-/* As clprune_batch_norm_moments, from partial moments, which the producer of x can compute in its
- * own pass. Group g has rows [g * group_rows, (g + 1) * group_rows) of x; the last group ends at
- * `rows`. Rows 2 g and 2 g + 1 of `partial` are its mean and its m2. partial: (2 * ceil(rows /
- * group_rows)) x C. */
-CLPRUNE_API clprune_status clprune_batch_norm_merge(clprune_context *context, size_t rows_before,
-    size_t rows, size_t group_rows, clprune_mat partial, clprune_mat mean, clprune_mat m2,
-    cl_event *event);
-
 /* inv = 1 / sqrt(m2 / rows + eps), and the running statistics as PyTorch updates them:
  *
  *     running_mean = (1 - momentum) * running_mean + momentum * mean

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "nn/layers/activation_private.h"
 #include "nn/layers/sums.h"
 #include "support/test_layer.h"
 
@@ -114,7 +115,7 @@ static clprune_status run_recompute(const inputs *in, float beta, const clprune_
 
 static clprune_status run_gelu_code(const inputs *in, float beta, const clprune_mat *out)
 {
-    return clprune_gelu_code_backward(
+    return clprune__gelu_code_backward(
         test_context(), 8, beta, in->dy.mat, in->codes.mat, in->dx.mat, out[0], NULL);
 }
 

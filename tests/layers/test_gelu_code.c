@@ -1,5 +1,6 @@
 /* GELU-derivative codes: the nearest level over all shapes, the levels against the conditions of
  * Lloyd and Max, errors, special values, aliasing, padding, repeatability, invalid arguments. */
+#include "nn/layers/activation_private.h"
 #include "ref/gelu_code_ref.h"
 #include "support/test_layer.h"
 
@@ -39,7 +40,7 @@ static void get_levels(unsigned bits, double *levels)
     memcpy(packed, bytes, words * sizeof(float));
     test_mat codes = test_mat_make(1, words, 0, packed), dg = test_mat_make(1, count, 0, ones);
     test_mat dh = test_mat_make(1, count, 0, NULL);
-    TEST_OK(clprune_gelu_code_backward(
+    TEST_OK(clprune__gelu_code_backward(
         test_context(), bits, 0, dg.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
     float *got = test_mat_get(&dh, "levels");
     for (size_t i = 0; i < count; i++)
@@ -95,7 +96,7 @@ static void check_sums(const shape_case *s, const test_mat *codes, test_mat *gra
     for (int round = 0; round < 3; round++) {
         cl_event event = NULL;
         test_mat_set(gradient, dg);
-        TEST_OK(clprune_gelu_code_backward(test_context(), s->bits, round == 1 ? 1 : 0,
+        TEST_OK(clprune__gelu_code_backward(test_context(), s->bits, round == 1 ? 1 : 0,
             gradient->mat, codes->mat, gradient->mat, db[round].mat, &event));
         layer_event(event);
         layer_same("dh over dg, with db", plain, gradient);
@@ -129,7 +130,7 @@ static void check_bias(const shape_case *s, const float *h)
         g[i] = test_mat_make(shape->rows, shape->cols, shape->gap, NULL);
     for (int i = 0; i < 3; i++)
         codes[i] = test_mat_make(shape->rows, words, shape->gap, NULL);
-#define FORWARD(...) TEST_OK(clprune_gelu_code_forward(context, s->bits, __VA_ARGS__, NULL))
+#define FORWARD(...) TEST_OK(clprune__gelu_code_forward(context, s->bits, __VA_ARGS__, NULL))
     FORWARD(moved.mat, CLPRUNE_NO_MAT, g[0].mat, codes[0].mat);
     FORWARD(in.mat, bias.mat, g[1].mat, codes[1].mat);
     test_mat_unchanged(&in, "h");
@@ -158,7 +159,7 @@ static void shapes(void **state)
     test_mat codes = test_mat_make(shape->rows, words, shape->gap, NULL);
     test_mat again = test_mat_make(shape->rows, words, 0, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune_gelu_code_forward(
+    TEST_OK(clprune__gelu_code_forward(
         context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, &event));
     layer_event(event);
     TEST_OK(clprune_gelu_forward(context, in.mat, CLPRUNE_NO_MAT, plain.mat, NULL));
@@ -166,7 +167,7 @@ static void shapes(void **state)
     test_mat_unchanged(&in, "h");
     float *packed = test_mat_get(&codes, "codes");
     check_codes(s, h, packed, level_of);
-    TEST_OK(clprune_gelu_code_forward(
+    TEST_OK(clprune__gelu_code_forward(
         context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, again.mat, NULL));
     layer_same("g over h", &out, &in);
     layer_same("codes", &codes, &again);
@@ -174,7 +175,7 @@ static void shapes(void **state)
     for (size_t i = 0; i < count; i++)
         want[i] = (double)(dg[i] * level_of[i]);
     test_mat_set(&codes, packed);
-    TEST_OK(clprune_gelu_code_backward(
+    TEST_OK(clprune__gelu_code_backward(
         context, s->bits, 0, gradient.mat, codes.mat, out.mat, CLPRUNE_NO_MAT, &event));
     layer_event(event);
     layer_check("dh", &out, want, exact, "backward");
@@ -226,9 +227,9 @@ static void errors(void **state)
         }
         test_mat_set(&in, h);
         test_mat_set(&dh, ones);
-        TEST_OK(clprune_gelu_code_forward(
+        TEST_OK(clprune__gelu_code_forward(
             context, s->bits, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
-        TEST_OK(clprune_gelu_code_backward(
+        TEST_OK(clprune__gelu_code_backward(
             context, s->bits, 0, dh.mat, codes.mat, dh.mat, CLPRUNE_NO_MAT, NULL));
         float *got = test_mat_get(&dh, "dh");
         for (size_t i = 0; i < COUNT; i++) {
@@ -274,8 +275,8 @@ static void slopes(void **state)
     test_mat codes = test_mat_make(ROWS, words_of(COLS, BITS), 0, NULL);
     test_mat db = test_mat_make(1, COLS, 0, NULL);
     TEST_OK(
-        clprune_gelu_code_forward(context, BITS, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
-    TEST_OK(clprune_gelu_code_backward(context, BITS, 0, dh.mat, codes.mat, dh.mat, db.mat, NULL));
+        clprune__gelu_code_forward(context, BITS, in.mat, CLPRUNE_NO_MAT, in.mat, codes.mat, NULL));
+    TEST_OK(clprune__gelu_code_backward(context, BITS, 0, dh.mat, codes.mat, dh.mat, db.mat, NULL));
     float *got = test_mat_get(&db, "db");
     double *grad = layer_widen(COLS, got);
     layer_slopes("db", shifted_loss, &s, COLS, b, grad, 1e-4, 5e-3);
@@ -293,7 +294,7 @@ static void special_values(void **state)
     test_mat in = test_mat_make(1, COUNT, 0, h), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat codes = test_mat_make(1, words, 0, NULL);
     get_levels(s->bits, levels);
-    TEST_OK(clprune_gelu_code_forward(
+    TEST_OK(clprune__gelu_code_forward(
         context, s->bits, in.mat, CLPRUNE_NO_MAT, out.mat, codes.mat, NULL));
     float *packed = test_mat_get(&codes, "codes"), *g = test_mat_get(&out, "g");
     for (size_t i = 0; i < COUNT; i++) {
@@ -310,7 +311,7 @@ static void special_values(void **state)
     /* NaN and infinite gradients stay visible. */
     const float bad[3] = {NAN, INFINITY, -INFINITY};
     test_mat dg = test_mat_make(1, 3, 0, bad), few = test_mat_make(1, 1, 0, packed);
-    TEST_OK(clprune_gelu_code_backward(
+    TEST_OK(clprune__gelu_code_backward(
         context, s->bits, 0, dg.mat, few.mat, dg.mat, CLPRUNE_NO_MAT, NULL));
     float *dh = test_mat_get(&dg, "dh");
     assert_true(isnan(dh[0]) && isinf(dh[1]) && isinf(dh[2]));
@@ -357,8 +358,8 @@ static void invalid(void **state)
     in_codes.rows = 1;
     in_codes.cols = 17;
     in_codes.ld = 17;
-#define FORWARD(...)  clprune_gelu_code_forward(__VA_ARGS__, &event)
-#define BACKWARD(...) clprune_gelu_code_backward(__VA_ARGS__, &event)
+#define FORWARD(...)  clprune__gelu_code_forward(__VA_ARGS__, &event)
+#define BACKWARD(...) clprune__gelu_code_backward(__VA_ARGS__, &event)
     assert_int_equal(FORWARD(NULL, 4, h.mat, none, g.mat, codes.mat), bad);
     TEST_FAILS(FORWARD(context, 3, h.mat, none, g.mat, codes.mat), bad, "bits is 3");
     TEST_FAILS(FORWARD(context, 4, h.mat, none, narrow.mat, codes.mat), size, "g is");

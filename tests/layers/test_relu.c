@@ -2,6 +2,7 @@
  * derivatives, aliasing, invalid arguments. */
 #include <math.h>
 
+#include "nn/layers/activation_private.h"
 #include "ref/relu_ref.h"
 #include "support/test_layer.h"
 
@@ -57,26 +58,26 @@ static void values(void **state)
     test_mat mask = test_mat_make(s->rows, words, s->gap, NULL);
     test_mat again = test_mat_make(s->rows, words, 0, NULL);
     cl_event event = NULL;
-    TEST_OK(clprune_relu_forward(context, in.mat, none, out.mat, mask.mat, &event));
+    TEST_OK(clprune__relu_forward(context, in.mat, none, out.mat, mask.mat, &event));
     layer_event(event);
     layer_check("y", &out, y_want, exact, "forward");
     check_mask(&mask, s->cols, positive);
     test_mat_unchanged(&in, "x");
     test_mat_set(&out, NULL);
-    TEST_OK(clprune_relu_forward(context, in.mat, none, out.mat, none, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, none, out.mat, none, NULL));
     layer_check("y", &out, y_want, exact, "forward without a mask");
-    TEST_OK(clprune_relu_forward(context, in.mat, none, in.mat, again.mat, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, none, in.mat, again.mat, NULL));
     layer_same("y over x", &out, &in);
     check_mask(&again, s->cols, positive);
 
     float *packed = test_mat_get(&mask, "mask");
     test_mat_set(&mask, packed);
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask.mat, out.mat, none, &event));
+    TEST_OK(clprune__relu_backward(context, 0, gradient.mat, mask.mat, out.mat, none, &event));
     layer_event(event);
     layer_check("dx", &out, dx_want, exact, "backward");
     test_mat_unchanged(&gradient, "dy");
     test_mat_unchanged(&mask, "mask");
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask.mat, gradient.mat, none, NULL));
+    TEST_OK(clprune__relu_backward(context, 0, gradient.mat, mask.mat, gradient.mat, none, NULL));
     layer_same("dx over dy", &out, &gradient);
 }
 
@@ -104,16 +105,16 @@ static void bias(void **state)
     }
     for (int i = 0; i < 3; i++)
         db[i] = test_mat_make(1, s->cols, 2, i == 2 ? b : NULL);
-    TEST_OK(clprune_relu_forward(context, moved.mat, none, out[0].mat, mask[0].mat, NULL));
-    TEST_OK(clprune_relu_forward(context, in.mat, shift.mat, out[1].mat, mask[1].mat, NULL));
+    TEST_OK(clprune__relu_forward(context, moved.mat, none, out[0].mat, mask[0].mat, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, shift.mat, out[1].mat, mask[1].mat, NULL));
     layer_same("y with a bias", &out[0], &out[1]);
     layer_same("mask with a bias", &mask[0], &mask[1]);
     test_mat_unchanged(&in, "x");
     test_mat_unchanged(&shift, "b");
 
     cl_event event = NULL;
-    TEST_OK(clprune_relu_backward(context, 0, gradient.mat, mask[0].mat, out[0].mat, none, NULL));
-    TEST_OK(clprune_relu_backward(
+    TEST_OK(clprune__relu_backward(context, 0, gradient.mat, mask[0].mat, out[0].mat, none, NULL));
+    TEST_OK(clprune__relu_backward(
         context, 0, gradient.mat, mask[0].mat, out[1].mat, db[0].mat, &event));
     layer_event(event);
     layer_same("dx with db", &out[0], &out[1]);
@@ -125,7 +126,7 @@ static void bias(void **state)
     for (size_t c = 0; c < s->cols; c++)
         bound[c] = test_bound(s->rows, size[c], db_want[c]);
     layer_check("db", &db[0], db_want, bound, "backward");
-    TEST_OK(clprune_relu_backward(
+    TEST_OK(clprune__relu_backward(
         context, 0.5f, gradient.mat, mask[0].mat, gradient.mat, db[2].mat, NULL));
     layer_same("dx over dy, with db", &out[0], &gradient);
     float *plain = test_mat_get(&db[0], "db");
@@ -148,7 +149,7 @@ static void special_values(void **state)
         bad[i] = i % 2 == 0 ? NAN : INFINITY;
     test_mat in = test_mat_make(1, COUNT, 0, x), out = test_mat_make(1, COUNT, 0, NULL);
     test_mat mask = test_mat_make(1, 1, 0, NULL), dy = test_mat_make(1, COUNT, 0, bad);
-    TEST_OK(clprune_relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_forward(context, in.mat, CLPRUNE_NO_MAT, out.mat, mask.mat, NULL));
     float *y = test_mat_get(&out, "y");
     assert_true(isnan(y[0]) && isnan(y[1]) && isinf(y[2]));
     for (size_t i = 2; i < COUNT; i++) {
@@ -157,7 +158,7 @@ static void special_values(void **state)
     }
     check_mask(&mask, COUNT, passes);
     /* A gradient that does not pass is 0, whatever it is. */
-    TEST_OK(clprune_relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__relu_backward(context, 0, dy.mat, mask.mat, out.mat, CLPRUNE_NO_MAT, NULL));
     float *dx = test_mat_get(&out, "dx");
     for (size_t i = 0; i < COUNT; i++)
         assert_true(passes[i] ? isnan(bad[i]) ? isnan(dx[i]) : isinf(dx[i]) : dx[i] == 0.0f);
@@ -176,7 +177,7 @@ static double loss(void *user, const double *theta)
     float *narrow = layer_narrow(count + p->cols, theta);
     test_mat x = test_mat_make(p->rows, p->cols, 0, narrow);
     test_mat b = test_mat_make(1, p->cols, 0, narrow + count);
-    TEST_OK(clprune_relu_forward(test_context(), x.mat, b.mat, x.mat, CLPRUNE_NO_MAT, NULL));
+    TEST_OK(clprune__relu_forward(test_context(), x.mat, b.mat, x.mat, CLPRUNE_NO_MAT, NULL));
     float *y = test_mat_get(&x, "y");
     double total = 0;
     for (size_t i = 0; i < count; i++)
@@ -196,8 +197,8 @@ static void slopes(void **state)
     test_mat x = test_mat_make(ROWS, COLS, 0, theta), dx = test_mat_make(ROWS, COLS, 0, dy);
     test_mat b = test_mat_make(1, COLS, 0, theta + COUNT), db = test_mat_make(1, COLS, 0, NULL);
     test_mat mask = test_mat_make(ROWS, words_of(COLS), 0, NULL);
-    TEST_OK(clprune_relu_forward(context, x.mat, b.mat, x.mat, mask.mat, NULL));
-    TEST_OK(clprune_relu_backward(context, 0, dx.mat, mask.mat, dx.mat, db.mat, NULL));
+    TEST_OK(clprune__relu_forward(context, x.mat, b.mat, x.mat, mask.mat, NULL));
+    TEST_OK(clprune__relu_backward(context, 0, dx.mat, mask.mat, dx.mat, db.mat, NULL));
     float *got_dx = test_mat_get(&dx, "dx"), *got_db = test_mat_get(&db, "db");
     double *grad = layer_new(COUNT + COLS), *wide = layer_widen(COUNT + COLS, theta);
     for (size_t i = 0; i < COUNT + COLS; i++)
@@ -226,7 +227,7 @@ static void invalid(void **state)
     inside.rows = inside_y.rows = 4;
     const clprune_mat none = CLPRUNE_NO_MAT, row = clprune_mat_rows(x.mat, 2, 1);
     cl_event event = NULL;
-#define FORWARD(...) clprune_relu_forward(__VA_ARGS__, &event)
+#define FORWARD(...) clprune__relu_forward(__VA_ARGS__, &event)
     assert_int_equal(FORWARD(NULL, x.mat, none, y.mat, none), bad);
     TEST_FAILS(FORWARD(context, x.mat, none, narrow.mat, none), size, "y is");
     TEST_FAILS(FORWARD(context, x.mat, narrow.mat, y.mat, none), size, "b is");
@@ -235,7 +236,7 @@ static void invalid(void **state)
     TEST_FAILS(FORWARD(context, x.mat, row, y.mat, none), bad, "x overlaps b");
     TEST_FAILS(FORWARD(context, x.mat, none, y.mat, inside), bad, "mask overlaps x");
     TEST_FAILS(FORWARD(context, x.mat, none, y.mat, inside_y), bad, "mask overlaps y");
-#define BACKWARD(...) clprune_relu_backward(__VA_ARGS__, &event)
+#define BACKWARD(...) clprune__relu_backward(__VA_ARGS__, &event)
     assert_int_equal(BACKWARD(NULL, 0, x.mat, mask.mat, y.mat, none), bad);
     TEST_FAILS(BACKWARD(context, 0, x.mat, none, y.mat, none), size, "mask is");
     TEST_FAILS(BACKWARD(context, 0, x.mat, narrow.mat, y.mat, none), size, "mask is");

@@ -1,5 +1,6 @@
 /* The statistics of batch normalisation: moments over all shapes, in chunks and from partial
  * moments, far from 0 and with NaN; inv and running statistics; invalid arguments. */
+#include "nn/norm/batch_norm_private.h"
 #include "ref/batch_norm_ref.h"
 #include "support/test_layer.h"
 
@@ -45,7 +46,7 @@ static void moments(void **state)
             partial[2 * g * cols + i] = (float)part[i];
     }
     test_mat made = test_mat_make(2 * groups, cols, s->gap, partial);
-    TEST_OK(clprune_batch_norm_merge(
+    TEST_OK(clprune__batch_norm_merge(
         context, 0, s->rows, group, made.mat, out[4].mat, out[5].mat, &event));
     layer_event(event);
     layer_check("mean", &out[4], mean, mean_bound, "partial moments");
@@ -64,7 +65,7 @@ static void one_group(void **state)
     test_mat out[] = {test_mat_make(1, COLS, 0, NULL), test_mat_make(1, COLS, 0, NULL)};
     const size_t groups[] = {ROWS, ROWS + 1, SIZE_MAX - ROWS, SIZE_MAX};
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        TEST_OK(clprune_batch_norm_merge(
+        TEST_OK(clprune__batch_norm_merge(
             test_context(), 0, ROWS, groups[i], partial.mat, out[0].mat, out[1].mat, NULL));
         for (size_t k = 0; k < 2; k++) {
             float *got = test_mat_get(&out[k], k == 0 ? "mean" : "m2");
@@ -160,7 +161,7 @@ static void invalid(void **state)
     TEST_FAILS(MOMENTS(context, 0, x.mat, inside, m2.mat), bad, "mean overlaps x");
     TEST_FAILS(MOMENTS(context, 0, x.mat, mean.mat, mean.mat), bad, "m2 overlaps mean");
     TEST_FAILS(MOMENTS(context, SIZE_MAX, x.mat, mean.mat, m2.mat), CLPRUNE_SIZE_OVERFLOW, NULL);
-#define MERGE(...) clprune_batch_norm_merge(__VA_ARGS__, &event)
+#define MERGE(...) clprune__batch_norm_merge(__VA_ARGS__, &event)
     assert_int_equal(MERGE(NULL, 0, 30, 5, x.mat, mean.mat, m2.mat), bad);
     TEST_FAILS(MERGE(context, 0, 30, 0, x.mat, mean.mat, m2.mat), bad, "group_rows is 0");
     TEST_FAILS(MERGE(context, 0, 31, 5, x.mat, mean.mat, m2.mat), size, "partial is");
