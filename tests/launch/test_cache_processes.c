@@ -39,7 +39,8 @@ static int child(const char *dir)
     if (clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "m", ROWS, COLS, &mat) ||
         clprune_mat_create(context, CLPRUNE_MEMORY_INPUT, "out", ROWS, COLS, &out) ||
         clprune_mat_fill(context, 1.25f, mat, NULL) ||
-        clprune_relu_forward(context, mat, CLPRUNE_NO_MAT, mat, CLPRUNE_NO_MAT, NULL) ||
+        clprune_activation_forward(
+            context, CLPRUNE_ACTIVATION_RELU, 0, 0, mat, CLPRUNE_NO_MAT, mat, NULL, NULL) ||
         clprune_token_mean_forward(context, ROWS, 1, mat, out, NULL) ||
         clprune_mat_read(context, out, values))
         wrong = 3;

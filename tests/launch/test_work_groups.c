@@ -68,7 +68,8 @@ static clprune_status prune(clprune_context *context, clprune_mat x, clprune_mat
 
 static clprune_status relu(clprune_context *context, clprune_mat x, clprune_mat y)
 {
-    return clprune_relu_forward(context, x, CLPRUNE_NO_MAT, y, CLPRUNE_NO_MAT, NULL);
+    return clprune_activation_forward(
+        context, CLPRUNE_ACTIVATION_RELU, 0, 0, x, CLPRUNE_NO_MAT, y, NULL, NULL);
 }
 
 /* Sums of columns with LANES, then of LOCAL alone. */
